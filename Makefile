@@ -8,11 +8,21 @@ WHEELS  = $(BIN)/python -m pip install --quiet --require-hashes --no-deps --only
 DATA   ?=
 OUT    ?= checkpoints/scratch-de-en
 PORT   ?= 8501
+PAGE   ?= headlight.html
+NETS   ?= checkpoints/scratch-de-en checkpoints/scratch-en-de
+INT8   ?=
+SITE   ?= site
 
-.PHONY: app test soak check types-js format lock train clean
+.PHONY: app page site test soak check types-js format lock train clean
 
 app: $(ENV)/ready  ## open the app on the bundled checkpoints
 	@$(BIN)/python -m app.serving.start --server.port $(PORT)
+
+page: $(ENV)/ready  ## write the app as one HTML file: make page [PAGE=FILE] [NETS="FOLDER …"] [INT8=1]
+	@$(BIN)/python -m app.export.offline $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(PAGE)
+
+site: $(ENV)/ready  ## write a folder for any static host: make site [SITE=FOLDER] [NETS="FOLDER …"] [INT8=1]
+	@$(BIN)/python -m app.export.site $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(SITE)
 
 test: check  ## everything that CI runs
 	$(BIN)/python -m pytest -n 2 --dist loadfile  # browser tests mostly wait

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
@@ -13,7 +14,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("core", "app")
-READMES = ("README.md", *(f"{folder}/README.md" for folder in (*PACKAGES, "checkpoints")))
+READMES = (
+    "README.md",
+    *(f"{folder}/README.md" for folder in (*PACKAGES, "checkpoints", "app/export")),
+)
+BUILT = {"headlight.html": "page", "site/index.html": "site"}
+"""Files that `make` writes, by its target."""
 _FILE = re.compile(r"[\w./-]*(?:/|\w\.(?:py|js|css|html|json|md|png|svg|toml|txt|safetensors))")
 
 
@@ -72,6 +78,7 @@ def missing_paths(readme: str, text: str) -> list[str]:
         re.findall(r"\]\(([^)]+)\)", text)
     )
     assert named
+    named -= BUILT.keys()
     return [name for name in sorted(named) if not any((f / name).exists() for f in folders)]
 
 
@@ -138,6 +145,21 @@ def test_paths_and_commands_exist():
     assert {r: commands for r, text in texts.items() if (commands := invalid_commands(text))} == {}
 
 
+def test_built_files_are_those_that_make_writes_and_git_ignores():
+    ignored = read(".gitignore").splitlines()
+    for file, target in BUILT.items():
+        done = subprocess.run(
+            ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True
+        )
+        out = re.search(r"--out (\S+)", done.stdout)[1]
+        assert file in (out, f"{out}/index.html")
+        patterns = (f"{line}*" if line.endswith("/") else line for line in ignored)
+        assert any(fnmatch(f"/{file}", pattern) for pattern in patterns)
+    first = re.search(r"^```\n(make \w+)", read("README.md"), re.M)[1]
+    assert first == "make page"
+    assert re.search(r"\[!\[.*\]\(app/screenshot\.png\)\]\(headlight\.html\)", read("README.md"))
+
+
 def test_scores_are_those_of_the_networks():
     assert wrong_scores(read("README.md"), read("checkpoints/README.md")) == []
 
@@ -201,7 +223,7 @@ def test_sentence_lengths_are_counted_without_tables_and_code():
             "translate --checkpoint s",
         ),
         (invalid_commands, "checkpoints/README.md", r"--recipe tiny", "--recipe tinny"),
-        (invalid_commands, "core/README.md", r"core\.bench_model", "core.bench_modal"),
+        (invalid_commands, "core/README.md", r"core\.benchmark decode", "core.benchmark --decode"),
     ],
 )
 def test_errors_in_a_readme_are_detected(errors, readme, old, new):

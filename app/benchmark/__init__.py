@@ -1,10 +1,13 @@
 """Measure the page's response times in a headless browser.
 
-    python -m core.benchmark page|growth [--rounds N] [--json FILE]
+    python -m core.benchmark page|growth|offline [--rounds N] [--json FILE]
 
 Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
 the click or pointer move to the frame that shows its effect; start-up is measured once. Sizes are
 those of the largest message sent for one sentence.
+
+`offline` writes the page without a server, in both precisions, opens it from the disk, and measures
+the served app and plain JavaScript in the same run.
 
 `growth` uses synthetic maps of up to 512 tokens and 12 layers of 16 heads.
 
@@ -14,9 +17,11 @@ BERTVIZ_SCRIPTS with require.min.js, jquery.min.js and d3.min.js.
 """
 
 from app.benchmark.growth import growth_rows
+from app.benchmark.offline import offline_rows
 from app.benchmark.page import page_rows
 
 BENCHMARKS = {
     "page": (page_rows, ("streamlit", "playwright")),
+    "offline": (offline_rows, ("streamlit", "playwright")),
     "growth": (growth_rows, ("streamlit", "playwright")),
 }

@@ -58,9 +58,9 @@ def joined(*entries: Path) -> str:
     return "\n".join(module.body for module in modules.values() if module.body)
 
 
-def as_module(script: str) -> str:
-    """Turn a bundled script into the module that Streamlit expects: it exports `render`."""
-    return f"{script}\nexport default render;"
+def as_module(script: str, entry: str = "render") -> str:
+    """Turn a bundled script into the module that Streamlit expects: it exports `entry`."""
+    return f"{script}\nexport default {entry};"
 
 
 def _collect(file: Path, modules: dict[Path, _Module], above: tuple[Path, ...]) -> None:

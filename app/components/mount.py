@@ -38,15 +38,21 @@ def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
 
 
 def mounting(
-    name: str, *, html: str | None, css: str, script: str, isolate_styles: bool = True
+    name: str,
+    *,
+    html: str | None,
+    css: str,
+    script: str,
+    entry: str = "render",
+    isolate_styles: bool = True,
 ) -> Callable[..., Any]:
-    """Return Streamlit's mount function for a bundled script.
+    """Return Streamlit's mount function for a bundled script, whose function `entry` it calls.
 
     Streamlit resends an inline script with every update: two thirds of the bytes for a short
     sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
     This one is bundled at start-up, so its folder is registered here.
     """
-    module = as_module(script)
+    module = as_module(script, entry)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"
     folder = Path(_scripts.name)
     (folder / file).write_text(module, encoding="utf-8")

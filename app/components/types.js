@@ -73,7 +73,7 @@
  *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
- *   host?: {key: string, answers: string[], address: boolean, inside: string | null}}} Payload  levels: null for 32-bit
+ *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
  *   quantities: those sent along; host: for explorer/streamlit.js
  */
@@ -101,9 +101,7 @@
  * @property {string} search
  * @property {boolean} givenTarget
  * @property {Check[]} checks
- * @property {string} verdict
- * @property {boolean} address
- * @property {string | null} inside
+ * @property {"here" | "elsewhere" | "never"} checked
  * @property {number} logProb
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
@@ -113,12 +111,8 @@
  * @property {Quantity[]} offered
  * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
- * @property {Uint8Array | null} page
- * @property {Record<string, string>} failed
- * @property {boolean} alone
  * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
- * @property {boolean} offersEffects
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
@@ -144,7 +138,7 @@
  * @property {Unit} unit
  * @property {Set<string>} hide
  * @property {string} sort
- * @property {boolean} whole  ablation effects on the whole translation, even if a word is pinned
+ * @property {boolean} wholeTranslation  ablation effects on the whole translation, even if a word is pinned
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
@@ -160,7 +154,7 @@
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, whole: number, numbered: boolean, gap: number}} MapGeometry
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number}} MapGeometry
  * @typedef {{size: string, room: number, tallest: number, reserved: number, tickWidth: number, zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
@@ -175,7 +169,9 @@
  *
  * @typedef {object} Explorer
  * @property {string} key
+ * @property {Host} host
  * @property {Uint8Array | null} bytes
+ * @property {Map<string, Answer>} early  answers about a record that is not shown yet, by request
  * @property {Readonly<RecordData>} data
  * @property {Theme} theme
  * @property {Readonly<View>} view
@@ -184,12 +180,10 @@
  * @property {Layout} layout
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
- * @property {(name: string, value: any) => void} setState  set persistent component state
- * @property {(name: string, value: any) => void} trigger  fire a one-time event
- * @property {Record<string, {take: (data: RecordData) => boolean, giveUp: () => void, timer: number}>} requests
+ * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
+ *   timer: number}>} requests  pending ones, by name
  * @property {number} warming
- * @property {number} addressTimer
- * @property {string} pathname
+ * @property {number} linkTimer
  * @property {() => void} [destroy]
  */
 
@@ -208,13 +202,13 @@
  *
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
- *   words: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
+ *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
  * @typedef {{parent: number | null, id: number, step: number, rank: number, log_prob: number, total: number,
  *   score: number, status: string, forced: boolean, next: [number, number][], probability: number, ended: boolean,
- *   winner: boolean, childless: boolean, place: number}} TreeNode
+ *   winner: boolean, childless: boolean, finalRank: number}} TreeNode
  * @typedef {{tree: string, beam: number, alpha: number, limit: number, first: number, pinned: number,
  *   tokens: Record<string, {label: string, special: boolean, unknown: boolean, end: boolean}>, nodes: TreeNode[],
  *   hypotheses: {text: string, end: number, log_prob: number, score: number}[],
@@ -226,6 +220,32 @@
 
 /**
  * The offline page.
+ *
+ * @typedef {{title: string, source: string, look_for: string, measured: [string, string, string], tokens: string,
+ *   view: Record<string, string>}} TourStop  measured: before the share, the share, and after it; see export/tour.py
+ *
+ * @typedef {object} Pass  of a lesson
+ * @property {string} text
+ * @property {string} translation
+ * @property {{source: string, target: string}} languages
+ * @property {SentToken[]} source
+ * @property {SentToken[]} targetIn
+ * @property {SentToken[]} targetOut
+ * @property {number} heads
+ * @property {Record<Kind, number>} layers
+ * @property {number[]} probabilities  of the target's tokens
+ * @property {Record<Kind, Float32Array>} maps  [layer, head, query, key], 0 where masked
+ * @property {Record<Kind, Uint8Array>} masks  [query, key], 1 for unmasked
+ * @property {Float32Array} positions  what is added to the source tokens, [token, dimension]
+ *
+ * @typedef {{name: string, short: string, note: string}} MapName
+ * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
+ *
+ * @typedef {object} LessonTools  what a lesson needs of the page
+ * @property {HTMLElement} mapRow  markup of a map row, to clone
+ * @property {(shown: RowShown) => void} render  shows a map row
+ * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
+ *   edits, and the network's own translation under them; rejects with one line
  *
  * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
  *

@@ -15,7 +15,9 @@ from core.analysis.rollout import rollout
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
-_TEMPLATE = Path(__file__).parent / "standalone.html"
+_HERE = Path(__file__).parent
+_TEMPLATE = _HERE / "standalone.html"
+_ENTRY = _HERE.parent / "components/explorer/saved.js"
 FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
 
 
@@ -32,7 +34,7 @@ def page(
     """
     if quantities is None:
         quantities = {"rollout": rollout(record)}
-    parts = markup()
+    parts = markup(_ENTRY)
     edits = record.edits
     what_if = None
     if edits != Edits():  # the unedited pass is not in this record
@@ -43,9 +45,9 @@ def page(
             record,
             view or FIRST_VIEW,
             quantities=quantities,
-            verdict="saved",
-            alone=True,
+            checked="elsewhere",
             what_if=what_if,
+            host=None,
         )
     )
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(

@@ -1,4 +1,4 @@
-"""Linear layers, the classifier and dropout, faster on a CPU than torch's."""
+"""Linear layers and the classifier, faster on a CPU than torch's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _forget(reference: weakref.ref) -> None:
-    # A copy, for an allocation may collect other weights and so change the dictionary meanwhile.
+    # Iterate over a copy: garbage collection may remove other entries during the loop.
     for key, entry in _packed.copy().items():
         if entry[0] is reference:
             _packed.pop(key, None)
@@ -60,32 +60,3 @@ class FastEmbeddings(Embeddings):
 
     def classify(self, hidden: Tensor) -> Tensor:
         return linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
-
-
-class Dropout(nn.Dropout):
-    """Dropout (§5.4) that draws one 64-bit random number for four features on a CPU.
-
-    p is exact to 2⁻¹⁶. Resumed runs depend on this sequence of random numbers.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        x = input
-        if not self.training or self.p == 0:
-            return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():  # which cannot trace the views
-            return F.dropout(x, self.p)
-        words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64, device="cpu")
-        drawn = words.random_(-(2**63), None).view(torch.int16)[: x.numel()].view(x.shape)
-        kept = drawn.ge_(round(self.p * 2**16) - 2**15)  # 1 or 0
-        scale = 1 / (1 - self.p)
-        if x.element_size() == 2:  # multiply the scale's bits by 1 or 0, without a conversion
-            bits = int(torch.tensor(scale, dtype=x.dtype, device="cpu").view(torch.int16))
-            return x * kept.mul_(bits).view(x.dtype)
-        return x * kept.to(x.dtype).mul_(scale)
-
-
-def replace_dropout(network: nn.Module) -> None:
-    """Replace every nn.Dropout of a network by this file's Dropout, in place."""
-    for module in network.modules():
-        if type(module) is nn.Dropout:
-            module.__class__ = Dropout

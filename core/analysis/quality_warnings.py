@@ -65,7 +65,8 @@ _WORDS = {
     "Turkish": """ama bana ben benim bir bu çok da daha de değil gibi hiç için ile kadar ki mi mı
         ne nerede o olan olarak onun sen şey şu siz tüm var ve ya yok""",
 }
-_FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WORDS.items()}
+FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WORDS.items()}
+"""Common function words by language."""
 
 
 @dataclass(frozen=True)
@@ -196,19 +197,17 @@ def other_language(text: str, expected: str) -> str | None:
     Return None if there are too few such words (a name or a single noun fits any language) or if
     the expected language has no word list.
     """
-    if expected not in _FUNCTION_WORDS:
+    if expected not in FUNCTION_WORDS:
         return None
     words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
     words = [word.replace("’", "'") for word in words]
-    own = _FUNCTION_WORDS[expected]
     hits = {
-        language: sum(word in known for word in words)
-        for language, known in _FUNCTION_WORDS.items()
+        language: sum(word in known for word in words) for language, known in FUNCTION_WORDS.items()
     }
     # Only words that the expected language lacks are evidence for another.
     foreign = {
-        language: sum(word in known - own for word in words)
-        for language, known in _FUNCTION_WORDS.items()
+        language: sum(word in known - FUNCTION_WORDS[expected] for word in words)
+        for language, known in FUNCTION_WORDS.items()
         if language != expected
     }
     best = max(foreign, key=lambda language: (foreign[language], hits[language]))

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.optim import Adam, AdamW, Optimizer
 
-from core.accelerate.layers import replace_dropout
 from core.config import TrainConfig
 from core.data.batches import Pair, collate, plan
 from core.device import autocast_dtype
@@ -144,7 +143,6 @@ def train(
 
     Raises DivergedError, and ValueError if the state cannot be resumed.
     """
-    replace_dropout(model)
     optimizer = _optimizer(model, config)
     schedule = Schedule(optimizer, config)
     settings = {
@@ -162,11 +160,11 @@ def train(
     def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
         """Compute gradients of the mean loss per target token; return this shard's loss."""
         count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP averages
-        own = processes.share(indices)
-        if not own:  # fewer rows than processes: take part with zero weight
-            own, count = indices[:1], math.inf
+        shard = processes.shard(indices)
+        if not shard:  # fewer rows than processes: take part with zero weight
+            shard, count = indices[:1], math.inf
         with amp:
-            loss = objective(collate([pairs[i] for i in own]).to(device), count)
+            loss = objective(collate([pairs[i] for i in shard]).to(device), count)
         loss.backward()
         return loss.item() / processes.size
 
@@ -320,7 +318,7 @@ def validation_loss(
     was_training = model.training
     model.eval()
     total, count = 0.0, 0.0
-    for indices in processes.share(plan(pairs, budget)):
+    for indices in processes.shard(plan(pairs, budget)):
         nll, tokens = negative_log_likelihood(
             model, collate([pairs[i] for i in indices]).to(device)
         )

@@ -269,8 +269,9 @@ def broken() -> dict[str, np.ndarray]:
 def main() -> None:
     import streamlit as st
 
-    from app.components.explorer.answers import answered
+    from app.components.explorer.answers import answers
     from app.components.explorer.mount import explorer
+    from app.components.explorer.payload import payload
 
     st.set_page_config(page_title="Explorer harness", layout="wide")
     query = st.query_params
@@ -298,9 +299,10 @@ def main() -> None:
     offered = query.get("offered", ",".join(QUANTITIES)).split(",")
     numbers = {name: make for name, make in numbers.items() if name in offered}
     asked = st.session_state.get("explorer") or {}
-    verdict = query.get("verdict", "here")
-    explorer(answered(record, view, asked, numbers, verdict=verdict))
-    st.text(f"asked for {asked.get('quantity')}")
+    checked = query.get("checked", "here")
+    data = payload(record, view, quantities=dict.fromkeys(numbers), checked=checked)
+    explorer(data, answers(record, asked, numbers))
+    st.text(f"asked for {asked.get('quantity', {}).get('quantity')}")
     st.text("Below the explorer")
 
 

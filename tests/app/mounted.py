@@ -33,12 +33,16 @@ window.mount = (text, key, again) => {
     inner.innerHTML = document.querySelector("#markup").innerHTML;
     host.append(inner);
   }
-  const data = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const tell = (name, value) => window.requests.push([name, value]);
-  window.mounted = render({
-    data, parentElement: host.firstChild, key, setStateValue: tell, setTriggerValue: tell,
-  });
+  const page = {
+    answers: new Set(["quantity", "exact", "effects", "page", "edit"]),
+    ask: (name, value) => window.requests.push([name, value]),
+    listen: (receive) => ((window.passAnswer = receive), () => {}),
+    link: { read: () => ({}), write: () => {}, listen: () => () => {}, url: () => location.href },
+    headPage: null,
+  };
+  window.mounted = render({ data: fromBase64(text), parentElement: host.firstChild, key, host: page });
 };
+window.fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 window.root = () => document.querySelector("#host section.explorer");
 window.act = ([what, ...more]) => {
   const of = (selector) => root().querySelector(selector);
@@ -132,14 +136,23 @@ class Mounted:
         text = base64.b64encode(pack(payload)).decode()
         self.page.evaluate("(all) => mount(...all)", [text, f"explorer{self.count}", again])
 
+    def answer(self, answer: dict[str, Any]) -> None:
+        """Pass an answer to the mounted explorer."""
+        text = base64.b64encode(pack(answer)).decode()
+        self.page.evaluate("(text) => passAnswer(fromBase64(text))", text)
+
     def does(self, *acts: tuple) -> dict[str, Any]:
         """Perform some acts in order and return the resulting state."""
         self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
         return _plain(self.page.evaluate("state()"))
 
     def requests(self) -> list[list[Any]]:
-        """State changes and triggers sent to Python since the explorer was mounted."""
+        """Requests to the host since the explorer was mounted."""
         return self.page.evaluate("requests")
+
+    def edits(self) -> list[str]:
+        """Commands of the edits requested since the explorer was mounted."""
+        return [value["command"] for name, value in self.requests() if name == "edit"]
 
     def saves(self, name: str) -> str:
         """Content of the file that a button saves."""

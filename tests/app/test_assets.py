@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from playwright.sync_api import Page
 from app.components.assets import ScriptError, as_module, joined
 
 COMPONENTS = Path(__file__).parents[2] / "app/components"
-ENTRIES = (
-    *("explorer/main.js", "map_row/main.js", "beam_tree/main.js"),
-    *("token_table/table.js", "one_line/one_line.js", "address/address.js"),
-)
+ENTRIES = {
+    **dict.fromkeys(("map_row/main.js", "beam_tree/main.js", "token_table/table.js"), "render"),
+    **dict.fromkeys(("one_line/one_line.js", "address/address.js", "answers/answers.js"), "render"),
+    "explorer/streamlit.js": "renderInStreamlit",
+}
 
 
 def written(folder: Path, **scripts: str) -> Path:
@@ -96,9 +98,31 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
       const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
       return Object.entries(await import(url)).map(([name, value]) => [name, value.name]);
     }"""
-    for entry in ENTRIES:
-        script = as_module(joined(COMPONENTS / entry))
+    for entry, function in ENTRIES.items():
+        script = as_module(joined(COMPONENTS / entry), function)
         assert "import " not in [line[:7] for line in script.splitlines()]
-        assert page.evaluate(bundled, script) == [["default", "render"]], entry
+        assert page.evaluate(bundled, script) == [["default", function]], entry
         names = page.evaluate("async (entry) => Object.keys(await import(`/${entry}`))", entry)
-        assert names == ["default"], entry
+        assert names in ([function], ["default"] if function == "render" else None), entry
+
+
+HOSTS = {
+    *("explorer/streamlit.js", "answers/answers.js", "address/address.js", "shared/url.js"),
+    *("map_row/main.js", "beam_tree/main.js"),  # components of Streamlit alone
+}
+ONLY_HOSTS = re.compile(
+    r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"
+    r"|\b(?:alone|isAlone|inApp|offline|embedded)\b"
+)
+
+
+def test_only_hosts_know_the_page_around_a_component() -> None:
+    """Other scripts ask their host: no setters of Streamlit, no URL, no flag for a kind of page."""
+    found = {}
+    for file in COMPONENTS.rglob("*.js"):
+        name = str(file.relative_to(COMPONENTS))
+        script = re.sub(r"/\*.*?\*/|^ *//[^\n]*", "", file.read_text("utf-8"), flags=re.M | re.S)
+        if name not in HOSTS and not name.startswith("offline/") and name != "types.js":
+            found[name] = ONLY_HOSTS.findall(re.sub(r"^import .*$", "", script, flags=re.M))
+    assert len(found) > 40
+    assert {name: words for name, words in found.items() if words} == {}

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from core.kinds import KINDS
 from tests.app.explorer_harness import CHECKS, Record, synthetic_record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -641,11 +642,11 @@ def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str)
     ):
         explorer.choose(name)
         assert verdict() == (False, said)
-    for verdict_, said in (
-        ("saved", "as saved, not checked here"),
-        ("edited", "what-if, not checked"),
+    for checked_, said in (
+        ("elsewhere", "as saved, not checked here"),
+        ("never", "what-if, not checked"),
     ):
-        explorer = Explorer(local_page, url, verdict=verdict_)
+        explorer = Explorer(local_page, url, checked=checked_)
         assert verdict() == (False, said) and explorer.says()["checks"] == ""
 
 
@@ -692,7 +693,6 @@ def test_a_quantity_that_is_not_offered_or_fails_leaves_the_weights(
         expect(explorer.root.locator(".waiting")).to_have_count(0)
         expect(explorer.quantity).to_have_value("weights")
         explorer.shows(quantity="weights", head=1)
-        local_page.wait_for_timeout(1500)  # Python has been told that the weights are shown
     explorer.choose("scores")
     expect(explorer.part("request-note")).to_have_text("")
 
@@ -716,6 +716,41 @@ def test_a_pinned_cell_and_the_csv_have_exact_numbers(local_page: Page, url: str
     explorer.head(4, 1)
     numbers = [row[1:] for row in explorer.table()[1:]]
     assert np.array_equal(np.array(numbers, np.float32), record.encoder[4, 1])
+
+
+def test_an_answer_does_not_carry_the_maps_again(local_page: Page, url: str) -> None:
+    """What the server sends for each request: the numbers asked for, and little else."""
+    frames: list[int] = []
+    local_page.on(
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda data: frames.append(len(data))),
+    )
+    record = synthetic_record("long", 6, 8)
+    explorer = Explorer(local_page, url, case="long", layers=6, heads=8, decoder_layers=6, head=3)
+    assert max(frames) > 400_000, "the maps, once"
+    one_map = 4 * record.cross[0, 0].size
+    all_scores = 2 * sum(
+        getattr(record, kind)[..., getattr(record, f"{kind}_mask")].size for kind in KINDS
+    )
+    for act, size in (
+        (lambda: explorer.click(7, 3), one_map),
+        (lambda: explorer.head(2, 5), one_map),
+        (lambda: explorer.choose("scores"), all_scores + one_map),
+        (lambda: explorer.head(3, 1), one_map),
+        (lambda: local_page.get_by_text("Run again").first.click(), 0),
+        (lambda: explorer.saved("Save this view as an offline page"), None),
+    ):
+        frames.clear()
+        act()
+        local_page.wait_for_timeout(700)
+        if size is None:
+            assert sum(frame > 1_000_000 for frame in frames) == 1, "a page is sent once"
+        else:
+            assert size <= sum(frames) < size + 8_000
+    expect(explorer.part("request-note")).to_have_text("")
+    place = local_page.locator("[data-testid=stLayoutWrapper]:has(> .st-key-answers_explorer)")
+    expect(place).to_have_count(1)
+    expect(place).to_be_hidden()
 
 
 def test_the_saved_page_opens_with_the_current_view(

@@ -330,25 +330,34 @@ def test_requests_time_out_are_answered_or_fail(page: Page) -> None:
           const parts = {{ "request-note": {{ textContent: "" }} }};
           const asked = [];
           const ask = (...what) => asked.push(what);
-          const explorer = {{ dom: {{ parts }}, requests: {{}}, setState: ask }};
+          const explorer = {{ dom: {{ parts }}, requests: {{}}, host: {{ ask }} }};
           const found = [];
           const note = () => found.push([parts["request-note"].textContent, late !== null]);
           const undone = [];
           const giveUp = () => undone.push(1);
-          const take = ({{ q }}) => q === 7;
-          const go = () => request(explorer, "q", 7, {{ what: "It", take, giveUp }});
+          const take = (data, {{ q }}) => q === 7;
+          const response = {{ what: "It", take, giveUp }};
+          const go = () => request(explorer, "quantity", {{ quantity: 7 }}, response);
+          const settle = (answer) => {{
+            settleRequest(explorer, {{ name: "quantity", ...answer }});
+            note();
+          }};
           go(); note(); late(); note();
           go(); note();
-          explorer.data = {{ failed: {{}}, q: 6 }}; settleRequests(explorer); note();
-          explorer.data = {{ failed: {{}}, q: 7 }}; settleRequests(explorer); note();
+          settle({{ request: 2, q: 6 }});
+          settle({{ request: 1, failed: "Too old." }});
+          settle({{ request: null, q: 7 }});
           go();
-          explorer.data = {{ failed: {{ q: "No memory." }} }}; settleRequests(explorer); note();
-          return [found, asked.length, undone.length, Object.keys(explorer.requests)];
+          settle({{ request: 3, failed: "No memory." }});
+          settle({{ request: 3, failed: "No memory, unasked." }});
+          return [found, asked, undone.length, Object.keys(explorer.requests)];
         }}"""
     )
     late = "It did not arrive within 20 s: choose it again."
-    states = [["", True], [late, False], ["", True], ["", True], ["", False], ["No memory.", False]]
-    assert said == [states, 3, 2, []]
+    states = [["", True], [late, False], *[["", True]] * 3, ["", False], ["No memory.", False]]
+    states.append(["No memory, unasked.", False])
+    asked = [["quantity", {"request": number, "quantity": 7}] for number in (1, 2, 3)]
+    assert said == [states, asked, 2, []]
 
 
 def test_a_label_is_truncated_between_graphemes(page: Page) -> None:

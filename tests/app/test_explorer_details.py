@@ -38,7 +38,7 @@ def at(browser: Browser) -> Iterator[Mounted]:
 
 @pytest.fixture
 def shown(at: Mounted) -> Mounted:
-    at.show(payload(RECORD, VIEW, address=False))
+    at.show(payload(RECORD, VIEW))
     return at
 
 
@@ -104,7 +104,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
     numbers = {
         "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
     }
-    at.show(payload(RECORD, VIEW, quantities=numbers, address=False))
+    at.show(payload(RECORD, VIEW, quantities=numbers))
     said = at.does()
     assert said["titles"]["quantity"] == TERMS["weight"]
     assert (
@@ -135,7 +135,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
         )
     )
     assert said["entropy"] == TERMS["entropy"]
-    assert said["off the diagonal"].startswith("Off the diagonal: how many source tokens")
+    assert said["off the diagonal"].startswith("Off the diagonal: the number of source tokens")
     at.does(("set", "[data-part=quantity]", "weights"))
     place = at.page.evaluate(
         """() => {
@@ -152,7 +152,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
             return [over(left - 20, ends[1] + 20), over(ends[0] + 20, ends[1] - 10), over(ends[0] - 10, ends[1] - 10)];
         }"""
     )
-    assert place[0].startswith("Share received: how much of all weight")
+    assert place[0].startswith("Share received: the share of this map")
     assert place[1:] == [TERMS["entropy"], ""]
 
 
@@ -163,7 +163,7 @@ def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
     words = [Token(text) for text in ("\x01", "\ufffe", "<b>", "a\x1bb", "]]>", "&", '"')]
     source = (*words, *RECORD.source[len(words) :])
     record = replace(RECORD, source=source, source_text=HOSTILE, translation=HOSTILE)
-    at.show(payload(record, VIEW, address=False))
+    at.show(payload(record, VIEW))
     for name in ("map-svg", "overview-svg"):
         root = ElementTree.fromstring(at.saves(name))
         about = root.find("{http://www.w3.org/2000/svg}desc").text
@@ -193,7 +193,7 @@ def test_many_heads_have_no_overlapping_captions(at: Mounted) -> None:
                 drawn.length = 0;
             }"""
         )
-        at.show(payload(synthetic_record("short", 2, heads), VIEW, address=False))
+        at.show(payload(synthetic_record("short", 2, heads), VIEW))
         drawn = [plain(str(words)) for words in at.page.evaluate("drawn")]
         assert any(map(captions.fullmatch, drawn)) == has, heads
         room = at.page.evaluate(
@@ -205,7 +205,7 @@ def test_many_heads_have_no_overlapping_captions(at: Mounted) -> None:
 def test_forced_colours_show_pins_and_shades(browser: Browser) -> None:
     context = browser.new_context(forced_colors="active", viewport={"width": 1000, "height": 1000})
     at = Mounted(context.new_page())
-    at.show(payload(RECORD, VIEW, address=False))
+    at.show(payload(RECORD, VIEW))
     at.does(("press", ".target .token[data-index='4']"))
     look = """(selector) => {
         const { outlineStyle, outlineWidth, backgroundColor, color } =

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Browser
 
-from app.components.explorer.payload import Answers, payload
+from app.components.explorer.payload import effects_answer, payload
 from app.look.palette import diverging, sequential
 from tests.app.explorer_harness import Record, Token, synthetic_quantity, synthetic_record
 from tests.app.mounted import Mounted, plain
@@ -68,10 +68,9 @@ WHAT_IF = {
 }
 
 
-def sent(record: Record = RECORD, *, effects: Any = None, **more: Any) -> dict[str, Any]:
+def sent(record: Record = RECORD, **more: Any) -> dict[str, Any]:
     view = {"kind": "cross", "layer": 0, "head": 1}
-    more = {"quantities": QUANTITIES, "answers": Answers(effects=effects), **more}
-    return payload(record, view, address=False, **more)
+    return payload(record, view, **{"quantities": QUANTITIES, **more})
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def test_nothing_pinned(shown: Mounted) -> None:
         said = shown.does(*press_head(kind, layer, head))
         peak = fixed(weights(kind, layer, head).max(-1).mean())
         assert said["first"] == (
-            f"On average, head {head + 1} of layer {layer + 1} puts {peak} of a row on a single token"
+            f"On average, the largest weight in a row of head {head + 1} of layer {layer + 1} is {peak}"
         )
         assert said["parts"]["title"] == f"Layer {layer + 1}, head {head + 1}{DIRECTION[kind]}"
         data = said["data"]
@@ -318,12 +317,17 @@ WORDING = {
         "attention weight after the edit minus before",
     ),
     "norms": (
-        *("takes a vector of length", "from", "takes most from", "contributes most"),
+        *(
+            "adds a vector of length",
+            "from",
+            "adds the longest vector from",
+            "adds the longest vector",
+        ),
         "the length of the vector that a key adds in this head",
     ),
     "rollout": (
-        *("brings", "from", "brings most from", "counts most"),
-        "Each row sums to 1. Rollout: this layer’s weights averaged over heads",
+        *("attributes", "to", "attributes most to", "gets the largest share"),
+        "Each row sums to 1. Rollout: this layer’s weights, averaged over heads",
     ),
 }
 
@@ -467,14 +471,14 @@ def measures(kind: str, values: NDArray) -> list[list[str]]:
         "off the diagonal" if kind == "cross" else "distance": f"{fixed(far, 1)} tokens",
     }
     if kind == "decoder":
-        lines |= {"on the token before": on(0, 2), "two tokens before": on(-1, 2)}
+        lines |= {"on the previous token": on(0, 2), "on the one before it": on(-1, 2)}
         lines["attention to <bos>"] = share(values[2:, 0].mean())
         return [list(line) for line in lines.items()]
     if kind == "encoder":
         lines |= {
-            "on the token before": on(-1),
+            "on the previous token": on(-1),
             "on itself": on(0),
-            "on the token after": on(1),
+            "on the next token": on(1),
         }
     lines["attention to <eos>"] = share(values[:, -1].mean())
     return [list(line) for line in lines.items()]
@@ -577,7 +581,9 @@ def test_a_column_shades_its_rows(shown: Mounted) -> None:
 
 @pytest.mark.parametrize("unit", ["pieces", "words"])
 def test_effects_are_sorted_by_magnitude(at: Mounted, unit: str) -> None:
-    at.show(sent(effects=EFFECTS, offers_effects=True))
+    at.show(sent())
+    about = {"sentence": RECORD.id, "name": "effects", "request": 1}
+    at.answer({**about, **effects_answer(EFFECTS)})
     effects = EFFECTS["cross"].astype(float)
 
     def check(said: dict, changes: NDArray, of: str) -> None:
@@ -676,7 +682,7 @@ def test_an_edited_pass(at: Mounted) -> None:
     assert said["edits"] == ["cross layer 2, head 3 off×"]
     assert said["parts"]["switch-head"] == "Switch this head back on"
     at.does(("press", "[data-part=switch-head]"))
-    assert ["edit", "-off.cross.1.2"] in at.requests()
+    assert at.edits() == ["-off.cross.1.2"]
 
 
 def test_what_each_button_would_do(at: Mounted) -> None:
@@ -711,10 +717,10 @@ def test_what_each_button_would_do(at: Mounted) -> None:
         ):
             at.show(sent(what_if=none))
             at.does(*press_head(kind, 1, 3), ("cell", 8, 2), ("press", f"[data-edit={edit}]"))
-            assert at.requests()[-1] == ["edit", f"+{text}"]
+            assert at.edits() == [f"+{text}"]
     at.show(sent(what_if=none))
     at.does(*press_head("encoder", 2, 0), ("press", "[data-part=switch-head]"))
-    assert at.requests()[-1] == ["edit", "+off.encoder.2.0"]
+    assert at.edits() == ["+off.encoder.2.0"]
 
 
 def test_an_edit_needs_a_single_token(at: Mounted) -> None:
@@ -757,7 +763,7 @@ def test_the_saved_numbers(shown: Mounted, kind: str) -> None:
 def test_no_digit_more_than_a_byte_has(at: Mounted) -> None:
     """A long sentence has one byte per weight; all printed digits are still correct."""
     long = synthetic_record("long", 6, 8)
-    at.show(payload(long, {"kind": "cross", "layer": 0, "head": 0}, address=False))
+    at.show(payload(long, {"kind": "cross", "layer": 0, "head": 0}))
     for layer, head in ((0, 0), (3, 5), (5, 7)):
         said = at.does(*press_head("cross", layer, head), ("over", 20, 20))
         values = long.cross[layer, head].astype(float)

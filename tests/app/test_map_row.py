@@ -94,7 +94,8 @@ MOUNT = f"""([text, acts]) => {{
   }});
   const root = document.querySelector(".map-row");
   for (const [name, ...more] of acts) {{
-    if (name === "choose") root.querySelector(`[name=${{more[0]}}][value="${{more[1]}}"]`).click();
+    const radio = `[name$="${{more[0]}}"][value="${{more[1]}}"]`;
+    if (name === "choose") root.querySelector(radio).click();
     if (name === "over") {{
       const canvas = root.querySelector("canvas");
       const {{ left, top, cell }} = canvas.dataset;

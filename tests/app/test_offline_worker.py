@@ -318,7 +318,6 @@ def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
       const done = [];
       const note = (name) => (answer) => { done.push(name); return answer; };
       const effects = asked("answer", { name: "effects", value: { request: 1, sentence } }).then(note("effects"));
-      await new Promise((resolve) => setTimeout(resolve, 5));
       const again = asked("translate", { ...fields, view: null }).then(note("translate"));
       return readable([done, await again, await effects]);
     }"""
@@ -326,3 +325,20 @@ def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
     done, translated, effects = json.loads(text, object_hook=bytes_of)
     assert done == ["translate", "effects"] and translated["translation"]
     assert "another sentence" in unpacked(effects["answer"])["failed"]
+
+
+def test_rounded_weights(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+    """A second network in the same worker; its records do not claim the checkpoint's weights."""
+    weights = pack(ROOT / "checkpoints/scratch-de-en", int8=True)
+    sha256 = hashlib.sha256(weights).hexdigest()
+    script = """async ([text, sha256]) => {
+      const { buffer } = Uint8Array.fromBase64(text);
+      return (await asked("open", { direction: "rounded", weights: buffer, sha256 }, [buffer])).failed;
+    }"""
+    assert not worker.page.evaluate(script, [base64.b64encode(weights).decode(), sha256])
+    found = worker.translate(direction="rounded")
+    exact = worker.translate()
+    assert (found["model"], found["weights_sha256"]) == ("scratch-de-en (8-bit)", sha256)
+    assert exact["weights_sha256"] == passes["plain"].weights_sha256
+    weights_of = [np.frombuffer(one["cross"], "<f4") for one in (found, exact)]
+    assert 1e-4 < np.abs(weights_of[0] - weights_of[1]).max() < 0.1

@@ -1,8 +1,7 @@
 """The app opens every saved record that the format allows; others give one line."""
 
 import io
-import json
-import struct
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.components.explorer import payload as module
-from app.components.explorer.payload import Answers, Exact, pack, payload
+from app.components.explorer.answers import answers
+from app.components.explorer.payload import pack, payload
 from app.state.address import first_view
 from core.kinds import KINDS
 from core.record.record import RecordToken, TranslationRecord
@@ -161,36 +161,39 @@ def test_what_the_format_allows_is_shown_and_the_rest_is_one_line(app):
         assert app.get("bidi_component"), "the page's own record stays"
 
 
-def test_responses_that_do_not_fit_are_left_out_with_a_line(monkeypatch):
+def test_answers_that_do_not_fit_are_one_line(monkeypatch):
     record = synthetic_record("long", 6, 8)
-    scores = synthetic_quantity(record, "scores")
-    exact = Exact("weights", "cross", None, None, record.cross)
-    answers = Answers(
-        exact=exact, page=b"x" * 3_000_000, effects={k: zeros(6, 8, 9) for k in KINDS}
-    )
+    effects = {kind: zeros(6, 8, 9) for kind in KINDS}
+    request = {"sentence": record.id, "request": 1}
+    requests = {
+        "quantity": {"quantity": "scores"},
+        "exact": {**request, "quantity": "weights", "kind": "cross", "layer": None, "head": None},
+        "effects": request,
+        "page": {**request, "view": VIEW},
+    }
+    scores = {"scores": lambda: synthetic_quantity(record, "scores")}
+    sent = len(pack(payload(record, VIEW)))
 
-    def sent(limit: int) -> dict:
+    def failures(limit: int) -> dict:
         monkeypatch.setattr(module, "MESSAGE_LIMIT", limit)
-        return payload(record, VIEW, quantities={"scores": scores}, answers=answers)
+        made = answers(record, requests, scores, lambda: effects)
+        assert made.keys() == requests.keys()
+        assert all(len(pack(answer)) <= limit + 1_000 for answer in made.values())
+        return {name: answer["failed"] for name, answer in made.items() if "failed" in answer}
 
-    whole = sent(10_000_000)
-    size = len(pack(whole))
-    assert whole["failed"] == {} and "page" in whole
-    without = sent(size - 10_000)
-    assert list(without["failed"]) == ["page"] and "exact_numbers" in without
-    assert without["failed"]["page"].startswith("The page could not be sent: ")
-    found = sent(600_000)
-    assert list(found["failed"]) == ["page", "exact", "effects", "quantity"]
-    assert len(pack(found)) <= 601_000 and found["quantities"] == {}
-    assert not found["effects"] and "exact" not in found
-    assert [found[kind] for kind in KINDS] == [whole[kind] for kind in KINDS]
-    with pytest.raises(ValueError, match="its maps take"):
-        sent(200_000)
-    (length,) = struct.unpack_from("<I", pack(without))
-    assert json.loads(pack(without)[4 : 4 + length])["failed"] == without["failed"]
+    assert failures(18 << 20) == {}
+    (line,) = failures(3 << 20).values()
+    assert re.fullmatch(r"The page could not be computed: it takes \d\.\d MB; .* is 3 MB", line)
+    assert failures(1 << 19).keys() == {"page", "quantity", "exact"}
+    payload(record, VIEW)
+    monkeypatch.setattr(module, "MESSAGE_LIMIT", sent - 5_000)
+    with pytest.raises(
+        ValueError, match="the record takes .* MB; the limit is 0 MB: use a shorter"
+    ):
+        payload(record, VIEW)
 
 
 def test_a_saved_page_has_no_limit(monkeypatch):
     monkeypatch.setattr(module, "MESSAGE_LIMIT", 1_000)
     record = synthetic_record("long", 6, 8)
-    assert payload(record, VIEW, alone=True)["levels"] is None
+    assert payload(record, VIEW, host=None)["levels"] is None

@@ -1,4 +1,4 @@
-"""The explorer's payload holds exactly the record's numbers, and requests are answered in it."""
+"""The explorer's payload holds exactly the record's numbers; an answer only what was asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.components.explorer.answers import answered
+from app.components.explorer.answers import answers
 from app.components.explorer.payload import BYTE_LIMIT, pack, payload
 from app.components.tokens import described, short
 from app.look.labels import label
@@ -67,7 +67,7 @@ def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: i
 
 def test_a_saved_page_has_all_numbers_as_floats() -> None:
     rollout = synthetic_quantity(LONG, "rollout")
-    data = payload(LONG, VIEW, quantities={"rollout": rollout}, alone=True)
+    data = payload(LONG, VIEW, quantities={"rollout": rollout}, host=None)
     assert data["levels"] is None and data["quantities"]["rollout"]["levels"] is None
     for kind in KINDS:
         assert np.array_equal(decoded(data, LONG, kind), getattr(LONG, kind))
@@ -201,34 +201,60 @@ def test_invalid_records_are_rejected() -> None:
 
 def exact(**request: Any) -> dict[str, Any]:
     place = {"quantity": "weights", "kind": "decoder", "layer": 0, "head": 0} | request
-    return answered(LONG, VIEW, {"exact": {"sentence": LONG.id, **place}}, SCORES)
+    requests = {"exact": {"sentence": LONG.id, "request": 4, **place}}
+    return answers(LONG, requests, SCORES)["exact"]
 
 
 @pytest.mark.parametrize("quantity", ["weights", "scores"])
 @pytest.mark.parametrize(("layer", "head"), [(2, 3), (None, 3), (2, None), (None, None)])
 def test_exact_numbers_are_the_records_own(quantity, layer, head) -> None:
     place = {"quantity": quantity, "kind": "decoder", "layer": layer, "head": head}
-    data = exact(**place)
-    assert data["exact"] == place and data["failed"] == {}
+    answer = exact(**place)
+    assert answer.pop("exact") == place
     own = LONG.decoder if quantity == "weights" else SCORES["scores"]()["decoder"]
     own = own[slice(None) if layer is None else [layer]]
     own = own[:, slice(None) if head is None else [head]][..., LONG.decoder_mask]
-    found = np.frombuffer(data["exact_numbers"], "<f4")
+    found = np.frombuffer(answer.pop("exact_numbers"), "<f4")
     assert np.array_equal(found, own.astype(np.float32).ravel())
+    assert answer == {"sentence": LONG.id, "name": "exact", "request": 4}, "nothing else is sent"
+
+
+def test_an_answer_holds_the_quantity_as_the_payload_would() -> None:
+    requests = {"quantity": {"quantity": "scores", "request": 7}, "page": None}
+    answer = answers(LONG, requests, SCORES)
+    whole = payload(LONG, VIEW, quantities={"scores": SCORES["scores"]()})
+    parts = {name: whole[name] for name in ("quantities", *(f"scores_{kind}" for kind in KINDS))}
+    about = {"sentence": LONG.id, "name": "quantity", "request": 7}
+    assert answer == {"quantity": about | parts}
+
+
+def test_a_page_and_effects_are_answered() -> None:
+    effects = {kind: np.ones((6, 8, 3), np.float32) for kind in KINDS}
+    given = {"sentence": LONG.id, "request": 2}
+    requests = {"page": {**given, "view": VIEW}, "effects": given, "exact": None}
+    made = answers(LONG, requests, SCORES, lambda: effects)
+    assert made.keys() == {"page", "effects"}
+    assert made["page"]["page"].startswith(b"<!doctype html>")
+    assert np.frombuffer(made["effects"]["effects_cross"], "<f4").tolist() == [1] * 144
+    assert "effects" not in answers(LONG, requests, SCORES), "they cannot be computed"
 
 
 def test_a_request_that_fails_is_one_line() -> None:
     for wrong in ({"kind": "self"}, {"layer": 6}, {"layer": -1}, {"head": "x"}, {"quantity": "n"}):
-        data = exact(**wrong)
+        answer = exact(**wrong)
         line = "The exact numbers could not be computed: there is no .+"
-        assert "exact" not in data and re.fullmatch(line, data["failed"]["exact"]), wrong
-    data = answered(SHORT, VIEW, {"quantity": "norms"}, {"norms": broken})
-    assert data["failed"] == {"quantity": "The norms could not be computed: out of memory"}
-    assert data["offered"] == ["weights", "norms"] and data["quantities"] == {}
+        assert answer.keys() == {"sentence", "name", "request", "failed"}, wrong
+        assert re.fullmatch(line, answer["failed"]), wrong
+    requests = {"quantity": {"quantity": "norms"}}
+    answer = answers(SHORT, requests, {"norms": broken})["quantity"]
+    assert answer["failed"] == "The norms could not be computed: out of memory"
 
 
-def test_requests_about_another_sentence_are_ignored() -> None:
+def test_other_requests_get_no_answer() -> None:
     place = {"quantity": "weights", "kind": "cross", "layer": 0, "head": 0}
-    requests = {"exact": {"sentence": "x", **place}, "page": {"sentence": "x", "view": VIEW}}
-    data = answered(SHORT, VIEW, requests, SCORES)
-    assert not {"exact", "page"} & set(data) and data["failed"] == {}
+    requests = {
+        "exact": {"sentence": "x", **place},
+        "page": {"sentence": "x", "view": VIEW},
+        "quantity": {"quantity": "weights"},
+    }
+    assert answers(SHORT, requests, SCORES) == {}

@@ -27,7 +27,7 @@ def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
     """Check that an explorer was sent this record's maps and probabilities."""
     header, raw = unpacked(page.payload(key))
     assert header["together"] == "two"
-    assert header["address"] == (key == "first_of_two")
+    assert header["host"]["address"] == (key == "first_of_two")
     texts = header["source_text"], header["translation"]
     assert texts == (record.source_text, record.translation)
     assert header["log_prob"] == pytest.approx(float(np.sum(record.log_probs)), abs=1e-4)
@@ -115,7 +115,7 @@ def test_edits_keep_the_target(translator):
     assert abs(second.log_prob - first.log_prob) > 0.01
     claim_both(page, first, second, note=", with edits")
     none = render("together", source=SNOW, beside="edits")
-    assert [item.text for item in none.items if "Nothing is changed" in item.text]
+    assert [item.text for item in none.items if "There are no edits yet" in item.text]
     assert "second_explorer" not in none.payloads
 
 

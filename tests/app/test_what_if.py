@@ -156,6 +156,7 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
     button(root, "sharper").click()
     expect(root.locator("[data-part=edit-note]")).to_contain_text("201 edits are too many")
     expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(count)
+    expect(root.locator("[data-part=what-if]")).to_have_attribute("aria-busy", "false")
     local_page.locator(".st-key-source textarea").fill("Zwei junge Frauen spielen im Park.")
     local_page.locator(".st-key-translate button").click()
     expect(root.locator("[data-part=edit-note]")).not_to_contain_text("too many", timeout=30_000)
@@ -218,7 +219,7 @@ def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator,
     )
     assert edited != free
     expect(tree).to_have_attribute("data-tree", edited, timeout=30_000)
-    line.get_by_role("button", name="Remove all changes").click()
+    line.get_by_role("button", name="Remove all edits").click()
     expect(tree).to_have_attribute("data-tree", free, timeout=30_000)
 
 
@@ -298,4 +299,4 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     shows(right, translator.inspect("Ein Hund.", decode=GREEDY))
     one_scale(SENTENCE, "Ein Hund.")
     local_page.locator(".st-key-beside").get_by_text("The same with edits").click()
-    expect(local_page.get_by_text("Nothing is changed")).to_be_visible(timeout=30_000)
+    expect(local_page.get_by_text("There are no edits yet")).to_be_visible(timeout=30_000)

@@ -54,8 +54,8 @@ def record_of(texts: list[str]) -> Record:
 def main() -> None:
     import streamlit as st
 
-    from app.components.explorer.answers import answered
     from app.components.explorer.mount import explorer
+    from app.components.explorer.payload import payload
     from app.components.map_row import map_row
     from app.components.map_row.payload import Map, MapRow, sides
     from app.components.token_table import token_table
@@ -76,7 +76,7 @@ def main() -> None:
     texts = texts_from(state["start"])
     record = record_of(texts)
     words = [label(token) for token in record.source if not token.special][:ROWS]
-    explorer(answered(record, {"kind": "cross", "layer": 0, "head": 0}, {}, {}))
+    explorer(payload(record, {"kind": "cross", "layer": 0, "head": 0}), {})
     token_table(np.arange(5, 5 + ROWS)[None], [words], " ".join(texts[:3]), key="table")
     weights = np.full((2, 2, ROWS, ROWS), 1 / ROWS, np.float32)
     both = sides(record.source[:ROWS], range(1, ROWS + 1), "German")

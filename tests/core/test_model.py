@@ -9,10 +9,8 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 from torch.testing import assert_close
 
-from core.accelerate.layers import Dropout, replace_dropout
 from core.config import DecodeConfig, ModelConfig, TrainConfig
 from core.model.build import build
 from core.model.masks import causal_mask, padding_mask, target_mask
@@ -48,52 +46,6 @@ def test_layer_norm_equals_its_formula_in_value_and_gradient(training, eps):
     for one, other in zip(*gradients, strict=True):
         assert one.abs().max() > 0.1
         assert_close(one, other, rtol=0, atol=1e-12)
-
-
-def test_dropout_keeps_and_scales_the_right_share():
-    torch.manual_seed(0)
-    x = torch.full((1000, 33), 2.0, requires_grad=True)
-    y = Dropout(0.3)(x)
-    kept = y != 0
-    assert kept.float().mean().item() == pytest.approx(0.7, abs=0.01)  # 4 standard deviations
-    assert_close(y[kept], torch.full_like(y[kept], 2 / 0.7))
-    # No position is favoured, and neighbours, which share one random number, are independent.
-    assert kept.float().mean(0).std().item() < 0.03
-    for apart in (1, 2, 3):
-        both = (kept.flatten()[apart:] & kept.flatten()[:-apart]).float().mean()
-        assert both.item() == pytest.approx(0.49, abs=0.015)
-    y.sum().backward()
-    assert_close(x.grad, kept / 0.7)
-
-
-def test_torch_compile_uses_torchs_dropout(monkeypatch):
-    """It cannot trace the bit operations of the faster one."""
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    x = torch.ones(1000)
-    torch.manual_seed(0)
-    wanted = nn.functional.dropout(x, 0.3)
-    torch.manual_seed(0)
-    assert torch.equal(Dropout(0.3)(x), wanted)
-
-
-@pytest.mark.parametrize("p", [0.0, 0.5])
-def test_dropout_outside_training_and_at_0_does_nothing(p):
-    x = torch.randn(5, 3, dtype=torch.float64)
-    assert Dropout(p).train(p == 0)(x) is x
-    assert Dropout(0.5)(x).dtype == torch.float64
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_replace_dropout_changes_nothing_else(training):
-    network = build("baseline", small.config(dropout=0.4)).train(training)
-    names = [name for name, part in network.named_modules() if isinstance(part, nn.Dropout)]
-    weights = {name: weight.clone() for name, weight in network.state_dict().items()}
-    replace_dropout(network)
-    parts = dict(network.named_modules())
-    assert len(names) > 10 and {type(parts[name]) for name in names} == {Dropout}
-    assert all(parts[name].p == 0.4 and parts[name].training == training for name in names)
-    assert names == [name for name, part in parts.items() if isinstance(part, nn.Dropout)]
-    assert all(torch.equal(network.state_dict()[name], weights[name]) for name in weights)
 
 
 def test_masks_are_true_where_attention_is_allowed():

@@ -11,10 +11,10 @@ export function prepare(raw) {
     ended: raw.tokens[id].end || step === raw.limit,
     winner: false,
     childless: true,
-    place: 0,
+    finalRank: 0,
   }));
   for (const node of nodes) if (node.parent !== null) nodes[node.parent].childless = false;
-  raw.hypotheses.forEach(({ end }, place) => (nodes[end].place = place + 1));
+  raw.hypotheses.forEach(({ end }, index) => (nodes[end].finalRank = index + 1));
   const data = { ...raw, nodes };
   const [best] = raw.hypotheses;
   if (best) for (const at of [0, ...pathTo(data, best.end)]) nodes[at].winner = true;
@@ -79,7 +79,7 @@ export function wordsOfStatus(data, node) {
   const forced = node.forced ? "Forced, whatever its probability. " : "";
   switch (node.status) {
     case "finished":
-      return `${forced}Finished: ${node.place === 1 ? "the best score, so this is the translation" : `rank ${node.place} by score`}.`;
+      return `${forced}Finished: ${node.finalRank === 1 ? "the best score, so this is the translation" : `rank ${node.finalRank} by score`}.`;
     case "overtaken":
       return `Finished, but ${beam === 1 ? "another" : `${beam} others`} finished with a better score.`;
     case "left":

@@ -88,15 +88,15 @@ function drawNode(view, node, index, measuring) {
   const title = svgElement("title");
   title.textContent = nameOf(view.data, node);
   group.append(title, svgElement("rect", { class: "ground", width: NODE.width, height: NODE.height, rx: 4 }));
-  const name = cutLabel(measuring, view.data.tokens[node.id].label, NODE.width - (node.place ? 26 : 8));
+  const name = cutLabel(measuring, view.data.tokens[node.id].label, NODE.width - (node.finalRank ? 26 : 8));
   group.append(label("token", isolated(name), 4, 16));
   if (node.parent !== null) {
     group.append(label("figures", fixed(node.log_prob, 2), 4, 30));
     group.append(label("figures", fixed(node.total, 2), NODE.width - 4, 30, "end"));
   }
-  if (node.place) {
+  if (node.finalRank) {
     group.append(svgElement("rect", { class: "flag", x: NODE.width - 19, y: 4, width: 15, height: 14, rx: 3 }));
-    group.append(label("place", node.place, NODE.width - 11.5, 15, "middle"));
+    group.append(label("place", node.finalRank, NODE.width - 11.5, 15, "middle"));
   }
   return group;
 }

@@ -1,4 +1,4 @@
-"""Handles explorer requests: other quantities, exact values, head effects, HTML export."""
+"""Answers the explorer's requests: other quantities, exact numbers, head effects, HTML export."""
 
 from __future__ import annotations
 
@@ -7,105 +7,107 @@ from typing import Any
 
 import numpy as np
 
-from app.components.explorer.payload import Answers, Arrays, Exact, payload
+from app.components.explorer.payload import (
+    Arrays,
+    check_size,
+    effects_answer,
+    exact_answer,
+    quantity_answer,
+)
 from app.export.page import page
 from core.kinds import KINDS
 
 Numbers = Mapping[str, Callable[[], Arrays]]
 """How to compute each quantity beside the weights."""
 
+_NAMES = {"exact": "exact numbers", "page": "page", "effects": "effect of each head"}
+
 # A network's pass may fail on bad input, on an id without an embedding, or for lack of memory.
 _FAILURES = (ValueError, IndexError, RuntimeError, MemoryError)
 
 
-def answered(
+def answers(
     record: Any,
-    view: dict[str, Any],
     requests: Mapping[str, Any],
     numbers: Numbers,
     effects: Callable[[], Arrays] | None = None,
-    **options: Any,
-) -> dict[str, Any]:
-    """Return the payload of a record, with the responses to its explorer's requests.
+) -> dict[str, dict[str, Any]]:
+    """Return the answer to each request about a record, by the request's name.
 
-    `requests` is the component's state: `quantity`, a name; `exact`, the maps to send in full
-    precision; `page`, the view that a saved page opens with; `effects`, the effect of each head,
-    computed by the function of that name. All but the first name their `sentence`; requests about
-    another record are ignored. `options` are passed to `payload`. A failure becomes a line in the
-    payload, never an exception.
+    `requests` is the component's state: `Requests` in types.js; the answers are `Answer` there. A
+    chosen quantity holds for every sentence; all other requests name theirs, and get no answer when
+    another is shown. `effects` computes the effect of each head. A failure becomes `failed`: one
+    line, never an exception.
     """
-    failed: dict[str, str] = {}
     computed: dict[str, Arrays] = {}
 
-    def compute(name: str) -> Arrays | None:
-        if name in numbers and name not in computed:
+    def compute(name: str) -> Arrays:
+        if name not in numbers:
+            raise ValueError(f"there is no quantity {name!r}")
+        if name not in computed:
             arrays = numbers[name]()
             for kind in KINDS:
                 if not np.isfinite(arrays[kind][..., getattr(record, f"{kind}_mask")]).all():
                     raise ValueError(f"the {kind} maps contain a number that is not finite")
             computed[name] = arrays
-        return computed.get(name)
+        return computed[name]
 
-    def attempt(request: str, what: str, make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except _FAILURES as error:
-            line = " ".join(str(error).split()) or type(error).__name__
-            failed[request] = f"{what}: {line[:200]}"
-            return None
+    def make_page(request: Mapping[str, Any]) -> dict[str, Any]:
+        quantities = {name: compute(name) for name in numbers}
+        return {"page": page(record, request["view"], quantities).encode()}
 
-    def asked(request: str) -> bool:
-        given = requests.get(request)
-        return isinstance(given, Mapping) and given.get("sentence") == record.id
+    def make_quantity(request: Mapping[str, Any]) -> dict[str, Any]:
+        name = request["quantity"]
+        return quantity_answer(record, name, compute(name))
 
-    wanted = requests.get("quantity") or "weights"
-    attempt("quantity", f"The {wanted} could not be computed", lambda: compute(wanted))
-    exact = file = head_effects = None
-    if asked("exact"):
-        exact = attempt(
-            "exact",
-            "The exact numbers could not be computed",
-            lambda: _exact(record, requests["exact"], compute),
-        )
-    if asked("page"):
-        file = attempt(
-            "page",
-            "The page could not be created",
-            lambda: _page(record, requests["page"]["view"], numbers, compute),
-        )
-    if effects and asked("effects"):
-        head_effects = attempt("effects", "The effect of each head could not be computed", effects)
-    return payload(
-        record,
-        view,
-        quantities={name: computed.get(name) if name == wanted else None for name in numbers},
-        answers=Answers(exact, file, head_effects, failed),
-        offers_effects=effects is not None,
-        **options,
-    )
+    makers: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        "quantity": make_quantity,
+        "exact": lambda request: _exact(record, request, compute),
+        "page": make_page,
+    }
+    if effects is not None:
+        makers["effects"] = lambda request: effects_answer(effects())
+    return {
+        name: _answer(record, name, request, make)
+        for name, make in makers.items()
+        if (request := requests.get(name)) and _needs_answer(record, name, request)
+    }
 
 
-def _page(
+def _needs_answer(record: Any, name: str, request: Any) -> bool:
+    if not isinstance(request, Mapping):
+        return False
+    if name == "quantity":
+        return request.get("quantity") not in (None, "weights")
+    return request.get("sentence") == record.id
+
+
+def _answer(
     record: Any,
-    view: dict[str, Any],
-    numbers: Numbers,
-    compute: Callable[[str], Arrays | None],
-) -> bytes:
-    """The standalone page, with the current view and every available quantity."""
-    quantities = {name: arrays for name in numbers if (arrays := compute(name)) is not None}
-    return page(record, view, quantities).encode()
+    name: str,
+    request: Mapping[str, Any],
+    make: Callable[[Mapping[str, Any]], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what `make` returns, or one line for the reader."""
+    about = {"sentence": record.id, "name": name, "request": request.get("request")}
+    try:
+        answer = {**about, **make(request)}
+        check_size(answer, "it")
+    except _FAILURES as error:
+        what = request["quantity"] if name == "quantity" else _NAMES[name]
+        line = " ".join(str(error).split()) or type(error).__name__
+        return {**about, "failed": f"The {what} could not be computed: {line[:200]}"}
+    return answer
 
 
 def _exact(
-    record: Any, request: Mapping[str, Any], compute: Callable[[str], Arrays | None]
-) -> Exact:
+    record: Any, request: Mapping[str, Any], compute: Callable[[str], Arrays]
+) -> dict[str, Any]:
     """The requested maps. Raises ValueError if they do not exist."""
     quantity, kind = request.get("quantity", ""), request.get("kind")
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")
     arrays = {k: getattr(record, k) for k in KINDS} if quantity == "weights" else compute(quantity)
-    if arrays is None:
-        raise ValueError(f"there is no quantity {quantity!r}")
     numbers = np.asarray(arrays[kind])
     chosen = []
     for axis, name in enumerate(("layer", "head")):
@@ -114,4 +116,4 @@ def _exact(
             raise ValueError(f"there is no {name} {index!r}")
         chosen.append(index)
     layer, head = (slice(None) if i is None else slice(i, i + 1) for i in chosen)
-    return Exact(quantity, kind, chosen[0], chosen[1], numbers[layer, head])
+    return exact_answer(record, quantity, kind, chosen[0], chosen[1], numbers[layer, head])

@@ -31,7 +31,7 @@ function checkLine({ name, passed, figure, limit, words }) {
 function verdictOf(explorer) {
   const { data } = explorer;
   const { quantity } = explorer.view;
-  if (data.verdict !== "here") return { saved: "as saved, not checked here", edited: "what-if, not checked" }[data.verdict];
+  if (data.checked !== "here") return { elsewhere: "as saved, not checked here", never: "what-if, not checked" }[data.checked];
   const derived = derivation(explorer.data, explorer.view) !== null;
   if (quantity === WEIGHTS && !derived) return null;
   if (data.checks.some(({ passed }) => !passed)) return "the weights failed a check";
@@ -43,10 +43,10 @@ export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;
   const held = data.checks.filter(({ passed }) => passed).length;
-  const whole = held === data.checks.length;
-  root.dataset.checks = data.verdict === "here" ? `${held}/${data.checks.length}` : "";
-  parts.badge.classList.toggle("failed", !whole);
-  parts.badge.replaceChildren(checkMark(whole), `Checks: ${held} of ${data.checks.length} passed`);
+  const allPassed = held === data.checks.length;
+  root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
+  parts.badge.classList.toggle("failed", !allPassed);
+  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed`);
   parts.checks.replaceChildren(...data.checks.map(checkLine));
 }
 
@@ -56,7 +56,7 @@ export function paintBadge(explorer) {
   const { parts } = explorer.dom;
   const words = verdictOf(explorer);
   parts.badge.hidden = data.checks.length === 0 || words !== null;
-  parts["not-checked"].textContent = data.checks.length || data.verdict !== "here" ? (words ?? "") : "";
+  parts["not-checked"].textContent = data.checks.length || data.checked !== "here" ? (words ?? "") : "";
   parts["not-checked"].classList.toggle("failed", data.checks.some(({ passed }) => !passed));
   if (parts.badge.hidden && openPanel(explorer) === "checks") showPanel(explorer, null);
 }

@@ -51,7 +51,7 @@ export function effectOf({ data, view }, layer, head) {
   const tokens = data.sides.produced.length;
   const start = (layer * data.heads + head) * tokens;
   const changes = data.effects[view.kind].subarray(start, start + tokens);
-  const ofRow = view.whole ? null : pinnedProduced({ data, view })?.members;
+  const ofRow = view.wholeTranslation ? null : pinnedProduced({ data, view })?.members;
   return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
 }
 
@@ -61,7 +61,7 @@ export const pinnedProduced = ({ data, view: { kind, unit, pinned } }) =>
 
 /* Names the target of the effects: the pinned word or the whole translation. */
 const effectOn = (explorer) => {
-  const pinned = explorer.view.whole ? null : pinnedProduced(explorer);
+  const pinned = explorer.view.wholeTranslation ? null : pinnedProduced(explorer);
   return pinned ? `of ${tokenName(pinned)}` : "of the whole translation";
 };
 

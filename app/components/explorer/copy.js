@@ -3,12 +3,12 @@
 import { element } from "../shared/dom.js";
 
 /**
- * Text of the chosen tokens, without <bos> and <eos>, spaces between words only; all of them give `whole`.
+ * Text of the chosen tokens, without <bos> and <eos>, spaces between words only; all of them give `everything`.
  * @param {Token[]} tokens
  */
-export function plainText(tokens, whole, chosen) {
+export function plainText(tokens, everything, chosen) {
   const own = tokens.flatMap((token, index) => (token.special ? [] : [index]));
-  if (own.every((index) => chosen.has(index))) return whole;
+  if (own.every((index) => chosen.has(index))) return everything;
   const shown = own.filter((index) => chosen.has(index)).map((index) => tokens[index]);
   return shown.map(({ label, startsWord, close }, place) => (place && startsWord && !close ? ` ${label}` : label)).join("");
 }

@@ -18,15 +18,15 @@ const byKind = (valueOf) =>
   /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)])));
 
 /**
- * Decode a payload into a frozen object. Responses from an earlier payload (`before`) for the same sentence are kept.
+ * Decode a payload into a frozen object. Answers that an earlier payload of the same sentence (`before`) got are kept.
  * @param {Payload} raw
  * @param {Readonly<RecordData> | null} before
  * @returns {Readonly<RecordData>}
  */
 export function decodePayload(raw, before = null) {
-  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: [], effects: null };
-  const source = displayTokens(raw.source, 1);
-  const target = displayTokens([raw.target_in[0], ...raw.target_out], 0);
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null };
+  const source = displayTokens(raw.source, 1, raw.words.source);
+  const target = displayTokens([raw.target_in[0], ...raw.target_out], 0, [[0], ...shifted(raw.words.target)]);
   // The target row shows <bos> and all produced tokens; decoder rows and columns are slices of it.
   const sides = { source, target, produced: target.slice(1), fed: target.slice(0, -1) };
   const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
@@ -46,9 +46,7 @@ export function decodePayload(raw, before = null) {
     search: raw.search,
     givenTarget: raw.given_target,
     checks: raw.checks,
-    verdict: raw.verdict,
-    address: raw.address,
-    inside: raw.inside,
+    checked: raw.checked,
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written > 0, added: written === 2 }))),
     sides,
@@ -56,21 +54,36 @@ export function decodePayload(raw, before = null) {
     unmasked,
     cells,
     offered: raw.offered,
-    quantities: Object.freeze({ ...earlier.quantities, ...decodeQuantities(raw) }),
-    exact: new Map([...earlier.exact, ...decodeExact(raw, cells)]),
-    page: raw.page ?? null,
-    failed: raw.failed,
-    alone: raw.alone,
+    quantities: Object.freeze({ ...earlier.quantities, weights: decodeWeights(raw), ...decodeQuantities(raw) }),
+    exact: earlier.exact,
     together: raw.together ?? null,
     whatIf: raw.what_if ?? null,
-    offersEffects: raw.offers_effects ?? false,
-    effects: decodeEffects(raw) ?? earlier.effects ?? null,
+    effects: earlier.effects,
     /* Records of the other explorers in the group: see together.js. */
     peers: new Map(),
     /* Cache of `mapOf`. */
     maps: new Map(),
   });
 }
+
+/**
+ * Add what an answer holds to the data of its record.
+ * @param {Readonly<RecordData>} data
+ * @param {Answer} answer
+ * @returns {Readonly<RecordData>}
+ */
+export const withAnswer = (data, answer) =>
+  Object.freeze({
+    ...data,
+    quantities: Object.freeze({ ...data.quantities, ...decodeQuantities(answer) }),
+    exact: new Map([...data.exact, ...decodeExact(data, answer)]),
+    effects: decodeEffects(answer) ?? data.effects,
+    peers: new Map(),
+    maps: new Map(),
+  });
+
+/* The words of the target row, which starts with <bos>. */
+const shifted = (words) => words.map((word) => word.map((index) => index + 1));
 
 const unmaskedCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => mask[cell]);
 
@@ -80,19 +93,17 @@ function decodeEffects(raw) {
   return byKind((kind) => asFloats(raw[`effects_${kind}`]));
 }
 
-/* Always the weights, plus every quantity in the payload. */
-function decodeQuantities(raw) {
-  const unit = byKind(() => [0, 1]);
-  const decoded = (heads, levels, range, bytesOf) => ({
-    heads,
-    kinds: byKind((kind) => decodeNumbers(bytesOf(kind), levels, range[kind])),
-  });
-  const quantities = { weights: decoded(raw.heads, raw.levels, unit, (kind) => raw[kind]) };
-  for (const [name, { levels, heads, range }] of Object.entries(raw.quantities)) {
-    quantities[name] = decoded(heads, levels, range, (kind) => raw[`${name}_${kind}`]);
-  }
-  return quantities;
-}
+/** @param {Payload} raw */
+const decodeWeights = (raw) => decodeMaps(raw, "", { levels: raw.levels, heads: raw.heads, range: byKind(() => [0, 1]) });
+
+/** @param {Payload | Answer} raw */
+const decodeQuantities = (raw) =>
+  Object.fromEntries(Object.entries(raw.quantities ?? {}).map(([name, sent]) => [name, decodeMaps(raw, `${name}_`, sent)]));
+
+const decodeMaps = (raw, prefix, { levels, heads, range }) => ({
+  heads,
+  kinds: byKind((kind) => decodeNumbers(raw[prefix + kind], levels, range[kind])),
+});
 
 /*
  * A number is `offset + step * code`, at most `error` away from the record's: 0 if sent as float32, half a step if
@@ -106,14 +117,14 @@ function decodeNumbers(bytes, levels, [lo, hi]) {
 
 /**
  * Exact numbers of some maps, keyed by `exactName`.
- * @param {Payload} raw
- * @param {Record<Kind, Uint32Array>} cells
+ * @param {Readonly<RecordData>} data
+ * @param {Answer} answer
  * @returns {Map<string, Float32Array>}
  */
-function decodeExact({ exact, exact_numbers: bytes, layers, heads, quantities }, cells) {
+function decodeExact({ layers, heads, quantities, cells }, { exact, exact_numbers: bytes }) {
   if (!exact) return new Map();
   const { quantity, kind } = exact;
-  const rows = quantity === "weights" ? heads : quantities[quantity]?.heads ?? heads;
+  const rows = quantities[quantity]?.heads ?? heads;
   const places = (one, count) => (one === null ? [...Array(count).keys()] : [one]);
   const names = places(exact.layer, layers[kind]).flatMap((layer) =>
     places(exact.head, rows).map((head) => exactName(quantity, kind, layer, head)),

@@ -2,9 +2,9 @@
 
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
-import { writeAddress } from "./address.js";
 import { copyText, flashText } from "./copy.js";
 import { currentMap } from "./focus.js";
+import { writeLink } from "./link.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
 import { aboutLines, overviewPicture, pictureAsPng, pictureAsSvg, rowName, viewPicture } from "./saved_picture.js";
@@ -56,30 +56,30 @@ const EXPORTS = {
   link: copyLink,
 };
 
-/** Request a standalone page from Python; it opens with the current view. @param {Explorer} explorer */
+/** Request a standalone page, which opens with the current view. @param {Explorer} explorer */
 function savePage(explorer) {
   const { sentence } = explorer.data;
   request(explorer, "page", { sentence, view: linkOf(explorer.data, explorer.view) }, {
     what: "The page",
-    take: ({ page }) => {
-      if (!page) return false;
+    take: (_, /** @type {any} */ { page }) => {
       save(`headlight-${sentence}.html`, new Blob([page], { type: "text/html" }));
-      explorer.setState("page", null);
       return true;
     },
   });
 }
 
-/* A saved page has no URL for its view, and is already saved. */
-export function buildExports({ dom: { root }, data }) {
-  for (const name of ["link", "page"]) root.querySelector(`[data-export=${name}]`).hidden = data.alone;
+/** Hide the exports that the host does not have. @param {Explorer} explorer */
+export function buildExports({ dom: { root }, host }) {
+  const hide = (name, hidden) => (/** @type {HTMLElement} */ (root.querySelector(`[data-export=${name}]`)).hidden = hidden);
+  hide("link", host.link === null);
+  hide("page", !host.answers.has("page"));
 }
 
 /** @param {Explorer} explorer */
 async function copyLink(explorer, button) {
-  writeAddress(explorer);
+  writeLink(explorer);
   // The same link is in the address bar.
-  flashText(button, (await copyText(window.location.href)) ? "Copied" : "In the address bar", "Copy link");
+  flashText(button, (await copyText(explorer.host.link.url())) ? "Copied" : "In the address bar", "Copy link");
 }
 
 /** @param {Explorer} explorer */

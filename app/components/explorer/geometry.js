@@ -40,15 +40,15 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const upright = cellWith(0);
   const reach = columnLabels.map(({ width }, key) => width * 0.75 + 16 - (columns.length - key - 0.5) * upright * 0.9);
   const slanted = cellWith(Math.max(0, Math.max(...reach) - strip));
-  const whole = slanted >= 16 ? slanted : upright;
+  const unzoomed = slanted >= 16 ? slanted : upright;
 
-  const cell = Math.min(LARGEST_CELL, Math.round(whole * zoom));
+  const cell = Math.min(LARGEST_CELL, Math.round(unzoomed * zoom));
   const angle = cell >= 21 ? Math.PI / 4 : cell >= 16 ? Math.PI / 3 : Math.PI / 2;
   const overhang = zoom > 1 ? Math.max(0, widest(columnLabels) * Math.cos(angle) - strip + 16) : 0;
   const fits = (count, space) => Math.min(count, Math.max(3, Math.floor(space / cell)));
   const shown =
     zoom > 1
-      ? { queries: fits(rows.length, whole * rows.length), keys: fits(columns.length, room - left - strip - overhang) }
+      ? { queries: fits(rows.length, unzoomed * rows.length), keys: fits(columns.length, room - left - strip - overhang) }
       : { queries: rows.length, keys: columns.length };
   const fontSize = Math.max(10.5, Math.min(largest, cell * 0.86));
   const top = Math.max(46, Math.ceil(widest(columnLabels) * Math.sin(angle) + 10 * Math.cos(angle)) + 18);
@@ -60,7 +60,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
     left,
     top,
     cell,
-    whole,
+    unzoomed,
     angle,
     fontSize,
     gridWidth,

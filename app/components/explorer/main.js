@@ -5,10 +5,9 @@ import { partsOf } from "../shared/dom.js";
 import { NO_CELL } from "../shared/grid.js";
 import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { linkParameters, listenToHistory, listenToInside, saveAddress } from "./address.js";
 import { buildBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
-import { decodePayload, KINDS } from "./data.js";
+import { decodePayload, KINDS, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
@@ -16,6 +15,7 @@ import { listenToCopying } from "./copy.js";
 import { atHead, currentMap, NO_PREVIEW } from "./focus.js";
 import { listenToKeyboard } from "./keyboard.js";
 import { layOut, watchSize } from "./layout.js";
+import { linkParameters, listenToHeadLink, listenToNavigation, scheduleLink } from "./link.js";
 import { mapOf, WEIGHTS } from "./maps.js";
 import { measure } from "./measures.js";
 import { buildQuantities } from "./options.js";
@@ -24,7 +24,7 @@ import { overviewOf } from "./overview_picture.js";
 import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
 import { mapPixels } from "./raster.js";
 import { byTouch } from "./readout.js";
-import { cancelRequests, pinExact, settleRequests } from "./requests.js";
+import { cancelRequests, pinExact, settleEdit, settleRequest, sendRequest } from "./requests.js";
 import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
@@ -34,13 +34,16 @@ import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
 
-function createExplorer(parent, key) {
+function createExplorer(parent, key, host) {
   const root = parent.querySelector(".explorer");
   const parts = partsOf(root);
   /** @type {Explorer} */
   const explorer = {
     key,
+    host,
     bytes: null,
+    /* Answers about a record that is not shown yet, by request. */
+    early: new Map(),
     /* Decoded payload (frozen, one object per record) and the page's theme. */
     data: null,
     theme: null,
@@ -80,16 +83,13 @@ function createExplorer(parent, key) {
       painted: 0,
     },
     /*
-     * Whether the visitor has chosen anything here, the last view that Python gave, and whether back/forward navigation
-     * is waiting for its data.
+     * Whether the visitor has chosen anything here, the last view that a payload gave, and whether back/forward
+     * navigation is waiting for its data.
      */
     memory: { chosen: false, given: "", returning: false },
-    setState: () => {},
-    trigger: () => {},
     requests: {},
     warming: 0,
-    addressTimer: 0,
-    pathname: window.location.pathname,
+    linkTimer: 0,
   };
   parts.unpin.addEventListener("click", () => unpin(explorer));
   if (byTouch) parts.unpin.textContent = "Unpin";
@@ -103,23 +103,22 @@ function createExplorer(parent, key) {
   listenToPanels(explorer);
   explainControls(explorer);
   listenToCopying(explorer);
-  const forgetInside = listenToInside(explorer);
   listenToWhatIf(explorer);
-  const forgetHistory = listenToHistory(explorer);
-  const forgetKeyboard = listenToKeyboard(explorer);
-  const forgetSize = watchSize(explorer);
-  const forgetOthers = listenToGroup(explorer, follow, rescale);
+  const stopListening = [
+    listenToHeadLink(explorer),
+    listenToNavigation(explorer),
+    listenToKeyboard(explorer),
+    watchSize(explorer),
+    listenToGroup(explorer, follow, rescale),
+    host.listen((answer) => receive(explorer, answer)),
+  ];
   onceFontsCome(root, () => layOut(explorer));
   explorer.destroy = () => {
     pause(explorer);
-    forgetHistory();
-    forgetKeyboard();
-    forgetSize();
-    forgetOthers();
-    forgetInside();
+    for (const stop of stopListening) stop();
     window.cancelIdleCallback?.(explorer.warming);
     cancelRequests(explorer);
-    clearTimeout(explorer.addressTimer);
+    clearTimeout(explorer.linkTimer);
   };
   return explorer;
 }
@@ -136,15 +135,17 @@ function applyPayload(explorer, bytes) {
   const same = before?.sentence === data.sentence;
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
-  broadcastData(explorer);
-  // Open with the view that Python suggests until the visitor has chosen one.
+  // Open with the view of the payload until the visitor has chosen one.
   const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) cancelRequests(explorer, sameWords ? "edit" : null);
   buildQuantities(explorer);
-  settleRequests(explorer);
-  settleQuantity(explorer, Boolean(before) && !same);
+  settleEdit(explorer);
+  const failed = applyEarlyAnswers(explorer);
+  settleQuantity(explorer, failed);
+  broadcastData(explorer);
+  if (before && !same) forgetQuantity(explorer);
   askEffects(explorer);
   if (!sameWords) {
     now.step = lastStep(explorer);
@@ -156,7 +157,7 @@ function applyPayload(explorer, bytes) {
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
   now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
-  dom.parts.inside.classList.toggle("nowhere", !data.inside);
+  dom.parts.inside.classList.toggle("nowhere", !explorer.host.headPage);
   buildBadge(explorer);
   buildExports(explorer);
   buildWhatIf(explorer);
@@ -169,37 +170,82 @@ function applyPayload(explorer, bytes) {
 }
 
 /**
- * Apply the view that Python suggests, with the rest from the link; a view chosen earlier wins unless Python now
- * suggests another. Returns the cell to pin.
+ * Apply the view of the payload, with the rest from the page's link; a view chosen earlier wins unless the payload now
+ * gives another. After back or forward navigation, what the link leaves out is as usual. Returns the cell to pin.
  * @param {Explorer} explorer
  */
 function openView(explorer, given) {
   const { data, memory, now } = explorer;
   const last = lastStates.get(explorer.key);
   memory.given = JSON.stringify(given);
-  const again = last?.given === memory.given && !memory.returning;
+  const { returning } = memory;
+  const again = last?.given === memory.given && !returning;
   memory.returning = false;
   const link = again ? last.link : { ...linkParameters(explorer), ...given };
-  const { view, quantity } = viewOfLink(data, explorer.view, link);
+  const { view, quantity } = viewOfLink(data, returning ? FIRST_VIEW : explorer.view, link);
   explorer.view = view;
-  now.wanted = quantity ?? now.wanted;
+  now.wanted = quantity ?? (returning ? WEIGHTS : now.wanted);
   return again && last.sentence !== data.sentence ? NO_CELL : pinnedOfLink(data, view, link);
 }
 
 /**
- * Show the requested quantity if the payload has it; otherwise show weights and request it. Tell Python when a quantity
- * in the payload is no longer wanted.
+ * Show the requested quantity if it is there; otherwise show weights and request it, unless it has just `failed`.
  * @param {Explorer} explorer
  */
-function settleQuantity(explorer, another) {
+function settleQuantity(explorer, failed = false) {
   const { data, now } = explorer;
-  const failed = data.failed.quantity && !data.quantities[now.wanted];
-  if (!data.offered.includes(now.wanted) || failed) now.wanted = WEIGHTS;
+  if (!data.offered.includes(now.wanted) || (failed && !data.quantities[now.wanted])) now.wanted = WEIGHTS;
   const { wanted } = now;
   explorer.view = nextView(data, explorer.view, { quantity: data.quantities[wanted] ? wanted : WEIGHTS });
   if (!data.quantities[wanted] && !explorer.requests.quantity) askQuantity(explorer);
-  const unwanted = Object.keys(data.quantities).some((name) => name !== WEIGHTS && name !== wanted);
-  if (another && unwanted && !data.alone) explorer.setState("quantity", wanted);
+}
+
+/** Tell the host when a quantity that came with a new sentence is no longer wanted. @param {Explorer} explorer */
+function forgetQuantity(explorer) {
+  const { data, host, now } = explorer;
+  const unwanted = Object.keys(data.quantities).some((name) => name !== WEIGHTS && name !== now.wanted);
+  if (unwanted && host.answers.has("quantity")) sendRequest(explorer, "quantity", { quantity: now.wanted });
+}
+
+/**
+ * Receive an answer. If its record is not shown yet, keep it until then.
+ * @param {Explorer} explorer
+ * @param {Uint8Array} bytes
+ */
+function receive(explorer, bytes) {
+  /** @type {Answer} */
+  const answer = unpack(bytes);
+  if (answer.sentence !== explorer.data?.sentence) {
+    explorer.early.set(answer.name, answer);
+    return;
+  }
+  explorer.data = withAnswer(explorer.data, answer);
+  const failed = settleRequest(explorer, answer);
+  settleQuantity(explorer, failed && answer.name === "quantity");
+  askEffects(explorer);
+  broadcastData(explorer);
+  showData(explorer);
+}
+
+/** Apply the answers that came before their record. Returns whether one said that a quantity failed. @param {Explorer} explorer */
+function applyEarlyAnswers(explorer) {
+  let failed = false;
+  for (const [name, answer] of explorer.early) {
+    if (answer.sentence !== explorer.data.sentence) continue;
+    explorer.early.delete(name);
+    explorer.data = withAnswer(explorer.data, answer);
+    if (settleRequest(explorer, answer) && name === "quantity") failed = true;
+  }
+  return failed;
+}
+
+/** Repaint with new data or another theme. @param {Explorer} explorer */
+function showData(explorer) {
+  resetTokenStyles(explorer);
+  layOut(explorer);
+  pinExact(explorer);
+  warmUp(explorer);
+  scheduleLink(explorer);
 }
 
 /**
@@ -239,21 +285,16 @@ function rescale(explorer) {
 
 const explorerAt = mounts(createExplorer);
 
-export default function render({ data, parentElement, key, setStateValue, setTriggerValue }) {
-  const explorer = explorerAt(parentElement, key);
-  explorer.setState = setStateValue ?? explorer.setState;
-  explorer.trigger = setTriggerValue ?? explorer.trigger;
+/* Show a packed payload; call it again for other data, another theme or another host. */
+export function render({ data, parentElement, key, host }) {
+  const explorer = explorerAt(parentElement, key, host);
+  explorer.host = host;
   const theme = readTheme(explorer.dom.root);
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);
   explorer.theme = theme;
   if (dataChanged) applyPayload(explorer, data);
-  if (dataChanged || themeChanged) {
-    resetTokenStyles(explorer);
-    layOut(explorer);
-    pinExact(explorer);
-    warmUp(explorer);
-  }
-  saveAddress(explorer);
+  if (dataChanged || themeChanged) showData(explorer);
+  else scheduleLink(explorer);
   return explorer.destroy;
 }

@@ -64,7 +64,7 @@ function drawCell(context, theme, map, geometry, query, key) {
 }
 
 /**
- * Digits inside a cell: a share without its leading zero, or nothing if small; always for scores, whose sign matters.
+ * Digits in a cell: a share without its leading zero, none if it is small. Scores always have digits: their sign matters.
  * @param {AttentionMap} map
  */
 function cellDigits(map, value) {
@@ -160,7 +160,7 @@ function drawRowStrip(context, theme, map, geometry, query, focused) {
   drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: focused ? "ink" : "ink2" });
 }
 
-/* Value of a full-length bar: at least a quarter, so that uniform weights look short. */
+/* The share that a full-length bar stands for: at least 0.25, so that uniform weights have short bars. */
 const fullShare = (map) => Math.max(0.25, measure(map).mostReceived);
 
 /** Bar length below a column: its share of all weight; for other quantities, its mean. @param {AttentionMap} map */

@@ -15,20 +15,23 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Markup:
-    """Markup, style, and a script that defines `render`."""
+    """Markup, style, and a script that defines what its entry module declares."""
 
     html: str
     css: str
     script: str
 
 
-def markup() -> Markup:
-    """Return the bundled files; {{term}} is replaced by its definition in the glossary."""
+def markup(entry: Path = _HERE / "main.js") -> Markup:
+    """Return the bundled files; {{term}} is replaced by its definition in the glossary.
+
+    `entry` is the module that shows the explorer; `main.js` is without a host.
+    """
     frame = read(_HERE / "explorer.html")
     return Markup(
         html=re.sub(r"\{\{(.+?)\}\}", lambda term: html.escape(TERMS[term[1]], False), frame),
         css="\n".join(
             [palette(".explorer"), *(read(_HERE / f"{name}.css") for name in ("explorer", "level"))]
         ),
-        script=joined(_HERE / "main.js"),
+        script=joined(entry),
     )

@@ -30,10 +30,13 @@ const QUANTITY_NOTES = {
   },
 };
 
+const ROLLOUT_OF_LAYERS =
+  "Rollout: the product of all layers so far, each the mean of its heads averaged with the identity (the residual connection)";
+
 const ROLLOUT_NOTES = {
-  encoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
-  decoder: "Rollout: weights averaged over heads, half of each row kept for the residual path, multiplied layer by layer",
-  cross: "Rollout: this layer\u2019s weights averaged over heads, carried through the encoder\u2019s rollout to the tokens read",
+  encoder: ROLLOUT_OF_LAYERS,
+  decoder: ROLLOUT_OF_LAYERS,
+  cross: "Rollout: this layer\u2019s weights, averaged over heads, times the rollout of the whole encoder",
 };
 
 /** @param {Explorer} explorer */
@@ -67,7 +70,7 @@ function numberNote(explorer, lines) {
   const how = derivation(explorer.data, explorer.view);
   if (isSigned(quantity) && lines) {
     const become = quantity === SCORES ? "the weights that result from the scores" : "the weights of the changed pass";
-    return [`Lines need shares of a row: they show ${how ? "the weights, combined in the same way" : become}.`];
+    return [`Lines can only show shares of a row. They show ${how ? "the weights, combined in the same way" : become}.`];
   }
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];

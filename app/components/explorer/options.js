@@ -44,7 +44,7 @@ export function paintOptions(explorer) {
   const waiting = Boolean(explorer.requests.quantity);
   parts.quantity.setAttribute("aria-busy", waiting);
   parts.sort.setAttribute("aria-busy", Boolean(explorer.requests.effects));
-  parts["sort-effect"].hidden = parts["sort-effect"].disabled = !data.offersEffects && !data.effects;
+  parts["sort-effect"].hidden = parts["sort-effect"].disabled = !explorer.host.answers.has("effects") && !data.effects;
   parts["map-place"].classList.toggle("waiting", waiting);
   const map = currentMap(explorer);
   const [low, high] = [map.lo, map.hi].map((end) => fixed(end, Number.isInteger(end) ? 0 : 1));

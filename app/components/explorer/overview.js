@@ -139,8 +139,8 @@ function paintOrderLabel(explorer, sorted) {
   ofWord.textContent = pinned ? `of ${tokenName(pinned)}` : "";
   ofAll.textContent = "of the whole";
   ofAll.disabled = !pinned;
-  ofWord.setAttribute("aria-pressed", String(!view.whole));
-  ofAll.setAttribute("aria-pressed", String(view.whole || !pinned));
+  ofWord.setAttribute("aria-pressed", String(!view.wholeTranslation));
+  ofAll.setAttribute("aria-pressed", String(view.wholeTranslation || !pinned));
 }
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);

@@ -47,7 +47,7 @@ function arrangement(explorer) {
 /** @param {Explorer} explorer */
 export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
-/* px by which a caption may exceed its thumbnail. */
+/* Pixels by which a caption may extend beyond its thumbnail. */
 const REACH = 3;
 
 /* px: narrower thumbnails get no caption; their button's name still has it. */
@@ -57,9 +57,9 @@ const NO_CAPTION = { word: "", mark: "", number: "", meaning: "" };
 
 /** Cells with captions and their picture, cached until something shown in it changes. @param {Explorer} explorer */
 export function overviewOf(explorer) {
-  const { kind, hide, sort, combine, quantity, unit, pinned, whole } = explorer.view;
+  const { kind, hide, sort, combine, quantity, unit, pinned, wholeTranslation } = explorer.view;
   const { overviews } = explorer.layout;
-  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query, pinned.key, whole].join("|");
+  const name = [[...hide], sort, Boolean(explorer.data.effects), combine, quantity, unit, pinned.query, pinned.key, wholeTranslation].join("|");
   if (overviews[kind]?.name !== name) {
     /** @type {OverviewCell[]} */
     const cells = arrangement(explorer).map((cell) =>
@@ -100,7 +100,7 @@ export function showOverview(explorer) {
 
 export const isDense = ({ heads }) => heads > 5;
 
-/* More heads than captions fit in the narrowest overview. */
+/* Whether the captions of all heads no longer fit in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
 function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {

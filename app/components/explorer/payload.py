@@ -6,13 +6,14 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from app.components.tokens import described, short
 from core.kinds import KINDS
+from core.record.words import group_words
 
 BYTE_LIMIT = 600_000
 """Up to this size, all maps are sent as float32; beyond it, quantised."""
@@ -26,75 +27,54 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Exact:
-    """Full-precision numbers of maps that were sent quantised.
+class Host:
+    """What the app does for an explorer; `streamlit.js` reads it.
 
-    `layer` and `head` count from 0; None means all. `numbers` are [layer, head, query, key] of the
-    selected ones.
+    `key` is the component's. `answers` are the requests that get an answer: see `Requests` in
+    types.js. `address`: whether the page's URL stores the view: for at most one explorer per page.
+    `head_page`: URL of a page that opens one head and takes the same parameters.
     """
 
-    quantity: str
-    kind: str
-    layer: int | None
-    head: int | None
-    numbers: np.ndarray
+    key: str = "explorer"
+    answers: tuple[str, ...] = ("quantity", "exact", "page")
+    address: bool = True
+    head_page: str | None = None
 
 
-@dataclass(frozen=True)
-class Answers:
-    """Responses to the explorer's requests: exact numbers, the page as a file, head effects.
-
-    `effects` holds per kind the change in each target token's log-probability when a head is
-    ablated, [layer, head, target token] in nats. `failed` holds one line for each failed request
-    ("quantity", "exact", "page", "effects", "edit").
-    """
-
-    exact: Exact | None = None
-    page: bytes | None = None
-    effects: Arrays | None = None
-    failed: Mapping[str, str] = field(default_factory=dict)
+APP = Host()
 
 
 def payload(
     record: Any,
     view: dict[str, Any],
     *,
-    address: bool = True,
     quantities: Mapping[str, Arrays | None] | None = None,
-    inside: str | None = None,
-    verdict: str = "here",
-    answers: Answers = Answers(),
-    alone: bool = False,
+    checked: str = "here",
     what_if: Mapping[str, Any] | None = None,
-    offers_effects: bool = False,
     together: str | None = None,
+    host: Host | None = APP,
 ) -> dict[str, Any]:
-    """Return `record` in the form that the explorer's JavaScript reads.
+    """Return `record` in the form that the explorer's JavaScript reads: `Payload` in types.js.
 
     Args:
         record: A `TranslationRecord`: maps [layer, head, query, key] in 0..1, boolean masks
             [query, key] (True = may attend), log-probabilities in nats.
         view: The initial view: `kind`, `layer` and `head` (counted from 0, "mean" or "max");
             optionally the pinned `q` and `k` and other parameters of a link.
-        address: Whether this explorer stores its view in the page's URL: at most one per page.
         quantities: What can be shown beside the weights; None if it has to be requested.
-        inside: URL of a page that opens one head and takes the same parameters.
-        verdict: "here" if this process made the checks; "saved" if they come from a file, in which
-            case they are not shown. For an edited pass without its edits it becomes "edited".
-        alone: Whether there is no server to send requests to.
-        what_if: The edits and their effect, if edits can be made.
-        offers_effects: Whether head effects can be requested.
+        checked: Where the checks were made: "here", in this process, or "elsewhere", by the writer
+            of a file; these are not shown. It becomes "never" for an edited pass without its edits.
+        what_if: The edits and their effect, if edits can be made: `WhatIf` in types.js.
         together: Name of a group of explorers that follow each other's selection and pins.
+        host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
     and the unmasked cells of each map. These are little-endian float32 if all three kinds fit in
-    `BYTE_LIMIT` or if `alone`; otherwise integers 0..`levels` over a kind's `range` (0..1 for
-    weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
-
-    Responses that do not fit into `MESSAGE_LIMIT` are left out, with a line in `failed`.
+    `BYTE_LIMIT` or if `host` is None; otherwise integers 0..`levels` over a kind's `range`
+    (0..1 for weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
-    counts, a quantity that is not finite, or a record whose maps alone do not fit.
+    counts, a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if there is a host.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
@@ -106,12 +86,10 @@ def payload(
     if len(heads) != 1:
         raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
 
-    masks: dict[str, np.ndarray] = {
-        kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS
-    }
-    cells = sum(maps[kind][:, :, 0, 0].size * int(masks[kind].sum()) for kind in KINDS)
-    whole = alone or 4 * cells <= BYTE_LIMIT
-    levels = None if whole else 65535 if 2 * cells <= BYTE_LIMIT else 255
+    masks = _masks(record)
+    cells = _cells(record)
+    as_floats = host is None or 4 * cells <= BYTE_LIMIT
+    levels = None if as_floats else 65535 if 2 * cells <= BYTE_LIMIT else 255
     quantities = quantities or {}
     shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
     data: dict[str, Any] = {
@@ -129,78 +107,83 @@ def payload(
         "given_target": record.decode is None,
         "log_prob": float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
-        "verdict": "edited" if record.lost_edits else verdict,
+        "checked": "never" if record.lost_edits else checked,
         "source": [described(token) for token in record.source],
         "target_in": [described(token) for token in record.target_in],
         "target_out": [
             {**described(token), "p": _probability(log_prob)}
             for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
         ],
+        "words": {
+            "source": [list(word) for word in group_words(record.source)],
+            "target": [list(word) for word in group_words(record.target_out)],
+        },
         "alternatives": _alternatives(record),
-        "address": address,
-        "inside": inside,
         "view": {name: view[name] for name in shown_first},
         "offered": ["weights", *quantities],
         "quantities": {},
-        "alone": alone,
-        "failed": dict(answers.failed),
         "what_if": what_if,
-        "offers_effects": offers_effects,
         "together": together,
-        "effects": answers.effects is not None,
     }
+    if host is not None:
+        data["host"] = {**asdict(host), "answers": list(host.answers)}
     for kind, weights in maps.items():
         numbers = weights.astype("<f4") if levels is None else _quantised(weights, levels)
         data[kind] = numbers[..., masks[kind]].tobytes()
         data[f"{kind}_mask"] = np.packbits(masks[kind]).tobytes()
     for name, arrays in quantities.items():
         if arrays is not None:
-            data["quantities"][name], numbers = _quantity(name, arrays, masks, whole)
+            data["quantities"][name], numbers = _quantity(name, arrays, masks, as_floats)
             data |= numbers
-    if answers.exact is not None:
-        exact = answers.exact
-        data["exact"] = {
-            name: getattr(exact, name) for name in ("quantity", "kind", "layer", "head")
-        }
-        data["exact_numbers"] = _float32(exact.numbers[..., masks[exact.kind]])
-    if answers.effects is not None:
-        data |= {f"effects_{kind}": _float32(answers.effects[kind]) for kind in KINDS}
-    if answers.page is not None:
-        data["page"] = answers.page
-    return data if alone else _within(data, MESSAGE_LIMIT)
-
-
-def _within(data: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Drop responses until the payload has at most `limit` bytes.
-
-    Raises ValueError, with a single-line message, for a record that is too large by itself.
-    """
-    responses = {
-        "page": ("page", ["page"]),
-        "exact": ("exact", ["exact_numbers", "exact"]),
-        "effects": ("effects", [f"effects_{kind}" for kind in KINDS]),
-        **{name: ("quantity", [f"{name}_{kind}" for kind in KINDS]) for name in data["quantities"]},
-    }
-    for name, (what, parts) in responses.items():
-        size = _size(data)
-        if size <= limit:
-            return data
-        if parts[0] not in data:
-            continue
-        for part in parts:
-            del data[part]
-        data["quantities"].pop(name, None)
-        data["failed"][what] = (
-            f"The {name} could not be sent: {size / 1e6:,.1f} MB, the limit is {limit >> 20} MB"
-        )
-        if name == "effects":
-            data["effects"] = False
-    if (size := _size(data)) > limit:
-        raise ValueError(
-            f"its maps take {size / 1e6:,.1f} MB; the limit is {limit >> 20} MB: "
-            "use a shorter sentence or a smaller network"
-        )
+    if host is not None:
+        check_size(data, "the record", ": use a shorter sentence or a smaller network")
     return data
+
+
+def quantity_answer(record: Any, name: str, arrays: Arrays) -> dict[str, Any]:
+    """Return a quantity as an answer holds it, in the precision of the app's payload."""
+    as_floats = 4 * _cells(record) <= BYTE_LIMIT
+    about, numbers = _quantity(name, arrays, _masks(record), as_floats)
+    return {"quantities": {name: about}, **numbers}
+
+
+def exact_answer(
+    record: Any, quantity: str, kind: str, layer: int | None, head: int | None, numbers: np.ndarray
+) -> dict[str, Any]:
+    """Return maps [layer, head, query, key] in full precision, as an answer holds them.
+
+    `layer` and `head` say which maps these are, counted from 0; None means all.
+    """
+    place = {"quantity": quantity, "kind": kind, "layer": layer, "head": head}
+    return {"exact": place, "exact_numbers": _float32(numbers[..., _masks(record)[kind]])}
+
+
+def effects_answer(effects: Arrays) -> dict[str, Any]:
+    """Return the effect of each head as an answer holds it.
+
+    By kind, the change in each target token's log-probability when a head is ablated, [layer, head,
+    target token] in nats.
+    """
+    return {"effects": True, **{f"effects_{kind}": _float32(effects[kind]) for kind in KINDS}}
+
+
+def check_size(data: dict[str, Any], what: str, advice: str = "") -> None:
+    """Raise ValueError, with a single-line message, if a message is above `MESSAGE_LIMIT`."""
+    if (size := _size(data)) > MESSAGE_LIMIT:
+        limit = MESSAGE_LIMIT >> 20
+        raise ValueError(f"{what} takes {size / 1e6:,.1f} MB; the limit is {limit} MB{advice}")
+
+
+def _masks(record: Any) -> dict[str, np.ndarray]:
+    return {kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS}
+
+
+def _cells(record: Any) -> int:
+    """Return the number of unmasked cells of all maps."""
+    return sum(
+        getattr(record, kind)[:, :, 0, 0].size * int(mask.sum())
+        for kind, mask in _masks(record).items()
+    )
 
 
 def _size(data: dict[str, Any]) -> int:
@@ -215,7 +198,7 @@ def _float32(numbers: np.ndarray) -> bytes:
 
 
 def _quantity(
-    name: str, arrays: Arrays, masks: dict[str, np.ndarray], whole: bool
+    name: str, arrays: Arrays, masks: dict[str, np.ndarray], as_floats: bool
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Encode the unmasked cells of a quantity: as float32, or in 65,536 steps over its range.
 
@@ -231,13 +214,13 @@ def _quantity(
         if name == "rollout":
             high = 1.0
         ranges[kind] = [low, high]
-        if whole:
+        if as_floats:
             encoded[f"{name}_{kind}"] = _float32(numbers)
         else:
             steps = np.round((numbers - low) / ((high - low) or 1.0) * 65535)
             encoded[f"{name}_{kind}"] = steps.astype("<u2").tobytes()
     heads = int(arrays["cross"].shape[1])
-    return {"levels": None if whole else 65535, "heads": heads, "range": ranges}, encoded
+    return {"levels": None if as_floats else 65535, "heads": heads, "range": ranges}, encoded
 
 
 def _alternatives(record: Any) -> list[list[list[Any]]]:

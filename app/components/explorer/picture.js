@@ -5,7 +5,7 @@ import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
 
-/* `still` is independent of the focused cell and drawn once; the lines have next to nothing of that kind. */
+/* `still` does not depend on the focused cell and is drawn once. Almost all of the lines depend on it: they have none. */
 export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
@@ -70,7 +70,7 @@ export function paintZoom(explorer) {
   const { picture } = explorer.view;
   const { zoom } = explorer.layout;
   const { parts } = explorer.dom;
-  const small = geometryOf(explorer, explorer.view.kind).whole < 20;
+  const small = geometryOf(explorer, explorer.view.kind).unzoomed < 20;
   // Keeps its space while hidden, so that the row does not shift.
   parts.zoom.classList.toggle("unused", picture !== "map" || !small);
   parts["zoom-in"].disabled = !canZoomIn(explorer);

@@ -47,7 +47,7 @@ export function listenToSentences(explorer) {
 export function listenToOverview(explorer) {
   explorer.dom.parts.overview.addEventListener("click", (event) => {
     const effect = event.target.closest(".effect-of");
-    if (effect) update(explorer, { whole: effect.dataset.whole === "true" });
+    if (effect) update(explorer, { wholeTranslation: effect.dataset.whole === "true" });
     const button = event.target.closest(".thumbnail");
     if (button) update(explorer, { layer: Number(button.dataset.l), head: Number(button.dataset.h) });
   });

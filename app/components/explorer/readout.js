@@ -4,7 +4,7 @@ import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
-import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt, WEIGHTS } from "./maps.js";
+import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
 import { derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
 
@@ -34,12 +34,8 @@ function describe(explorer) {
   if (focus.query !== null) return describeRow(explorer, map, focus.query);
   if (focus.key !== null) return describeColumn(explorer, map, focus.key);
   const peak = valueChip(explorer, map, measure(map).peak);
-  const token = explorer.view.unit === "words" ? "word" : "token";
   return {
-    first:
-      quantity === WEIGHTS
-        ? [`On average, ${headName(explorer.data, explorer.view)} puts `, peak, ` of a row on a single ${token}`]
-        : [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer.data, explorer.view)} is `, peak],
+    first: [`On average, the largest ${QUANTITIES[quantity].name} in a row of ${headName(explorer.data, explorer.view)} is `, peak],
     second: [
       byTouch
         ? "Tap a word or a cell to read one number; tap again to unpin."

@@ -1,22 +1,31 @@
-// Requests to Python: send, wait, and report a timeout or failure in one line.
+// Requests to the page around the explorer: send, wait, and report a timeout or failure in one line.
 
 import { currentMap } from "./focus.js";
 import { isMasked, ROLLOUT } from "./maps.js";
 
 const ANSWER_WITHIN = 20_000;
 
-/*
- * Send `value` to Python as component state `name` (`by` sends it: as persistent state, or with `explorer.trigger` as a
- * one-time trigger). `what` names the response for the reader; `take` receives each new payload and returns whether it
- * holds the response; `giveUp` reverts what was shown while waiting.
+/* Number of the last request. Answers name the request, so that no two of them are equal. */
+let lastRequest = 0;
+
+/**
+ * Ask the host for something. `what` names it for the reader; `take` receives the data and each answer of this name,
+ * and returns whether they hold it; `giveUp` reverts what was shown while waiting.
+ * @param {Explorer} explorer
+ * @param {keyof Requests} name
+ * @param {{what: string, take?: (data: RecordData, answer: Answer) => boolean, giveUp?: () => void}} response
  */
-export function request(explorer, name, value, { what, take, giveUp = () => {}, by = explorer.setState }) {
+export function request(explorer, name, value, response) {
+  const { what, take = () => false, giveUp = () => {} } = response;
   cancelRequest(explorer, name);
   const late = () => fail(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
-  explorer.requests[name] = { take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
+  explorer.requests[name] = { number: lastRequest + 1, take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
   showError(explorer, "");
-  by(name, value);
+  sendRequest(explorer, name, value);
 }
+
+/** Send a request without waiting for its answer. @param {Explorer} explorer @param {keyof Requests} name */
+export const sendRequest = ({ host }, name, value) => host.ask(name, { request: ++lastRequest, ...value });
 
 /** @param {Explorer} explorer */
 export function cancelRequest(explorer, name) {
@@ -34,11 +43,21 @@ function fail(explorer, name, line) {
 
 const showError = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
-/** Match a new payload against pending requests: answered, refused or unrelated. @param {Explorer} explorer */
-export function settleRequests(explorer) {
+/** Match an answer against the pending request of its name. Returns whether it failed. @param {Explorer} explorer @param {Answer} answer */
+export function settleRequest(explorer, answer) {
+  const { name, failed } = answer;
+  const waiting = explorer.requests[name];
+  const isOlder = waiting && waiting.number !== answer.request;
+  if (!failed && waiting?.take(explorer.data, answer)) cancelRequest(explorer, name);
+  if (!failed || isOlder) return false;
+  fail(explorer, name, failed);
+  return true;
+}
+
+/** An edit is answered by the payload of the pass that it leads to. @param {Explorer} explorer */
+export function settleEdit(explorer) {
   const { data, requests } = explorer;
-  for (const [name, line] of Object.entries(data.failed)) fail(explorer, name, line);
-  for (const [name, { take }] of Object.entries(requests)) if (take(data)) cancelRequest(explorer, name);
+  if (requests.edit && requests.edit.number === data.whatIf?.request) cancelRequest(explorer, "edit");
 }
 
 /** Cancel pending requests, except `but`, when the sentence changes. @param {Explorer} explorer */
@@ -66,9 +85,9 @@ const isExact = (explorer) => currentMap(explorer).error === 0;
  * @param {Explorer} explorer
  */
 export function withExact(explorer, then) {
-  const { data } = explorer;
+  const { data, host } = explorer;
   if (isExact(explorer)) return then(data);
-  if (data.alone) return undefined;
+  if (!host.answers.has("exact")) return undefined;
   const chosen = { ...explorer };
   return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(data, explorer.view) }, {
     what: "The exact numbers",

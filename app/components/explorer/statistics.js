@@ -22,10 +22,10 @@ const STATISTICS = [
     scale: (map) => Math.log2(Math.max(2, map.keys)),
   },
   { label: "distance", about: "distance", of: ({ distance }) => distance, shown: (tokens, _most, map) => `${measuredFigure(map, tokens)} tokens` },
-  { label: "on the token before", role: "prev" },
-  { label: "two tokens before", role: "second" },
+  { label: "on the previous token", role: "prev" },
+  { label: "on the one before it", role: "second" },
   { label: "on itself", role: "self" },
-  { label: "on the token after", role: "next" },
+  { label: "on the next token", role: "next" },
   { label: "attention to <bos>", about: "bos", role: "bos" },
   { label: "attention to <eos>", about: "eos", role: "eos" },
 ].map((line) =>

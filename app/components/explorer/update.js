@@ -3,13 +3,13 @@
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { lastStates } from "../shared/mounts.js";
 import { between } from "../shared/numbers.js";
-import { saveAddress } from "./address.js";
 import { HIDEABLE } from "./choices.js";
 import { itemOfToken, itemsOf, NO_PREVIEW } from "./focus.js";
+import { scheduleLink } from "./link.js";
 import { WEIGHTS } from "./maps.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
-import { cancelRequest, pinExact, request } from "./requests.js";
+import { cancelRequest, pinExact, request, sendRequest } from "./requests.js";
 import { lastStep } from "./steps.js";
 import { broadcastView } from "./together.js";
 import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, viewOfLink } from "./view.js";
@@ -43,9 +43,9 @@ const shareView = (explorer) =>
  */
 export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
-  const { picture, unit, hide, sort, combine, whole } = FIRST_VIEW;
+  const { picture, unit, hide, sort, combine, wholeTranslation } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, whole, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
+  const usual = { ...before, picture, unit, hide, sort, combine, wholeTranslation, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
   if (wanted !== now.wanted) cancelRequest(explorer, "quantity");
@@ -95,7 +95,7 @@ function remember(explorer) {
   memory.chosen = true;
   pinExact(explorer);
   lastStates.set(key, { given: memory.given, link: linkOf(data, explorer.view), sentence: data.sentence });
-  saveAddress(explorer);
+  scheduleLink(explorer);
 }
 
 /** @param {Explorer} explorer */
@@ -105,7 +105,7 @@ export function hideColumns(explorer, name, hidden) {
 }
 
 /**
- * Show a quantity; if it is missing, request it from Python and keep the current picture until it arrives.
+ * Show a quantity; if it is missing, request it and keep the current picture until it arrives.
  * @param {Explorer} explorer
  */
 export function chooseQuantity(explorer, quantity) {
@@ -120,13 +120,13 @@ export function chooseQuantity(explorer, quantity) {
 /** @param {Explorer} explorer */
 export function askQuantity(explorer) {
   const { now } = explorer;
-  request(explorer, "quantity", now.wanted, {
+  request(explorer, "quantity", { quantity: now.wanted }, {
     what: `The chosen quantity (${QUANTITY_TITLES[now.wanted]})`,
     take: ({ quantities }) => now.wanted in quantities,
     giveUp: () => {
-      // Reset it in Python too: otherwise every new sentence would try again.
+      // Tell the host too: otherwise every new sentence would try again.
       now.wanted = explorer.view.quantity;
-      explorer.setState("quantity", now.wanted);
+      sendRequest(explorer, "quantity", { quantity: now.wanted });
       paint(explorer, ["wanted"]);
     },
   });
@@ -134,8 +134,8 @@ export function askQuantity(explorer) {
 
 /** Request the ablation effects that sorting by effect needs. @param {Explorer} explorer */
 export function askEffects(explorer) {
-  const { data, view, requests } = explorer;
-  if (view.sort !== "effect" || data.effects || !data.offersEffects || requests.effects) return;
+  const { data, view, requests, host } = explorer;
+  if (view.sort !== "effect" || data.effects || !host.answers.has("effects") || requests.effects) return;
   request(explorer, "effects", { sentence: data.sentence }, {
     what: "The effect of each head",
     take: ({ effects }) => effects !== null,

@@ -20,7 +20,7 @@ export const FIRST_VIEW = Object.freeze({
   combine: "mean",
   quantity: WEIGHTS,
   /* Ablation effects on the whole translation, even if a word is pinned. */
-  whole: false,
+  wholeTranslation: false,
   mass: MASSES.usual,
   pinned: NO_CELL,
   /* While rollout is shown: the head to return to (null: all heads), and whether all layers were chosen. */
@@ -120,7 +120,7 @@ export function sameTokens(data, other) {
 
 /** Query parameters of a view; null for defaults, which are left out. @param {RecordData} data @param {View} view */
 export function linkOf(data, view) {
-  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, beforeRollout, whole } = view;
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, beforeRollout, wholeTranslation } = view;
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
@@ -130,7 +130,7 @@ export function linkOf(data, view) {
     words: unit === "words" ? 1 : null,
     hide: hide.size ? [...hide].join(",") : null,
     sort: sort === "layer" ? null : sort,
-    effect: whole ? "whole" : null,
+    effect: wholeTranslation ? "whole" : null,
     combine: combine === "mean" ? null : combine,
     quantity: quantity === WEIGHTS ? null : quantity,
     mass: mass === MASSES.usual ? null : mass,
@@ -161,7 +161,7 @@ export function viewOfLink(data, view, link) {
   if (String(link.words) === "1") change.unit = "words";
   if (link.hide) change.hide = new Set(String(link.hide).split(",").filter((name) => HIDEABLE.includes(name)));
   if (known("sort", link.sort)) change.sort = link.sort;
-  if (link.effect === "whole") change.whole = true;
+  if (link.effect === "whole") change.wholeTranslation = true;
   if (known("combine", link.combine)) change.combine = link.combine;
   if (together) change.combine = together;
   if (Number(link.mass)) change.mass = between(MASSES.least, Math.round(Number(link.mass)), MASSES.most);

@@ -21,15 +21,12 @@ const FLATTER = 2;
  * @param {Explorer} explorer
  */
 function requestEdit(explorer, command) {
-  const { text } = explorer.data.whatIf;
-  request(explorer, "edit", command, {
-    what: "The pass with this change",
-    take: ({ whatIf }) => whatIf?.text !== text,
-    giveUp: () => paintWhatIf(explorer),
-    by: explorer.trigger,
-  });
+  request(explorer, "edit", { command }, { what: "The edited pass", giveUp: () => paintWhatIf(explorer) });
   paintWhatIf(explorer);
 }
+
+/** @param {Explorer} explorer */
+const canEdit = ({ host }) => host.answers.has("edit");
 
 /** The shown head in the text form of an edit; null if several are combined. @param {Explorer} explorer */
 function shownHead({ data, view }) {
@@ -96,7 +93,7 @@ function paintSwitch(explorer, busy) {
   const { data, view } = explorer;
   const button = explorer.dom.parts["switch-head"];
   const head = shownHead(explorer);
-  button.hidden = head === null || data.alone;
+  button.hidden = head === null || !canEdit(explorer);
   if (button.hidden) return;
   const made = Boolean(ablationOf(explorer, head));
   button.textContent = made ? "Switch this head back on" : "Switch this head off";
@@ -166,14 +163,14 @@ export function buildWhatIf(explorer) {
   parts["what-if"].hidden = !whatIf;
   parts["switch-head"].hidden = !whatIf;
   if (!whatIf) return;
-  parts["edit-buttons"].hidden = data.alone;
+  parts["edit-buttons"].hidden = !canEdit(explorer);
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
     ...whatIf.problems,
     ...(none ? ["Edit the pass: the maps, the token probabilities and the translation are updated."] : []),
   ].join(" ");
   parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));
-  if (whatIf.edits.length > 1 && !data.alone) {
+  if (whatIf.edits.length > 1 && canEdit(explorer)) {
     const all = element("li", "command");
     const button = element("button", "all", "Remove all");
     button.type = "button";
@@ -196,7 +193,7 @@ export function buildWhatIf(explorer) {
 function editItem(explorer, { text, label }) {
   const item = element("li", "", label);
   item.dataset.edit = text;
-  if (explorer.data.alone) return item;
+  if (!canEdit(explorer)) return item;
   const button = element("button", "take-back", "\u00d7");
   button.type = "button";
   button.setAttribute("aria-label", `Remove: ${label}`);

@@ -41,12 +41,12 @@ export const QUANTITIES = {
   norms: {
     name: "norm",
     digits: 2,
-    gives: " takes a vector of length ",
+    gives: " adds a vector of length ",
     to: " from ",
-    most: " takes most from ",
-    column: " contributes most",
+    most: " adds the longest vector from ",
+    column: " adds the longest vector",
   },
-  rollout: { name: "share", digits: 2, gives: " brings ", to: " from ", most: " brings most from ", column: " counts most" },
+  rollout: { name: "share", digits: 2, gives: " attributes ", to: " to ", most: " attributes most to ", column: " gets the largest share" },
 };
 
 export const QUANTITY_TITLES = {
@@ -64,7 +64,7 @@ export function pictureTitle(data, view) {
   return `${shown} \u00b7 ${looking} \u00b7 ${data.search}`;
 }
 
-/* How a map is derived from the record's own, such as "the mean of 8 heads"; null if it is one of these. */
+/* How the shown map is computed from maps of the record, such as "the mean of 8 heads"; null if it is one of them. */
 export function derivation(data, { quantity, unit, combine, kind, layer, head }) {
   if (quantity === ROLLOUT) return "rollout";
   const together = combine === "max" ? "maximum" : "mean";
@@ -86,8 +86,8 @@ export const decimalsOf = ({ error }, most) =>
 export const mapFigure = (map, value, digits) => fixed(value, decimalsOf(map, digits));
 
 /*
- * Largest error of weights at which entropy and distance are accurate to a tenth: errors of a row of bytes add up to
- * 0.17 bits, and to 0.2 tokens of 76.
+ * Largest error of a weight at which entropy and distance are accurate to a tenth. With one byte per weight, the errors
+ * of a row of 76 tokens add up to 0.17 bits and 0.2 tokens.
  */
 const FOR_A_TENTH = 0.001;
 

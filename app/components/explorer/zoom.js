@@ -13,7 +13,7 @@ export function setZoom(explorer, zoom, around = null) {
   const before = geometryOf(explorer, explorer.view.kind);
   const place = around ?? centreOf(explorer, before);
   const at = { x: xOf(before, place.key) - before.left, y: yOf(before, place.query) - before.top };
-  explorer.layout.zoom = Math.max(1, Math.min(LARGEST_CELL / before.whole, zoom));
+  explorer.layout.zoom = Math.max(1, Math.min(LARGEST_CELL / before.unzoomed, zoom));
   explorer.layout.geometries = {};
   const after = geometryOf(explorer, explorer.view.kind);
   // Keep the cell under the pointer in place, within the map's edges.

@@ -40,7 +40,7 @@ export function rowGeometry({ data, theme, parts }) {
   context.font = fontOf(theme, 13, 650);
   const [rowLabels, columnLabels] = [data.queries, data.keys].map((tokens) => numberedLabels(context, tokens));
   context.font = fontOf(theme, 12);
-  const titles = { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
+  const titles = data.titles ?? { query: `query: ${data.words.query}`, key: `key: ${data.words.key}` };
   const [queryTitle, keyTitle] = [titles.query, titles.key].map((title) => context.measureText(title).width);
   const [queries, keys] = [rowLabels.length, columnLabels.length];
   const left = Math.max(72, Math.ceil(widest(rowLabels)) + 30);
@@ -72,7 +72,7 @@ export function rowGeometry({ data, theme, parts }) {
 }
 
 /* Draw everything that is independent of the focused cell. */
-export function drawStill(context, { data, theme }, geometry, map) {
+export function drawStill(context, { theme }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
   context.drawImage(raster(rampOf(theme, map), map, shown), left, top, gridWidth, gridHeight);
@@ -81,7 +81,7 @@ export function drawStill(context, { data, theme }, geometry, map) {
     for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
     for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
   }
-  hatchMasked(context, theme, geometry, (query, key) => !data.unmasked[query * shown.keys + key]);
+  hatchMasked(context, theme, geometry, (query, key) => !map.unmasked[query * shown.keys + key]);
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);

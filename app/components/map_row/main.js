@@ -8,6 +8,7 @@ import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.j
 import { between, exactly } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
+import { writeParameters } from "../shared/url.js";
 import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
 import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
@@ -76,12 +77,12 @@ function applyData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* Native radio buttons: one tab stop, arrow keys, accessible names. */
-function fillSegments({ parts, ...view }, name, places) {
+/* Native radio buttons: one tab stop, arrow keys, accessible names. Rows in the same tree have groups of their own. */
+function fillSegments({ parts, key, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
     const input = document.createElement("input");
-    Object.assign(input, { type: "radio", name, value: place, checked: place === view[name] });
+    Object.assign(input, { type: "radio", name: `${key} ${name}`, value: place, checked: place === view[name] });
     input.setAttribute("aria-label", `${name} ${shown + 1}`);
     label.append(input, element("span", "", shown + 1));
     return label;
@@ -102,15 +103,9 @@ function setHead(view, { layer, head, turn = lastStates.get(view.key)?.turn }) {
   lastStates.set(view.key, { layer, head, turn });
 }
 
-/* Keep Streamlit's history state and all other parameters. */
 function keepInAddress({ data, layer, head, pathname }) {
-  const address = new URL(window.location.href);
-  if (!data.opened || address.pathname !== pathname) return;
-  const { names } = data.opened;
-  if (names === null) return; // the page keeps the choice out of its URL
-  address.searchParams.set(names.layer, layer);
-  address.searchParams.set(names.head, head);
-  window.history.replaceState(window.history.state, "", address);
+  const names = data.opened?.names; // null: the page keeps the choice out of its URL
+  if (names) writeParameters(pathname, { [names.layer]: layer, [names.head]: head });
 }
 
 const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
@@ -174,7 +169,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
-  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, exactly(map.values[cell]))));
+  if (unmasked) maps.forEach(({ map }) => statements.push(parted(`${map.short} `, map.unmasked[cell] ? exactly(map.values[cell]) : "masked")));
   else statements.push(element("span", "part", "masked: its numbers are not used"));
   parts.readout.replaceChildren(...statements.flatMap((part, place) => (place ? [" \u00b7 ", part] : [part])));
 }
@@ -231,7 +226,7 @@ function onMapKey(view, event) {
 
 const viewAt = mounts(createView);
 
-export default function render({ data, parentElement, key }) {
+export function render({ data, parentElement, key }) {
   const view = viewAt(parentElement, key);
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;

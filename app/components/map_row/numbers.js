@@ -12,6 +12,9 @@ function numberedTokens({ tokens }) {
 export function decodeRow(raw) {
   const [queries, keys] = [raw.queries, raw.keys].map(numberedTokens);
   const cells = queries.length * keys.length;
+  const unmasked = unpackBits(raw.mask, cells);
+  // A map can have a mask of its own, `mask_N`: a pass before and after an edit of the mask.
+  const maskOf = (place) => (raw[`mask_${place}`] ? unpackBits(raw[`mask_${place}`], cells) : unmasked);
   return {
     site: raw.site,
     opened: raw.opened,
@@ -19,10 +22,15 @@ export function decodeRow(raw) {
     heads: raw.heads,
     queries,
     keys,
+    titles: raw.titles, // of axes that are no queries and keys
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
-    unmasked: unpackBits(raw.mask, cells),
-    maps: raw.maps.map((map, place) => ({ ...map, floats: map.minus ? null : asFloats(raw[`values_${place}`]) })),
+    unmasked,
+    maps: raw.maps.map((map, place) => ({
+      ...map,
+      floats: map.minus ? null : asFloats(raw[`values_${place}`]),
+      unmasked: maskOf(place),
+    })),
   };
 }
 
@@ -50,7 +58,7 @@ export function noteOf(data, map) {
   if (map.limit === null) return map.note;
   let [low, high] = [Infinity, -Infinity];
   map.values.forEach((value, cell) => {
-    if (!data.unmasked[cell]) return;
+    if (!map.unmasked[cell]) return;
     low = Math.min(low, value);
     high = Math.max(high, value);
   });

@@ -7,7 +7,9 @@ import { SvgContext } from "../shared/svg.js";
 import { drawLive, drawStill, focusOf, GAP } from "./drawing.js";
 import { noteOf } from "./numbers.js";
 
-export const headingOf = ({ data, layer, head }) => `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
+/* Values that belong to no head come as a single layer with a single head. */
+export const headingOf = ({ data, layer, head }) =>
+  data.layers.length * data.heads === 1 ? data.site : `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
 
 /** @param {RowView} view */
 export function rowAsSvg(view) {
@@ -39,7 +41,7 @@ export function rowAsCsv({ data, maps }) {
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
-      const numbers = maps.map(({ map }) => (data.unmasked[cell] ? String(map.values[cell]) : ""));
+      const numbers = maps.map(({ map }) => (map.unmasked[cell] ? String(map.values[cell]) : ""));
       lines.push([named(query), named(key), ...numbers]);
     });
   });

@@ -30,7 +30,7 @@ const entriesOf = (/** @type {Edits} */ edits) =>
   });
 
 /* Sorts the edits of a field, "all" first; of two with the same place, only one can hold. */
-const placeOf = (item) => {
+const placeOfEdit = (item) => {
   const places = item.kind ? [EDITED_KINDS.indexOf(item.kind), item.layer, item.head, item.query, item.key] : [item];
   return places.map((place) => String(place === null ? 0 : (place ?? 0) + 1).padStart(5, "0")).join();
 };
@@ -39,7 +39,7 @@ function editsOf(entries) {
   const found = { ...NO_EDITS };
   for (const [field, value] of entries) found[field] = Array.isArray(found[field]) ? [...found[field], value] : value;
   for (const [field, items] of Object.entries(found))
-    if (Array.isArray(items)) found[field] = Object.freeze(items.toSorted((a, b) => placeOf(a).localeCompare(placeOf(b))));
+    if (Array.isArray(items)) found[field] = Object.freeze(items.toSorted((a, b) => placeOfEdit(a).localeCompare(placeOfEdit(b))));
   return entries.length ? Object.freeze(found) : NO_EDITS;
 }
 
@@ -143,7 +143,7 @@ export function parseEdits(text, problems = []) {
     try {
       const [field, item] = parsed(part);
       if (item === null) continue;
-      const place = [field.replace("Mean", "Off"), ...(Array.isArray(NO_EDITS[field]) ? [placeOf(item)] : [])].join();
+      const place = [field.replace("Mean", "Off"), ...(Array.isArray(NO_EDITS[field]) ? [placeOfEdit(item)] : [])].join();
       refuse(found.has(place), "it conflicts with an earlier edit");
       found.set(place, [field, item]);
     } catch (error) {

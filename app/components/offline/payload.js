@@ -1,6 +1,7 @@
 // Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
 
 import { describeToken, groupWords, shortLabel } from "./labels.js";
+import { bytesOf, packBits } from "./packing.js";
 
 /** @type {Kind[]} */
 export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];
@@ -14,9 +15,6 @@ const forKinds = (valueOf) =>
 
 /** Convert nats to a probability, rounded to six digits. */
 const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
-
-/** Numbers as little-endian bytes, without a copy. @param {Float32Array | Uint8Array} numbers */
-export const bytesOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 
 /**
  * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
@@ -122,13 +120,6 @@ function unmaskedNumbers(numbers, mask) {
   return found;
 }
 
-/* One bit per cell, the first in the highest bit. */
-function packBits(mask) {
-  const bits = new Uint8Array((mask.length + 7) >> 3);
-  mask.forEach((unmasked, cell) => (bits[cell >> 3] |= unmasked << (7 - (cell & 7))));
-  return bits;
-}
-
 /** Return the change of each map, after minus before. @param {PassRecord} after @param {PassRecord} before */
 export const changeOf = (after, before) => forKinds((kind) => after[kind].map((weight, cell) => weight - before[kind][cell]));
 
@@ -184,31 +175,4 @@ function stacked(layers) {
   const whole = new Float32Array(layers.length * layers[0].length);
   layers.forEach((layer, index) => whole.set(layer, index * layer.length));
   return whole;
-}
-
-/**
- * Serialise a payload: header length, JSON header padded to a multiple of 4, byte strings padded likewise; the inverse
- * of `unpack` in shared/bytes.js.
- * @returns {Uint8Array<ArrayBuffer>}
- */
-export function packPayload(data) {
-  const header = {};
-  const blobs = [];
-  let at = 0;
-  for (const [name, value] of Object.entries(data)) {
-    if (!(value instanceof Uint8Array)) {
-      header[name] = value;
-      continue;
-    }
-    header[name] = { at, length: value.length };
-    blobs.push([at, value]);
-    at += Math.ceil(value.length / 4) * 4;
-  }
-  const text = new TextEncoder().encode(JSON.stringify(header));
-  const start = 4 + Math.ceil(text.length / 4) * 4;
-  const packed = new Uint8Array(start + at);
-  new DataView(packed.buffer).setUint32(0, start - 4, true);
-  packed.fill(0x20, 4, start).set(text, 4);
-  for (const [offset, blob] of blobs) packed.set(blob, start + offset);
-  return packed;
 }

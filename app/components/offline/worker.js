@@ -5,26 +5,32 @@ import { headEffects, InputError, inspect, translate } from "../network/record.j
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
+import { changedEdits } from "./edit_commands.js";
 import { openingView } from "./first_view.js";
 import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
-import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, packPayload, payloadOf, quantityFields, rolloutOf } from "./payload.js";
+import { bytesOf, packPayload } from "./packing.js";
+import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
- *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config}; refuses weights with another SHA-256; plain:
- *     without WebAssembly
+ *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
+ *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
+ *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
  *   again {} → {translation, logProb}: searched under the edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
  *   npz {} → {npz, name}: the record of the pass as a file
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}; changes nothing
  *     above
+ *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
+ *     with `positions`, what is added to the source tokens as float32 [token, dimension]; `again` is the translation
+ *     under the edits, null if they allow none; changes nothing above
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const QUESTIONS = { open, translate: show, again, answer, npz, inspect: inspectText };
+const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText, lesson };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -46,8 +52,13 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   const { about, config } = stored;
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
-  networks.set(direction, { network: await makeNetwork(stored, { plain }), tokenizer: new Tokenizer(stored.tokenizer) });
-  return { about, config };
+  const network = await makeNetwork(stored, { plain });
+  networks.set(direction, { network, tokenizer: new Tokenizer(stored.tokenizer) });
+  return { about, config, simd: network.heap.kernel !== null };
+}
+
+function edited({ edits, command }) {
+  return { edits: changedEdits(edits, command) };
 }
 
 /** Return the record of a pass, made now or taken from those kept. @returns {Promise<PassRecord>} */
@@ -81,21 +92,22 @@ async function show({ direction, text, target, beam, edits: written, view, reque
       edits = NO_EDITS;
     }
   }
-  shown = { direction, text, beam, edits, before, after };
-  const edited = after !== before;
+  const next = { direction, text, beam, edits, before, after };
+  const isEdited = after !== before;
   /** @type {Quantity[]} */
   const offered = ["scores", "norms", "rollout"];
-  if (edited) offered.unshift("change");
+  if (isEdited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
     edits: listedEdits(listEdits(edits), before),
     problems,
     before: logProbOf(before),
-    change: edited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
+    change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
   };
-  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(shown, wanted) } : {};
+  const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
+  shown = next;
   return { payload, translation: before.translation };
 }
 
@@ -163,6 +175,17 @@ function inspectText({ direction, text, beam, edits }) {
   const texts = (tokens) => tokens.map((token) => token.text);
   const ids = targetOut.map(({ id }) => id);
   return { record: { source: texts(source), target: texts(targetOut), translation, ids, logProbs, maps: { encoder, decoder, cross } } };
+}
+
+/* For the lessons on masks and positions. */
+async function lesson({ direction, text, beam, edits: written }) {
+  const { network, tokenizer } = networks.get(direction);
+  const before = await recordOf(direction, text, { beam });
+  const edits = parseEdits(written);
+  const target = before.targetOut.map(({ id }) => id);
+  const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
+  const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), positions: bytesOf(before.sourcePositions) });
+  return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
 }
 
 /** An error as one line. @param {Error} error */

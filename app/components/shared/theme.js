@@ -13,14 +13,14 @@ const MIDDLE_LUMINANCE = 0.179;
 
 const asPixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
-const bytesOf = (digits) => digits.match(/../g).map((byte) => parseInt(byte, 16));
+const hexBytes = (digits) => digits.match(/../g).map((byte) => parseInt(byte, 16));
 
 /* Cache a colour table of look/palette.py: 256 steps as CSS, as pixels, and the text colour for each. */
 const tables = new Map();
 
 function tableOf(digits) {
   if (!tables.has(digits)) {
-    const steps = digits.match(/.{6}/g).map(bytesOf);
+    const steps = digits.match(/.{6}/g).map(hexBytes);
     tables.set(digits, {
       css: steps.map(([red, green, blue]) => `rgb(${red},${green},${blue})`),
       ink: steps.map((colour) => (luminance(colour) > MIDDLE_LUMINANCE ? "#000000" : "#ffffff")),
@@ -55,7 +55,7 @@ export function readTheme(root) {
   const style = getComputedStyle(root);
   const variable = (part) => style.getPropertyValue(`--${part}`).trim();
   const table = (part) => tableOf(variable(part).replaceAll('"', ""));
-  const pixel = (part) => asPixel(bytesOf(variable(part).slice(1)));
+  const pixel = (part) => asPixel(hexBytes(variable(part).slice(1)));
   const theme = {
     name,
     ramp: table("sequential"),

@@ -1,4 +1,4 @@
-// Prepares tokens for display: groups them into words and numbers repeated words.
+// Prepares tokens for display: joins the tokens of a word and numbers repeated words.
 
 /* Grapheme clusters: an emoji sequence is never split. */
 const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
@@ -12,19 +12,15 @@ const LONE_SPACE = "\u2423";
 export const isolated = (text) => `\u2068${text}\u2069`;
 
 /*
- * Tokens of one sentence row. `firstNumber` is the position of the first token: 1 for the source; 0 for the target,
- * whose row starts with the <bos> that no step produces.
+ * Tokens of one sentence row, with the tokens of each word as `words`; by default each token is a word. `firstNumber`
+ * is the position of the first token: 1 for the source; 0 for the target, whose row starts with the <bos> that no step
+ * produces.
  */
-export function displayTokens(raw, firstNumber) {
-  let afterPunctuation = false;
-  let afterSpecial = false;
+export function displayTokens(raw, firstNumber, words = raw.map((_, index) => [index])) {
+  const firstOfWords = new Set(words.map(([first]) => first));
   const tokens = raw.map((token, index) => {
     const { label, punctuation } = token;
-    // Punctuation is a word of its own, set close to the previous one: "Hemd." is not one word of two tokens.
-    const startsWord =
-      token.start || token.special || punctuation || afterPunctuation || afterSpecial || index === 0;
-    afterPunctuation = punctuation;
-    afterSpecial = token.special;
+    const startsWord = firstOfWords.has(index);
     return {
       label,
       parts: token.parts ?? [[label, false]],
@@ -34,6 +30,7 @@ export function displayTokens(raw, firstNumber) {
       blank: label.startsWith(LONE_SPACE),
       probability: token.p,
       startsWord,
+      // Set close to the token before: "Hemd." is two words.
       close: startsWord && !token.start && !token.special && index > 0,
       number: firstNumber + index,
       repeated: false,
@@ -52,7 +49,10 @@ function markRepeated(tokens) {
 /* Rows or columns of a map, one per token; `members` are the token indices. */
 export const tokenItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
 
-/* Rows or columns per word: a word has the number of its first token and the product of their probabilities. */
+/*
+ * Rows or columns per word: a word has the number of its first token and the product of their probabilities. A part of
+ * a sentence row may begin or end inside a word.
+ */
 export function wordItems(tokens) {
   const words = [];
   tokens.forEach((token, index) => {

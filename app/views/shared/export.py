@@ -2,20 +2,47 @@
 
 import streamlit as st
 
+from app.export import offline
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
-from app.state import address, results
-from app.views.shared.explored import explored
+from app.state import address, models, results
+from app.views.shared.explorer import show_explorer
+from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
 
-def export(record: TranslationRecord) -> None:
-    """Offer files of a record, built only when requested, and open a saved record."""
+def offline_page(card: Card) -> bytes:
+    """Return the app as one HTML file with this model, made once for all sessions."""
+    return results.cached(
+        ("offline page", models.key_of(card)),
+        lambda: offline.page([offline.network(card.folder)]).encode(),
+    )
+
+
+def _download_app(card: Card) -> None:
+    megabytes = (2 * card.parameters * 4 / 3 + 500_000) / 1e6  # two bytes per weight, in base64
+    st.download_button(
+        "App (.html)",
+        lambda: offline_page(card),
+        file_name=f"headlight-{card.folder.name}.html",
+        mime="text/html",
+        help="this model as one file that opens without a server or a network: it translates, "
+        f"shows all maps and makes edits; about {megabytes:.0f} MB",
+        on_click="ignore",
+        key="save_app",
+    )
+
+
+def export(record: TranslationRecord, card: Card) -> None:
+    """Offer files of a record and the app as a page, and open a saved record.
+
+    A file is built when requested, in a thread of its own.
+    """
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (
-            ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
-             record.to_bytes),
-            ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
+            ("Record", "npz", "application/octet-stream",
+             "all arrays and tokens; can be opened here again", record.to_bytes),
+            ("Tables", "csv.zip", "application/zip", "all arrays as CSV, labelled with the tokens",
              lambda: csv_zip(record)),
         )  # fmt: skip
         with st.container(horizontal=True):
@@ -29,6 +56,8 @@ def export(record: TranslationRecord) -> None:
                     on_click="ignore",
                     key=f"save_{label.lower()}",
                 )
+            if (card.folder / "tokenizer.json").is_file():  # one of subwords, as the page needs
+                _download_app(card)
         uploaded = st.file_uploader("A saved record", type="npz", key="open_record")
     if uploaded is None:
         return
@@ -40,11 +69,11 @@ def export(record: TranslationRecord) -> None:
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     with st.spinner("Checking the record…"):
-        rechecked = results.rechecked(opened)
-    verdict = "here" if rechecked else "saved"
-    opened, card = rechecked or (opened, None)
-    view = address.first_view(opened)
+        rechecked = results.recheck(opened)
+    checked = "here" if rechecked else "elsewhere"
+    opened, made_by = rechecked or (opened, None)
+    view = address.initial_view(opened)
     try:
-        explored(opened, view, card, key="opened_explorer", verdict=verdict, address=False)
+        show_explorer(opened, view, made_by, key="opened_explorer", checked=checked, in_url=False)
     except ValueError as error:  # its tokens and texts alone exceed the payload limit
         st.error(plain(f"{uploaded.name} cannot be shown: {error}"))

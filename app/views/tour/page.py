@@ -4,16 +4,13 @@ import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened, Side
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.look.glossary import meaning
-from app.look.labels import ATTENTION, label
 from app.look.markdown import plain
-from app.look.numbers import percent
-from app.state import address, models, results, visit
-from app.views.shared.axes import axes
-from app.views.shared.explored import explored
-from app.views.tour.stops import STOPS, Highlight
-from core.analysis.attribution import source_words
+from app.state import address, models, results, session
+from app.views.shared.axes import map_sides
+from app.views.shared.explorer import show_explorer
+from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 
@@ -28,9 +25,9 @@ LESSONS = (
 
 def go_to(number: int) -> None:
     """Go to a stop, with its own view instead of the current link's."""
-    visit.put("stop", number + 1)
+    session.put("stop", number + 1)
     for name in address.VIEW:
-        address.take(name)
+        address.pop(name)
 
 
 def other_half(direction: str) -> None:
@@ -39,37 +36,14 @@ def other_half(direction: str) -> None:
     go_to(0)
 
 
-def tokens_in_words(record: TranslationRecord) -> str:
-    """Say how many tokens the sentence has, and how its first split word is split."""
-    tokens = record.source
-    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and {plain('<eos>')}"
-    split = [word for word in source_words(tokens) if len(word) > 1]
-    if not split:
-        return counted + "."
-    shown = " | ".join(label(tokens[place]) for place in split[0])
-    return counted + f", and parts of words, such as {plain(shown)}."
-
-
 def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     """Return the map that a stop shows; its row of heads offers the others."""
     layers, heads = record.maps(shown.kind).shape[:2]
-    words = ("token" if shown.kind == "encoder" else "token being produced", "token")
-    languages = (
-        record.source_language if shown.kind == "encoder" else record.target_language,
-        record.target_language if shown.kind == "decoder" else record.source_language,
-    )
-    queries, keys = (
-        Side(tokens, range(first, first + len(tokens)), f"{language} {word}")
-        for (tokens, first), language, word in zip(
-            axes(record, shown.kind), languages, words, strict=True
-        )
-    )
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
         shown.kind.capitalize(),
         range(layers),
-        queries,
-        keys,
+        *map_sides(record, shown.kind),
         [Map("The map", "weight", "", record.maps(shown.kind))],
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
@@ -90,10 +64,10 @@ if not stops:
     )
     st.stop()
 
-address.settle("stop", range(1, len(stops) + 1), 1)
-number = visit.get("stop") - 1
+address.initialise("stop", range(1, len(stops) + 1), 1)
+number = session.get("stop") - 1
 stop = stops[number]
-address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
+address.write({"stop": number + 1}, "stop", entry=address.VIEW)
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError, CheckpointError: one user-facing line
@@ -106,14 +80,11 @@ try:
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
-    measured = (
-        f"Of all heads of the {ATTENTION[result.kind]}, layer {head.layer + 1} head "
-        f"{head.head + 1} does this most: it puts **{percent(head.share)}** of its weight "
-        f"{stop.measured}. {result.said}"
-    ).strip()
+    before, share, after = measured(stop, result)
+    found = f"{plain(before)} **{share}** {plain(after)}"
 except LookupError as missing:
-    measured = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
-    at, row = address.first_view(record), {"q": None, "k": None}
+    found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
@@ -134,8 +105,8 @@ text, picture = st.columns([3, 4], gap="medium") if result else (st.container(),
 with text, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     st.write(stop.look_for)
-    st.markdown(measured, help=meaning("head", "weight"))
-    st.caption(tokens_in_words(record), help=meaning("token", "<eos>"))
+    st.markdown(found, help=meaning("head", "weight"))
+    st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if picture and result:
     with picture:
         map_row(row_of(record, result), key=f"tour_map_{number}")
@@ -156,4 +127,4 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-explored(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")

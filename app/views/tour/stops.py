@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from app.look.labels import labels
-from app.look.markdown import plain
+from app.look.labels import ATTENTION, label, labels
+from app.look.numbers import percent
 from core.analysis import roles
+from core.analysis.attribution import source_words
 from core.record.record import TranslationRecord
 
 FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
@@ -15,7 +16,7 @@ FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two toke
 class Highlight:
     """What to show of a record: a head with its measured share, and a row to pin.
 
-    `said` describes the map in words: the rows of a word and where each looks most.
+    `said` describes the map in plain text: the rows of a word and where each looks most.
     """
 
     kind: str
@@ -40,6 +41,28 @@ class Stop:
     find: Callable[[TranslationRecord], Highlight]
 
 
+def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
+    """Return the sentence about the head of a stop as plain text: before, the share, and after."""
+    head = shown.head
+    return (
+        f"Of all heads of the {ATTENTION[shown.kind]}, layer {head.layer + 1} head "
+        f"{head.head + 1} does this most: it puts",
+        percent(head.share),
+        f"of its weight {stop.measured}. {shown.said}".strip(),
+    )
+
+
+def tokens_in_words(record: TranslationRecord) -> str:
+    """Say how many tokens the sentence has, and how its first split word is split: plain text."""
+    tokens = record.source
+    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and <eos>"
+    split = [word for word in source_words(tokens) if len(word) > 1]
+    if not split:
+        return counted + "."
+    shown = " | ".join(label(tokens[place]) for place in split[0])
+    return f"{counted}, and parts of words, such as {shown}."
+
+
 Cells = list[tuple[int, list[int]]]
 """Rows, each with the keys that it should look at."""
 
@@ -50,15 +73,11 @@ def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
     produced, read = labels(record.target_out, 1), labels(record.source, 1)
     best = record.cross[head.layer, head.head].argmax(-1)
     rows = [
-        f"{_quoted(produced[row])}, token {row + 1} of {len(produced)}, looks most at "
-        f"{_quoted(read[best[row]])}, token {best[row] + 1} of {len(read)}"
+        f"“{produced[row]}”, token {row + 1} of {len(produced)}, looks most at "
+        f"“{read[best[row]]}”, token {best[row] + 1} of {len(read)}"
         for row, _ in cells
     ]
     return Highlight("cross", head, cells[-1][0], "; ".join(rows) + ".")
-
-
-def _quoted(word: str) -> str:
-    return plain(f"“{word}”")
 
 
 def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highlight]:

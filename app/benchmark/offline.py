@@ -1,0 +1,194 @@
+"""Measure the page without a server: sizes, and the time from an action to the painted frame."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from app.benchmark.browser import (
+    EXPLORER,
+    FLAGS,
+    ROOT,
+    SENTENCES,
+    SIZE,
+    chromium,
+    row,
+    serve,
+    text_of,
+    timed,
+    wait_for_explorer,
+)
+from app.benchmark.page import edits as edits_of_the_app
+from app.benchmark.page import sentences as sentences_of_the_app
+from app.export import offline
+from core.benchmarks.options import Missing
+
+_FOLDERS = {d: ROOT / f"checkpoints/scratch-{d}" for d in ("de-en", "en-de")}
+_LENGTHS = (13, 60)
+_MOST = 15  # rounds in the served app, which answers more slowly
+# Resolves with the milliseconds since the page was requested, once the explorer is painted.
+_OPENED = """() => new Promise((resolve) => {
+  const painted = () => document.querySelector(".explorer[data-painted]");
+  const done = () => requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
+  if (painted()) return done();
+  const observer = new MutationObserver(() => {
+    if (!painted()) return;
+    observer.disconnect();
+    done();
+  });
+  observer.observe(document, { subtree: true, childList: true, attributes: true });
+})"""
+# Notes when the explorer is first painted, from before the page's own script.
+_FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
+# Resolves with the milliseconds from the next click until the line below the edits is shown.
+_AGAIN = """() => {
+  let started = null;
+  addEventListener("click", () => { started = performance.now(); }, { capture: true, once: true });
+  const line = document.querySelector("[data-page=again]");
+  window.headlightAgain = new Promise((resolve) => {
+    const observer = new MutationObserver(() => {
+      if (line.hidden || started === null) return;
+      observer.disconnect();
+      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+    });
+    observer.observe(line, { attributes: true });
+  });
+}"""
+
+# Chooses an order of the heads; resolves with the milliseconds until the effects are painted.
+_EFFECTS = """(root) => new Promise((resolve) => {
+  const started = performance.now();
+  const list = root.querySelector("[data-part=sort]");
+  const observer = new MutationObserver(() => {
+    const label = root.querySelector(".order-label");
+    if (!label?.isConnected || !label.textContent.includes("without the head")) return;
+    observer.disconnect();
+    requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+  });
+  observer.observe(root, { subtree: true, childList: true, characterData: true });
+  list.value = "effect";
+  list.dispatchEvent(new Event("change"));
+})"""
+
+
+def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
+    """Yield one row per measurement, with the served app and plain JavaScript as contestants.
+
+    Times are medians, in milliseconds from the action to the frame that shows its effect.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        files = dict(_written(Path(folder)))
+        for name, file in files.items():
+            yield row("size of the file", name, 1, file.stat().st_size / 1e6, "MB")
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=[*FLAGS, "--enable-precise-memory-info"]
+        )
+        for name, file in files.items():
+            times = [_opened(browser, file) for _ in range(min(rounds, 9))]
+            yield row("open to first translation painted", name, 17, statistics.median(times))
+        file = files["two directions, fp16"]
+        for contestant, link in (("headlight", {}), ("plain JavaScript", {"plain": 1})):
+            page = _page(browser, file, **link)
+            for tokens in _LENGTHS:
+                took = sentences(page, tokens, rounds)
+                what = "new sentence to painted"
+                yield row(what, "offline", tokens, took, contestant=contestant)
+            if contestant == "headlight":
+                yield from _actions(page, rounds)
+            page.context.close()
+        yield from _served(browser, rounds)
+        browser.close()
+
+
+def _written(folder: Path) -> Iterator[tuple[str, Path]]:
+    for int8, precision in ((False, "fp16"), (True, "int8")):
+        networks = [offline.network(folder, int8) for folder in _FOLDERS.values()]
+        for count, words in ((1, "one direction"), (2, "two directions")):
+            file = folder / f"{precision}-{count}.html"
+            file.write_text(offline.page(networks[:count], int8), encoding="utf-8")
+            yield f"{words}, {precision}", file
+
+
+def _page(browser: Any, file: Path, **link: object) -> Any:
+    """Open the file at a link, in a new context without a network."""
+    context = browser.new_context(viewport=SIZE, offline=True)
+    page = context.new_page()
+    page.add_init_script(_FIRST_PAINT)
+    link = {"source": SENTENCES[0]} | link
+    page.goto(f"{file.as_uri()}#{urlencode(link)}", wait_until="commit")
+    wait_for_explorer(page)
+    return page
+
+
+def _opened(browser: Any, file: Path) -> float:
+    page = _page(browser, file)
+    took = page.evaluate("window.headlightOpened")
+    page.context.close()
+    return took
+
+
+def sentences(page: Any, tokens: int, rounds: int) -> float:
+    """Measure new sentences with beam 5, each one requested for the first time."""
+    times = []
+    button = page.get_by_role("button", name="Translate", exact=True)
+    for number in range(rounds + 1):
+        page.locator("[data-page=source]").fill(text_of(tokens, number))
+        times.append(timed(page, "click", button.click, "sentence"))
+    return statistics.median(times[1:])
+
+
+def _actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield what is done with one sentence of 13 tokens."""
+    page.locator("[data-page=source]").fill(SENTENCES[0])
+    timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
+    root = page.locator(EXPLORER)
+    heads = [(layer, head) for layer in range(4) for head in range(4)][: rounds + 1]
+    painted, again, switched = [], [], []
+    for layer, head in heads:
+        thumbnail = root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']")
+        switched.append(timed(page, "click", thumbnail.click))
+        page.evaluate(_AGAIN)
+        button = root.locator("button[data-edit=head]")
+        painted.append(timed(page, "click", button.click, "sentence"))
+        again.append(page.evaluate("window.headlightAgain"))
+    for what, times in (("edit to painted", painted), ("edit to translated again", again)):
+        yield row(what, "offline", 13, statistics.median(times[1:]))
+    yield row("layer or head to painted", "offline", 13, statistics.median(switched[1:]))
+    yield row("effects of all heads", "offline", 13, _effects(page, min(rounds, 5)))
+    heap = page.evaluate("performance.memory.usedJSHeapSize") / 2**20
+    yield row("heap of the page’s own scripts", "offline", 13, heap, "MiB")
+
+
+def _effects(page: Any, rounds: int) -> float:
+    root = page.locator(EXPLORER)
+    times = []
+    for number in range(rounds + 1):
+        root.locator("[data-part=sort]").select_option("layer")
+        page.locator("[data-page=source]").fill(text_of(13, 500 + number))
+        translate = page.get_by_role("button", name="Translate", exact=True)
+        timed(page, "click", translate.click, "sentence")
+        times.append(root.evaluate(_EFFECTS))
+    return statistics.median(times[1:])
+
+
+def _served(browser: Any, rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield what can be compared with the app, served on this machine to one visitor."""
+    rounds = min(rounds, _MOST)
+    with serve(ROOT / "app/main.py") as url:
+        page = browser.new_page(viewport=SIZE)
+        page.goto(url)
+        wait_for_explorer(page)
+        app: dict[str, Any] = {"contestant": "served app"}
+        for tokens in _LENGTHS:
+            took = sentences_of_the_app(page, tokens, rounds)
+            yield row("new sentence to painted", "served", tokens, took, **app)
+        painted, again = edits_of_the_app(page, rounds)
+        yield row("edit to painted", "served", 13, painted, **app)
+        yield row("edit to translated again", "served", 13, again, **app)
+        page.close()

@@ -1,0 +1,74 @@
+// What the page translates, as a frozen value that a link stores: direction, text, search, target and edits. No DOM.
+
+import { oneLine } from "../shared/single_line.js";
+
+/**
+ * @typedef {{title: string, text: string, hint: string, reference: string}} OfflineExample
+ * @typedef {{direction: string, name: string, source: string, target: string, learned: string,
+ *   precision: string, parameters: number, sha256: string, tour: TourStop[], examples: OfflineExample[]}} OfflineModel  source, target: names of the
+ *   languages; learned: the sentences it was trained on; sha256: of the weights as they are in the file
+ * @typedef {object} Choice
+ * @property {string} direction  such as de-en
+ * @property {string} source  text to translate; "" for none
+ * @property {string} target  given translation; "" for the network's own
+ * @property {number} beam  hypotheses kept at each step; 1 is greedy search
+ * @property {string} edits  text form of all edits
+ */
+
+export const BEAMS = { fewest: 1, usual: 5, most: 8 };
+
+/** Name of a search. @param {number} beam */
+export const searchName = (beam) => (beam === 1 ? "Greedy" : `Beam ${beam}`);
+
+/** @returns {OfflineModel} the model of a direction, else the first one */
+export const modelOf = (models, direction) => models.find((model) => model.direction === direction) ?? models[0];
+
+/**
+ * Return the choice of a link; invalid values become the usual ones. Links of the app say `search=greedy` instead of
+ * `beam=1`.
+ * @param {Record<string, string>} link
+ * @param {OfflineModel[]} models
+ * @returns {Readonly<Choice>}
+ */
+export function choiceOf(link, models) {
+  const { direction, examples } = modelOf(models, link.direction);
+  const text = (name, usual = "") => oneLine(link[name] ?? usual).trim();
+  return Object.freeze({
+    direction,
+    source: text("source", examples[0]?.text),
+    target: text("target"),
+    beam: beamOf(link),
+    edits: link.edits ?? "",
+  });
+}
+
+/** @param {Record<string, string>} link */
+function beamOf({ beam, search }) {
+  const given = Number(beam);
+  if (/^\d$/.test(beam ?? "") && given >= BEAMS.fewest && given <= BEAMS.most) return given;
+  return search === "greedy" ? BEAMS.fewest : BEAMS.usual;
+}
+
+/** Parameters of a choice; null for usual values, which are left out. @param {Choice} choice */
+export const linkOfChoice = ({ direction, source, target, beam, edits }) => ({
+  direction,
+  source,
+  target: target || null,
+  beam: beam === BEAMS.usual ? null : beam,
+  search: null,
+  edits: edits || null,
+});
+
+/**
+ * The choice in the other direction: an example becomes its counterpart, another text its translation.
+ * @param {Choice} choice
+ * @param {OfflineModel[]} models
+ * @param {string} direction
+ * @param {{source: string, translation: string} | null} shown  the last translation, and its text
+ */
+export function turned(choice, models, direction, shown) {
+  if (direction === choice.direction) return choice;
+  const example = modelOf(models, choice.direction).examples.find(({ text }) => text === choice.source);
+  const translated = shown?.source === choice.source ? shown.translation : choice.source;
+  return { ...choice, direction, source: example?.reference || translated, target: "", edits: "" };
+}

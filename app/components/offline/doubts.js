@@ -1,0 +1,97 @@
+// Warnings about a translation, as core/analysis/quality_warnings.py: from its source, its text and its probability.
+
+import { fixed, percent } from "../shared/numbers.js";
+
+/* A mean probability per token below this raises a warning. */
+const LOW = 0.4;
+/* Items quoted per warning. */
+const QUOTED = 3;
+/* Numbers up to this may be written as words. */
+const WRITTEN_OUT = 12;
+/* Characters that are simplified or removed before the text is tokenised: see `typography` in core/text/tokenizer.py. */
+const TYPOGRAPHY = /[\u00ad\u200b\u200c\u200e\u200f\u2060\ufeff\u2010\u2011\u2212\u1e9e\ufb00-\ufb06]/gu;
+const WORD = /[\p{L}\p{Nl}\p{No}]+/gu;
+const WORD_WITH_APOSTROPHE = /[\p{L}\p{Nl}\p{No}]+(?:['\u2019][\p{L}\p{Nl}\p{No}]+)?/gu;
+const ADDRESS = /(?<![\p{L}\p{N}_])(?:[\p{L}\p{N}_.+-]+@[\p{L}\p{N}_-]+\.[\p{L}\p{N}_.-]*[\p{L}\p{N}_]|https?:\/\/\S*[\p{L}\p{N}_]|www\.\S*[\p{L}\p{N}_])/gu;
+const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
+
+/**
+ * @typedef {object} Doubted
+ * @property {string} source
+ * @property {string} translation
+ * @property {string} language  of the source, such as "German"
+ * @property {string[]} unknown  parts of the source that are read as <unk>
+ * @property {number} probability  mean of the target's tokens; 1 for a given target, which no search chose
+ */
+
+/**
+ * Return one clause per reason to doubt a translation.
+ * @param {Doubted} doubted
+ * @param {Record<string, string>} functionWords  the most common words of each language, separated by spaces
+ */
+export function reasonsToDoubt({ source, translation, language, unknown, probability }, functionWords) {
+  const other = otherLanguage(source, language, functionWords);
+  const lost = lostFrom(source, translation);
+  return [
+    source && !/[\p{L}\p{N}]/u.test(source) && "the sentence has no word, so the words of the translation are made up",
+    isInCapitals(source) && "the sentence is in capitals, which the network has hardly seen",
+    other && `this looks like ${other}, but it is read as ${language}`,
+    unknown.length > 0 && `the network has no token for ${quotedList(unknown)} and reads it as <unk>`,
+    lost.length > 0 && `the translation lacks ${quotedList(lost)} of the source`,
+    probability < LOW && `its tokens have a mean probability of only ${fixed(100 * probability, 0)} %`,
+  ].filter(Boolean);
+}
+
+function quotedList(texts) {
+  const words = texts.slice(0, QUOTED).map((text) => `\u201c${text}\u201d`).join(", ");
+  return texts.length > QUOTED ? `${words} and ${texts.length - QUOTED} more` : words;
+}
+
+/* Whether (nearly) all letters are capitals; one word may be an abbreviation. */
+function isInCapitals(text) {
+  const words = (text.match(WORD) ?? []).filter((word) => [...word].length > 1);
+  const cased = [...words.join("")].filter((letter) => letter.toUpperCase() !== letter.toLowerCase());
+  const capitals = cased.filter((letter) => /\p{Lu}/u.test(letter)).length;
+  return words.length > 1 && cased.length > 0 && capitals >= 0.8 * cased.length;
+}
+
+/* Addresses and larger numbers that the translation lacks. An hour may use a 12-hour clock. */
+function lostFrom(source, translation) {
+  const addresses = (source.match(ADDRESS) ?? []).filter((address) => !translation.includes(address));
+  const digits = (number) => String(BigInt(number.replace(/\D/g, "")));
+  const written = (translation.match(NUMBER) ?? []).map(digits);
+  const afternoons = written.filter((hour) => Number(hour) <= 12).map((hour) => String(Number(hour) + 12));
+  const known = new Set([...written, ...afternoons]);
+  const numbers = (source.replace(ADDRESS, " ").match(NUMBER) ?? []).filter(
+    (number) => Number(digits(number)) > WRITTEN_OUT && !known.has(digits(number)),
+  );
+  return [...addresses, ...numbers];
+}
+
+/* The language that a text's function words suggest, if it is not the expected one; null without clear evidence. */
+function otherLanguage(text, expected, functionWords) {
+  if (!functionWords[expected]) return null;
+  const words = (text.toLowerCase().match(WORD_WITH_APOSTROPHE) ?? []).map((word) => word.replaceAll("\u2019", "'"));
+  const sets = Object.fromEntries(Object.entries(functionWords).map(([language, list]) => [language, new Set(list.split(" "))]));
+  const count = (isIncluded) => words.filter(isIncluded).length;
+  const hits = (language) => count((word) => sets[language].has(word));
+  // Only words that the expected language lacks are evidence for another.
+  const foreign = (language) => count((word) => sets[language].has(word) && !sets[expected].has(word));
+  const others = Object.keys(sets).filter((language) => language !== expected);
+  const best = others.reduce((one, other) => (foreign(other) > foreign(one) || (foreign(other) === foreign(one) && hits(other) > hits(one)) ? other : one));
+  return foreign(best) >= 2 && foreign(best) > hits(expected) ? best : null;
+}
+
+/** Say which characters of a text were simplified before it was read; "" if none. @param {string} typed */
+export function typographyNote(typed) {
+  const found = [...new Set(typed.match(TYPOGRAPHY) ?? [])];
+  if (!found.length) return "";
+  const names = found.map((character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`).join(", ");
+  return `Typesetting characters were replaced (${names}): soft hyphens and ligatures are read as plain text.`;
+}
+
+/** Name the least probable token. @param {{name: string, probability: number}[]} tokens */
+export function leastCertain(tokens) {
+  const least = tokens.reduce((one, other) => (other.probability < one.probability ? other : one));
+  return `Least certain token: \u201c${least.name}\u201d (${percent(least.probability)}).`;
+}

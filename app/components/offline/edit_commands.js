@@ -1,0 +1,25 @@
+// Adds and removes edits by the explorer's commands, as core.record.edits does with `plus` and `without`.
+
+import { editsText, listEdits, parseEdits } from "../network/edits.js";
+
+const MOST_EDITS = 200; // as in core/record/edits.py
+
+/**
+ * Return the text form of the edits after a command: "+off.cross.2.0" adds one, which replaces another edit of the same
+ * place; "-off.cross.2.0" removes it; "" removes all.
+ * @param {string} text  all edits so far
+ * @param {string} command
+ * @throws {Error} one line, for an edit that cannot be added
+ */
+export function changedEdits(text, command) {
+  if (!command) return "";
+  const one = command.slice(1);
+  const before = listEdits(parseEdits(text)).map(editsText);
+  if (command[0] === "-") return before.filter((other) => other !== one).join("~");
+  const problems = [];
+  parseEdits(one, problems);
+  if (problems.length) throw new Error(problems[0]);
+  const kept = before.filter((other) => listEdits(parseEdits(`${one}~${other}`)).length === 2);
+  if (kept.length >= MOST_EDITS) throw new Error(`${kept.length + 1} edits are too many: the limit is ${MOST_EDITS}, undo some`);
+  return editsText(parseEdits([...kept, one].join("~")));
+}

@@ -1,0 +1,103 @@
+// The form around the explorer: direction, search, text, target and examples; reports each new choice.
+
+import { element } from "../shared/dom.js";
+import { keepOnOneLine } from "../shared/single_line.js";
+import { BEAMS, modelOf, searchName, turned } from "./choice.js";
+
+/**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").OfflineModel} OfflineModel
+ */
+
+/**
+ * Fill the form's lists and report what is chosen in it.
+ * @param {Record<string, any>} parts  the page's named elements
+ * @param {OfflineModel[]} models
+ * @param {{choice: () => Choice, shown: () => {source: string, translation: string} | null,
+ *   change: (change: Partial<Choice>) => void}} page
+ */
+export function listenToForm(parts, models, { choice, shown, change }) {
+  parts.directions.replaceChildren(
+    ...models.map(({ direction, source, target }) => {
+      const label = element("label");
+      const button = element("input");
+      Object.assign(button, { type: "radio", name: "direction", value: direction });
+      button.addEventListener("change", () => change(turned(choice(), models, direction, shown())));
+      label.append(button, element("span", "", `${source} \u2192 ${target}`));
+      return label;
+    }),
+  );
+  for (let beam = BEAMS.fewest; beam <= BEAMS.most; beam++) {
+    const option = element("option", "", searchName(beam));
+    option.value = beam;
+    parts.beam.append(option);
+  }
+  parts.beam.addEventListener("change", () => change({ beam: Number(parts.beam.value) }));
+  const translate = () => change({ source: parts.source.value.trim(), ...targetFor(choice(), parts) });
+  keepOnOneLine(parts.source, translate);
+  parts.form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    translate();
+  });
+  // Fires on Enter, on the cross that clears the box, and when the box is left.
+  parts.target.addEventListener("change", () => change({ target: parts.target.value.trim() }));
+  parts["use-target"].addEventListener("click", () => {
+    const target = parts.target.value.trim() || referenceOf(modelOf(models, choice().direction), choice().source);
+    change({ target });
+  });
+}
+
+/* A given target belongs to the text it was entered for. */
+const targetFor = ({ source }, parts) => (parts.source.value.trim() === source ? { target: parts.target.value.trim() } : { target: "" });
+
+const referenceOf = ({ examples }, source) => examples.find(({ text }) => text === source)?.reference ?? "";
+
+/**
+ * Show a choice in the form.
+ * @param {Record<string, any>} parts
+ * @param {OfflineModel[]} models
+ * @param {Choice} choice
+ * @param {(change: Partial<Choice>) => void} change
+ */
+export function paintForm(parts, models, choice, change) {
+  const model = modelOf(models, choice.direction);
+  const [from, to] = model.direction.split("-");
+  for (const button of parts.directions.querySelectorAll("input")) button.checked = button.value === choice.direction;
+  parts["direction-choice"].hidden = models.length < 2;
+  parts.beam.value = choice.beam;
+  setField(parts.source, choice.source, from, `Type a sentence in ${model.source}`, `${model.source} sentence`);
+  setField(parts.target, choice.target, to, `Optional: another ${model.target} translation to look at instead`, `${model.target} translation to look at`);
+  const reference = referenceOf(model, choice.source);
+  parts["use-target"].textContent = reference && !choice.target ? "Use reference" : "Look at it";
+  paintExamples(parts, model, choice, change);
+}
+
+/* The buttons stay until the direction changes, and with them the keyboard focus. */
+function paintExamples(parts, { direction, examples }, { source }, change) {
+  parts["examples-section"].hidden = !examples.length;
+  parts.hint.textContent = examples.find(({ text }) => text === source)?.hint ?? "";
+  if (parts.examples.dataset.direction !== direction) {
+    parts.examples.dataset.direction = direction;
+    parts.examples.replaceChildren(
+      ...examples.map(({ title, text, hint }) => {
+        const item = element("li");
+        const button = element("button", "", title);
+        button.type = "button";
+        button.addEventListener("click", () => change({ source: text, target: "" }));
+        item.append(button, element("p", "", hint));
+        return item;
+      }),
+    );
+  }
+  for (const [place, button] of parts.examples.querySelectorAll("button").entries()) {
+    button.setAttribute("aria-pressed", examples[place].text === source);
+  }
+}
+
+function setField(field, value, language, placeholder, label) {
+  // Keep what is being typed while only something else changes.
+  if (field.dataset.shown !== value) field.value = value;
+  field.dataset.shown = value;
+  Object.assign(field, { lang: language, placeholder });
+  field.setAttribute("aria-label", label);
+}

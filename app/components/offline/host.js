@@ -1,0 +1,36 @@
+// The explorer's host in the offline page: the worker answers its requests, the fragment holds its view.
+
+import { readFragment, writeFragment } from "./fragment.js";
+
+/**
+ * @param {object} page
+ * @param {(name: string, value: object) => Promise<Uint8Array>} page.answer  ask the worker for a packed `Answer`
+ * @param {(command: string, request: number) => void} page.edit  add or remove an edit and render the edited pass
+ * @returns {{host: Host, navigate: () => void}} navigate: announce that the fragment has changed
+ */
+export function offlineHost({ answer, edit }) {
+  const receivers = new Set();
+  const followers = new Set();
+  const listener = (all) => (one) => {
+    all.add(one);
+    return () => all.delete(one);
+  };
+  const ask = (name, value) => {
+    if (name === "edit") return edit(value.command, value.request);
+    return answer(name, value).then((packed) => receivers.forEach((receive) => receive(packed)));
+  };
+  /** @type {Host} */
+  const host = {
+    answers: new Set(["quantity", "effects", "edit"]),
+    ask,
+    listen: listener(receivers),
+    link: {
+      read: readFragment,
+      write: (parameters) => writeFragment(parameters),
+      listen: listener(followers),
+      url: () => window.location.href,
+    },
+    headPage: null,
+  };
+  return { host, navigate: () => followers.forEach((follow) => follow()) };
+}

@@ -1,0 +1,81 @@
+// Parts of a lesson: sections, choices, map rows, and the probabilities of two passes side by side.
+
+import { barOf, bold, element } from "../shared/dom.js";
+import { percent } from "../shared/numbers.js";
+import { displayTokens, tokenName } from "../shared/tokens.js";
+
+/** A section with a heading and paragraphs. @param {string} title @param {(string | Node)[]} content */
+export function sectionOf(title, ...content) {
+  const section = element("section", "part");
+  section.append(element("h3", "", title), ...content.map((words) => (typeof words === "string" ? element("p", "", words) : words)));
+  return section;
+}
+
+/** A formula in one line of text. */
+export const formulaOf = (text) => element("p", "formula", text);
+
+/** A paragraph that is filled later. */
+export const lineOf = (className = "") => element("p", className);
+
+/**
+ * A labelled list of choices. @param {string} label @param {[string, string][]} options  value and text
+ * @param {() => void} change
+ */
+export function choiceBox(label, options, change) {
+  const box = element("label", "choice-box");
+  const list = element("select");
+  box.append(element("span", "", label), list);
+  fillChoice(list, options);
+  list.addEventListener("change", change);
+  return { box, list };
+}
+
+/* Offer other values; with `keep`, the chosen one stays if it is still offered. */
+export function fillChoice(list, options, usual = options[0]?.[0], keep = false) {
+  const { value } = list;
+  list.replaceChildren(...options.map(([name, text]) => Object.assign(element("option", "", text), { value: name })));
+  list.value = keep && options.some(([name]) => name === value) ? value : usual;
+}
+
+/** A map row with its own controls. @param {LessonTools} tools @param {string} key */
+export function mapRowOf({ mapRow, render }, key) {
+  const place = element("div", "row-place");
+  place.append(mapRow.cloneNode(true));
+  return { place, show: (data) => render({ data, parentElement: place, key }) };
+}
+
+/** Tokens of the target as they are named in text. @param {Pass} pass */
+export const namesOfTarget = ({ targetOut }) => displayTokens(targetOut, 1).map(tokenName);
+
+/**
+ * A table of the target's tokens with their probabilities in two passes. `names` are its column titles.
+ * @param {[string, string]} names
+ */
+export function probabilityTable(names) {
+  const table = element("table", "probabilities numbers");
+  const head = element("tr");
+  for (const name of ["token", ...names]) head.append(Object.assign(element("th", "", name), { scope: "col" }));
+  const body = element("tbody");
+  table.append(element("thead"), body);
+  table.tHead.append(head);
+  /** @param {Pass} before @param {Pass} after */
+  const paint = (before, after) => {
+    const rows = namesOfTarget(before).map((name, token) => {
+      const row = element("tr");
+      row.append(Object.assign(element("th", "", name), { scope: "row" }));
+      for (const { probabilities } of [before, after]) {
+        const cell = element("td");
+        cell.append(barOf("bar", probabilities[token]), element("span", "", percent(probabilities[token])));
+        row.append(cell);
+      }
+      return row;
+    });
+    body.replaceChildren(...rows);
+  };
+  return { table, paint };
+}
+
+/** Two translations, one below the other, each after its name. @param {[string, string][]} named */
+export function paintTexts(line, named) {
+  line.replaceChildren(...named.flatMap(([name, text], place) => [...(place ? [element("br")] : []), bold(`${name}: `), text || "(empty)"]));
+}

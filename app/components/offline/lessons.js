@@ -1,0 +1,72 @@
+// Mounts the lessons on masks and positions; a script of its own, because the map row shares names with the explorer.
+
+import { render } from "../map_row/main.js";
+import { partsOf } from "../shared/dom.js";
+import { readTheme } from "../shared/theme.js";
+import { masksLesson } from "./masks_lesson.js";
+import { readPass } from "./passes.js";
+import { positionsLesson } from "./positions_lesson.js";
+
+const LESSONS = { masks: { title: "Masks", build: masksLesson }, positions: { title: "Positions", build: positionsLesson } };
+
+const OTHER = { masks: "positions", positions: "masks" };
+
+/**
+ * Mount the lessons in an element, hidden until one is shown.
+ * @param {object} page
+ * @param {HTMLElement} page.place
+ * @param {HTMLTemplateElement} page.files  style, lesson and map row
+ * @param {(edits: string) => Promise<{payload: Uint8Array, again: string}>} page.pass  translates the page's sentence,
+ *   and passes its target again under edits; `again` is the translation under the edits. Rejects with one line.
+ * @param {(name: string | null) => void} page.open  open another lesson, or none
+ * @returns {(name: string | null) => Promise<void>} show a lesson of the page's sentence; null for none
+ */
+export function mountLessons({ place, files, pass, open }) {
+  const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
+  root.replaceChildren(files.content.cloneNode(true));
+  const lessons = /** @type {HTMLElement} */ (root.querySelector(".lessons"));
+  const parts = partsOf(lessons);
+  const mapRow = root.querySelector(".map-row");
+  mapRow.remove();
+  const tools = {
+    mapRow,
+    render,
+    edited: async (edits) => {
+      const { payload, again } = await pass(edits);
+      return { pass: readPass(payload), again };
+    },
+  };
+  const built = {};
+  let latest = 0;
+
+  const show = async (name) => {
+    const turn = ++latest;
+    place.hidden = !name;
+    if (!name) {
+      lessons.dataset.shown = "";
+      return;
+    }
+    readTheme(lessons);
+    built[name] ??= LESSONS[name].build(tools);
+    parts.title.textContent = LESSONS[name].title;
+    parts.other.textContent = `Lesson: ${LESSONS[OTHER[name]].title}`;
+    parts.sections.replaceChildren(...built[name].map(({ section }) => section));
+    parts.problem.textContent = "";
+    if (turn > 1 && lessons.dataset.shown !== name) parts.title.focus();
+    lessons.dataset.shown = name;
+    lessons.setAttribute("aria-busy", "true");
+    try {
+      const { pass: shown } = await tools.edited("");
+      if (turn !== latest) return;
+      parts.sentence.textContent = `${shown.text}\n\u2192 ${shown.translation}`;
+      for (const section of built[name]) if (turn === latest) await section.show(shown);
+    } catch (error) {
+      if (turn === latest) parts.problem.textContent = error.message;
+    }
+    if (turn !== latest) return;
+    lessons.setAttribute("aria-busy", "false");
+  };
+  parts.close.addEventListener("click", () => open(null));
+  parts.other.addEventListener("click", () => open(OTHER[lessons.dataset.shown]));
+  return show;
+}

@@ -1,0 +1,233 @@
+// The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
+
+import { render } from "../explorer/main.js";
+import { unpack } from "../shared/bytes.js";
+import { save } from "../shared/save.js";
+import { displayTokens, tokenName } from "../shared/tokens.js";
+import { againLine } from "./again.js";
+import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
+import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
+import { listenToForm, paintForm } from "./form.js";
+import { onFragment, readFragment, writeFragment } from "./fragment.js";
+import { offlineHost } from "./host.js";
+import { lessonPlace } from "./lesson_place.js";
+import { listenToTour } from "./tour.js";
+import { takeWeights } from "./weights_text.js";
+import { startWorker } from "./worker_client.js";
+
+/**
+ * @typedef {import("./choice.js").Choice} Choice
+ * @typedef {import("./choice.js").OfflineModel} OfflineModel
+ */
+
+/* Parameters of a link that open a view of the explorer, the first ones only together. */
+const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+
+/** The page's elements by name. @returns {Record<string, any>} */
+const pageParts = () => {
+  const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-page]"));
+  return Object.fromEntries([...parts].map((part) => [part.dataset.page, part]));
+};
+
+/* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
+const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
+
+/** Open the page: translate what its link says. */
+export function openPage() {
+  const parts = pageParts();
+  document.body.classList.toggle("embed", new URLSearchParams(window.location.search).get("embed") === "1");
+  /** @type {OfflineModel[]} */
+  const models = JSON.parse(document.getElementById("models").textContent);
+  const functionWords = JSON.parse(document.getElementById("function-words").textContent);
+  const worker = startWorker(document.getElementById("worker").textContent);
+  const opened = new Map(); // by direction: a promise of the network
+  const isOpen = new Set();
+
+  /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
+  const open = (direction) => {
+    if (!opened.has(direction)) opened.set(direction, openNetwork(direction));
+    return opened.get(direction);
+  };
+  const openNetwork = async (direction) => {
+    const weights = await takeWeights(direction);
+    const plain = readFragment().plain === "1"; // to compare, and to test what other browsers do
+    const { sha256 } = modelOf(models, direction);
+    const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
+    tell("products", simd ? "Matrix products run as WebAssembly." : "Matrix products run as JavaScript, which takes longer: WebAssembly is not available.");
+    isOpen.add(direction);
+  };
+
+  let choice = choiceOf(readFragment(), models);
+  let shown = null; // the last translation: its text, translation and payload
+  let latest = 0; // number of the newest refresh; the answers of older ones are dropped
+
+  const { host, navigate } = offlineHost({
+    answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
+    edit: async (command, request) => {
+      let problem = "";
+      try {
+        const { edits } = await worker.ask("edited", { edits: choice.edits, command });
+        choice = Object.freeze({ ...choice, edits });
+        writeFragment(linkOfChoice(choice), true);
+      } catch (error) {
+        problem = error.message;
+      }
+      await refresh(null, request);
+      if (problem) tell("problem", problem);
+    },
+  });
+  const paint = () => shown && render({ data: shown.payload, parentElement: parts.place, key: "explorer", host });
+
+  /* Translate the choice and show it; `view` is that of a link, `request` the number of the explorer's edit. */
+  async function refresh(view, request = null) {
+    const turn = ++latest;
+    const { direction, source, target, beam, edits } = choice;
+    paintForm(parts, models, choice, change);
+    paintTour();
+    document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
+    parts.own.hidden = true;
+    tell("problem", "");
+    tell("doubts", "");
+    parts.again.hidden = true;
+    const lesson = lessons.paint();
+    if (lessons.isOpen()) return lesson;
+    if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
+    tell("status", isOpen.has(direction) ? "Translating\u2026" : "Reading the weights\u2026");
+    tell("captions", "");
+    parts.result.setAttribute("aria-busy", "true");
+    try {
+      await open(direction);
+      const started = performance.now();
+      const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
+      if (turn !== latest) return undefined;
+      shown = { source, translation: answer.translation, payload: answer.payload };
+      parts.result.hidden = false;
+      paint();
+      tell("translation", answer.translation);
+      tellDoubts(unpack(answer.payload), source);
+      tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
+      await nextFrame();
+      const own = target ? await ownTranslation(turn) : answer.translation;
+      if (edits) await translateAgain(turn, own);
+    } catch (error) {
+      if (turn !== latest) return undefined;
+      showNothing("");
+      tell("problem", error.message);
+    } finally {
+      if (turn === latest) parts.result.setAttribute("aria-busy", "false");
+    }
+    return undefined;
+  }
+
+  /* Beside a given target, say what the network itself writes. */
+  async function ownTranslation(turn) {
+    const { direction, source, beam } = choice;
+    const { record } = await worker.ask("inspect", { direction, text: source, beam, edits: "" });
+    if (turn !== latest) return "";
+    parts.own.hidden = false;
+    tell("own", `The network itself writes: ${record.translation}`);
+    return record.translation;
+  }
+
+  /* The edited pass is painted first; then the network writes its own translation under the edits. */
+  async function translateAgain(turn, before) {
+    await nextFrame();
+    const line = await worker.ask("again").then(
+      ({ translation }) => againLine(before, translation),
+      ({ message }) => [message],
+    );
+    if (turn !== latest) return;
+    parts.again.hidden = false;
+    parts.again.replaceChildren(...line);
+  }
+
+  /* What speaks against the translation, and notes on how the text was read. */
+  function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }, typed) {
+    const unknown = source.filter((token) => token.unknown).map(({ label }) => label);
+    const probability = given_target ? 1 : Math.exp(log_prob / target_out.length);
+    const reasons = reasonsToDoubt({ source: source_text, translation, language: source_language, unknown, probability }, functionWords);
+    const { learned } = modelOf(models, choice.direction);
+    tell(
+      "doubts",
+      reasons.length &&
+        `Do not trust this translation: ${reasons.join("; ")}. The network knows ${learned}. The maps are still exact: ` +
+          "this is how attention looks when the network is out of its depth.",
+    );
+    const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
+    tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+  }
+
+  const tell = (part, line) => (parts[part].textContent = line || "");
+
+  function showNothing(line) {
+    shown = null;
+    parts.result.hidden = true;
+    tell("translation", "");
+    tell("status", line);
+  }
+
+  function change(changes) {
+    const next = Object.freeze({ ...choice, ...changes });
+    const same = Object.keys(next).every((name) => next[name] === choice[name]);
+    choice = next;
+    // A new text keeps kind, layer and head; the pinned cell was about the old one.
+    if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
+    return refresh(null);
+  }
+
+  const follow = () => {
+    const link = readFragment();
+    choice = choiceOf(link, models);
+    navigate();
+    return refresh(viewOfFragment(link));
+  };
+
+  /* Open a link: its parameters, and none of the present ones. */
+  const openLink = (link) => {
+    writeFragment({ ...Object.fromEntries(Object.keys(readFragment()).map((name) => [name, null])), ...link }, true);
+    return follow();
+  };
+  const paintTour = listenToTour(parts, {
+    model: () => modelOf(models, choice.direction),
+    source: () => choice.source,
+    link: readFragment,
+    open: openLink,
+    close: () => writeFragment({ stop: null }, true),
+  });
+
+  const openLesson = (name) => {
+    writeFragment({ lesson: name, stop: null }, true);
+    return follow();
+  };
+  const lessonPass = async (edits) => {
+    const { direction, source, beam } = choice;
+    await open(direction);
+    return worker.ask("lesson", { direction, text: source, beam, edits });
+  };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass });
+
+  listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
+  onFragment(follow);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (lessons.isOpen() ? lessons.paint() : paint()));
+  // A link to its name would replace the state in the fragment.
+  parts["to-about"].addEventListener("click", () => parts.about.scrollIntoView());
+  parts["save-record"].addEventListener("click", async () => {
+    const { npz, name } = await worker.ask("npz");
+    save(name, new Blob([npz]));
+  });
+  const first = viewOfFragment(readFragment());
+  writeFragment(linkOfChoice(choice)); // also if the link left it to the page
+  const ready = refresh(first);
+  /*
+   * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
+   */
+  const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
+    const { direction } = choice;
+    await open(direction);
+    return (await worker.ask("inspect", { direction, text, beam, edits })).record;
+  };
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
+}
+
+const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));

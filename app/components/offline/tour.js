@@ -1,0 +1,54 @@
+// The guided tour: each stop translates its sentence, opens the head that it describes, and says what was measured there.
+
+import { bold } from "../shared/dom.js";
+
+/**
+ * Let the page's buttons lead through the stops of the chosen direction. The tour only sets the page's link: the
+ * visitor can change everything at any time, and return to the stop.
+ * @param {Record<string, any>} parts  the page's named elements
+ * @param {object} page
+ * @param {() => import("./choice.js").OfflineModel} page.model  of the chosen direction, with the tour's stops
+ * @param {() => string} page.source  the chosen text
+ * @param {() => Record<string, string>} page.link  the parameters of the page's link
+ * @param {(link: Record<string, string>) => void} page.open  open a link: its parameters, and no others
+ * @param {() => void} page.close  take the stop out of the link
+ * @returns {() => void} paint the stop that the link names; call it after each change
+ */
+export function listenToTour(parts, { model, source, link, open, close }) {
+  const stopOf = () => Number(link().stop ?? 0); // counted from 1
+  const go = (number) => {
+    const { direction, tour } = model();
+    const stop = tour[number - 1];
+    open({ direction, source: stop.source, ...stop.view, stop: String(number) });
+  };
+  const paint = () => paintTour(parts, model(), stopOf(), source());
+  const listen = (name, act) => parts[name].addEventListener("click", act);
+  listen("tour-start", () => go(1));
+  listen("tour-back", () => go(stopOf() - 1));
+  listen("tour-next", () => go(stopOf() + 1));
+  listen("tour-again", () => go(stopOf()));
+  listen("tour-close", () => {
+    close();
+    paint();
+    parts["tour-start"].focus();
+  });
+  return paint;
+}
+
+function paintTour(parts, { source: from, target: to, tour }, number, source) {
+  const stop = tour[number - 1];
+  parts["tour-start"].hidden = !tour.length;
+  parts.tour.hidden = !stop;
+  if (!stop) return;
+  const tell = (name, words) => (parts[name].textContent = words);
+  tell("tour-place", `Stop ${number} of ${tour.length}, ${from} \u2192 ${to}`);
+  tell("tour-title", stop.title);
+  tell("tour-look", stop.look_for);
+  const [before, share, after] = stop.measured;
+  parts["tour-measured"].replaceChildren(`${before} `, bold(share), ` ${after}`);
+  tell("tour-tokens", stop.tokens);
+  parts["tour-back"].disabled = number === 1;
+  parts["tour-next"].disabled = number === tour.length;
+  parts["tour-again"].hidden = source === stop.source;
+  parts["tour-end"].hidden = number < tour.length;
+}

@@ -1,0 +1,42 @@
+// Takes a network's weights out of the page: deflated and in base64, the text of a script element.
+
+/** @param {string} text base64 @returns {Uint8Array} @throws for text that is not base64 */
+function decode64(text) {
+  const array = /** @type {any} */ (Uint8Array); // fromBase64 is younger than the types
+  if (array.fromBase64) return array.fromBase64(text);
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = characters.charCodeAt(at);
+  return bytes;
+}
+
+const inflated = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+
+/**
+ * The element may be below the running script: wait until the browser has read it.
+ * @returns {Promise<void>}
+ */
+const wholePage = () =>
+  new Promise((resolve) => {
+    if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
+    else resolve();
+  });
+
+/**
+ * Return the bytes of a direction's weights and drop their text, which takes as much memory as the network.
+ * @param {string} direction
+ * @returns {Promise<ArrayBuffer>}
+ * @throws {Error} one line, if the text is damaged
+ */
+export async function takeWeights(direction) {
+  const id = `weights-${direction}`;
+  if (!document.getElementById(id)?.nextSibling) await wholePage(); // or half of it
+  const node = document.getElementById(id);
+  const text = node?.textContent.trim() ?? "";
+  node?.remove();
+  try {
+    return await inflated(decode64(text));
+  } catch {
+    throw new Error("The weights in this file are damaged: copy or download the file again.");
+  }
+}

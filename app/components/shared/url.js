@@ -1,0 +1,18 @@
+// Writes parameters into the page's URL.
+
+/*
+ * Replace parameters of the current URL if its path is still `pathname`; null removes one. Streamlit's history state
+ * and all other parameters stay.
+ */
+export function writeParameters(pathname, parameters) {
+  const url = new URL(window.location.href);
+  if (url.pathname !== pathname) return;
+  const texts = Object.entries(parameters).map(([name, value]) => [name, value === null ? null : String(value)]);
+  const changed = texts.filter(([name, text]) => url.searchParams.get(name) !== text);
+  if (!changed.length) return;
+  for (const [name, text] of changed) {
+    if (text === null) url.searchParams.delete(name);
+    else url.searchParams.set(name, text);
+  }
+  window.history.replaceState(window.history.state, "", url);
+}

@@ -1,0 +1,322 @@
+"""Write the app as one HTML file: it translates, inspects and intervenes without a server.
+
+    python -m app.export.offline --checkpoint DIR [--checkpoint DIR] [--int8] --out FILE
+
+The file holds the weights of one direction or two. It opens by double-click, makes no requests, and
+keeps its state in the `#` fragment. `--int8` halves its size and rounds the weights more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from app.components.assets import joined, palette, read
+from app.components.explorer.markup import markup
+from app.examples import examples
+from app.export.rounding import measured_rounding
+from app.export.tour import tour, translator_of
+from app.export.weights import pack
+from app.look.glossary import TERMS
+from app.look.numbers import number, scientific
+from app.look.palette import PALETTES
+from core.analysis.quality_warnings import FUNCTION_WORDS
+from core.checkpoint.folder import Card, read_card
+from core.command import Parser, main, refuse_unwritable
+from core.data.corpora import LANGUAGES, about
+from core.files import write_atomic
+
+_HERE = Path(__file__).parent
+_COMPONENTS = _HERE.parent / "components"
+MOST = 2
+"""Networks in one file: one for each direction."""
+_STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
+_SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """One checkpoint as the page holds it."""
+
+    card: Card
+    weights: bytes
+    """As written by `app.export.weights.pack`."""
+    rounding: str
+    """How the weights are rounded and what that changes."""
+    tour: Sequence[dict[str, Any]] = ()
+    """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The names of both languages."""
+        source, target = self.card.source_language, self.card.target_language
+        return LANGUAGES.get(source, source), LANGUAGES.get(target, target)
+
+    def to_json(self, precision: str) -> dict[str, Any]:
+        """Return what the page's script reads: see `OfflineModel` in choice.js."""
+        source, target = self.languages
+        direction = self.card.direction
+        return {
+            "direction": direction,
+            "name": self.card.name,
+            "source": source,
+            "target": target,
+            "learned": about(self.card.metrics.get("final", {})) or "the sentences of its training",
+            "precision": precision,
+            "parameters": self.card.parameters,
+            "sha256": sha256(self.weights).hexdigest(),
+            "tour": self.tour,
+            "examples": [
+                {
+                    "title": example.title,
+                    "text": example.text(direction),
+                    "hint": example.hint(direction),
+                    "reference": example.text("-".join(reversed(direction.split("-")))),
+                }
+                for example in examples(direction)
+            ],
+        }
+
+
+def network(folder: Path, int8: bool = False) -> Network:
+    """Read a checkpoint for the page. With `int8`, measure what rounding changes: takes seconds.
+
+    Raises CheckpointError, and ValueError for a tokenizer that the page lacks.
+    """
+    card = read_card(folder)
+    weights = pack(folder, int8)
+    about_weights = _header(weights)["about"]
+    translator = translator_of(folder, int8)
+    return Network(
+        card,
+        weights,
+        _rounding(card, about_weights["rounding"], int8),
+        tour(card.direction, lambda text: translator.inspect(text, beam=5)),
+    )
+
+
+def _rounding(card: Card, largest: float, int8: bool) -> str:
+    if not int8:
+        if largest == 0:
+            return "The checkpoint stores 16-bit numbers, and this file holds exactly these."
+        return f"Weights are rounded to 16 bits; the largest error is {scientific(largest)}."
+    said = (
+        "Matrices are rounded to 8 bits: each row to multiples of its largest weight / 127. "
+        f"The largest error of a weight is {scientific(largest)}."
+    )
+    if (found := measured_rounding(card)) is None:
+        return f"{said} What that changes in translations was not measured."
+    return (
+        f"{said} Of {found.sentences} example sentences, {found.same} get the same translation as "
+        f"with the checkpoint’s own weights (beam 5). On these translations an attention weight "
+        f"differs by at most {number(found.largest, 3)}, and by {number(found.mean, 4)} on average."
+    )
+
+
+def page(networks: Sequence[Network], int8: bool = False) -> str:
+    """Return the page that holds these networks.
+
+    Raises ValueError for two networks of the same direction, or for more than `MOST`.
+    """
+    check_directions(networks)
+    parts = markup()
+    script = _script(_COMPONENTS / "offline/main.js")
+    script = f'(() => {{\n"use strict";\n{script}\nopenPage();\n}})();'
+    lessons = _script(_COMPONENTS / "offline/lessons.js")
+    add = "window.headlight.addLessons(mountLessons);"
+    lessons = f'(() => {{\n"use strict";\n{lessons}\n{add}\n}})();'
+    precision = "int8" if int8 else "fp16"
+    first, *others = (
+        f'<script type="text/plain" id="weights-{network.card.direction}">'
+        f"{base64.b64encode(zlib.compress(network.weights)).decode()}</script>"
+        for network in networks
+    )
+    return Template(read(_HERE / "offline.html")).substitute(
+        policy=_policy(script, lessons),
+        css=_without_end("\n".join([colours(), parts.css, *map(read, _STYLES)])),
+        logo=read(_HERE.parent / "logo.svg").strip(),
+        beam_search=html.escape(TERMS["beam search"]),
+        explorer=parts.html,
+        about=_about(networks),
+        models=_json([network.to_json(precision) for network in networks]),
+        function_words=_json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
+        worker=_script(_COMPONENTS / "offline/worker.js"),
+        first_weights=first,
+        script=script,
+        lesson_files=_lesson_files(),
+        lesson_script=lessons,
+        other_weights="\n".join(others),
+    )
+
+
+def check_directions(networks: Sequence[Network]) -> None:
+    """Raise ValueError for two networks of the same direction, and for more than `MOST`."""
+    directions = [network.card.direction for network in networks]
+    if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
+        raise ValueError(
+            f"the checkpoints translate {', '.join(directions) or 'nothing'}: "
+            f"give one checkpoint per direction, at most {MOST}"
+        )
+
+
+def _lesson_files() -> str:
+    """Return the style and markup of the lessons, for a tree of their own."""
+    lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
+    css = [
+        palette(":is(.lessons, .map-row)"),
+        *(read(f.with_suffix(".css")) for f in (row, lesson)),
+    ]
+    html = "\n".join(read(file.with_suffix(".html")) for file in (lesson, row))
+    return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
+
+
+def _policy(*scripts: str) -> str:
+    """Return a policy that allows these scripts, their worker and pictures, and no request."""
+    own = (base64.b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in own)
+    return (
+        f"default-src 'none'; script-src {allowed} 'wasm-unsafe-eval'; worker-src blob:; "
+        "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script(entry: Path) -> str:
+    return _without_end(joined(entry))
+
+
+def _without_end(text: str) -> str:
+    """Return text that cannot end the element it is in. Raises ValueError if it could."""
+    if found := re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE):
+        raise ValueError(f"a script or style of the page contains {found[0]!r}")
+    return text
+
+
+def _json(value: Any) -> str:
+    """Return JSON that cannot end a script element."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def colours() -> str:
+    """Return the palette as CSS variables that follow the reader's colour scheme."""
+    rules = {}
+    for name, theme in PALETTES.items():
+        variables = {field.name: getattr(theme, field.name) for field in fields(theme)}
+        variables |= {"ink2": theme.second, "side": _SIDE[name]}
+        rules[name] = "".join(f" --{k.replace('_', '-')}: {v};" for k, v in variables.items())
+    return (
+        f":root {{{rules['light']} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{{rules['dark']} }} }}"
+    )
+
+
+def _about(networks: Sequence[Network]) -> str:
+    """Return the entries of *About this file* as HTML."""
+    entries = [("Networks" if len(networks) > 1 else "Network", [_described(n) for n in networks])]
+    notes = dict.fromkeys(n.rounding for n in networks)
+    if len(notes) > 1:
+        notes = [f"{' → '.join(n.languages)}: {n.rounding}" for n in networks]
+    entries.append(("Rounding", [html.escape(note) for note in notes]))
+    entries += [
+        (
+            "What leaves this page",
+            ["Nothing: the file's security policy blocks every request. Texts stay in this tab."],
+        ),
+        (
+            "What runs here",
+            [
+                "Tokens, search, attention, edits and checks are computed in this tab. "
+                '<span data-page="products"></span>'
+            ],
+        ),
+        (
+            "What does not",
+            [
+                "Whatever needs Python: Shapley values, the logit lens, the search tree, and the "
+                "comparison with torch.nn.Transformer. The app has them."
+            ],
+        ),
+        ("Licence", [f"Headlight {_version()}, Apache-2.0."]),
+    ]
+    items = (
+        f"<dt>{name}</dt><dd>{''.join(f'<p>{line}</p>' for line in lines)}</dd>"
+        for name, lines in entries
+        if lines
+    )
+    return f"<dl>\n{chr(10).join(items)}\n</dl>"
+
+
+def _described(network: Network) -> str:
+    card, shape = network.card, network.card.model
+    corpora = card.metrics.get("final", {})
+    scores = ", ".join(
+        f"{number(score['sacrebleu'], 1)} ({about([corpus])})" for corpus, score in corpora.items()
+    )
+    said = [
+        f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.folder.name)}, "
+        f"{number(card.parameters / 1e6, 1)} million weights, {shape.num_encoder_layers} + "
+        f"{shape.num_decoder_layers} layers, {shape.num_heads} heads, d_model {shape.d_model}."
+    ]
+    if scores:
+        said.append(
+            "Validation BLEU, on sentences that it was not trained on: "
+            f"{html.escape(scores)}. Expect errors on other kinds of text."
+        )
+    hashed = f"SHA-256 of the checkpoint’s weights {card.weights_sha256}"
+    return f"{' '.join(said)}<br><code>{hashed}</code>"
+
+
+def _header(weights: bytes) -> dict[str, Any]:
+    """Return the header of a weights file."""
+    return json.loads(weights[4 : 4 + int.from_bytes(weights[:4], "little")])
+
+
+def _version() -> str:
+    import core
+
+    return core.__version__
+
+
+def parser() -> Parser:
+    """Return the command-line parser."""
+    p = Parser(prog="python -m app.export.offline", description=__doc__)
+    add_networks(p)
+    p.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page to write")
+    return p
+
+
+def add_networks(p: Parser) -> None:
+    """Add the arguments that choose the networks and how they are rounded."""
+    p.add_argument(
+        "--checkpoint",
+        dest="checkpoints",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a from-scratch network's folder; give a second one for the other direction",
+    )
+    p.add_argument("--int8", action="store_true", help="8-bit weights: half the size, less exact")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the page and say what it holds."""
+    refuse_unwritable("--out", arguments.out)
+    networks = [network(folder, arguments.int8) for folder in arguments.checkpoints]
+    write_atomic(arguments.out, page(networks, arguments.int8).encode())
+    size = arguments.out.stat().st_size / 1e6
+    names = ", ".join(n.card.folder.name for n in networks)
+    print(f"{arguments.out}: {names}, {size:.1f} MB")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(parser(), run)

@@ -1,0 +1,640 @@
+"""The site for static hosts: its index, gallery, tour and lessons, in pages opened from a disk."""
+
+# ruff: noqa: E501 (lines of script and texts)
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from safetensors.numpy import load_file
+
+from app.export import site as command
+from app.export.picture import picture
+from app.export.rounding import rounded_checkpoint
+from app.export.tour import found_stops, tour, translator_of
+from app.look.palette import sequential_table
+from core.kinds import KINDS
+from core.record.edits import OFF, Edits
+from core.record.record import TranslationRecord
+from tests.app.page_checks import ROOT, names, percent, translator
+from tests.app.test_tour_page import SENTENCES, shares
+
+NAMES = {d: f"captions-{d}" for d in ("de-en", "en-de")}  # small: fast to open
+FOLDERS = [ROOT / "checkpoints" / name for name in NAMES.values()]
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+SVG = "{http://www.w3.org/2000/svg}"
+SENTENCE = "Ein Hund läuft durch den Schnee."
+TYPED = "Eine Frau liest ein Buch."
+ISOLATES = "\u2068\u2069"  # around words, so that right-to-left ones do not reorder others
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory) -> Path:
+    """The site of both directions, written by the command line."""
+    out = tmp_path_factory.mktemp("site") / "a site"
+    given = [text for one in FOLDERS for text in ("--checkpoint", str(one))]
+    command.run(command.parser().parse_args([*given, "--out", str(out)]))
+    return out
+
+
+class Elements(HTMLParser):
+    """The elements of a page: [(tag, attributes)], and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.found.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for found, attributes in self.found if found == tag]
+
+
+@pytest.fixture(scope="module")
+def index(folder) -> Elements:
+    return Elements((folder / "index.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def links(index) -> list[dict[str, str]]:
+    """The gallery's links: the parameters of each live state, and the file as `page`."""
+    found = [link["href"] for link in index.all("a") if "kind=" in link["href"]]
+    found = [urlsplit(href) for href in found if "stop=" not in href]
+    return [dict(parse_qsl(at.fragment)) | {"page": at.path} for at in found]
+
+
+def record_of(link: dict[str, str]) -> TranslationRecord:
+    """The pass that a link describes: of the unedited translation, under the link's edits."""
+    model = translator(NAMES[link["direction"]])
+    record = model.inspect(link["source"])
+    edits, problems = Edits.parse(link.get("edits", ""))
+    assert not problems
+    ids = [token.id for token in record.target_out]
+    return (
+        model.inspect(link["source"], edits=edits, target_ids=ids) if link.get("edits") else record
+    )
+
+
+def test_the_index_lists_everything_and_all_links_resolve(folder, index):
+    (policy,) = (m["content"] for m in index.all("meta") if m.get("http-equiv"))
+    assert policy == POLICY
+    hrefs = [link["href"] for link in index.all("a")]
+    for direction, names_of in (("de-en", "German → English"), ("en-de", "English → German")):
+        page = f"headlight-{direction}.html"
+        assert page in hrefs and names_of in index.text
+        size = (folder / page).stat().st_size
+        assert f"{size / 1e6:.1f} MB" in index.text
+        for lesson in ("masks", "positions"):
+            assert f"{page}#direction={direction}&lesson={lesson}" in hrefs
+        assert any(h.startswith(f"{page}#") and h.endswith("&stop=1") for h in hrefs)
+    assert all((folder / unquote(urlsplit(h).path)).is_file() for h in hrefs)
+    sources = [a[name] for _, a in index.found for name in ("href", "src", "srcset") if name in a]
+    assert not [s for s in sources if urlsplit(s).scheme not in ("", "data")]
+    assert index.all("script") == index.all("link") == []
+    assert sorted(f.name for f in folder.iterdir()) == [
+        "gallery", "headlight-de-en.html", "headlight-en-de.html", "index.html",
+    ]  # fmt: skip
+
+
+def test_the_gallery_has_eight_pictures_and_both_kinds_of_edits(index, links):
+    assert len(links) == len(index.all("img")) == len(index.all("source")) == 8
+    assert [link["direction"] for link in links] == ["de-en"] * 4 + ["en-de"] * 4
+    assert {link.get("edits") for link in links} == {None, "positions.source.scale-0", "causal"}
+    assert all(link["page"] == f"headlight-{link['direction']}.html" for link in links)
+    assert len({tuple(link.items()) for link in links}) == 8
+
+
+def svg_of(url: str) -> ElementTree.Element:
+    head, _, content = url.partition(";base64,")
+    assert head == "data:image/svg+xml"
+    return ElementTree.fromstring(base64.b64decode(content))
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_a_picture_shows_the_state_that_it_links_to(folder, index, links, place):
+    link, record = links[place], record_of(links[place])
+    kind, layer, head = link["kind"], int(link["layer"]), int(link["head"])
+    weights, mask = record.maps(kind)[layer, head], record.mask(kind)
+    light, dark = (
+        svg_of(index.all("img")[place]["src"]),
+        svg_of(index.all("source")[place]["srcset"]),
+    )
+    drawn = {"light": light, "dark": dark}
+    for theme, svg in drawn.items():
+        cells = [cell for cell in svg.findall(f"{SVG}rect") if cell.find(f"{SVG}title") is not None]
+        assert [cell.find(f"{SVG}title").text for cell in cells] == [
+            f"{weight:.4f}" for weight in weights[mask].tolist()
+        ]
+        table = sequential_table(theme)
+        colours = ["#" + bytes(table[round(float(w) * 255)].tolist()).hex() for w in weights[mask]]
+        assert [cell.get("fill") for cell in cells] == colours
+        hatched = [r for r in svg.findall(f"{SVG}rect") if r.get("fill") == "url(#masked)"]
+        assert len(hatched) == (~mask).sum()
+        texts = [text.text for text in svg.findall(f"{SVG}text")]
+        queries = names(record.source if kind == "encoder" else record.target_out, 1)
+        keys = names(*((record.target_in, 0) if kind == "decoder" else (record.source, 1)))
+        assert texts[3 : 3 + len(queries)] == queries
+        assert texts[3 + len(queries) : 3 + len(queries) + len(keys)] == keys
+        kinds = dict(
+            zip(
+                KINDS,
+                ("Encoder's self-attention", "Decoder's self-attention", "Cross-attention"),
+                strict=True,
+            )
+        )
+        edits = {
+            "causal": ": no causal mask",
+            "positions.source.scale-0": ": no positions in the source",
+        }
+        edited = edits.get(link.get("edits", ""), "")
+        assert texts[0] == f"{kinds[kind]}, layer {layer + 1}, head {head + 1}{edited}"
+        bold = [t.text for t in svg.findall(f"{SVG}text") if t.get("font-weight")][1:]
+        assert bold == ([queries[int(link["q"])]] if "q" in link else [])
+    files = sorted(f for f in (folder / "gallery").iterdir() if f.name.startswith(f"{place + 1}-"))
+    assert [f.name.rpartition("-")[2] for f in files] == ["dark.svg", "light.svg"]
+    assert [ElementTree.tostring(ElementTree.parse(f).getroot()) for f in files] == [
+        ElementTree.tostring(drawn["dark"]), ElementTree.tostring(drawn["light"]),
+    ]  # fmt: skip
+
+
+def test_cells_of_a_picture_lie_at_their_row_and_column():
+    record = translator("captions-de-en").inspect(SENTENCE)
+    svg = ElementTree.fromstring(picture(record, "decoder", 3, 1, 2))
+    cells = [r for r in svg.findall(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
+    size = float(cells[0].get("width"))
+    left, top = float(cells[0].get("x")), float(cells[0].get("y"))
+    rows, columns = np.nonzero(record.decoder_mask)
+    weights = record.decoder[3, 1][rows, columns].tolist()
+    assert [cell.find(f"{SVG}title").text for cell in cells] == [f"{w:.4f}" for w in weights]
+    for cell, row, column in zip(cells, rows, columns, strict=True):
+        assert float(cell.get("x")) == pytest.approx(left + column * size, abs=0.11)
+        assert float(cell.get("y")) == pytest.approx(top + row * size, abs=0.11)
+    (frame,) = [r for r in svg.findall(f"{SVG}rect") if r.get("fill") == "none"]
+    assert float(frame.get("y")) == pytest.approx(top + 2 * size - 0.5, abs=0.11)
+    hatched = {
+        (r.get("x"), r.get("y"))
+        for r in svg.findall(f"{SVG}rect")
+        if r.get("fill") == "url(#masked)"
+    }
+    assert hatched.isdisjoint({(c.get("x"), c.get("y")) for c in cells})
+
+
+def test_captions_say_what_was_measured(index, links):
+    for link in links:
+        record, kind = record_of(link), link["kind"]
+        layer, head = int(link["layer"]), int(link["head"])
+        if edits := link.get("edits"):
+            before = translator(NAMES[link["direction"]]).inspect(link["source"])
+            maps = [one.maps(kind)[layer, head] for one in (before, record)]
+            if edits == "causal":
+                shown = [percent(np.triu(m, 1)[:-1].sum(-1).mean()) for m in maps]
+                said = (
+                    f"Layer {layer + 1} head {head + 1} of the decoder puts {shown[0]} of its weight on "
+                    "later tokens with the causal mask, over all rows but the last. Without it these "
+                    f"rows may attend to them, and {shown[1]} goes there."
+                )
+            else:
+                shown = [percent(np.diagonal(m, -1).mean()) for m in maps]
+                said = (
+                    f"Layer {layer + 1} head {head + 1} of the encoder puts {shown[0]} of its weight on "
+                    f"the token before. Without the source's positions it puts {shown[1]} there."
+                )
+        else:
+            number = SENTENCES[link["direction"]].index(link["source"])
+            of_kind, share = shares(record, link["direction"], number)
+            assert (of_kind, *np.unravel_index(share.argmax(), share.shape)) == (kind, layer, head)
+            said = f"does this most: it puts {percent(share.max())} of its weight"
+        assert said in index.text
+        assert f"{record.source_text} → {record.translation}" in index.text
+
+
+def test_stops_that_a_network_does_not_show_are_left_out():
+    model = translator("captions-en-de")
+    found = tour("en-de", model.inspect)
+    missing = "A man wants to buy a washing machine."
+    assert [stop["source"] for stop in found] == [s for s in SENTENCES["en-de"] if s != missing]
+    with pytest.raises(IndexError):
+        shares(model.inspect(missing), "en-de", 0)
+    assert tour("fr-en", model.inspect) == []
+
+
+def test_the_tours_numbers_are_those_of_the_rounded_weights(tmp_path):
+    """Round here independently: each row to 127 steps of a float16 scale, vectors to float16."""
+    model = translator_of(FOLDERS[0], int8=True)
+    weights = load_file(FOLDERS[0] / "model.safetensors")
+    with model.exclusive_model() as network:
+        for name, parameter in network.named_parameters():
+            exact = weights[name].astype(np.float32)
+            if exact.ndim == 2:
+                scale = (np.abs(exact).max(1) / 127).astype(np.float16).astype(np.float32)[:, None]
+                exact = np.clip(np.round(exact / scale), -127, 127) * scale
+            np.testing.assert_array_equal(parameter.detach().numpy(), exact)
+    for number, stop in enumerate(tour("de-en", model.inspect)):
+        record = model.inspect(stop["source"])
+        kind, share = shares(record, "de-en", number)
+        layer, head = np.unravel_index(share.argmax(), share.shape)
+        assert stop["measured"][1] == percent(share.max())
+        expected = {"kind": kind, "layer": str(layer), "head": str(head)}
+        assert {name: stop["view"][name] for name in expected} == expected
+        assert stop["translation"] == record.translation
+
+
+def test_weights_of_16_bits_are_rounded_too():
+    """A checkpoint may hold 32-bit floats, such as those of 8-bit weights."""
+    with rounded_checkpoint(FOLDERS[0]) as folder:
+        weights = load_file(folder / "model.safetensors")
+        model = translator_of(folder, int8=False)
+    exact = True
+    with model.exclusive_model() as network:
+        for name, parameter in network.named_parameters():
+            expected = weights[name].astype(np.float16).astype(np.float32)
+            np.testing.assert_array_equal(parameter.detach().numpy(), expected)
+            exact &= bool((expected == weights[name]).all())
+    assert not exact
+
+
+def test_bad_arguments_get_one_clear_line(tmp_path):
+    folders = [str(FOLDERS[0]), str(FOLDERS[0])]
+    given = [text for one in folders for text in ("--checkpoint", one)]
+    arguments = command.parser().parse_args([*given, "--out", str(tmp_path / "out")])
+    with pytest.raises(ValueError, match="de-en, de-en: give one checkpoint per direction"):
+        command.run(arguments)
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("")
+    arguments = command.parser().parse_args(
+        ["--checkpoint", folders[0], "--out", str(tmp_path / "file")]
+    )
+    with pytest.raises(ValueError, match="--out .*file.* cannot be written"):
+        command.run(arguments)
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
+    yield context
+    context.close()
+
+
+@contextmanager
+def opened(context: BrowserContext, file: Path, state: str = "", query: str = "") -> Iterator[Page]:
+    """Open a page of the site; fail if it made a request or raised an error."""
+    page = context.new_page()
+    requests: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        page.goto(f"{file.as_uri()}{query}#{state}")
+        yield page
+        assert [
+            url for url in requests if not url.startswith((file.parent.as_uri(), "blob:", "data:"))
+        ] == []
+        assert errors == []
+    finally:
+        page.close()
+
+
+@pytest.fixture
+def german(context, folder) -> Iterator[Callable[..., Page]]:
+    """Return `german(state) -> page`: the German direction's page at a state, newly loaded."""
+    stack = []
+
+    def german(state: str = "", query: str = "") -> Page:
+        stack.append(opened(context, folder / "headlight-de-en.html", state, query))
+        return stack[-1].__enter__()
+
+    yield german
+    while stack:
+        stack.pop().__exit__(None, None, None)
+
+
+def part(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-page='{name}']")
+
+
+def explorer(page: Page) -> Locator:
+    return page.locator(".explorer[data-painted]")
+
+
+def expect_view(page: Page, record: TranslationRecord, view: dict[str, str]) -> None:
+    """Expect a sentence's head in the explorer, and its row pinned."""
+    expect(part(page, "source")).to_have_value(record.source_text)
+    root = explorer(page)
+    expect(root).to_have_attribute("data-kind", view["kind"])
+    expect(page.locator("[data-page='result'][aria-busy=false]")).to_have_count(1)
+    for name, value in (
+        ("layer", view["layer"]),
+        ("head", view["head"]),
+        ("query", view.get("q", "")),
+    ):
+        expect(root).to_have_attribute(f"data-{name}", value)
+    expect(page.locator("#translation")).to_have_text(record.translation)
+
+
+def test_gallery_links_open_the_state_that_the_picture_shows(context, folder, index, links):
+    hrefs = [link["href"] for link in index.all("a") if "search=" in link["href"]]
+    with opened(context, folder / "index.html") as page:
+        expect(page.locator("figure img").first).to_be_visible()
+        assert page.evaluate(
+            "[...document.images].every((image) => image.complete && image.naturalWidth > 100)"
+        )
+        for place in (0, 2, 3):  # a stop of the tour, and both edits
+            page.goto(f"{folder.as_uri()}/index.html")
+            page.locator("figure a:has(img)").nth(place).click()
+            record = record_of(links[place])
+            expect_view(page, record, links[place])
+            edits = page.locator(".explorer [data-part=edits] li")
+            expect(edits).to_have_count(int("edits" in links[place]))
+            # Pin one cell: its weight is that of the picture.
+            page.goto(f"{folder.as_uri()}/{hrefs[place].split('&q=')[0]}&q=2&k=1")
+            page.reload()
+            weight = record.maps(links[place]["kind"])[
+                int(links[place]["layer"]), int(links[place]["head"]), 2, 1
+            ]
+            expect(explorer(page)).to_have_attribute("data-weight", re.compile(r"^\d\.\d+$"))
+            assert float(explorer(page).get_attribute("data-weight")) == pytest.approx(
+                weight, abs=1.01e-4
+            )
+
+
+def test_the_tour_opens_the_heads_that_it_describes(german):
+    page = german()
+    expect(explorer(page)).to_be_visible()
+    part(page, "tour-start").click()
+    model = translator("captions-de-en")
+    stops = list(found_stops("de-en", model.inspect))
+    assert len(stops) == 6
+    for number, found in enumerate(stops):
+        expect(part(page, "tour-title")).to_have_text(found.stop.title)
+        expect(part(page, "tour-place")).to_have_text(f"Stop {number + 1} of 6, German → English")
+        kind, share = shares(found.record, "de-en", number)
+        layer, head = (int(n) for n in np.unravel_index(share.argmax(), share.shape))
+        view = {"kind": kind, "layer": str(layer), "head": str(head)}
+        if kind == "cross":
+            view["q"] = str(found.shown.query)
+        expect_view(page, found.record, view)
+        measured = part(page, "tour-measured")
+        assert measured.locator("b").inner_text() == percent(share.max())
+        expect(measured).to_contain_text(f"layer {layer + 1} head {head + 1} does this most")
+        tokens = f"The model reads {len(found.record.source)} tokens"
+        expect(part(page, "tour-tokens")).to_contain_text(tokens)
+        assert f"stop={number + 1}" in page.url
+        assert part(page, "tour-back").is_disabled() == (number == 0)
+        assert part(page, "tour-next").is_disabled() == (number == 5)
+        assert part(page, "tour-end").is_visible() == (number == 5)
+        if number < 5:
+            part(page, "tour-next").click()
+    part(page, "tour-back").click()
+    expect(part(page, "tour-title")).to_have_text(stops[4].stop.title)
+
+
+def test_the_tour_never_blocks_free_use(german):
+    page = german("stop=2&direction=de-en&source=" + quote(SENTENCES["de-en"][1]))
+    expect(part(page, "tour-place")).to_have_text("Stop 2 of 6, German → English")
+    expect(part(page, "tour-again")).to_be_hidden()
+    part(page, "source").fill(TYPED)
+    part(page, "form").get_by_role("button", name="Translate").click()
+    expect(page.locator("#translation")).to_have_text(
+        translator("captions-de-en").inspect(TYPED).translation
+    )
+    expect(part(page, "tour")).to_be_visible()
+    part(page, "tour-again").click()
+    expect(part(page, "source")).to_have_value(SENTENCES["de-en"][1])
+    part(page, "tour-close").click()
+    expect(part(page, "tour")).to_be_hidden()
+    assert "stop=" not in page.url
+    expect(explorer(page)).to_be_visible()
+    with page.expect_event("framenavigated"):
+        page.reload()
+    expect(part(page, "tour")).to_be_hidden()
+
+
+LESSON = ".lessons[data-shown='{}'][aria-busy='false']"
+
+
+def lesson(page: Page, name: str, text: str) -> Locator:
+    """Wait until a lesson shows a sentence."""
+    root = page.locator(LESSON.format(name))
+    expect(root.locator("[data-part=sentence]")).to_contain_text(text)
+    return root
+
+
+def section(root: Locator, title: str) -> Locator:
+    return root.locator("section.part", has=root.page.get_by_role("heading", name=title))
+
+
+def rows(table: Locator) -> list[list[str]]:
+    return table.locator("tbody tr").evaluate_all(
+        "(rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent.replace(/[\\u2068\\u2069]/g, '')))"
+    )
+
+
+def passes(text: str, edits: Edits) -> tuple[TranslationRecord, TranslationRecord]:
+    model = translator("captions-de-en")
+    before = model.inspect(text)
+    return before, model.inspect(text, edits=edits, target_ids=[t.id for t in before.target_out])
+
+
+def assert_rows(
+    found: list[list[str]], before: TranslationRecord, after: TranslationRecord
+) -> None:
+    """Compare a table of probabilities with two passes."""
+    assert [row[0] for row in found] == names(before.target_out, 1)
+    for row, *log_probs in zip(found, before.log_probs, after.log_probs, strict=True):
+        assert row[1:] == [percent(float(np.exp(p))) for p in log_probs]
+
+
+def assert_maps(
+    row: Locator, records: tuple[TranslationRecord, TranslationRecord], kind: str
+) -> None:
+    """Compare one cell of a map row with both passes and their difference."""
+    row.get_by_role("radio", name="layer 3").check()
+    row.get_by_role("radio", name="head 2").check()
+    canvas = row.locator("canvas").first
+    at = canvas.evaluate("({ dataset: { left, top, cell } }) => [left, top, cell].map(Number)")
+    canvas.click(position={"x": at[0] + 0.5 * at[2], "y": at[1] + 2.5 * at[2]})  # query 2, key 0
+    root = row.locator(".map-row")
+    expect(root).to_have_attribute("data-query", "2")
+    values = [float(v) for v in root.get_attribute("data-values").split()]
+    before, after = (float(one.maps(kind)[2, 1, 2, 0]) for one in records)
+    assert values == pytest.approx([before, after, after - before], abs=2e-5)
+    expect(row.locator(".title")).to_contain_text("layer 3, head 2")
+
+
+def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
+    page = german(f"lesson=masks&source={quote(SENTENCE)}")
+    root = lesson(page, "masks", SENTENCE)
+    expect(explorer(page)).to_have_count(0)
+    part(page, "source").fill(TYPED)
+    part(page, "form").get_by_role("button", name="Translate").click()
+    root = lesson(page, "masks", TYPED)
+    before, opened_ = records = passes(TYPED, Edits(causal_mask=False))
+    T, S = len(before.target_out), len(before.source)
+    counted = section(root, "What is masked")
+    share = percent((T - 1) / 2 / T)
+    expect(counted).to_contain_text(
+        f"has {T * T} cells, of which {T * (T - 1) // 2} are masked ({share})"
+    )
+    expect(counted).to_contain_text(
+        f"The encoder masks 0 of {S * S} and the cross-attention 0 of {T * S}"
+    )
+    causal = section(root, "What if there were no causal mask?")
+    assert_rows(rows(causal.locator("table")), before, opened_)
+    masked, free = (np.exp(r.log_probs.astype(float)) for r in records)
+    future = np.triu(opened_.decoder.mean((0, 1)), 1)[:-1].sum(-1).mean()
+    gain = f"{free.mean() - masked.mean():+.3f}".replace("-", "−")
+    expect(causal).to_contain_text(
+        f"from {percent(masked.mean())} to {percent(free.mean())} (gain {gain}); of {T} tokens, "
+        f"{(free > masked).sum()} became more probable and {(free < masked).sum()} less. In the rows that "
+        f"have future tokens, {percent(float(future))} of the decoder's self-attention now goes to them."
+    )
+    assert_maps(causal.locator(".row-place"), records, "decoder")
+    causal.locator("canvas").first.press(
+        "ArrowRight"
+    )  # from key 0 of query 2 to key 3, a later one
+    causal.locator("canvas").first.press("ArrowRight")
+    causal.locator("canvas").first.press("ArrowRight")
+    said = causal.locator(".readout").inner_text()
+    assert f"with masked · without {opened_.decoder[2, 1, 2, 3]:.4f} · " in said.replace(
+        "\u2068", ""
+    )
+    hidden = section(root, "What if one word were masked away?")
+    words = hidden.locator("select")
+    offered = [text.strip(ISOLATES) for text in words.locator("option").all_inner_texts()]
+    assert offered == ["Eine", "Frau", "liest", "ein", "Buch", "."]
+    words.select_option(index=1)
+    without = Edits(hidden_source=(1,))
+    again = translator("captions-de-en").inspect(TYPED, edits=without).translation
+    expect(hidden.locator(".texts")).to_have_text(
+        f"With the word: {before.translation}Without it: {again}"
+    )
+    records = passes(TYPED, without)
+    assert_rows(rows(hidden.locator("table")), *records)
+    assert_maps(hidden.locator(".row-place"), records, "cross")
+    root.get_by_role("button", name="Back to the attention maps").click()
+    expect(explorer(page)).to_be_visible()
+    expect(page.locator("#translation")).to_have_text(before.translation)
+    assert "lesson=" not in page.url
+
+
+def test_the_lesson_on_positions_removes_and_shuffles_them(german):
+    page = german(f"lesson=positions&source={quote(TYPED)}")
+    root = lesson(page, "positions", TYPED)
+    model = translator("captions-de-en")
+    before = model.inspect(TYPED)
+    S, T = len(before.source), len(before.target_out)
+    table = section(root, "What is added to each token")
+    canvas = table.locator("canvas")
+    box = canvas.bounding_box()
+    canvas.hover(position={"x": box["width"] - 3, "y": 24 + 2.5 * 20})
+    expect(table.locator(".readout")).to_have_text(
+        re.compile(
+            rf"liest.*, pos 2, dimension 127 \(cosine\): {before.source_positions[2, 127]:.4f}"
+        )
+    )
+    alike = section(root, "How alike two positions are")
+    products = before.source_positions.astype(float) @ before.source_positions.T.astype(float)
+    row = alike.locator(".map-row")
+    at = row.locator("canvas").evaluate(
+        "({ dataset: { left, top, cell } }) => [left, top, cell].map(Number)"
+    )
+    row.locator("canvas").click(position={"x": at[0] + 4.5 * at[2], "y": at[1] + 1.5 * at[2]})
+    assert float(row.get_attribute("data-values")) == pytest.approx(products[1, 4], rel=1e-5)
+    expect(alike).to_contain_text("the product depends on the distance alone.")
+    edited = section(root, "What if the positions were removed or shuffled?")
+    choices, sides = edited.locator("select").all()
+    orders = {n: (*range(1, n, 2), *range(0, n, 2)) for n in (S, T)}
+    forms = {
+        ("off", "both"): "positions.source.scale-0~positions.target.scale-0",
+        ("shuffled", "source"): f"positions.source.order-{'-'.join(map(str, orders[S]))}",
+        ("shifted", "target"): "positions.target.shift-5",
+    }
+    for (change, side), text in forms.items():
+        choices.select_option(change)
+        sides.select_option(side)
+        edits, problems = Edits.parse(text)
+        assert not problems
+        again = model.inspect(TYPED, edits=edits).translation
+        expect(edited.locator(".texts")).to_have_text(
+            f"As trained: {before.translation}Edited: {again}"
+        )
+        records = passes(TYPED, edits)
+        expect(edited.locator("tbody tr td:nth-child(3)")).to_have_text(
+            [percent(float(np.exp(p))) for p in records[1].log_probs]
+        )
+        assert_rows(rows(edited.locator("table")), *records)
+        assert_maps(edited.locator(".row-place"), records, "encoder")
+        page.keyboard.press("Escape")
+    assert edits != Edits(source_positions=OFF)
+    root.get_by_role("button", name="Lesson: Masks").click()
+    lesson(page, "masks", TYPED)
+
+
+def test_a_lesson_says_what_is_wrong_with_a_text(german):
+    page = german(f"lesson=masks&source={quote(SENTENCE)}")
+    lesson(page, "masks", SENTENCE)
+    part(page, "source").fill("Hund " * 120)
+    part(page, "form").get_by_role("button", name="Translate").click()
+    problem = page.locator(".lessons [data-part=problem]")
+    expect(problem).to_contain_text("the limit is")
+    part(page, "source").fill(TYPED)
+    part(page, "form").get_by_role("button", name="Translate").click()
+    expect(problem).to_have_text("")
+    lesson(page, "masks", TYPED)
+
+
+def test_embedded_pages_show_the_explorer_alone(german):
+    page = german(f"source={quote(TYPED)}&kind=encoder&layer=1&head=2", "?embed=1")
+    expect(explorer(page)).to_have_attribute("data-kind", "encoder")
+    expect(page.locator("#translation")).to_have_text(
+        translator("captions-de-en").inspect(TYPED).translation
+    )
+    visible = """() => [...document.querySelectorAll("body *")].filter((one) =>
+      one.checkVisibility() && one.getClientRects().length && !one.closest(".explorer") && !one.querySelector(".explorer")
+    ).map((one) => one.outerHTML.slice(0, 80))"""
+    assert page.evaluate(visible) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.goto(page.url.replace("?embed=1", "?embed=0"))
+    expect(explorer(page)).to_be_visible()
+    assert len(page.evaluate(visible)) > 20
+
+
+def test_the_walk_through_names_what_the_page_has(german):
+    """Names in italics are texts of the page."""
+    text = (
+        (ROOT / "app/export/README.md").read_text(encoding="utf-8").partition("## Ten minutes")[2]
+    )
+    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text))
+    assert len(named) > 8
+    page = german(f"source={quote(SENTENCE)}&stop=1")
+    expect(explorer(page)).to_be_visible()
+    found = page.locator("body").inner_text()
+    part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
+    found += lesson(page, "positions", SENTENCE).inner_text()
+    found += " ".join(page.locator(".lessons option").all_inner_texts())
+    assert {name for name in named if name not in found} == set()
+
+
+def test_page_parts_are_found_by_screen_readers(german):
+    page = german(f"stop=1&source={quote(SENTENCES['de-en'][0])}")
+    expect(page.get_by_role("region", name="A word that moves")).to_be_visible()
+    page.get_by_role("button", name="Lesson: positions").click()
+    lesson(page, "positions", SENTENCES["de-en"][0])
+    expect(page.get_by_role("heading", name="Positions", exact=True)).to_be_focused()
+    expect(page.get_by_role("region", name="A word that moves")).to_be_hidden()
