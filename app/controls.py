@@ -45,7 +45,7 @@ from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, visit
+from app.state import address, models, results, session
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES, about
@@ -100,16 +100,20 @@ class Selection:
 
 def selection() -> Selection:
     """Return the current values of the widgets."""
-    direction = visit.get("direction") or next(iter(_directions()), "de-en")
-    source = visit.get("source")
+    direction = session.get("direction") or next(iter(_directions()), "de-en")
+    source = session.get("source")
     source = EXAMPLES[0].text(direction) if source is None else address.one_line(source)
     return Selection(
         source=source,
         direction=direction,
-        card=models.cards().get((direction, visit.get("model"))),
-        search=visit.get("search") or "beam",
+        card=models.cards().get((direction, session.get("model"))),
+        search=session.get("search") or "beam",
         target=_target(direction, source),
     )
+
+
+def _target_text() -> str:
+    return str(session.get("target") or "").strip()
 
 
 def _target(direction: str, source: str) -> str:
@@ -118,22 +122,26 @@ def _target(direction: str, source: str) -> str:
     Clearing the box is not enough: the browser resends its text until it receives the change, so
     two quick clicks would apply the old translation to the new sentence.
     """
-    text = str(visit.get("target") or "").strip()
-    entered = visit.get(_TARGET_OF)
-    if text and (entered is None or entered[0] != text):
-        entered = (text, direction, source)
-        visit.put(_TARGET_OF, entered)
-    return text if entered == (text, direction, source) else ""
+    text = _target_text()
+    return text if session.get(_TARGET_OF) == (text, direction, source) else ""
 
 
-def target_shown() -> None:
-    """Allow the target box's old text for a new sentence, once the page has fully rendered."""
+def _note_target() -> None:
+    """If the target box has a new text, note the sentence that it was entered for."""
+    text, (entered, *_) = _target_text(), session.get(_TARGET_OF) or ("",)
+    if text and text != entered:
+        now = selection()
+        session.put(_TARGET_OF, (text, now.direction, now.source))
+
+
+def reset_target() -> None:
+    """Forget which sentence the target was entered for, at the end of a page without a target."""
     if not selection().target:
-        visit.put(_TARGET_OF, None)
+        session.put(_TARGET_OF, None)
 
 
 def _directions() -> list[str]:
-    """Return all directions, known languages first, because a page opens on the first one."""
+    """Return all directions; those between known languages first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -144,23 +152,23 @@ def sidebar() -> None:
     if not directions:
         return
     with st.sidebar:
-        address.settle("direction", directions, directions[0])
+        address.initialise("direction", directions, directions[0])
         direction = st.radio(
             "Direction",
             directions,
             format_func=lambda d: " → ".join(LANGUAGES[code] for code in d.split("-")),
             key="direction",
-            on_change=_swap,
+            on_change=_swap_languages,
         )
         names = [name for d, name in models.cards() if d == direction]
-        address.settle("model", names, "scratch" if "scratch" in names else names[0])
+        address.initialise("model", names, "scratch" if "scratch" in names else names[0])
         st.selectbox(
             "Model",
             names,
             format_func=lambda model: MODELS.get(model, model),
             key="model",
         )
-        address.settle("search", SEARCHES, "beam")
+        address.initialise("search", SEARCHES, "beam")
         st.segmented_control(
             "Search",
             list(SEARCHES),
@@ -169,7 +177,7 @@ def sidebar() -> None:
             key="search",
             help=meaning("beam search"),
         )
-        if visit.get("page") not in OWN_SENTENCES and (known := examples(direction)):
+        if session.get("page") not in OWN_SENTENCES and (known := examples(direction)):
             with st.container(key="examples", gap=None):
                 st.caption("Examples")
                 for i, example in enumerate(known):
@@ -177,33 +185,35 @@ def sidebar() -> None:
                         example.title,
                         key=f"example_{i}",
                         type="tertiary",
-                        on_click=visit.put,
+                        on_click=session.put,
                         args=("source", example.text(direction)),
                     )
                     if hint := example.hint(direction):
                         st.caption(hint)
+    _note_target()
     chosen = selection()
     # On the first page, Back returns to the previous sentence; its pinned cell is dropped.
-    entry = ("q", "k") if not visit.get("page") else None
-    address.keep({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
+    entry = ("q", "k") if not session.get("page") else None
+    address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
-def _swap() -> None:
+def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
     An example becomes its counterpart in the other language, and switching back restores the
     previous sentence. If the translation fails, keep the sentence: its page shows the error.
     """
+    _note_target()
     now = selection()
     before = "-".join(reversed(now.direction.split("-")))
     typed = {example.text(before): example for example in examples(before)}
     if now.source in typed and (text := typed[now.source].text(now.direction)):
-        visit.put("source", text)
+        session.put("source", text)
         return
-    card = models.cards().get((before, visit.get("model")))
-    translated, original = visit.kept(_SWAPPED) or (None, None)
+    card = models.cards().get((before, session.get("model")))
+    translated, original = session.saved_result(_SWAPPED) or (None, None)
     if now.source and now.source == translated:
-        visit.put("source", original)
+        session.put("source", original)
     elif card is not None and now.source:
         try:
             record = results.inspect(
@@ -211,21 +221,21 @@ def _swap() -> None:
             )
         except ValueError:
             return
-        visit.keep(_SWAPPED, (record.translation, now.source))
-        visit.put("source", record.translation)
+        session.save_result(_SWAPPED, (record.translation, now.source))
+        session.put("source", record.translation)
 
 
 def choose_direction(direction: str) -> None:
     """Switch the direction as the sidebar does."""
-    visit.put("direction", direction)
-    _swap()
+    session.put("direction", direction)
+    _swap_languages()
 
 
 def source_box() -> None:
     """Draw the source box, which grows with its text, and its button."""
     chosen = selection()
-    if visit.get("source") is None:
-        visit.put("source", chosen.source)
+    if session.get("source") is None:
+        session.put("source", chosen.source)
     language = chosen.source_language
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_area(
@@ -243,8 +253,8 @@ def source_box() -> None:
 def target_box() -> None:
     """Draw the box for a user-supplied target, such as an example's reference."""
     chosen = selection()
-    if visit.get("target") and not chosen.target:
-        visit.put("target", "")
+    if session.get("target") and not chosen.target:
+        session.put("target", "")
     language = chosen.target_language
     box, button = st.columns([6, 1], vertical_alignment="center")
     box.text_input(
@@ -272,11 +282,11 @@ def target_box() -> None:
 
 def _use_reference(reference: str | None) -> None:
     """Fill an empty target box with the reference, if there is one; keep typed text."""
-    if reference and not visit.get("target"):
-        visit.put("target", reference)
+    if reference and not session.get("target"):
+        session.put("target", reference)
 
 
-def sentence(
+def ask_for_record(
     given_target: bool = True, ask_target: bool = False
 ) -> "tuple[Card, TranslationRecord]":
     """Draw the source box and return the record of its sentence, as shown on the first page.
@@ -293,7 +303,7 @@ def sentence(
     if chosen.card is None:
         st.stop()
     if not chosen.source:
-        ask(chosen)
+        ask_and_stop(chosen)
     target = chosen.target if given_target else ""
     try:
         record = results.inspect(chosen.card, chosen.source, target or None, decode=chosen.decode)
@@ -303,16 +313,16 @@ def sentence(
     return chosen.card, record
 
 
-def ask(chosen: Selection) -> NoReturn:
+def ask_and_stop(chosen: Selection) -> NoReturn:
     """Ask for a sentence and stop the page."""
     or_choose = ", or choose an example" if examples(chosen.direction) else ""
     st.caption(f"Type a sentence in {chosen.source_language}{or_choose}.")
     st.stop()
 
 
-def learned(card: Card) -> str:
-    """Describe the sentences a model was trained on, by its validation corpora."""
-    return about(card.metrics.get("final", {})) or "the sentences of its training"
+def training_domain(card: Card) -> str:
+    """Describe the sentences that a model was trained on, by its validation corpora."""
+    return about(card.metrics.get("final", {})) or "other sentences"
 
 
 def model_note() -> None:
@@ -334,7 +344,7 @@ def model_note() -> None:
         )
         if scores:
             st.caption(
-                f"Validation BLEU, on sentences that it was not trained on: {scores}. "
+                f"Validation BLEU, on sentences outside its training data: {scores}. "
                 "Expect errors on other kinds of text.",
                 help=meaning("BLEU"),
             )

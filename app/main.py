@@ -30,7 +30,7 @@ page = st.navigation(
     ]
 )
 with waiting.fair_run():
-    address.arrive(page.url_path)
+    address.read_query(page.url_path)
     controls.sidebar()
     try:
         page.run()

@@ -10,6 +10,7 @@ python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
 
 import math
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def alignment(arguments: Namespace) -> None:
         rows = align(checkpoint, pairs, gold, device, on_progress)
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
-    table((_name(row), _figures(row)) for row in first)
+    table((_name(row), _scores(row)) for row in first)
     write_result(
         arguments.json,
         {
@@ -103,13 +104,15 @@ def words(arguments: Namespace) -> None:
     largest = result.largest(arguments.largest)
     rows: list[dict[str, Any]] = []
     for kind, layer in dict.fromkeys(head.place[:2] for head in result.heads):
-        own = largest & np.array([head.place[:2] == (kind, layer) for head in result.heads])
-        if own.any():
-            rows.append({"kind": kind, "layer": layer} | _agreement(result.agreement(own)))
+        chosen = largest & np.array([head.place[:2] == (kind, layer) for head in result.heads])
+        if chosen.any():
+            rows.append({"kind": kind, "layer": layer} | _agreement(result.agreement(chosen)))
     over_all = _agreement(result.agreement(largest))
     table([("nats", "mean |predicted − true|, mean |true|, correlation, count")])
-    table([(f"{arguments.largest} largest of {len(result.words)} tokens", _agreed(over_all))])
-    table((f"{row['kind']} layer {row['layer'] + 1}", _agreed(row)) for row in rows)
+    table(
+        [(f"{arguments.largest} largest of {len(result.words)} tokens", _agreement_text(over_all))]
+    )
+    table((f"{row['kind']} layer {row['layer'] + 1}", _agreement_text(row)) for row in rows)
     write_result(
         arguments.json,
         {
@@ -160,7 +163,7 @@ def _agreement(result: Agreement) -> dict[str, Any]:
     return values
 
 
-def _agreed(row: dict[str, Any]) -> str:
+def _agreement_text(row: dict[str, Any]) -> str:
     correlation = "—" if row["correlation"] is None else f"{row['correlation']:+.3f}"
     return f"{row['mean_error']:.4f}  {row['mean_true']:.4f}  {correlation}  {row['count']:,}"
 
@@ -187,7 +190,7 @@ def _name(row: Row) -> str:
     return f"{row.reading}, {row.quantity}, layer {layer}, head {head}"
 
 
-def _figures(row: Row) -> str:
+def _scores(row: Row) -> str:
     return f"{row.score.aer:.4f}  {row.score.precision:.4f}  {row.score.recall:.4f}"
 
 
@@ -196,28 +199,30 @@ def _values(row: Row) -> dict[str, Any]:
     return named | asdict(row.score)
 
 
+def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], None]) -> Parser:
+    """Add a subcommand with the options that all of them share."""
+    p = subparsers.add_parser(name, help=help)
+    p.set_defaults(run=run, first=None)
+    p.add_argument("--checkpoint", type=Path, required=True)
+    p.add_argument("--src", type=Path, required=True, help="source sentences, one per line")
+    p.add_argument("--ref", type=Path, required=True, help="translations, line for line")
+    p.add_argument("--device", default="auto")
+    p.add_argument("--json", type=Path, help="write all rows here")
+    return p
+
+
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.analyse", description=__doc__)
-    questions = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
-    aligning = questions.add_parser("alignment", help="alignment error of each cross-attention")
-    ranking = questions.add_parser("importance", help="change in loss when a head is ablated")
-    choosing = questions.add_parser("words", help="predicted and true effect of heads on a word")
-    average = questions.add_parser("means", help="write the mean output of each head")
-    for question, run in (
-        (aligning, alignment),
-        (ranking, importances),
-        (choosing, words),
-        (average, means),
-    ):
-        question.set_defaults(run=run)
-        question.add_argument("--checkpoint", type=Path, required=True)
-        question.add_argument(
-            "--src", type=Path, required=True, help="source sentences, one per line"
+    subparsers = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
+    aligning, ranking, choosing, averaging = (
+        _command(subparsers, *command)
+        for command in (
+            ("alignment", "alignment error of each cross-attention head", alignment),
+            ("importance", "change in loss when a head is ablated", importances),
+            ("words", "predicted and true effect of heads on a word", words),
+            ("means", "write the mean output of each head", means),
         )
-        question.add_argument("--ref", type=Path, required=True, help="translations, line for line")
-        question.add_argument("--device", default="auto")
-        question.add_argument("--json", type=Path, help="write all rows here")
+    )
     aligning.add_argument(
         "--gold",
         type=Path,
@@ -228,7 +233,6 @@ def parser() -> Parser:
     aligning.add_argument(
         "--gold-target-first", action="store_true", help="links name the target word first"
     )
-    aligning.set_defaults(first=None)
     ranking.add_argument(
         "--method",
         choices=METHODS,
@@ -236,8 +240,8 @@ def parser() -> Parser:
         help="zero: zero ablation; mean: mean ablation; gradient: signed first-order estimate of "
         "zero ablation (Molchanov et al. take its absolute value)",
     )
-    for question in (ranking, average):
-        question.add_argument(
+    for command in (ranking, averaging):
+        command.add_argument(
             "--first", type=whole_number(1), help="use only the first N pairs", metavar="N"
         )
     choosing.add_argument(
@@ -246,7 +250,6 @@ def parser() -> Parser:
     choosing.add_argument(
         "--largest", type=whole_number(1), default=5, help="largest terms to compare per token"
     )
-    choosing.set_defaults(first=None)
     return p
 
 

@@ -54,27 +54,27 @@ def run(arguments: argparse.Namespace) -> None:
 def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tuple[str, ...]]]:
     """Yield each result with the packages whose versions to report.
 
-    Raises ValueError for an unknown benchmark, and for an option that it does not take.
+    Raises ValueError for an unknown benchmark, and for an option that it does not accept.
     """
     name, given = arguments.what, _given(arguments)
     if name in OWN:
         benchmark = importlib.import_module(f"core.benchmarks.{name}")
-        takes = {"threads", *benchmark.TAKES}
+        accepted = {"threads", *benchmark.OPTIONS}
         rows, packages = benchmark.rows, benchmark.PACKAGES
     else:
         known = plugins()
         if name not in known:
             names = ", ".join(sorted((*known, *OWN)))
-            raise ValueError(f"no benchmark {name!r} is known: choose from {names}")
+            raise ValueError(f"unknown benchmark {name!r}: choose from {names}")
         measure, packages = known[name]
-        takes = set()
+        accepted = set()
 
         def rows(options: Options) -> Iterator[Row | Missing]:
             return measure(options.rounds)
 
-    if unknown := sorted(given.keys() - takes):
+    if unknown := sorted(given.keys() - accepted):
         raise ValueError(f"the benchmark {name} takes no --{_flag(unknown[0])}")
-    if "random" not in given and "checkpoint" in takes:
+    if "random" not in given and "checkpoint" in accepted:
         given.setdefault("checkpoint", _CHECKPOINT)
     elif "checkpoint" in given:
         raise ValueError("--checkpoint and --random exclude each other: give only one")
@@ -117,7 +117,6 @@ def _size(text: str) -> Size:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.benchmark", description=__doc__)
     p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or a plug-in such as page")
     p.add_argument("--rounds", type=whole_number(1), default=21, help="maximum number of rounds")
@@ -125,14 +124,17 @@ def parser() -> Parser:
         "--seconds", type=float, default=60, help="time limit per comparison, after three rounds"
     )
     p.add_argument("--json", type=Path, help="write the rows here")
-    p.add_argument("--threads", type=whole_number(1), help="for torch and the alternatives; 1")
-    p.add_argument("--checkpoint", type=Path, help="whose weights to use; scratch-de-en")
+    p.add_argument(
+        "--threads", type=whole_number(1), help="of torch and of the alternatives; default 1"
+    )
+    p.add_argument("--checkpoint", type=Path, help="use its weights; default scratch-de-en")
     p.add_argument(
         "--random",
         nargs="?",
         const="",
         metavar="CHANGES",
-        help="use random weights: 4+4 layers of 128/256, with CHANGES such as d_model=512",
+        help="use random weights: 4+4 layers, d_model 128, feed-forward 256, with CHANGES such as "
+        "d_model=512",
     )
     p.add_argument(
         "--size",
@@ -140,11 +142,16 @@ def parser() -> Parser:
         type=_size,
         action="append",
         metavar="BATCH,BEAM,LENGTH",
-        help="for decode and capture, in place of the default sizes; repeatable",
+        help="for decode and capture: replaces the default sizes; repeatable",
     )
-    p.add_argument("--axis", dest="axes", action="append", help="for scale, such as length")
-    p.add_argument("--data", type=Path, help="train on Multi30k from this folder of corpora")
-    p.add_argument("--device", help="for train, such as cuda")
+    p.add_argument(
+        "--axis",
+        dest="axes",
+        action="append",
+        help="for scale: one axis, such as length; repeatable",
+    )
+    p.add_argument("--data", type=Path, help="for train: use Multi30k from this folder of corpora")
+    p.add_argument("--device", help="for train: such as cuda")
     return p
 
 

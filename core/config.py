@@ -143,11 +143,6 @@ class ModelConfig(_Json):
             valid = _is_finite(score) and _LOWEST_FLOAT32 <= score <= _HIGHEST_MASK_SCORE
             self._require(valid, "mask_score", rule)
 
-    @property
-    def head_size(self) -> int:
-        """d_k = d_v = d_model / num_heads (paper §3.2.2)."""
-        return self.d_model // self.num_heads
-
 
 Schedule = Literal["inverse_sqrt", "constant", "plateau"]
 Optimizer = Literal["adamw", "adam"]

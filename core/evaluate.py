@@ -52,7 +52,6 @@ def run(arguments: Namespace) -> None:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--src", type=Path, help="source sentences, one per line, plain or gzipped")

@@ -26,7 +26,6 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.train", description=__doc__)
     p.add_argument("--recipe", choices=RECIPES, required=True)
     p.add_argument("--data", type=Path, help="folder of corpora; downloaded if omitted")

@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> None:
     translator = Translator.load(arguments.checkpoint, arguments.device)
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
-    for lines in arriving(sys.stdin.buffer):
+    for lines in read_available(sys.stdin.buffer):
         texts = list(decode_lines(lines, "standard input", number))
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
@@ -50,7 +50,7 @@ def run(arguments: Namespace) -> None:
                 sys.stdout.buffer.flush()
 
 
-def arriving(stream: BinaryIO) -> Iterator[list[bytes]]:
+def read_available(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Yield a file's lines at once, or a pipe's or terminal's as they arrive, with their \\n.
 
     Only \\n ends a line; otherwise output and input would not correspond line for line.
@@ -85,7 +85,6 @@ def _chunks(counts: list[int], tokens: int) -> Iterator[slice]:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.translate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--beam", type=whole_number(1, 16), default=5)

@@ -38,7 +38,7 @@ from core.record.record import (
 from core.record.teacher_forced import (
     PassInput,
     TeacherForcedPass,
-    batches,
+    plan_batches,
     teacher_forced_pass,
     teacher_forced_passes,
 )
@@ -254,7 +254,7 @@ class Translator:
         Raises ValueError, in one line, for a record of other weights, or one whose edits are lost.
         """
         try:
-            self._check_own(record)
+            self._check_record(record)
             means = self._means(record.edits)
         except ValueError as error:
             raise ValueError(f"this model cannot be run for this record: {error}") from None
@@ -428,9 +428,9 @@ class Translator:
             hypotheses = translate_ids(
                 self._model, ids, decode, self.device, batch_tokens, lock=self._lock
             )
-        inputs = [self._pass_input(task, own) for task, own in zip(tasks, hypotheses, strict=True)]
+        inputs = [self._pass_input(*item) for item in zip(tasks, hypotheses, strict=True)]
         by_number: dict[int, TranslationRecord] = {}
-        for batch in batches(inputs, batch_tokens):
+        for batch in plan_batches(inputs, batch_tokens):
             with self._lock:
                 results = teacher_forced_passes(
                     self._model, [inputs[i] for i in batch], activations=activations
@@ -562,7 +562,7 @@ class Translator:
         record of other weights or another name, one whose edits are lost, and one with tokens that
         the model does not accept.
         """
-        self._check_own(record)
+        self._check_record(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         self._check_size(len(source), len(target))
         hypotheses = [h.ids for h in record.hypotheses]
@@ -574,7 +574,7 @@ class Translator:
         tokenizers = self._source, self._target
         return dataclasses.replace(record, checks=check(record, result.evidence, tokenizers, edits))
 
-    def _check_own(self, record: TranslationRecord) -> None:
+    def _check_record(self, record: TranslationRecord) -> None:
         """Raise ValueError, in one line, for a record that these weights cannot reproduce."""
         card = self.card
         if record.weights_sha256 != card.weights_sha256:

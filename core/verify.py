@@ -85,7 +85,6 @@ def run(arguments: Namespace) -> None:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.verify", description=__doc__)
     p.add_argument(
         "--checkpoint", type=Path, help="weights to check; default: small random networks"

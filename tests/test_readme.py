@@ -223,7 +223,7 @@ def test_sentence_lengths_are_counted_without_tables_and_code():
             "translate --checkpoint s",
         ),
         (invalid_commands, "checkpoints/README.md", r"--recipe tiny", "--recipe tinny"),
-        (invalid_commands, "core/README.md", r"core\.bench_model", "core.bench_modal"),
+        (invalid_commands, "core/README.md", r"core\.benchmark decode", "core.benchmark --decode"),
     ],
 )
 def test_errors_in_a_readme_are_detected(errors, readme, old, new):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.figures.grid import Axes, cell_size, colour_bar_below, frame
-from app.figures.style import escape, layout, ruled, sequential, tick, words_below
+from app.figures.grid import Axes, cell_size, colour_bar_below, empty_grid
+from app.figures.style import escape, layout, ruled_axis, sequential, tick, words_below
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
 from app.look.palette import PALETTES
@@ -24,8 +24,8 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
     palette = PALETTES[theme]
     words = labels(record.target_out, 1)
     ticks, bottom, _ = words_below(words, _LONGEST, 330)
-    whole = number(record.log_prob, 3)
-    subtitle = f"log-probability of the whole: {whole} ({len(words)} tokens)"
+    total = number(record.log_prob, 3)
+    subtitle = f"log-probability of the translation: {total} ({len(words)} tokens)"
     figure = go.Figure(
         go.Bar(
             x=np.arange(len(words)),
@@ -48,7 +48,7 @@ def scores_figure(record: TranslationRecord, lowest: float, title: str, theme: s
         yaxis={
             "range": [1.08 * min(lowest, -0.1), 0],
             "title": {"text": "log-probability (nats)"},
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )
     return figure
@@ -86,7 +86,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
         xaxis={"title": {"text": "optimiser step"}, "tickformat": ",d"},
         yaxis={
             "title": {"text": "loss"},
-            **ruled(theme, 6),
+            **ruled_axis(theme, 6),
             "rangemode": "tozero",
         },
     )
@@ -126,7 +126,7 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     palette = PALETTES[theme]
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]
-    figure = frame(
+    figure = empty_grid(
         Axes(names, names, "first model: layer.head", "second model: layer.head"),
         f"Heads of the {ATTENTION[kind]}, matched",
         f"{matching.kept} of {N} are matched to the head of the same number",

@@ -6,9 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from app.figures.style import curve, dots, escape, layout, ruled, signed_colours, tick, words_below
+from app.figures.style import (
+    curve,
+    escape,
+    layout,
+    marker_style,
+    ruled_axis,
+    signed_colours,
+    tick,
+    words_below,
+)
 from app.look.palette import PALETTES
 
 _LONGEST = 14
@@ -72,7 +81,7 @@ def change_figure(
                 x=at,
                 y=after[at],
                 mode="markers",
-                marker=dots(float(np.clip(pitch * 0.4, 5, 9)), colour),
+                marker=marker_style(float(np.clip(pitch * 0.4, 5, 9)), colour),
                 customdata=data[at],  # a very low bar is hard to hover
                 hovertemplate=hover,
             )
@@ -84,7 +93,9 @@ def change_figure(
                 y=control[1],
                 name=control[0],
                 mode="markers",
-                marker=dots(float(np.clip(pitch * 0.4, 6, 16)), palette.ink, "line-ew-open"),
+                marker=marker_style(
+                    float(np.clip(pitch * 0.4, 6, 16)), palette.ink, "line-ew-open"
+                ),
                 hoverinfo="skip",
             )
         )
@@ -95,7 +106,7 @@ def change_figure(
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
             "title": {"text": "probability"},
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )
     return figure
@@ -124,17 +135,8 @@ def cheating_figure(
         ("with the causal mask", masked, palette.ink),
         ("without", opened, signed_colours(theme)[0]),
     ):
-        figure.add_trace(
-            go.Scatter(
-                x=list(steps),
-                y=list(values),
-                name=name,
-                mode="lines+markers",
-                line={"color": colour, "width": 2},
-                marker={"size": 5, "color": colour},
-                hovertemplate=f"{name}, step %{{x}}: <b>%{{y:.4f}}</b><extra></extra>",
-            )
-        )
+        line = _dotted_line(list(steps), list(values), colour, 5, f"{name}, step %{{x}}: ")
+        figure.add_trace(line.update(name=name))
         if len(values):
             figure.add_annotation(
                 x=steps[-1],
@@ -146,7 +148,7 @@ def cheating_figure(
                 showarrow=False,
                 font={"size": 13, "color": palette.second},
             )
-    return _probabilities(figure, "training step", [0, last_step], theme)
+    return _with_probability_axes(figure, "training step", [0, last_step], theme)
 
 
 def extrapolation_figure(
@@ -158,17 +160,10 @@ def extrapolation_figure(
     """
     palette = PALETTES[theme]
     figure = go.Figure(
-        go.Scatter(
-            x=shift,
-            y=probability,
-            mode="lines+markers",
-            line={"color": palette.ink, "width": 2},
-            marker={"size": 6, "color": palette.ink},
-            hovertemplate="all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
-        ),
+        _dotted_line(shift, probability, palette.ink, 6, "all positions + %{x}: mean probability "),
         layout(
             theme,
-            "The same sentence, moved up the table",
+            "The same sentence at later positions",
             "mean probability of its translation's tokens",
             height=300,
         ),
@@ -184,10 +179,22 @@ def extrapolation_figure(
         showarrow=False,
         font={"size": 13, "color": palette.second},
     )
-    return _probabilities(figure, "k, added to every position", [0, int(shift[-1])], theme)
+    return _with_probability_axes(figure, "k, added to every position", [0, int(shift[-1])], theme)
 
 
-def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:
+def _dotted_line(x: ArrayLike, y: ArrayLike, colour: str, size: int, hover: str) -> go.Scatter:
+    """Return a line with dots; `hover` is the text before the value."""
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="lines+markers",
+        line={"color": colour, "width": 2},
+        marker={"size": size, "color": colour},
+        hovertemplate=f"{hover}<b>%{{y:.4f}}</b><extra></extra>",
+    )
+
+
+def _with_probability_axes(figure: go.Figure, x: str, across: list[int], theme: str) -> go.Figure:
     extra = 0.02 * (across[1] - across[0])
     return figure.update_layout(
         margin={"l": 60, "r": 16, "t": 66, "b": 48},
@@ -196,6 +203,6 @@ def _probabilities(figure: go.Figure, x: str, across: list[int], theme: str) -> 
             "title": {"text": "probability"},
             "range": [0, 1.04],
             "tickvals": [0, 0.5, 1],
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )

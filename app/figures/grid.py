@@ -12,12 +12,13 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from app.figures.style import (
+    BARE,
     Colourscale,
+    empty_trace,
     escape,
-    framed,
+    framed_axis,
     hover_axis,
     layout,
-    nothing,
     text_width,
     word_ticks,
 )
@@ -43,7 +44,7 @@ class Axes:
     ids: Sequence[int] = ()
 
 
-def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
+def empty_grid(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
     """Return a grid without cells: words on both axes, and token ids below if `axes` has any."""
     cell = int(np.clip(_GRID / max(len(axes.rows), len(axes.columns)), 6, 24))
     row_ticks, column_ticks = (
@@ -63,14 +64,14 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
         bargap=0,
         xaxis={
             **column_ticks,
-            **framed(theme),
+            **framed_axis(theme),
             "side": "top",
             "tickangle": -90,
             "title": {"text": axes.column_title, "standoff": 6},
         },
         yaxis={
             **row_ticks,
-            **framed(theme),
+            **framed_axis(theme),
             "range": row_ticks["range"][::-1],
             "title": {"text": axes.row_title, "standoff": 6},
         },
@@ -81,10 +82,10 @@ def frame(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
             "side": "right",
         },
     )
-    figure.add_trace(nothing())
+    figure.add_trace(empty_trace())
     if axes.ids:
-        figure.update_layout(xaxis3=_beneath(axes.ids, cell, PALETTES[theme].second))
-        figure.add_trace(nothing("x3"))
+        figure.update_layout(xaxis3=_id_axis(axes.ids, cell, PALETTES[theme].second))
+        figure.add_trace(empty_trace("x3"))
     return figure
 
 
@@ -113,14 +114,14 @@ def colour_bar_below(
     }
 
 
-def hatch(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
+def add_hatching(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
     """Hatch the masked cells, one pattern per reason: forbidden must not look like unused."""
     for reason, cells in masked.items():
-        bars = hatching(cells, reason, shapes[reason], theme)
+        bars = hatched_bars(cells, reason, shapes[reason], theme)
         figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
 
 
-def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
+def hatched_bars(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
     """Return hatched bars over the masked cells, one bar for each run of cells in a row."""
     palette = PALETTES[theme]
     edges = np.diff(np.pad(masked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
@@ -149,7 +150,7 @@ def hatching(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> 
     )
 
 
-def cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Heatmap:
+def filled_cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Heatmap:
     """Return the cells in `where`, filled with one colour, `gap` px apart, with hover text."""
     return go.Heatmap(
         z=np.where(where, 0.0, np.nan).astype(np.float32),
@@ -171,22 +172,19 @@ def cell_size(figure: go.Figure, columns: int) -> float:
     return (figure.layout.width - figure.layout.margin.l - figure.layout.margin.r) / columns
 
 
-def _beneath(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
+def _id_axis(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
     """Return a third axis that shows the token ids under the columns."""
     return {
+        **BARE,
         **word_ticks([str(id) for id in ids], cell, 6),
         "overlaying": "x",
         "side": "bottom",
         "tickangle": -90,
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-        "ticks": "",
         "title": {"text": "id", "font": {"size": 12, "color": colour}, "standoff": 4},
     }
 
 
-def numbers(heat: go.Heatmap, size: int) -> go.Scatter:
+def cell_numbers(heat: go.Heatmap, size: int) -> go.Scatter:
     """Write the numbers into a heat map's cells, black or white for contrast.
 
     Plotly chooses between white and a dark grey, which is below 4.5:1 on middle colours.

@@ -8,8 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from app.figures.grid import hatching
+from app.figures.grid import hatched_bars
 from app.figures.style import (
+    BARE,
     FLOOR,
     colour_bar,
     diverging,
@@ -150,10 +151,12 @@ def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figu
             _add_strips(figure, n, np.atleast_2d(row), [""], domain, theme, bound=bound, scale=None)
         return figure
 
-    def bars(values: NDArray[np.float64], hatched: NDArray[np.bool_] | None = None) -> go.Figure:
+    def bars(
+        values: NDArray[np.float64], hatched: NDArray[np.bool_] | None = None, chosen: int = key
+    ) -> go.Figure:
         figure = _small(theme)
         finite = np.where(np.isfinite(values), values, 0.0)
-        colours = [inks.ink if at == key else inks.line for at in range(len(values))]
+        colours = [inks.ink if at == chosen else inks.line for at in range(len(values))]
         figure.add_trace(go.Bar(y=finite, marker={"color": colours, "line": {"width": 0}}))
         figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
         if hatched is not None and hatched.any():
@@ -170,10 +173,6 @@ def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figu
         return figure
 
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
-    parts = _small(theme)
-    shades = [inks.ink if h == inside.head else inks.line for h in range(len(lengths))]
-    parts.add_trace(go.Bar(y=lengths, marker={"color": shades, "line": {"width": 0}}))
-    parts.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
     return {
         "project": strips(inside.q_E, inside.k_KE[key]),
         "product": strips(inside.products_KE[key]),
@@ -181,7 +180,7 @@ def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figu
         "mask": bars(inside.masked_K, ~inside.open_K),
         "softmax": bars(inside.weights_K),
         "values": strips(inside.z_E),
-        "output": parts,
+        "output": bars(lengths, chosen=inside.head),
     }
 
 
@@ -278,21 +277,16 @@ def _add_strips(
     figure.update_layout(
         {
             xaxis: {
+                **BARE,
                 "anchor": y,
                 "tickvals": [],
-                "fixedrange": True,
-                "showgrid": False,
-                "zeroline": False,
             },
             yaxis: {
+                **BARE,
                 **ticks,
                 "anchor": x,
                 "domain": domain,
                 "range": [len(values) - 0.5, -0.5],
-                "fixedrange": True,
-                "showgrid": False,
-                "zeroline": False,
-                "ticks": "",
             },
         }
     )
@@ -336,11 +330,10 @@ def _add_bars(
         ticks["ticktext"] = [
             f"<b>{w}</b>" if i == chosen else w for i, w in zip(at, words, strict=True)
         ]
-    bare = {"showgrid": False, "ticks": "", "fixedrange": True}
     figure.update_layout(
         {
             xaxis: {
-                **bare,
+                **BARE,
                 "anchor": y,
                 "domain": columns,
                 "range": [low - (room if low < 0 else 0), high + room],
@@ -350,12 +343,11 @@ def _add_bars(
                 "zerolinewidth": 1,
             },
             yaxis: {
-                **bare,
+                **BARE,
                 **ticks,
                 "anchor": x,
                 "domain": domain,
                 "range": [rows - 0.5, -0.5],
-                "zeroline": False,
                 "showticklabels": named,
             },
         }
@@ -395,7 +387,7 @@ def _add_hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None
             orientation="h",
             name="masked",
             hoverinfo="skip",
-            marker=hatching(masked[None], "masked", "/", theme).marker,
+            marker=hatched_bars(masked[None], "masked", "/", theme).marker,
         )
     )
     figure.data = figure.data[::-1]

@@ -8,7 +8,15 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, cell_size, cells, frame, hatch, hatching, numbers
+from app.figures.grid import (
+    Axes,
+    add_hatching,
+    cell_numbers,
+    cell_size,
+    empty_grid,
+    filled_cells,
+    hatched_bars,
+)
 from app.figures.style import (
     FLOOR,
     colour_bar,
@@ -48,17 +56,17 @@ def mask_figure(
     `masked` holds the masked cells by reason, as returned by `reasons`.
     """
     palette = PALETTES[theme]
-    figure = frame(axes, title, subtitle, theme)
-    figure.update_layout(
-        plot_bgcolor=palette.hairline
-    )  # visible in the gaps between unmasked cells
+    figure = empty_grid(axes, title, subtitle, theme)
+    figure.update_layout(plot_bgcolor=palette.hairline)  # visible between unmasked cells
     cell = cell_size(figure, len(axes.columns))
     gap = 1 if cell >= 12 else 0  # between smaller cells, lines would look like a grey veil
-    figure.add_trace(cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0"))
-    hatch(figure, masked, theme, _HATCH)
+    figure.add_trace(
+        filled_cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0")
+    )
+    add_hatching(figure, masked, theme, _HATCH)
     for reason, where in masked.items():
         hover = f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞"
-        figure.add_trace(cells(where, "rgba(0,0,0,0)", 0, hover))
+        figure.add_trace(filled_cells(where, "rgba(0,0,0,0)", 0, hover))
         if cell > 11.5:
             row, column = np.nonzero(where)
             figure.add_trace(
@@ -158,10 +166,10 @@ def row_figure(
             )
         )
     hidden = np.stack([np.zeros(K, bool), ~mask, ~mask])
-    figure.add_trace(hatching(hidden, _OTHER, "/", theme).update(width=0.86))
+    figure.add_trace(hatched_bars(hidden, _OTHER, "/", theme).update(width=0.86))
     figure.add_trace(_run_labels(~mask, {1: fill, 2: "0"}, palette.second))
     if width >= 30:
-        figure.add_traces([numbers(heat, 12) for heat in figure.data[:2]])
+        figure.add_traces([cell_numbers(heat, 12) for heat in figure.data[:2]])
     return figure
 
 

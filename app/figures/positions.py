@@ -12,11 +12,11 @@ from app.figures.style import (
     colour_bar,
     curve,
     diverging,
+    empty_trace,
     escape,
     hover_axis,
     layout,
-    nothing,
-    ruled,
+    ruled_axis,
     text_width,
     tick,
     word_ticks,
@@ -53,7 +53,7 @@ def is_sinusoidal(table: NDArray) -> bool:
     return bool(np.abs(table - formula).max() < 1e-4)
 
 
-def some_dimensions(d_model: int) -> tuple[int, ...]:
+def sample_dimensions(d_model: int) -> tuple[int, ...]:
     """Return a few even (sine) dimensions, from the fastest wave to the slowest."""
     dimensions = (0, d_model // 8, d_model // 4, d_model // 2, d_model - 2)
     return tuple(sorted({dimension // 2 * 2 for dimension in dimensions}))
@@ -98,7 +98,7 @@ def table_figure(
             height=round(top + row * length + 52),
         ),
     )
-    figure.add_trace(nothing("x"))
+    figure.add_trace(empty_trace("x"))
     axis_range = [-0.5, d_model - 0.5]
     named = [_dimension_name(d, d_model, paper) for d in range(d_model)]
     if paper:
@@ -120,7 +120,7 @@ def table_figure(
                 },
             }
         )
-        figure.add_trace(nothing("x3"))
+        figure.add_trace(empty_trace("x3"))
     figure.update_layout(
         margin={"l": _left(words, ticks), "r": 90, "t": top, "b": 52},
         xaxis={
@@ -267,7 +267,7 @@ def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
             "zeroline": True,
             "zerolinecolor": palette.line,
             "range": [1.15 * min(0.0, float(low.min())), 1.15 * float(high.max())],
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )
     if paper:

@@ -25,6 +25,9 @@ CONFIG: dict[str, Any] = {
 }
 """Plotly configuration for `st.plotly_chart`: the only button saves the figure."""
 
+BARE = {"showgrid": False, "zeroline": False, "ticks": "", "fixedrange": True}
+"""Axis properties: no lines, no tick marks, no zooming."""
+
 Colourscale = list[list[Any]]
 _STOPS = 33  # plotly interpolates between them in RGB, with no visible difference
 
@@ -72,11 +75,8 @@ def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]
     """Return the base layout of all figures: the page's font and colours, no decoration."""
     inks = PALETTES[theme]
     axis = {
-        "showgrid": False,
-        "zeroline": False,
+        **BARE,
         "showline": False,
-        "ticks": "",
-        "fixedrange": True,
         "tickfont": {"color": inks.second, "size": 13},
         "title": {"font": {"color": inks.second, "size": 13}, "standoff": 10},
     }
@@ -114,22 +114,22 @@ def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]
     }
 
 
-def framed(theme: str) -> dict[str, Any]:
+def framed_axis(theme: str) -> dict[str, Any]:
     """Return axis properties that draw a line on both sides of the plot."""
     return {"showline": True, "mirror": True, "linecolor": PALETTES[theme].line}
 
 
-def ruled(theme: str, ticks: int = 5) -> dict[str, Any]:
+def ruled_axis(theme: str, ticks: int = 5) -> dict[str, Any]:
     """Return axis properties for thin grid lines at about `ticks` ticks."""
     return {"showgrid": True, "gridcolor": PALETTES[theme].hairline, "nticks": ticks}
 
 
-def nothing(xaxis: str = "x") -> go.Scatter:
+def empty_trace(xaxis: str = "x") -> go.Scatter:
     """Return an empty trace: plotly draws an axis and its labels only if it has a trace."""
     return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
 
 
-def dots(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
+def marker_style(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
     """Return marker properties; open symbols get an outline."""
     line = {"width": 2 if symbol.endswith("open") else 0, "color": colour}
     return {"symbol": symbol, "size": size, "color": colour, "line": line}
@@ -193,15 +193,12 @@ def words_below(
 def hover_axis(words: Sequence[str], overlaying: str) -> dict[str, Any]:
     """Return an invisible overlay axis that gives hovers the uncut word as %{x} or %{y}."""
     return {
+        **BARE,
         "overlaying": overlaying,
         "tickmode": "array",
         "tickvals": list(range(len(words))),
         "ticktext": [tick(word) for word in words],
         "showticklabels": False,
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "",
-        "fixedrange": True,
         "range": [-0.5, len(words) - 0.5],
     }
 

@@ -8,17 +8,17 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import numbers
+from app.figures.grid import cell_numbers
 from app.figures.positions import wavelength, wavelength_words
 from app.figures.style import (
     FLOOR,
     NARROW,
     curve,
     diverging,
-    dots,
-    framed,
+    framed_axis,
     layout,
-    ruled,
+    marker_style,
+    ruled_axis,
     sequential,
     tick,
     word_ticks,
@@ -58,14 +58,14 @@ def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: s
             height=86 + cell * N + 16,
         ),
     )
-    figure.add_trace(numbers(figure.data[0], 12))
+    figure.add_trace(cell_numbers(figure.data[0], 12))
     figure.update_layout(
         width=max(60 + cell * N + 12, 340),
         margin={"l": 60, "r": 12, "t": 86, "b": 16},
-        xaxis={**ticks, **framed(theme), "side": "top", "tickangle": 0},
+        xaxis={**ticks, **framed_axis(theme), "side": "top", "tickangle": 0},
         yaxis={
             **ticks,
-            **framed(theme),
+            **framed_axis(theme),
             "range": ticks["range"][::-1],
             "title": {"text": "dimension"},
         },
@@ -138,7 +138,7 @@ def circles_figure(
                     y=[sine[at]],
                     **axes,
                     mode="markers",
-                    marker=dots(11, palette.ink, symbol),
+                    marker=marker_style(11, palette.ink, symbol),
                     hovertemplate=f"pos {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
                 )
             )
@@ -189,7 +189,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 x=np.arange(N),
                 y=values,
                 mode="markers",
-                marker=dots(wide, palette.ink, symbol),
+                marker=marker_style(wide, palette.ink, symbol),
                 hoverinfo="skip",
             )
         )
@@ -199,7 +199,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         yaxis={
             "title": {"text": "length of the vector"},
             "rangemode": "tozero",
-            **ruled(theme),
+            **ruled_axis(theme),
         },
     )
     return figure
@@ -217,7 +217,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
     figure = go.Figure(
         layout=layout(
             theme,
-            "The words in a plane",
+            "The tokens in two dimensions",
             "ring: embedding · √d_model · dot: with its position (stronger: later)<br>"
             f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,
@@ -249,7 +249,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
                 "<extra></extra>",
             )
         )
-    grid = {**ruled(theme, 6), "fixedrange": False}
+    grid = {**ruled_axis(theme, 6), "fixedrange": False}
     figure.update_layout(
         dragmode="zoom",
         margin={"l": 56, "r": 40, "t": 84, "b": 48},
@@ -279,12 +279,12 @@ def _label_sides(sums: Sums, words: Sequence[str]) -> list[str]:
             "bottom right": (x + 3, x + 3 + 2 * half, y - 17, y - 3),
             "bottom left": (x - 3 - 2 * half, x - 3, y - 17, y - 3),
         }
-        side = min(boxes, key=lambda name: sum(_shared(boxes[name], box) for box in taken))
+        side = min(boxes, key=lambda name: sum(_overlap(boxes[name], box) for box in taken))
         taken.append(boxes[side])
         sides.append(side)
     return sides
 
 
-def _shared(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> float:
     """Return the overlap area of two boxes (left, right, low, high)."""
     return max(0.0, min(a[1], b[1]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[2], b[2]))

@@ -10,12 +10,12 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import Axes, colour_bar_below, frame, numbers
+from app.figures.grid import Axes, cell_numbers, colour_bar_below, empty_grid
 from app.figures.style import (
     diverging,
     escape,
     layout,
-    ruled,
+    ruled_axis,
     sequential,
     signed_colours,
     text_width,
@@ -42,27 +42,27 @@ def terms_figure(
     subtitle: str,
     unit: str,
     theme: str,
-    tried: Sequence[float] = (),
+    measured: Sequence[float] = (),
     intervals: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> go.Figure:
     """Draw the terms of a sum as horizontal bars in the given order: blue > 0, orange < 0.
 
-    A name may have two lines. `tried` adds a second, grey bar per term, such as the measured effect
-    of its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
+    A name may have two lines. `measured` adds a second, grey bar per term, such as the effect of
+    its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
     """
     below, above = signed_colours(theme)
     lines = [name.split("\n") for name in names]
     left = 24 + text_width([line for name in lines for line in name], 13, _LONGEST)
-    N, bar = len(names), _BAR if max(map(len, lines)) == 1 and not tried else _TALL_BAR
-    known = [value for value in tried if not isnan(value)]
+    N, bar = len(names), _BAR if max(map(len, lines)) == 1 and not measured else _TALL_BAR
+    known = [value for value in measured if not isnan(value)]
     low, high = intervals or ((), ())
     hover = f"%{{customdata}}: <b>%{{x:+.3f}}</b> {unit}<extra></extra>"
     figure = go.Figure(
         go.Bar(
-            y=[n - 0.2 for n in range(N)] if tried else list(range(N)),
+            y=[n - 0.2 for n in range(N)] if measured else list(range(N)),
             x=list(values),
             orientation="h",
-            width=0.36 if tried else 0.66,
+            width=0.36 if measured else 0.66,
             marker={"color": [above if v >= 0 else below for v in values], "line": {"width": 0}},
             customdata=[tick(" ".join(name)) for name in lines],
             hovertemplate=hover,
@@ -87,15 +87,15 @@ def terms_figure(
             [name, f"{number(a, 2, sign='+')} to {number(b, 2, sign='+')}"]
             for name, a, b in zip(figure.data[0].customdata, low, high, strict=True)
         ]
-    if tried:
+    if measured:
         figure.add_trace(
             go.Bar(
                 y=[n + 0.2 for n in range(N)],
-                x=[None if isnan(value) else value for value in tried],
+                x=[None if isnan(value) else value for value in measured],
                 orientation="h",
                 width=0.3,
                 marker={"color": PALETTES[theme].third, "line": {"width": 0}},
-                customdata=[f"switching off {tick(' '.join(name))} takes away" for name in lines],
+                customdata=[f"lost without {tick(' '.join(name))}" for name in lines],
                 hovertemplate=hover,
             )
         ).update_layout(barmode="overlay")
@@ -109,7 +109,7 @@ def terms_figure(
             "range": [ends[0] - extra, ends[1] + extra],
             "zeroline": True,
             "zerolinecolor": PALETTES[theme].control,
-            **ruled(theme),
+            **ruled_axis(theme),
         },
         yaxis={
             **word_ticks(names, bar, _LONGEST),
@@ -156,7 +156,7 @@ def words_grid_figure(
     )
     figure.add_trace(heat)
     if cell >= _MIN_CELL:
-        figure.add_trace(numbers(heat, 12))
+        figure.add_trace(cell_numbers(heat, 12))
     return figure.update_layout(
         margin={"l": left, "r": 12, "t": 66, "b": bottom},
         xaxis=ticks,
@@ -169,7 +169,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0
-    figure = frame(
+    figure = empty_grid(
         Axes(names, names, "first: layer.head", "second: layer.head"),
         title,
         "orange: more is lost together; blue: less",
@@ -250,7 +250,7 @@ def ribbons_figure(
                 "source": [a for a, _, _ in links],
                 "target": [b for _, b, _ in links],
                 "value": [abs(v) for _, _, v in links],
-                "color": [_clear(above if v >= 0 else below) for _, _, v in links],
+                "color": [_translucent(above if v >= 0 else below) for _, _, v in links],
                 "customdata": [number(v, 3, sign="+") for _, _, v in links],
                 "hovertemplate": "%{source.label} → %{target.label}: %{customdata} logit"
                 "<extra></extra>",
@@ -262,6 +262,6 @@ def ribbons_figure(
     return figure.update_layout(margin={"l": 8, "r": 8, "t": 66, "b": 16})
 
 
-def _clear(colour: str) -> str:
+def _translucent(colour: str) -> str:
     """Return the colour half transparent, as ribbons overlap."""
     return colour.replace("rgb(", "rgba(").replace(")", ",0.55)")

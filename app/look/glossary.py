@@ -12,14 +12,14 @@ TERMS = {
     "softmax": "The softmax turns numbers into positive shares that sum to 1: e to the power of "
     "each number, divided by the sum of all of them.",
     "log-probability": "The natural logarithm of a probability: 0 for certain, −0.7 for 50 %, "
-    "−2.3 for 10 %. Those of a sentence's tokens add up.",
+    "−2.3 for 10 %. The log-probabilities of tokens add up.",
     "nats": "Nats measure log-probability with the natural logarithm: −0.7 nats halve a "
     "probability, −2.3 nats divide it by ten.",
     "entropy": "Entropy in bits says how widely attention is spread: 0 bits when one token "
     "gets all of it, 3 bits when 8 tokens get equal shares.",
-    "query": "The query is the token whose row of the map this is: it spreads its attention over "
-    "the keys.",
-    "key": "The key is the token looked at: a column of the map.",
+    "query": "A query is the token that a row of the map belongs to: it spreads its attention "
+    "over the keys.",
+    "key": "A key is a token that queries look at: a column of the map.",
     "value": "The value is the vector that a key contributes: the output of a head is the sum of "
     "the values, each times its weight.",
     "weight": "An attention weight is the share of its attention that a query gives to a key; "

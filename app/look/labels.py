@@ -47,12 +47,7 @@ def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
 
     `first_number` is the first token's number: 1 for a source, 0 for target_in (<bos>).
     """
-    plain = [label(token) for token in tokens]
-    counts = Counter(plain)
-    return [
-        text if counts[text] == 1 else text + str(first_number + i).translate(_SUBSCRIPT)
-        for i, text in enumerate(plain)
-    ]
+    return word_labels(tokens, [[i] for i in range(len(tokens))], first_number)
 
 
 def word_labels(

@@ -19,12 +19,7 @@ PROTOCOL_ERROR, NOT_BINARY, POLICY, TOO_LARGE = 1002, 1003, 1008, 1009
 class GuardedWebsocket:
     """The `receive` and `send` callables that Streamlit gets for one websocket."""
 
-    def __init__(
-        self,
-        receive: Receive,
-        send: Send,
-        limits: Limits,
-    ) -> None:
+    def __init__(self, receive: Receive, send: Send, limits: Limits) -> None:
         self._receive = receive
         self._send = send
         self._limits = limits

@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.address import address
-from app.state import visit
+from app.state import session
 from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
@@ -27,51 +27,49 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
 
 
-def arrive(page: str) -> None:
+def read_query(page: str) -> None:
     """Read the query parameters on page load and on back/forward navigation, and at no other time.
 
     In every run Streamlit reports the parameters that the page was opened with, whatever was chosen
     since. If Streamlit writes them, the browser's Back button breaks. The sentence is applied at
-    once, other choices when their widgets are drawn, by `settle`.
+    once, other choices when their widgets are drawn, by `initialise`.
     """
     history = is_history_navigation()
-    if visit.get("page") == page and not history:
+    if session.get("page") == page and not history:
         return
     parameters = st.query_params.to_dict()
-    visit.put("page", page)
-    if (
-        history and not page
-    ):  # the main page keeps all edits in the URL, so a URL without them has none
+    session.put("page", page)
+    if history and not page:  # the main page keeps all edits in the URL
         parameters.setdefault("edits", "")
-    visit.put("asked", parameters)
-    visit.put("seen", st.query_params.to_dict())
-    visit.put("arrival", (visit.get("arrival") or 0) + 1)
+    session.put("query", parameters)
+    session.put("seen", st.query_params.to_dict())
+    session.put("arrival", (session.get("arrival") or 0) + 1)
     if parameters.keys() & {*VIEW, "words"}:
-        visit.put("asked_view", dict(parameters))
-    source, target = take("source"), take("target")
+        session.put("view", dict(parameters))
+    source, target = pop("source"), pop("target")
     if source is not None or target is not None:  # a link without a target has none
-        visit.put("target", one_line(target or ""))
+        session.put("target", one_line(target or ""))
     # Restore the box's text: on another page it is another widget.
-    if text := one_line(source or "") or visit.get("source"):
-        visit.put("source", text)
+    if text := one_line(source or "") or session.get("source"):
+        session.put("source", text)
 
 
-def asked(name: str) -> str | None:
+def requested(name: str) -> str | None:
     """Return a query parameter as it was on arrival at this page."""
-    return (visit.get("asked") or {}).get(name)
+    return (session.get("query") or {}).get(name)
 
 
-def take(name: str) -> str | None:
-    """Return a query parameter once, so that later choices take precedence."""
-    return (visit.get("asked") or {}).pop(name, None)
+def pop(name: str) -> str | None:
+    """Return and forget a query parameter, so that later choices take precedence."""
+    return (session.get("query") or {}).pop(name, None)
 
 
 def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
     """Return the view that this page's URL requested, or None."""
-    return first_view(record) if asked("kind") else None
+    return initial_view(record) if requested("kind") else None
 
 
-def first_view(record: TranslationRecord) -> dict[str, str | int]:
+def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     """Return the kind, layer and head to open with, as requested by the last link to a view.
 
     The explorer reads them once, when it is mounted. Without a requested view, it opens on the cell
@@ -80,7 +78,7 @@ def first_view(record: TranslationRecord) -> dict[str, str | int]:
     """
     from core.analysis.first_cell import first_cell
 
-    view = visit.get("asked_view") or {}
+    view = session.get("view") or {}
     if not view:
         word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
@@ -105,34 +103,34 @@ def _index(text: str | None, count: int, default: int) -> str | int:
 
 def requested_quantity(key: str) -> dict[str, Any]:
     """Return an explorer's request for a quantity: the last choice, else the link's."""
-    chosen = (visit.get(key) or {}).get("quantity")
-    return chosen or {"quantity": asked("quantity") or "weights"}
+    chosen = (session.get(key) or {}).get("quantity")
+    return chosen or {"quantity": requested("quantity") or "weights"}
 
 
-def settle(key: str, options: Iterable[Any], usual: Any) -> None:
+def initialise(key: str, options: Iterable[Any], default: Any) -> None:
     """Initialise a widget's value before it is drawn; it must be one of `options`.
 
-    The URL takes precedence, then the widget's current value, then `usual`.
+    The URL takes precedence, then the widget's current value, then `default`.
     """
     options = list(options)
-    text = take(key)
+    text = pop(key)
     known = {str(option): option for option in options}
     if text in known:
-        visit.put(key, known[text])
-    elif visit.get(key) not in options:
-        visit.put(key, usual)
+        session.put(key, known[text])
+    elif session.get(key) not in options:
+        session.put(key, default)
 
 
-def settle_text(key: str, usual: str, name: str | None = None) -> None:
+def initialise_text(key: str, default: str, name: str | None = None) -> None:
     """Initialise a text box, whose URL parameter is `name`, or else `key`."""
-    text = take(name or key)
+    text = pop(name or key)
     if text is not None:
-        visit.put(key, text)
-    elif visit.get(key) is None:
-        visit.put(key, usual)
+        session.put(key, text)
+    elif session.get(key) is None:
+        session.put(key, default)
 
 
-def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None = None) -> None:
+def write(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None = None) -> None:
     """Write values to the URL; None and the empty string remove a parameter.
 
     Each parameter has one writer: no two calls on a page may share one. For `entry` see
@@ -141,14 +139,14 @@ def keep(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None =
     texts = {name: None if value is None else str(value) or None for name, value in values.items()}
     address(
         texts,
-        page=visit.get("page") or "",
-        seen=visit.get("seen") or {},
-        arrival=visit.get("arrival") or 0,
+        page=session.get("page") or "",
+        seen=session.get("seen") or {},
+        arrival=session.get("arrival") or 0,
         key=key,
         entry=entry,
     )
 
 
-def keep_choice(name: str, value: object, usual: object) -> None:
+def write_choice(name: str, value: object, default: object) -> None:
     """Write one widget's value to the URL, unless it is the default."""
-    keep({name: None if value == usual else value}, name)
+    write({name: None if value == default else value}, name)

@@ -93,7 +93,7 @@ def problems() -> list[str]:
     """Return one line for each invalid folder in checkpoints/, or one if there is none at all."""
     cards, problems = _listed()
     if not cards and not problems:
-        return [f"{CHECKPOINTS}/ holds no checkpoint: make one with `make train`"]
+        return [f"{CHECKPOINTS}/ contains no checkpoint: make one with `make train`"]
     return problems
 
 

@@ -39,14 +39,14 @@ Function = Callable[..., Any]
 """An experiment or another function of core, such as `core.word_choice`."""
 
 
-class Took(NamedTuple):
+class LastRun(NamedTuple):
     """How many seconds a result took, waiting included, and for how many tokens (both sides)."""
 
     seconds: float
     tokens: int
 
 
-_LAST_RUN: dict[tuple[str, Hashable], Took] = {}  # the last one by experiment and model
+_LAST_RUN: dict[tuple[str, Hashable], LastRun] = {}  # the last one by experiment and model
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
@@ -59,7 +59,7 @@ def _store() -> Store:
     return Store(LIMIT)
 
 
-def kept(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
+def cached(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
     """Return a cached result, or compute it; the key holds everything that determines it."""
     return _store().get(key, log.logged(key, make), waiting.raise_if_cancelled)
 
@@ -76,7 +76,7 @@ def run(model: Model | None, function: Function, *arguments: Hashable) -> Any:
         with translator(model).exclusive_model(waiting.raise_if_cancelled) as network:
             return function(network, *arguments)
 
-    return kept((_name(function), model and key_of(model), arguments), make)
+    return cached((_name(function), model and key_of(model), arguments), make)
 
 
 def _name(function: Function) -> str:
@@ -98,9 +98,9 @@ def inspect(
     """
 
     request = InspectRequest(source, target, edits or Edits(), decode, target_ids)
-    return kept(
+    return cached(
         (key_of(model), source, target, edits, decode, target_ids),
-        lambda: waiting.answer(served(model).queue, request),
+        lambda: waiting.request_record(served(model).queue, request),
     )
 
 
@@ -117,7 +117,7 @@ def search_tree(
         with model.exclusive_model(waiting.raise_if_cancelled):
             return model.search_tree(source, decode=decode, prefix=prefix, edits=edits or Edits())
 
-    return kept(("search_tree", key_of(card), source, decode, prefix, edits), make)
+    return cached(("search_tree", key_of(card), source, decode, prefix, edits), make)
 
 
 def continuation(card: Card, text: str) -> Ids:
@@ -125,7 +125,7 @@ def continuation(card: Card, text: str) -> Ids:
     return translator(card).continuation(text)
 
 
-def fitting(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
+def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
     """Return the edits that apply to a model and source, and an error line for each other one."""
     return translator(card).fitting(edits, source)
 
@@ -140,12 +140,12 @@ def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
     return translator(card).target_tokens(ids)
 
 
-def ids(tokens: tuple[RecordToken, ...]) -> Ids:
+def token_ids(tokens: tuple[RecordToken, ...]) -> Ids:
     """Return the ids of a record's tokens."""
     return tuple(token.id for token in tokens)
 
 
-def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
+def recheck(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
     """Rerun the checks of a record from a file; return it with the card of its weights.
 
     None if these weights are not available, or cannot check the record.
@@ -156,7 +156,7 @@ def rechecked(record: TranslationRecord) -> tuple[TranslationRecord, Card] | Non
         return None
     key = ("rechecked", key_of(card), record.id)
     try:
-        return kept(key, lambda: translator(card).recheck(record)), card
+        return cached(key, lambda: translator(card).recheck(record)), card
     except ValueError:
         return None
 
@@ -169,13 +169,13 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping
     if name == "rollout":
         from core.analysis.rollout import rollout
 
-        return kept((name, record.id), lambda: rollout(record))
+        return cached((name, record.id), lambda: rollout(record))
     if card is None:
-        raise ValueError(f"{name} need the weights that made this record, and they are not here")
-    return ask(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
+        raise ValueError(f"{name} need the weights that made this record, which are not available")
+    return run_experiment(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
 
 
-def ask(
+def run_experiment(
     card: Card,
     experiment: Function,
     record: TranslationRecord,
@@ -215,15 +215,15 @@ def ask(
                         result = end.value
                         break
                     waiting.raise_if_cancelled()
-        _LAST_RUN[_name(experiment), key_of(card)] = Took(
+        _LAST_RUN[_name(experiment), key_of(card)] = LastRun(
             time.perf_counter() - start, len(record.source) + len(record.target_out)
         )
         return result
 
-    return kept((_name(experiment), key_of(card), record.id, arguments), make)
+    return cached((_name(experiment), key_of(card), record.id, arguments), make)
 
 
-def took(card: Card, experiment: Function) -> Took | None:
+def last_run(card: Card, experiment: Function) -> LastRun | None:
     """Return how long the experiment last took, in any session; None before the first run."""
     return _LAST_RUN.get((_name(experiment), key_of(card)))
 
@@ -233,7 +233,7 @@ def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]
 
     By kind, [layer, head, target token].
     """
-    return ask(card, core.head_effects, record).changes
+    return run_experiment(card, core.head_effects, record).changes
 
 
 def decoding_seconds(
@@ -266,7 +266,7 @@ def decoding_seconds(
     return first, second
 
 
-def matched(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.OnWait) -> Matchings:
+def matched_heads(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.OnWait) -> Matchings:
     """Match the heads of two models, by kind, over pairs (source, target).
 
     Raises BusyError, and ValueError for models that cannot be matched.
@@ -283,10 +283,10 @@ def matched(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.OnWait) 
         with closing(waiting.run_queued(match, on_wait)) as steps:
             return next(steps)
 
-    return kept(("matched", *map(key_of, pair), corpus), make)
+    return cached(("matched", *map(key_of, pair), corpus), make)
 
 
-def checks(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
+def run_checklist(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
     """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
 
     It loads its own copy of the model, so no page waits for it. Raises CheckpointError and
@@ -304,7 +304,7 @@ def checks(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
         yield from waiting.run_queued(begin, on_wait)
 
 
-def cheating(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
+def train_cheating_networks(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
     """Train the two small networks of the lesson on masks, step by step. Raises BusyError."""
     from core.experiments.cheating import cheating
 

@@ -24,7 +24,7 @@ LONG_TASKS = LongTaskQueue()
 _PAUSE_S = 1.0  # after a rejected run: instant retries would use up a core
 SHARES = FairShare()
 """CPU time that each session has used in script runs and long tasks."""
-_LONG = object()  # the shared account of all long tasks
+_LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
 P = ParamSpec("P")
@@ -48,16 +48,16 @@ def fair_run() -> Generator[None]:
     if getattr(_RUN, "active", False):
         yield  # nested in a run that has already waited
         return
-    who = session_id()
-    SHARES.mark_active(who)
-    _throttle(who)
+    account = session_id()
+    SHARES.mark_active(account)
+    _throttle(account)
     start = time.thread_time()
     _RUN.active, _RUN.refused = True, False
     try:
         yield
     finally:
         _RUN.active = False
-        SHARES.charge(who, min(_MAX_CHARGE_S, time.thread_time() - start))
+        SHARES.charge(account, min(_MAX_CHARGE_S, time.thread_time() - start))
         if _RUN.refused:  # the page already shows the reason
             time.sleep(_PAUSE_S)
 
@@ -80,7 +80,7 @@ def _throttle(account: object) -> None:
         raise_if_cancelled()
 
 
-def answer(queue: Queue, request: InspectRequest) -> TranslationRecord:
+def request_record(queue: Queue, request: InspectRequest) -> TranslationRecord:
     """Return the record for a request. Raises UnansweredError and the errors of the request."""
     try:
         return queue.ask(request, session_id(), raise_if_cancelled, _log_wait)
@@ -123,9 +123,9 @@ def run_queued(
                 try:
                     yield step  # what the caller does with it counts as well
                 finally:
-                    SHARES.charge(_LONG, time.thread_time() - mark)
+                    SHARES.charge(_LONG_TASKS_ACCOUNT, time.thread_time() - mark)
                 raise_if_cancelled()
-                _throttle(_LONG)
+                _throttle(_LONG_TASKS_ACCOUNT)
                 mark = time.thread_time()
     except BusyError:
         _RUN.refused = True

@@ -14,10 +14,10 @@ from app.look.glossary import meaning
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import address, results, visit, waiting
+from app.state import address, results, session, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
-from app.views.shared.what_if import asked_edits, edits_line
+from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 from core.serving.queue import UnansweredError
@@ -32,17 +32,17 @@ _READ = 4  # preceding tokens named for a step
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
     """Return the forced prefix, from a link or the last one forced in this sentence."""
-    linked = (address.take("forced") or "").split(".")
+    linked = (address.pop("forced") or "").split(".")
     if all(re.fullmatch("[0-9]{1,6}", id) for id in linked):
-        visit.keep("forced", ((record.model, record.source_text), tuple(map(int, linked))))
-    sentence, prefix = visit.kept("forced") or (None, ())
+        session.save_result("forced", ((record.model, record.source_text), tuple(map(int, linked))))
+    sentence, prefix = session.saved_result("forced") or (None, ())
     return prefix if sentence == (record.model, record.source_text) else ()
 
 
 def force(record: TranslationRecord, prefix: tuple[int, ...]) -> None:
     """Force a prefix on the search of this sentence; an empty one removes it."""
-    visit.keep("forced", ((record.model, record.source_text), prefix))
-    visit.put("tree_shown", "forced")
+    session.save_result("forced", ((record.model, record.source_text), prefix))
+    session.put("tree_shown", "forced")
 
 
 def score_line(tree: SearchTree) -> str:
@@ -53,7 +53,7 @@ def score_line(tree: SearchTree) -> str:
     )
 
 
-def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
+def show_comparison(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -> None:
     """Show the free and the forced translation side by side, with the difference of scores."""
     prefix = [forced.tokens[n.id] for n in forced.tree.nodes if n.forced]
     change = forced.tree.hypotheses[0].score - free.tree.hypotheses[0].score
@@ -73,7 +73,7 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
             + ("worse" if change < 0 else "better: the free search had missed this translation")
         )
         st.caption(f"{score_line(forced.tree)}: {words}")
-    address.settle("tree_shown", ("forced", "free"), "forced")
+    address.initialise("tree_shown", ("forced", "free"), "forced")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.segmented_control(
             "Tree",
@@ -87,10 +87,12 @@ def compare(record: TranslationRecord, free: WrittenTree, forced: WrittenTree) -
 
 
 @waiting.fragment
-def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None) -> None:
+def show_tree(
+    card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None
+) -> None:
     """Draw the tree and, below it, the cross-attention rows of the pinned node."""
     tree = written.tree
-    chosen = beam_tree(written, visit.get("beam_tree"), key="beam_tree")
+    chosen = beam_tree(written, session.get("beam_tree"), key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:
@@ -117,21 +119,21 @@ def walk(card: Card, record: TranslationRecord, written: WrittenTree, edits: Edi
             f"{' · '.join(label(token) for token in path.target_in[-_READ:])}”"
         )
     show(
-        heads_figure(path, visit.theme()),
+        heads_figure(path, session.theme()),
         "step_heads",
         f"Each row shows how one head spreads its attention over the {record.source_language} "
         "tokens at this step. A head attends before the next token is chosen, so all continuations "
         "of the same path share these rows.",
     )
-    address.settle("path_maps", (False, True), False)
+    address.initialise("path_maps", (False, True), False)
     shown = st.toggle("All maps of this path", key="path_maps")
-    address.keep_choice("path_maps", shown, False)
+    address.write_choice("path_maps", shown, False)
     if shown:
-        show_explorer(path, address.first_view(path), card, key="path_explorer")
+        show_explorer(path, address.initial_view(path), card, key="path_explorer")
 
 
 st.title("Step by step")
-card, record = controls.sentence()
+card, record = controls.ask_for_record()
 chosen = controls.selection()
 beam = chosen.decode.beam
 kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
@@ -143,12 +145,11 @@ st.caption(
 )
 with st.container(key="steps_source"):
     st.text(record.source_text)
-above = st.container(
-    key="steps_above"
-)  # always present, so that elements below keep their position
-edits, problems = asked_edits(card, record)
+# Always present, so that the elements below keep their position.
+above = st.container(key="steps_above")
+edits, problems = current_edits(card, record)
 with above:
-    edits_line(edits, problems, record)
+    show_edits(edits, problems, record)
 try:
     free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
 except ValueError as error:
@@ -162,9 +163,9 @@ except ValueError as error:
     prefix, forced = (), free
 if prefix:
     with above:
-        compare(record, free, forced)
-is_free = not prefix or visit.get("tree_shown") == "free"
-address.keep(
+        show_comparison(record, free, forced)
+is_free = not prefix or session.get("tree_shown") == "free"
+address.write(
     {
         "forced": ".".join(map(str, prefix)),
         "tree_shown": "free" if prefix and is_free else None,
@@ -172,4 +173,4 @@ address.keep(
     "steps",
 )
 shown = free if is_free else forced
-walk(card, record, shown, edits)
+show_tree(card, record, shown, edits)

@@ -7,22 +7,22 @@ from app.examples import minimal_change, minimal_pairs
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import address, models, results, visit
-from app.views.comparison.names import name
+from app.state import address, models, results, session
+from app.views.comparison.names import model_name
 from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
-from app.views.shared.what_if import asked_edits, edits_line
+from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
-SECONDS = {
+COMPARISONS = {
     "sentence": "Another sentence",
     "model": "Another model",
     "edits": "The same with edits",
 }
 
 
-def another_sentence(chosen: controls.Selection) -> str:
+def ask_for_second_sentence(chosen: controls.Selection) -> str:
     """Ask for the second sentence; by default it is a minimal change of the first."""
     pairs = minimal_pairs(chosen.direction)
     if pairs:
@@ -33,41 +33,42 @@ def another_sentence(chosen: controls.Selection) -> str:
                     pair.title,
                     key=f"minimal_pair_{i}",
                     type="tertiary",
-                    on_click=take_pair,
+                    on_click=use_pair,
                     args=pair.texts(chosen.direction),
                 )
-    opening = minimal_change(chosen.source, chosen.direction)
-    if visit.get("second_source") == visit.kept("second_opening"):  # not edited by the visitor
-        visit.put("second_source", opening)
-    address.settle_text("second_source", opening)
-    visit.keep("second_opening", opening)
+    default = minimal_change(chosen.source, chosen.direction)
+    before = session.saved_result("default_second")
+    if session.get("second_source") == before:  # not edited by the visitor
+        session.put("second_source", default)
+    address.initialise_text("second_source", default)
+    session.save_result("default_second", default)
     text = st.text_input("Second sentence", key="second_source", persist_state="session")
-    address.keep({"second_source": text}, "second_source")
+    address.write({"second_source": text}, "second_source")
     if address.one_line(text) == chosen.source:
         st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)
 
 
-def take_pair(first: str, second: str) -> None:
+def use_pair(first: str, second: str) -> None:
     """Fill both boxes with a pair of sentences."""
-    visit.put("source", first)
-    visit.put("second_source", second)
+    session.put("source", first)
+    session.put("second_source", second)
 
 
-def second_of(
+def second_pass(
     compared: str, card: Card, record: TranslationRecord, chosen: controls.Selection
 ) -> tuple[TranslationRecord, Card]:
     """Return the record and model on the right. Raises ValueError with a user-facing line."""
     if compared == "sentence":
-        text = another_sentence(chosen)
+        text = ask_for_second_sentence(chosen)
         return results.inspect(card, text, decode=chosen.decode), card
-    target = results.ids(record.target_out)
+    target = results.token_ids(record.target_out)
     if compared == "edits":
-        edits, problems = asked_edits(card, record)
-        edits_line(edits, problems, record)
+        edits, problems = current_edits(card, record)
+        show_edits(edits, problems, record)
         if edits is None:
             raise ValueError(
-                "Nothing is changed: make a change under “What if” on the page Translate."
+                "There are no edits yet: make one under “What if” on the page Translate."
             )
         return results.inspect(card, record.source_text, edits=edits, target_ids=target), card
     others = {
@@ -77,26 +78,26 @@ def second_of(
     }
     if not others:
         raise ValueError("There is no other model for this direction.")
-    names = {key: name(models.Implementation(other)) for key, other in others.items()}
+    names = {key: model_name(models.Implementation(other)) for key, other in others.items()}
     other = others[choose("Model", names, next(iter(names)), "second_of_two")]
     return results.inspect(other, record.source_text, record.translation), other
 
 
 st.title("Two at once")
-card, record = controls.sentence(given_target=False)
+card, record = controls.ask_for_record(given_target=False)
 chosen = controls.selection()
 st.caption(
-    "Two passes side by side, drawn on one scale. Choose a head or pin a word in one and the other "
-    "follows: look for where its attention differs.",
+    "Two passes side by side, drawn on one scale. Choose a head or pin a word on one side, and the "
+    "other side follows. Look for where the attention differs.",
     help=meaning("head", "weight", "log-probability", "entropy"),
 )
-compared = choose("Compare with", SECONDS, "sentence", "beside")
+compared = choose("Compare with", COMPARISONS, "sentence", "beside")
 try:
-    second, second_card = second_of(compared, card, record, chosen)
+    second, second_card = second_pass(compared, card, record, chosen)
 except ValueError as error:
     st.error(plain(str(error)))
     st.stop()
-view = address.first_view(record)
+view = address.initial_view(record)
 with st.container(key="two_at_once"):
     left, right = st.columns(2, gap="medium")
     for column, one, of, key in (

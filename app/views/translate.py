@@ -7,20 +7,19 @@ from app.state import address, results, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.what_if import edited, translated_again
+from app.views.shared.what_if import apply_edits, show_new_translation
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
 
 
 @waiting.fragment
-def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
+def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
     """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
-    changed = edited(card, record)
-    link = show_explorer(
-        changed.after, address.first_view(record), card, head_page="head", changed=changed
-    )
-    translated_again(card, changed, own, decode)
+    changed = apply_edits(card, record)
+    view = address.initial_view(record)
+    link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
+    show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page("views/inside_head/page.py", query_params=link)
     export(changed.after, card)
@@ -29,11 +28,11 @@ def passed(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
     st.markdown(
-        "A Transformer translates a sentence here, and shows every weight of every head.",
+        "Here a Transformer translates a sentence and shows every weight of every head.",
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
-card, record = controls.sentence(ask_target=True)
+card, record = controls.ask_for_record(ask_target=True)
 chosen = controls.selection()
 
 with st.container(key="translation"):
@@ -44,6 +43,6 @@ with st.container():  # even if empty, so that the explorer is not mounted again
         with st.container(key="own_translation"):
             own = results.inspect(card, chosen.source, decode=chosen.decode).translation
             st.text(f"The model itself writes: {own}")
-    show_quality_warnings(record, controls.learned(card), chosen.source)
-passed(card, record, own, chosen.decode)
-controls.target_shown()
+    show_quality_warnings(record, controls.training_domain(card), chosen.source)
+show_pass(card, record, own, chosen.decode)
+controls.reset_target()

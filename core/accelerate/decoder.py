@@ -19,31 +19,30 @@ from core.accelerate.layers import product
 from core.model.decoding import KVCache
 from core.model.transformer import DecoderLayer, Transformer
 
-_ROOM = 8  # steps that a new buffer leaves room for
+_SPARE_STEPS = 8  # for which a new buffer has space
 
 
 class _Buffer:
-    """Keys and values of a tree, [L, 2, N, H, room, E], of which `filled` tokens are set."""
+    """Keys and values of a tree, [L, 2, N, H, capacity, E]; the first `filled` tokens are set."""
 
     def __init__(self, tensor: Tensor, filled: int):
         self.tensor, self.filled = tensor, filled
 
-    def with_room(self, length: int, more: int) -> _Buffer:
-        """Return a buffer with the first `length` tokens and room for `more`.
+    def with_space(self, length: int, more: int) -> _Buffer:
+        """Return a buffer with the first `length` tokens and space for `more`.
 
-        Reuse this one unless it is full or another step from the same state has used its room.
+        Reuse this one unless it is full or another step from the same state has extended it.
         """
-        room = self.tensor.shape[-2]
-        if self.filled == length and length + more <= room:
+        if self.filled == length and length + more <= self.tensor.shape[-2]:
             return self
         shape = list(self.tensor.shape)
-        shape[-2] = max(length + _ROOM * more, 2 * length)
-        wider = self.tensor.new_empty(shape)
-        wider[..., :length, :] = self.tensor[..., :length, :]
-        return _Buffer(wider, length)
+        shape[-2] = max(length + _SPARE_STEPS * more, 2 * length)
+        larger = self.tensor.new_empty(shape)
+        larger[..., :length, :] = self.tensor[..., :length, :]
+        return _Buffer(larger, length)
 
     def select(self, rows_N: Tensor, length: int) -> _Buffer:
-        """Return the first `length` tokens of these sentences, with the same room."""
+        """Return the first `length` tokens of these sentences, with the same capacity."""
         shape = list(self.tensor.shape)
         shape[2] = len(rows_N)
         selected = self.tensor.new_empty(shape)
@@ -64,7 +63,7 @@ class TreeCache:
     memory: Tensor  # keys and values of the encoder's output, [L, 2, N, H, S, E]
     source_mask: Tensor  # [N, 1, 1, S]
     sentence_B: Tensor  # the sentence of each row
-    slot_BK: Tensor  # bool, one-hot: the row's place among its sentence's K rows
+    slot_BK: Tensor  # bool, one-hot: the row's index among its sentence's K rows
     path_BM: Tensor  # bool: the tree's tokens on the row's path
     length: int
 
@@ -108,10 +107,10 @@ class TreeCache:
             shape = (-1, rows_BHME.shape[1], -1, rows_BHME.shape[-1])
             return rows_BHME.gather(2, index_BT[:, None, :, None].expand(shape))
 
-        own = tuple((path(k), path(v)) for k, v in self.tree.tensor)
+        target = tuple((path(k), path(v)) for k, v in self.tree.tensor)
         cross = tuple((per_row(k), per_row(v)) for k, v in self.memory)
         mask = self.source_mask.index_select(0, self.sentence_B)
-        return KVCache(own, cross, mask, self.length)
+        return KVCache(target, cross, mask, self.length)
 
 
 class FastTransformer(Transformer):
@@ -152,7 +151,7 @@ class FastTransformer(Transformer):
         K = state.slot_BK.shape[1]
         path_BM = torch.cat((state.path_BM, state.slot_BK), dim=1)
         M = path_BM.shape[1]
-        tree = state.tree.with_room(M - K, K)
+        tree = state.tree.with_space(M - K, K)
         state.decoder.step(x_BD, tree.tensor, path_BM, state.memory, state.source_mask)
         tree.filled = M
         logits_BV = self.classify(self.decoder_norm(x_BD))
@@ -190,19 +189,19 @@ def _packed(layer: Any) -> tuple[Layer, Product]:
 
 def _parameters(module: nn.Module) -> list[nn.Parameter]:
     """Return `module.parameters()`, which is 3.5 times slower because it skips duplicates."""
-    own = [p for p in module._parameters.values() if p is not None]
+    parameters = [p for p in module._parameters.values() if p is not None]
     for child in module._modules.values():
         if child is not None:
-            own += _parameters(child)
-    return own
+            parameters += _parameters(child)
+    return parameters
 
 
 @torch.no_grad()
 def _pack(layer: Any) -> tuple[Layer, Product]:
-    own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
-    products = [_fused(own.query, own.key, own.value)]
-    single = own.output, cross.query, cross.output, feed_forward.inner, feed_forward.outer
-    products += map(_fused, single)
+    attention, cross = layer.self_attention, layer.cross_attention
+    inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
+    products = [_fused(attention.query, attention.key, attention.value)]
+    products += map(_fused, (attention.output, cross.query, cross.output, inner, outer))
     norms = [
         (norm.weight.detach(), norm.bias.detach(), norm.eps)
         for norm in (layer.norm1, layer.norm2, layer.norm3)

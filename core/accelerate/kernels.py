@@ -179,8 +179,9 @@ class Decoder:
     ) -> None:
         """Run all layers for one new token per row; overwrite `x_BD` with the output.
 
-        Writes the new keys and values to the last of the M cells of `tree` [L, 2, N, H, room, E].
-        `memory` is [L, 2, N, H, S, E] and `source` its mask. All tensors are contiguous.
+        Writes the new keys and values to the last of the M cells of `tree`. Its shape is
+        [L, 2, N, H, capacity, E]; `memory` is [L, 2, N, H, S, E] and `source` its mask. All tensors
+        are contiguous.
         """
         step_c = _library()
         B, D = x_BD.shape

@@ -42,7 +42,7 @@ def product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _forget(reference: weakref.ref) -> None:
-    # A copy, for an allocation may collect other weights and so change the dictionary meanwhile.
+    # Iterate over a copy: garbage collection may remove other entries during the loop.
     for key, entry in _packed.copy().items():
         if entry[0] is reference:
             _packed.pop(key, None)

@@ -218,10 +218,10 @@ class Agreement(Frozen):
         Measured against exact values on captions of 8 to 10 words, with 64 orders, it contains ρ of
         a token in 95 of 100 cases and the mean in 97. For exact values, both ends equal `of`.
         """
-        found = self.resamples(token)
-        if not len(found):
+        resamples = self.resamples(token)
+        if not len(resamples):
             return self.of(token), self.of(token)
-        low, high = np.quantile(found, (0.025, 0.975)).tolist()
+        low, high = np.quantile(resamples, (0.025, 0.975)).tolist()
         return low, high
 
     def differs(self, other: Agreement, token: int | None = None) -> bool:
@@ -230,10 +230,10 @@ class Agreement(Frozen):
         If not, which of them agrees better depends on the sampled orders. For exact values, return
         whether the two ρ differ at all.
         """
-        found = self.resamples(token) - other.resamples(token)
-        if not len(found):
+        differences = self.resamples(token) - other.resamples(token)
+        if not len(differences):
             return self.of(token) != other.of(token)
-        low, high = np.quantile(found, (0.025, 0.975)).tolist()
+        low, high = np.quantile(differences, (0.025, 0.975)).tolist()
         return low > 0 or high < 0
 
 
@@ -241,15 +241,15 @@ RESAMPLES = 500
 """Bootstrap resamples of the sampled orders, for the interval of a rank agreement."""
 
 
-def agreement(attributions: Attributions, referee: Shapley, seed: int = 0) -> dict[str, Agreement]:
+def agreement(attributions: Attributions, reference: Shapley) -> dict[str, Agreement]:
     """Compute each method's rank agreement with the Shapley values of the same pass.
 
     Values are signed, so a word that counts against a token ranks last. All methods use the same
-    resamples, drawn with `seed`. Raises ValueError if the two differ in words or target tokens.
+    resamples. Raises ValueError if the two differ in words or target tokens.
     """
-    if (attributions.words, attributions.target) != (referee.words, referee.target):
+    if (attributions.words, attributions.target) != (reference.words, reference.target):
         raise ValueError("the scores and the Shapley values are of different words or tokens")
-    ranks_Tn, ranks_RTn = _ranks(referee.values), _ranks(_resampled(referee, seed))
+    ranks_Tn, ranks_RTn = _ranks(reference.values), _ranks(_resampled(reference))
     return {
         method: Agreement(
             _correlations(_ranks(score), ranks_Tn), _correlations(_ranks(score), ranks_RTn)
@@ -258,15 +258,15 @@ def agreement(attributions: Attributions, referee: Shapley, seed: int = 0) -> di
     }
 
 
-def _resampled(referee: Shapley, seed: int) -> Doubles:
+def _resampled(reference: Shapley) -> Doubles:
     """Return the mean of each bootstrap resample of the draws: [R, T, n]; R = 0 without draws."""
-    draws = referee.draws
+    draws = reference.draws
     if draws is None or not len(draws):
-        return np.empty((0, *referee.values.shape))
-    chosen = np.random.default_rng(seed).integers(len(draws), size=(RESAMPLES, len(draws)))
+        return np.empty((0, *reference.values.shape))
+    chosen = np.random.default_rng(0).integers(len(draws), size=(RESAMPLES, len(draws)))
     times_RM = np.stack([np.bincount(row, minlength=len(draws)) for row in chosen])
     means = times_RM @ draws.reshape(len(draws), -1) / len(draws)
-    return means.reshape(RESAMPLES, *referee.values.shape)
+    return means.reshape(RESAMPLES, *reference.values.shape)
 
 
 def _ranks(scores: Doubles) -> Doubles:

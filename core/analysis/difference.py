@@ -63,10 +63,7 @@ def check_comparable(first: TranslationRecord, second: TranslationRecord) -> Non
 
 
 def differences(
-    first: TranslationRecord,
-    second: TranslationRecord,
-    kind: str,
-    matching: Matching | None = None,
+    first: TranslationRecord, second: TranslationRecord, kind: str, matching: Matching | None = None
 ) -> Doubles:
     """Return first minus second [layer, head, query, key], heads in the first record's order."""
     others = second.maps(kind)

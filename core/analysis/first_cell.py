@@ -6,10 +6,11 @@ from difflib import SequenceMatcher
 
 import numpy as np
 
-from core.record.record import Floats, RecordToken
+from core.frozen import Floats
+from core.record.record import RecordToken
 
-LEAST_WEIGHT = 0.9  # the head must attend almost only to this token
-LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, whose links say little
+LEAST_WEIGHT = 0.9  # the head must give this token almost all its weight
+LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, which tell a reader little
 
 
 @dataclass(frozen=True)
@@ -35,26 +36,22 @@ def first_cell(
     other copied words come last.
     """
     queries, keys = whole_words(produced), whole_words(source)
-    best, found = 0.0, None
+    best_score, best = 0.0, None
     means_QK = cross_LHQK.mean((0, 1))
     for query in queries:
         rows_LHK = cross_LHQK[:, :, query]
         for key in keys:
             if means_QK[query].argmax() != key:
                 continue
-            unlike = (
-                1
-                - SequenceMatcher(
-                    None, source[key].text.casefold(), produced[query].text.casefold()
-                ).ratio()
-            )
-            of_heads = rows_LHK[..., key]  # above ½, it is the largest of its row
-            layer, head = np.unravel_index(int(of_heads.argmax()), of_heads.shape)
-            weight = float(of_heads[layer, head])
-            score = weight * float(means_QK[query, key]) * unlike
-            if weight >= LEAST_WEIGHT and score > best:
-                best, found = score, FirstCell(int(layer), int(head), query, key, weight)
-    return found
+            texts = source[key].text.casefold(), produced[query].text.casefold()
+            difference = 1 - SequenceMatcher(None, texts[0], texts[1]).ratio()
+            weights_LH = rows_LHK[..., key]  # a weight above ½ is the largest of its row
+            layer, head = np.unravel_index(int(weights_LH.argmax()), weights_LH.shape)
+            weight = float(weights_LH[layer, head])
+            score = weight * float(means_QK[query, key]) * difference
+            if weight >= LEAST_WEIGHT and score > best_score:
+                best_score, best = score, FirstCell(int(layer), int(head), query, key, weight)
+    return best
 
 
 def whole_words(tokens: Sequence[RecordToken]) -> list[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,72 +134,38 @@ class CodeLine:
         return f"{self.module.replace('.', '/')}.py"
 
 
-_OURS, _THEIRS = "core.model.transformer", "torch.nn.functional"
-_DOT, _FORWARD = "scaled_dot_product_attention", "multi_head_attention_forward"
-_ATTEND = "MultiHeadAttention.attend"
+_ours = partial(CodeLine, "core.model.transformer")
+_attend = partial(_ours, "MultiHeadAttention.attend")
+_dot = partial(_ours, "scaled_dot_product_attention")
+_theirs = partial(CodeLine, "torch.nn.functional", "multi_head_attention_forward")
+_keys_values = "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))"
+_projections = "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)"
+_additive_mask = 'torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))'
 
 PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
     "scratch": {
         "project": (
-            CodeLine(_OURS, _ATTEND, "q_BHTE = self.split_heads(self.query(x_BTD))"),
-            CodeLine(
-                _OURS,
-                "MultiHeadAttention.keys_values",
-                "return self.split_heads(self.key(x_BSD)), self.split_heads(self.value(x_BSD))",
-            ),
+            _attend("q_BHTE = self.split_heads(self.query(x_BTD))"),
+            _ours("MultiHeadAttention.keys_values", _keys_values),
         ),
-        "product": (CodeLine(_OURS, _DOT, "scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
-        "scale": (CodeLine(_OURS, _DOT, "q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
-        "mask": (CodeLine(_OURS, _DOT, "scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
-        "softmax": (CodeLine(_OURS, _DOT, "weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
-        "values": (
-            CodeLine(
-                _OURS, _DOT, "F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"
-            ),
-        ),
-        "output": (
-            CodeLine(
-                _OURS, _ATTEND, "output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))"
-            ),
-        ),
+        "product": (_dot("scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)"),),
+        "scale": (_dot("q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])"),),
+        "mask": (_dot("scores_BHTS = scores_BHTS.masked_fill(~mask, forbidden)"),),
+        "softmax": (_dot("weights_BHTS = scores_BHTS.softmax(dim=-1)"),),
+        "values": (_dot("F.dropout(weights_BHTS, dropout, training=dropout > 0) @ v_BHSE"),),
+        "output": (_attend("output_BTD = self.output(heads_BHTE.transpose(1, 2).flatten(2))"),),
     },
     "baseline": {
         "project": (
-            CodeLine(
-                _THEIRS,
-                _FORWARD,
-                "q, k, v = _in_projection_packed(query, key, value, in_proj_weight, in_proj_bias)",
-            ),
-            CodeLine(
-                _THEIRS,
-                _FORWARD,
-                "q = q.view(tgt_len, bsz * num_heads, head_dim).transpose(0, 1)",
-            ),
+            _theirs(_projections),
+            _theirs("q = q.view(tgt_len, bsz * num_heads, head_dim).transpose(0, 1)"),
         ),
-        "product": (
-            CodeLine(_THEIRS, _FORWARD, "torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))"),
-        ),
-        "scale": (CodeLine(_THEIRS, _FORWARD, "q_scaled = q * math.sqrt(1.0 / float(E))"),),
-        "mask": (
-            CodeLine(
-                _THEIRS,
-                "_canonical_mask",
-                'torch.zeros_like(mask, dtype=target_type).masked_fill_(mask, float("-inf"))',
-            ),
-        ),
-        "softmax": (
-            CodeLine(
-                _THEIRS, _FORWARD, "attn_output_weights = softmax(attn_output_weights, dim=-1)"
-            ),
-        ),
-        "values": (CodeLine(_THEIRS, _FORWARD, "attn_output = torch.bmm(attn_output_weights, v)"),),
-        "output": (
-            CodeLine(
-                _THEIRS,
-                _FORWARD,
-                "attn_output = linear(attn_output, out_proj_weight, out_proj_bias)",
-            ),
-        ),
+        "product": (_theirs("torch.baddbmm(attn_mask, q_scaled, k.transpose(-2, -1))"),),
+        "scale": (_theirs("q_scaled = q * math.sqrt(1.0 / float(E))"),),
+        "mask": (CodeLine("torch.nn.functional", "_canonical_mask", _additive_mask),),
+        "softmax": (_theirs("attn_output_weights = softmax(attn_output_weights, dim=-1)"),),
+        "values": (_theirs("attn_output = torch.bmm(attn_output_weights, v)"),),
+        "output": (_theirs("attn_output = linear(attn_output, out_proj_weight, out_proj_bias)"),),
     },
 }
 """The lines that compute each stage, by architecture.

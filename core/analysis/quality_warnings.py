@@ -201,14 +201,12 @@ def other_language(text: str, expected: str) -> str | None:
         return None
     words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower())
     words = [word.replace("’", "'") for word in words]
-    own = FUNCTION_WORDS[expected]
     hits = {
-        language: sum(word in known for word in words)
-        for language, known in FUNCTION_WORDS.items()
+        language: sum(word in known for word in words) for language, known in FUNCTION_WORDS.items()
     }
     # Only words that the expected language lacks are evidence for another.
     foreign = {
-        language: sum(word in known - own for word in words)
+        language: sum(word in known - FUNCTION_WORDS[expected] for word in words)
         for language, known in FUNCTION_WORDS.items()
         if language != expected
     }

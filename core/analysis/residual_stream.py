@@ -13,9 +13,8 @@ import numpy as np
 
 from core.analysis.inside_head import Site, heads_of
 from core.frozen import Doubles, Frozen
-from core.kinds import Kind
+from core.kinds import Kind, Side
 
-Side = Literal["encoder", "decoder"]
 What = Literal[
     "token",
     "position",
@@ -35,6 +34,12 @@ SUBLAYERS: dict[Side, tuple[Kind | None, ...]] = {
     "decoder": ("decoder", "cross", None),
 }
 """The sub-layers of a layer, in order: an attention's kind, or None for feed-forward."""
+
+
+def check_index(name: str, index: int, count: int) -> None:
+    """Raise a one-line ValueError unless 0 ≤ index < count."""
+    if not 0 <= index < count:
+        raise ValueError(f"{name} {index} does not exist: counted from 0, the last is {count - 1}")
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Norm(Frozen):
             return Component("feed-forward norm shift", self.side, self.layer)
         return Component("norm shift", self.kind, self.layer)
 
-    def held(self, parts: Doubles) -> Doubles:
+    def linearised(self, parts: Doubles) -> Doubles:
         """Return γ(x − mean x)/σ of parts [..., N, D], with σ fixed to that of the actual input."""
         return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.input_ND)
 
@@ -139,7 +144,7 @@ class Stream(Frozen):
     def through(self, norm: Norm) -> Stream:
         """Return the stream after a norm."""
         shift = np.broadcast_to(norm.shift_D, (1, *self.parts.shape[1:]))
-        parts = np.concatenate((norm.held(self.parts), shift))
+        parts = np.concatenate((norm.linearised(self.parts), shift))
         return Stream((*self.components, norm.shift), parts, norm, self.parts)
 
     def without(self, component: int) -> Doubles:
@@ -175,11 +180,7 @@ class Trace(Frozen):
 
     def site(self, kind: Kind, layer: int) -> Site:
         """Return one attention. Raises ValueError if the model does not have it."""
-        if (kind, layer) not in self.sites:
-            layers = sum(k == kind for k, _ in self.sites)
-            raise ValueError(
-                f"{kind} layer {layer} does not exist: counted from 0, the last is {layers - 1}"
-            )
+        check_index(f"{kind} layer", layer, sum(k == kind for k, _ in self.sites))
         return self.sites[kind, layer]
 
     def queries(self, kind: Kind, layer: int, positions: slice = slice(None)) -> Stream:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.record.record import Floats, RecordToken
+from core.frozen import Floats
+from core.record.record import RecordToken
 from core.record.words import group_words
 
 

@@ -8,8 +8,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from core.frozen import Doubles
-from core.record.record import Floats, TranslationRecord
+from core.frozen import Doubles, Floats
+from core.record.record import TranslationRecord
 
 
 def rollout(record: TranslationRecord) -> dict[str, Floats]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from core.benchmarks.contest import Cell, Row, alternate
-from core.benchmarks.decode import all_maps, own
+from core.benchmarks.decode import capture_maps, run_search
 from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
@@ -13,7 +13,7 @@ from core.search.beam import search
 from core.translator import Translator
 
 PACKAGES = ()
-TAKES = ("checkpoint", "sizes")
+OPTIONS = ("checkpoint", "sizes")
 SIZES = (Size(64, 1, 13), Size(64, 5, 13), Size(64, 5, 60))
 _SENTENCES = {  # 13 tokens each for the shipped models, <eos> included
     "de": "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
@@ -33,16 +33,16 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
     source_NS = weights.sources(size.batch, size.length)
-    scratch, baseline = weights.forced(size.length)
+    scratch, baseline = weights.fixed_length(size.length)
     for name, network in (("headlight", scratch), ("headlight-baseline", baseline)):
         if network is baseline and size.beam > 1:
             continue  # takes minutes without a KV cache, and its maps cost the same
-        targets = own(network, source_NS, size.beam)
-        all_maps(network, source_NS, targets)
+        targets = run_search(network, source_NS, size.beam)
+        capture_maps(network, source_NS, targets)
         searching, capturing = alternate(
             [
-                lambda network=network: own(network, source_NS, size.beam),
-                lambda network=network, targets=targets: all_maps(network, source_NS, targets),
+                lambda network=network: run_search(network, source_NS, size.beam),
+                lambda network=network, targets=targets: capture_maps(network, source_NS, targets),
             ],
             options.rounds,
             options.seconds,

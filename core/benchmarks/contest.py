@@ -64,11 +64,11 @@ def alternate(
 
     After three rounds, stops before a round that would exceed `max_seconds` in total.
     """
-    order, shuffled = list(range(len(works))), random.Random(0)
+    order, rng = list(range(len(works))), random.Random(0)
     times: list[list[float]] = [[] for _ in works]
     started = time.perf_counter()
     for number in range(1, rounds + 1):
-        shuffled.shuffle(order)
+        rng.shuffle(order)
         for i in order:
             times[i].append(seconds(works[i]))
         spent = time.perf_counter() - started
@@ -85,26 +85,26 @@ def compete(
     The speed-up is the median over rounds; above 1 is faster. If an exact contestant's outputs
     differ, it is None and `reason` says why. `same` counts equal outputs.
     """
-    answers = {c.name: list(c.run()) for c in contestants}  # also the warm-up
+    outputs = {c.name: list(c.run()) for c in contestants}  # also the warm-up
     times = alternate([c.run for c in contestants], rounds, max_seconds)
-    taken = dict(zip(answers, times, strict=True))
-    wanted = answers[BASELINE]
+    seconds_of = dict(zip(outputs, times, strict=True))
+    expected = outputs[BASELINE]
     for contestant in contestants:
-        own = taken[contestant.name]
-        same = sum(a == b for a, b in zip(wanted, answers[contestant.name], strict=True))
+        seconds = seconds_of[contestant.name]
+        same = sum(a == b for a, b in zip(expected, outputs[contestant.name], strict=True))
         more: Row = {"same": same}
-        if same == len(wanted) or not contestant.exact:
-            more |= speedup(own, taken[BASELINE])
-        if same < len(wanted):
+        if same == len(expected) or not contestant.exact:
+            more |= speedup(seconds, seconds_of[BASELINE])
+        if same < len(expected):
             difference = "different output" if contestant.exact else "lower precision"
-            more["reason"] = f"{difference}: {same} of {len(wanted)} equal"
-        values = [1000 * second / cell.batch for second in own]
+            more["reason"] = f"{difference}: {same} of {len(expected)} equal"
+        values = [1000 * second / cell.batch for second in seconds]
         yield cell.measured(contestant.name, values, "ms a sentence", **more)
 
 
-def speedup(own: Sequence[float], baseline: Sequence[float]) -> Row:
-    """Return the median and quartiles of the rounds' ratios baseline / own."""
-    low, ratio, high = quartiles([b / a for a, b in zip(own, baseline, strict=True)])
+def speedup(times: Sequence[float], baseline: Sequence[float]) -> Row:
+    """Return the median and quartiles of the rounds' ratios baseline / times."""
+    low, ratio, high = quartiles([b / a for a, b in zip(times, baseline, strict=True)])
     return {"ratio": ratio, "ratio_low": low, "ratio_high": high}
 
 
@@ -121,9 +121,9 @@ def show(row: Row) -> str:
     """Format a row as one line of text."""
     place = f"{row['batch']:>3} × beam {row['beam']} × {row['length']}"
     ratio = row.get("ratio")
-    said = "" if ratio is None else f"{ratio:.3g} ×"
+    speed = "" if ratio is None else f"{ratio:.3g} ×"
     middle = f"({row['low']:g} to {row['high']:g})" if "low" in row else ""
     return (
         f"{row['what']:<34} {row['contestant']:<24} {row['shape']:<30} {place:<18} "
-        f"{row['value']:>8g} {row['unit']:<14} {middle:<22} {said:>7} {row.get('reason', '')}"
+        f"{row['value']:>8g} {row['unit']:<14} {middle:<22} {speed:>7} {row.get('reason', '')}"
     ).rstrip()

@@ -39,11 +39,11 @@ def write(network: Transformer, folder: Path) -> None:
     )
     for stack, table, weight, side in sides:
         stack.scale_embeddings = scale
-        table.weight = _numbers(weight)
+        table.weight = _array(weight)
         positions = (
             embeddings.source_positions if side == "encoder" else embeddings.target_positions
         )
-        stack.position_encodings.encodings = _numbers(positions(config.max_length))
+        stack.position_encodings.encodings = _array(positions(config.max_length))
         if config.final_norm:
             _norm(stack.layer_norm, network.stack(side).norm)
         layers: Sequence[Any] = network.stack(side).layers
@@ -70,20 +70,20 @@ def write(network: Transformer, folder: Path) -> None:
     spec.save(str(folder))
 
 
-def _numbers(x: Tensor) -> NDArray[np.float32]:
+def _array(x: Tensor) -> NDArray[np.float32]:
     return x.detach().float().cpu().numpy().copy()
 
 
 def _norm(to: Any, norm: Any) -> None:
-    to.gamma, to.beta = _numbers(norm.weight), _numbers(norm.bias)
+    to.gamma, to.beta = _array(norm.weight), _array(norm.bias)
 
 
 def _linear(to: Any, layers: Sequence[Any]) -> None:
     """Copy one layer, or several with their rows stacked; a missing bias becomes 0."""
-    to.weight = np.concatenate([_numbers(layer.weight) for layer in layers])
+    to.weight = np.concatenate([_array(layer.weight) for layer in layers])
     if any(layer.bias is not None for layer in layers):
         biases = [
-            np.zeros(len(layer.weight), np.float32) if layer.bias is None else _numbers(layer.bias)
+            np.zeros(len(layer.weight), np.float32) if layer.bias is None else _array(layer.bias)
             for layer in layers
         ]
         to.bias = np.concatenate(biases)
@@ -98,7 +98,7 @@ def _attention(to: Any, module: Any, norm: Any, packed: int) -> None:
     _norm(to.layer_norm, norm)
 
 
-def opened(folder: Path, kind: str, threads: int) -> Any:
+def open_translator(folder: Path, kind: str, threads: int) -> Any:
     """Open a CTranslate2 translator on the CPU with compute type `kind`, such as int8."""
     import ctranslate2
 

@@ -27,7 +27,7 @@ from core.search.beam import search
 from core.text.tokenizer import BOS
 
 PACKAGES = ("transformers", "ctranslate2")
-TAKES = ("checkpoint", "random", "sizes")
+OPTIONS = ("checkpoint", "random", "sizes")
 SIZES = (Size(1, 1, 13), Size(1, 5, 13), Size(64, 1, 13), Size(64, 5, 13), Size(64, 5, 60))
 
 
@@ -57,13 +57,13 @@ def contestants(
     weights: Weights, size: Size, threads: int, folder: Path
 ) -> tuple[dict[str, Decode], set[Missing]]:
     """Return each contestant's decoder by name, and the missing contestants."""
-    scratch, baseline = weights.forced(size.length)
+    scratch, baseline = weights.fixed_length(size.length)
     beam, steps = size.beam, size.length
     decoders: dict[str, Decode] = {
         BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),
-        "headlight": lambda ids: own(scratch, ids, beam),
-        "headlight+maps": lambda ids: own(scratch, ids, beam, maps=True),
-        "headlight-baseline": lambda ids: own(baseline, ids, beam),
+        "headlight": lambda ids: run_search(scratch, ids, beam),
+        "headlight+maps": lambda ids: run_search(scratch, ids, beam, maps=True),
+        "headlight-baseline": lambda ids: run_search(baseline, ids, beam),
     }
     missing: set[Missing] = set()
     for names, add in ((("hf", "hf+maps"), _hugging_face), (("ct2", "ct2-int8"), _ctranslate2)):
@@ -77,18 +77,18 @@ def contestants(
     return decoders, missing
 
 
-def own(
+def run_search(
     network: Transformer | Baseline, source_NS: Tensor, beam: int, maps: bool = False
 ) -> list[Ids]:
     """Run the project's search and, with `maps`, capture all maps of its output."""
     best = [hypotheses[0].ids for hypotheses in search(network, source_NS, DecodeConfig(beam=beam))]
     if maps:
-        all_maps(network, source_NS, best)
+        capture_maps(network, source_NS, best)
     return best
 
 
 @torch.inference_mode()
-def all_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) -> list[Tensor]:
+def capture_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) -> list[Tensor]:
     """Capture all maps in one teacher-forced pass: [layer, batch, head, query, key] per kind."""
     target_in = pad([[BOS, *ids[:-1]] for ids in targets])
     with capture(network) as captured:
@@ -99,7 +99,7 @@ def all_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) -> lis
 def _hugging_face(
     network: Transformer, size: Size, threads: int, folder: Path
 ) -> dict[str, Decode]:
-    plain, watched = (hugging_face.converted(network, maps) for maps in (False, True))
+    plain, watched = (hugging_face.convert(network, maps) for maps in (False, True))
     beam, steps = size.beam, size.length
     return {
         "hf": lambda ids: hugging_face.translate(plain, ids, beam, steps, False),
@@ -109,7 +109,9 @@ def _hugging_face(
 
 def _ctranslate2(network: Transformer, size: Size, threads: int, folder: Path) -> dict[str, Decode]:
     ctranslate2.write(network, folder)
-    exact, int8 = (ctranslate2.opened(folder, kind, threads) for kind in ("float32", "int8"))
+    exact, int8 = (
+        ctranslate2.open_translator(folder, kind, threads) for kind in ("float32", "int8")
+    )
     return {
         "ct2": lambda ids: ctranslate2.translate(exact, ids, size.beam, size.length),
         "ct2-int8": lambda ids: ctranslate2.translate(int8, ids, size.beam, size.length),

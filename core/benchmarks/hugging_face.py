@@ -26,7 +26,7 @@ _LAYER = {  # theirs: ours
 }
 
 
-def converted(network: Transformer, maps: bool) -> Any:
+def convert(network: Transformer, maps: bool) -> Any:
     """Return the network as a transformers model; with `maps` it can return attention maps.
 
     Raises ValueError for a network that fits neither architecture.
@@ -73,13 +73,15 @@ def converted(network: Transformer, maps: bool) -> Any:
     theirs = kind[1](config).eval().requires_grad_(False)
     parts = dict(network.named_modules())
     for name, parameter in theirs.named_parameters():
-        parameter.copy_(_own(network, parts, name, parameter))
+        parameter.copy_(_our_value(network, parts, name, parameter))
     theirs.final_logits_bias.copy_(network.embeddings.projection.bias)
     theirs.generation_config.max_length = None
     return theirs
 
 
-def _own(network: Transformer, parts: dict[str, nn.Module], name: str, theirs: Tensor) -> Tensor:
+def _our_value(
+    network: Transformer, parts: dict[str, nn.Module], name: str, theirs: Tensor
+) -> Tensor:
     """Return our values for one of their parameters."""
     embeddings = network.embeddings
     side, *path, kind = name.removeprefix("model.").split(".")
@@ -94,8 +96,8 @@ def _own(network: Transformer, parts: dict[str, nn.Module], name: str, theirs: T
         return getattr(parts[f"{side}_norm"], kind)
     last = "norm2" if side == "encoder" else "norm3"
     names = [{"final_layer_norm": last, **_LAYER}.get(part, part) for part in path[1:]]
-    own = getattr(parts[".".join((side, *names))], kind)
-    return torch.zeros_like(theirs) if own is None else own  # q, k and v may lack a bias
+    value = getattr(parts[".".join((side, *names))], kind)
+    return torch.zeros_like(theirs) if value is None else value  # q, k and v may lack a bias
 
 
 @torch.inference_mode()

@@ -60,35 +60,35 @@ class Weights:
         Raises CheckpointError, and ValueError for unknown changes.
         """
         if random is not None:
-            config = _changed(_SMALL, random)
+            config = _with_changes(_SMALL, random)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
                 network = Transformer(config)
-            return cls(f"random {_described(config)}", network.eval())
+            return cls(f"random {_describe(config)}", network.eval())
         assert folder is not None
         checkpoint = load(folder)
         network = Transformer(checkpoint.card.model)
         copy_weights(checkpoint.model, network)
         card = checkpoint.card
         return cls(
-            f"{card.folder.name} {_described(card.model)}",
+            f"{card.folder.name} {_describe(card.model)}",
             network.eval(),
             (checkpoint.source_tokenizer, checkpoint.target_tokenizer),
             (card.source_language, card.target_language),
         )
 
-    def forced(self, length: int) -> tuple[Transformer, Baseline]:
+    def fixed_length(self, length: int) -> tuple[Transformer, Baseline]:
         """Return both implementations, modified to write exactly `length` tokens."""
-        own = self.network
+        network = self.network
         config = dataclasses.replace(
-            own.config, dropout=0.0, tie_classifier=False, max_length=length
+            network.config, dropout=0.0, tie_classifier=False, max_length=length
         )
-        weight, bias = own.embeddings.projection
-        state = dict(own.state_dict())
+        weight, bias = network.embeddings.projection
+        state = dict(network.state_dict())
         state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
-        never = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
-        never[[PAD, BOS, EOS]] = _NEVER
-        state |= {"embeddings.classifier.weight": weight, "embeddings.classifier.bias": never}
+        logit_bias = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
+        logit_bias[[PAD, BOS, EOS]] = _NEVER
+        state |= {"embeddings.classifier.weight": weight, "embeddings.classifier.bias": logit_bias}
         scratch = Transformer(config).eval().requires_grad_(False)
         scratch.load_state_dict(state)
         baseline = build("baseline", config).eval().requires_grad_(False)
@@ -99,22 +99,22 @@ class Weights:
 
     def sources(self, batch: int, length: int) -> Tensor:
         """Return different random sentences as ids [batch, length], <eos> included."""
-        chosen = random.Random(0)
+        rng = random.Random(0)
         parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []
         for _ in range(batch):
             ids: list[int] = []
             while len(ids) < length - 1:
                 if self.tokenizers is None:
-                    ids.append(chosen.randrange(4, self.network.config.source_vocab_size))
+                    ids.append(rng.randrange(4, self.network.config.source_vocab_size))
                 else:
-                    text = " ".join(chosen.choice(options) for options in parts) + "."
+                    text = " ".join(rng.choice(options) for options in parts) + "."
                     ids += [token.id for token in self.tokenizers[0].encode(text)]
             rows.append([*ids[: length - 1], EOS])
         return pad(rows)
 
 
-def _changed(config: ModelConfig, changes: str) -> ModelConfig:
+def _with_changes(config: ModelConfig, changes: str) -> ModelConfig:
     """Return the configuration with changes such as "d_model=512,norm_first=true"."""
     kinds = {f.name: f.type for f in dataclasses.fields(ModelConfig)}
     values = {}
@@ -133,7 +133,7 @@ def _changed(config: ModelConfig, changes: str) -> ModelConfig:
     return dataclasses.replace(config, **values)
 
 
-def _described(config: ModelConfig) -> str:
+def _describe(config: ModelConfig) -> str:
     layers = f"{config.num_encoder_layers}+{config.num_decoder_layers}"
     sizes = f"{layers} × {config.d_model}/{config.dim_feedforward}, {config.target_vocab_size}"
     return f"{sizes} {'pre' if config.norm_first else 'post'}"

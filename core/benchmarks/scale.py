@@ -14,14 +14,14 @@ import numpy as np
 import torch
 
 from core.benchmarks.contest import Cell, Row, alternate
-from core.benchmarks.decode import all_maps, own
+from core.benchmarks.decode import capture_maps, run_search
 from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.search.many import translate_ids
 
 PACKAGES = ()
-TAKES = ("checkpoint", "random", "axes")
+OPTIONS = ("checkpoint", "random", "axes")
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
@@ -46,19 +46,19 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     """Yield time and memory at each point of each axis, then the axis's exponents."""
     weights = Weights.of(options.checkpoint, options.random)
     torch.set_num_threads(options.threads)
-    if not _memory_is_known():
+    if not _memory_is_measurable():
         yield Missing("memory", "peak memory can be measured only on Linux with glibc")
     for axis in options.axes or tuple(AXES):
         if axis not in AXES:
-            raise ValueError(f"no axis {axis!r} is known: choose from {', '.join(AXES)}")
+            raise ValueError(f"unknown axis {axis!r}: choose from {', '.join(AXES)}")
         what, places = AXES[axis]
         points = [_point(weights, axis, at) for at in places if _fits(weights, axis, at)]
         for point in points:
             point.work()
         rounds = max(3, options.rounds // 5)
         times = alternate([point.work for point in points], rounds, options.seconds)
-        measured = {"ms": [1000 * statistics.median(own) for own in times]}
-        if _memory_is_known():
+        measured = {"ms": [1000 * statistics.median(seconds) for seconds in times]}
+        if _memory_is_measurable():
             measured["MB"] = [_peak(point.work) for point in points]
         for unit, values in measured.items():
             for point, value in zip(points, values, strict=True):
@@ -91,22 +91,22 @@ def _point(weights: Weights, axis: str, at: int) -> Point:
         "batch": Size(at, 5, 13),
         "beam": Size(16, at, 13),
     }[axis]
-    network, _ = weights.forced(size.length)
+    network, _ = weights.fixed_length(size.length)
     source_NS = weights.sources(size.batch, size.length)
     if axis == "maps":
         targets = [tuple(row) for row in source_NS.tolist()]
-        return Point(size, at, lambda: all_maps(network, source_NS, targets))
-    return Point(size, at, lambda: own(network, source_NS, size.beam))
+        return Point(size, at, lambda: capture_maps(network, source_NS, targets))
+    return Point(size, at, lambda: run_search(network, source_NS, size.beam))
 
 
 def _corpus(weights: Weights, sentences: int) -> Point:
     size = Size(sentences, 5, 13)
-    network, _ = weights.forced(size.length)
+    network, _ = weights.fixed_length(size.length)
     ids = weights.sources(sentences, size.length)[:, :-1].tolist()
     return Point(size, sentences, lambda: translate_ids(network, ids, DecodeConfig(beam=5), "cpu"))
 
 
-def _memory_is_known() -> bool:
+def _memory_is_measurable() -> bool:
     return _RESET.exists() and hasattr(ctypes.CDLL(None), "malloc_trim")
 
 

@@ -32,7 +32,7 @@ from core.training.loop import Stepped, train
 from core.training.loss import negative_log_likelihood
 
 PACKAGES = ()
-TAKES = ("checkpoint", "random", "data", "device")
+OPTIONS = ("checkpoint", "random", "data", "device")
 # Untimed steps. A GPU loads and selects kernels for each new shape, and torch.compile recompiles,
 # which takes tens of steps.
 _WARM_UP, _WARM_UP_ON_GPU = 1, 60
@@ -58,13 +58,13 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         )
     tokens = [sum(len(pairs[i][1]) for i in batch) for batch in batches]
     networks = {
-        BASELINE: _of(weights, "baseline"),
-        "baseline-tuned": _of(weights, "baseline"),
-        "headlight": _of(weights, "scratch"),
-        "headlight-baseline": _of(weights, "baseline"),
+        BASELINE: _network(weights, "baseline"),
+        "baseline-tuned": _network(weights, "baseline"),
+        "headlight": _network(weights, "scratch"),
+        "headlight-baseline": _network(weights, "baseline"),
     }
     if on_gpu:
-        networks["headlight-compiled"] = _of(weights, "scratch")
+        networks["headlight-compiled"] = _network(weights, "scratch")
     first = collate([pairs[i] for i in batches[0]])
     losses = {name: negative_log_likelihood(x.eval(), first)[0] for name, x in networks.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
             network.to(options.device)
             if name in (BASELINE, "baseline-tuned"):
                 tuned = name != BASELINE
-                steps[name] = _usual(network, pairs, batches, config, options.device, tuned)
+                steps[name] = _tutorial_loop(network, pairs, batches, config, options.device, tuned)
             else:
                 state, compiled = Path(folder) / name, name == "headlight-compiled"
                 device = options.device
@@ -89,11 +89,11 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         times = dict(zip(steps, alternate(works, rounds, options.seconds), strict=True))
     length = round(statistics.mean(len(target) for _, target in pairs))
     cell = Cell("train", weights.shape, len(batches[0]), 1, length)
-    for name, own in times.items():
+    for name, seconds in times.items():
         more: Row = {"reason": f"different loss: {losses[name]:.6g}, {losses[BASELINE]:.6g}"}
         if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
-            more = speedup(own, times[BASELINE])
-        speeds = [n / t for n, t in zip(tokens[warm_up:], own, strict=False)]
+            more = speedup(seconds, times[BASELINE])
+        speeds = [n / t for n, t in zip(tokens[warm_up:], seconds, strict=False)]
         yield cell.measured(name, speeds, "target tokens a second", **more)
     cells = sum(
         len(batch) * max(len(pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)
@@ -111,7 +111,7 @@ def _step(run: Iterator[object], on_gpu: bool) -> None:
         torch.cuda.synchronize()
 
 
-def _of(weights: Weights, architecture: str) -> Model:
+def _network(weights: Weights, architecture: str) -> Model:
     network = copy.deepcopy(weights.network)
     if architecture == "baseline":
         network = Baseline(weights.network.config)
@@ -125,20 +125,20 @@ def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
     if options.data and weights.tokenizers:
         text = read_pairs("multi30k", "train", *weights.languages, options.data)
         return list(encode_pairs(text, *weights.tokenizers))
-    drawn = random.Random(0)
+    rng = random.Random(0)
 
     def row(length: int, size: int) -> list[int]:
-        return [*(drawn.randrange(4, size) for _ in range(length - 1)), EOS]
+        return [*(rng.randrange(4, size) for _ in range(length - 1)), EOS]
 
     pairs = []
     for _ in range(200 * (steps + 1)):
-        length = min(round(drawn.lognormvariate(2.6, 0.3)), config.max_length)
-        other = min(max(2, round(length * drawn.gauss(1.0, 0.15))), config.max_length)
+        length = min(round(rng.lognormvariate(2.6, 0.3)), config.max_length)
+        other = min(max(2, round(length * rng.gauss(1.0, 0.15))), config.max_length)
         pairs.append((row(length, config.source_vocab_size), row(other, config.target_vocab_size)))
     return pairs
 
 
-def _usual(
+def _tutorial_loop(
     network: Model,
     pairs: Sequence[Pair],
     batches: list[list[int]],

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from core.experiments.score_split import score_split
 from core.translator import Translator
 
 PACKAGES = ()
-TAKES = ("checkpoint",)
+OPTIONS = ("checkpoint",)
 WHY: tuple[tuple[Callable[..., Any], str, tuple[Any, ...], int], ...] = (
     # experiment, name, arguments after the record, maximum rounds
     (head_effects, "ablation of each head", (), 21),
@@ -36,13 +37,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     record = translator.inspect(_SENTENCE)
     length = len(record.source)
     for experiment, what, arguments, max_rounds in WHY:
-
-        def work(experiment=experiment, arguments=arguments) -> None:
-            result = experiment(translator, record, *arguments)
-            if isinstance(result, Iterator):
-                for _step in result:
-                    pass
-
-        times = [seconds(work) for _ in range(min(options.rounds, max_rounds))]
+        run = partial(experiment, translator, record, *arguments)
+        times = [seconds(run) for _ in range(min(options.rounds, max_rounds))]
         cell = Cell(what, f"shipped model, {length} tokens", 1, 5, length)
         yield cell.row("headlight", 1000 * statistics.median(times), "ms")

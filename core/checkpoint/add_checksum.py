@@ -35,7 +35,6 @@ def run(arguments: Namespace) -> None:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.checkpoint.add_checksum", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
     return p

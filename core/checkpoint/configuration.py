@@ -19,8 +19,8 @@ MAX_PARAMETERS = 300_000_000
 _LANGUAGE = re.compile("[a-z]{2,8}")  # a language code; also part of directions and links
 _HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
-# What the project itself writes into a folder, or takes for a file that waits for its name (see
-# core.files.write_transaction). Some file systems do not tell large letters from small ones.
+# Names of files that the project itself writes, and temporary names (core.files.write_transaction).
+# Some file systems ignore case.
 _RESERVED = re.compile(
     r"(config\.json|metrics\.json|model_card\.md|head_means\.safetensors|history\.npz"
     r"|state\.safetensors|snapshot-.*|.*\.part|[^.]*-[0-9a-f]{12}(\..*)?)",
@@ -64,7 +64,7 @@ def own_sha256(config: dict[str, Any]) -> str:
 
 
 def read_configuration(folder: Path, require_checksum: bool = True) -> Configuration:
-    """Read and check config.json; its own hash only if required. Raises CheckpointError."""
+    """Read and check config.json; its SHA-256 only if required. Raises CheckpointError."""
     file = folder / FILE
     with checkpoint_errors(file):
         return _validated(file, read_small(file), require_checksum)
@@ -76,7 +76,7 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     if config["format"] != FORMAT:
         raise ValueError(f"a checkpoint of format {config['format']}, which must be {FORMAT}")
     if require_checksum:
-        _check_own_sha256(file, config)
+        _check_sha256(file, config)
     for side in ("source", "target"):
         language = config.get(f"{side}_language")
         if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
@@ -94,8 +94,8 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
         raise ValueError(f"{count:,} parameters, the limit is {MAX_PARAMETERS:,}")
     claimed = config.get("parameters")
     if type(claimed) is not int or claimed != count:
-        said = f"{claimed:,}" if type(claimed) is int else repr(claimed)
-        raise ValueError(f"it claims {said} parameters, but its model has {count:,}")
+        number = f"{claimed:,}" if type(claimed) is int else repr(claimed)
+        raise ValueError(f"it claims {number} parameters, but its model has {count:,}")
     training = config.get("training")
     if not isinstance(training, dict):
         raise ValueError("its training is not an object")
@@ -116,7 +116,7 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     )
 
 
-def _check_own_sha256(file: Path, config: dict[str, Any]) -> None:
+def _check_sha256(file: Path, config: dict[str, Any]) -> None:
     if "sha256" not in config:
         raise unusable(
             file,

@@ -20,14 +20,7 @@ from core.checkpoint.header import check_range
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
 from core.config import ModelConfig
-from core.files import (
-    finish_commit,
-    json_bytes,
-    printable,
-    sha256,
-    write_atomic,
-    write_transaction,
-)
+from core.files import finish_commit, json_bytes, printable, sha256, write_atomic, write_transaction
 
 if TYPE_CHECKING:
     from core.model.build import Model

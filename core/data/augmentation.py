@@ -118,10 +118,7 @@ _MAX_LETTERS = 14  # of an invented name
 
 
 def augmented(
-    texts: Iterable[tuple[Iterable[TextPair], int]],
-    settings: Augmentation,
-    seed: int,
-    epoch: int,
+    texts: Iterable[tuple[Iterable[TextPair], int]], settings: Augmentation, seed: int, epoch: int
 ) -> Iterator[tuple[TextPair, TextPair]]:
     """Yield one epoch's pairs as (augmented, original); each text is repeated as often as given.
 

@@ -188,9 +188,3 @@ def pair_lengths(pairs: Sequence[Pair]) -> np.ndarray:
     if isinstance(pairs, EncodedPairs):
         return pairs.lengths
     return np.array([[len(s), len(t)] for s, t in pairs], np.int32).reshape(-1, 2)
-
-
-def batches(pairs: Sequence[Pair], budget: int, seed: int | None = None) -> Iterator[Batch]:
-    """Yield the batches of `plan`, padded."""
-    for indices in plan(pairs, budget, seed):
-        yield collate([pairs[i] for i in indices])

@@ -70,15 +70,15 @@ _TEMPLATES = (
 def read(split: str) -> Pairs:
     """Generate the `SIZE` (German, English) pairs of "val" or "test", always the same."""
     names, places, seed = _SPLITS[split]
-    drawn = random.Random(seed)
+    rng = random.Random(seed)
     pairs = []
     for number in range(SIZE):
         german, english = _TEMPLATES[number % len(_TEMPLATES)]
-        n, m = drawn.sample(names, 2)
-        p, q = drawn.sample(places, 2)
-        day, year = drawn.randint(2, 28), drawn.randint(1203, 1788)
-        month = drawn.choice(list(_MONTHS))
-        same = {"n": n, "m": m, "p": p, "q": q, "i": drawn.randint(203, 9876)}
+        n, m = rng.sample(names, 2)
+        p, q = rng.sample(places, 2)
+        day, year = rng.randint(2, 28), rng.randint(1203, 1788)
+        month = rng.choice(list(_MONTHS))
+        same = {"n": n, "m": m, "p": p, "q": q, "i": rng.randint(203, 9876)}
         dates = f"{day}. {month} {year}", f"{_MONTHS[month]} {day}, {year}"
         pairs.append((german.format(**same, d=dates[0]), english.format(**same, d=dates[1])))
     return pairs

@@ -9,7 +9,7 @@ import torch
 
 from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
 from core.checkpoint.folder import Checkpoint
-from core.experiments.values import transformed_values
+from core.experiments.values import norms_of
 from core.record.capture import capture
 from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise
 
@@ -61,7 +61,7 @@ def align(
     links_of: dict[tuple, list[frozenset]] = {}
     for pair in pairs:
         for (reading, quantity), map_LHTS in _maps(checkpoint, pair, device).items():
-            for layer, head, map_TS in _all(map_LHTS):
+            for layer, head, map_TS in _with_means(map_LHTS):
                 links_of.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
         on_progress(1)
     return [Row(*key, score(predicted, gold)) for key, predicted in links_of.items()]
@@ -72,7 +72,7 @@ def best(rows: Sequence[Row]) -> Row:
     return min(rows, key=lambda row: row.score.aer)
 
 
-def _all(map_LHTS: np.ndarray) -> Iterator[tuple[int | None, int | None, np.ndarray]]:
+def _with_means(map_LHTS: np.ndarray) -> Iterator[tuple[int | None, int | None, np.ndarray]]:
     L, H = map_LHTS.shape[:2]
     for layer in (*range(L), None):
         of_layer = map_LHTS.mean(0) if layer is None else map_LHTS[layer]
@@ -90,12 +90,10 @@ def _maps(
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
     calls = [call for call in captured.calls() if call.site.kind == "cross"]
     calls.sort(key=lambda call: call.site.layer)
-    weights = [call.weights[0] for call in calls]
-    lengths = [transformed_values(call).norm(dim=-1)[:, None] for call in calls]
-    norms = [w * length for w, length in zip(weights, lengths, strict=True)]
+    by_quantity = [call.weights[0] for call in calls], list(map(norms_of, calls))
     maps = {}
-    for quantity, of_layers in zip(QUANTITIES, (weights, norms), strict=True):
-        map_LHQK = torch.stack(of_layers).double().cpu().numpy()[..., :-1]  # without <eos>
+    for quantity, by_layer in zip(QUANTITIES, by_quantity, strict=True):
+        map_LHQK = torch.stack(by_layer).double().cpu().numpy()[..., :-1]  # without <eos>
         for reading, first in zip(READINGS, (0, 1), strict=True):
             rows = map_LHQK[..., first : first + len(target), :]
             maps[reading, quantity] = by_word(rows, target_words, source_words)

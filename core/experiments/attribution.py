@@ -21,7 +21,7 @@ from core.experiments.experiment import (
     of_words_in_batches,
 )
 from core.experiments.log_probs import target_log_probs, widened
-from core.experiments.values import transformed_values
+from core.experiments.values import norms_of, transformed_values
 from core.frozen import Doubles
 from core.model.interface import AttentionSite, Seq2Seq
 from core.record.activations import hidden_states
@@ -68,7 +68,7 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     scores: dict[str, Doubles] = {}
     parts = 4
     with borrow() as model:
-        scores |= _read_off(model, source, target, words)
+        scores |= _from_one_pass(model, source, target, words)
     yield Progress(1, parts)
     with borrow() as model:
         scores["gradient × input"] = _gradients(model, source, target) @ _membership(source, words)
@@ -184,7 +184,7 @@ def _membership(source: Ids, words: Words) -> Doubles:
 
 
 @torch.inference_mode()
-def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[str, Doubles]:
+def _from_one_pass(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[str, Doubles]:
     """Compute the four methods that need a single forward pass."""
     with capture(model) as captured, hidden_states(model) as states:
         model(*model_inputs(model, source, target))
@@ -193,14 +193,14 @@ def _read_off(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> dict[st
         [call for call in calls if call.site.kind == kind] for kind in ("encoder", "cross")
     )
     x_LSD = torch.cat((states.embeddings["encoder"], states.sublayers("encoder")[:-1, 1, 0]))
-    mixed = [_shares(_mixing(call, x_SD)) for call, x_SD in zip(encoder, x_LSD, strict=True)]
-    weights, norms = _mean([call.weights[0] for call in cross]), _mean(list(map(_norms, cross)))
+    mixed = [_normalised(_mixing(call, x_SD)) for call, x_SD in zip(encoder, x_LSD, strict=True)]
+    weights, norms = _mean([call.weights[0] for call in cross]), _mean(list(map(norms_of, cross)))
     by_weights = with_residual(captured.maps("encoder")[:, 0].cpu().numpy())
     scores = {
         "weights": weights,
         "norms": norms,
         "rollout": weights @ cumulative(by_weights)[-1],
-        "norm rollout": _shares(norms) @ cumulative(mixed)[-1],
+        "norm rollout": _normalised(norms) @ cumulative(mixed)[-1],
     }
     return {method: score @ _membership(source, words) for method, score in scores.items()}
 
@@ -210,10 +210,6 @@ def _mean(maps: list[Tensor]) -> Doubles:
     return torch.stack(maps).double().mean((0, 1)).cpu().numpy()
 
 
-def _norms(call: AttentionCall) -> Tensor:
-    return call.weights[0] * transformed_values(call).norm(dim=-1)[:, None]
-
-
 def _mixing(call: AttentionCall, x_SD: Tensor) -> Doubles:
     """Return ‖Σ_h α v W^O‖ of each cell, with the residual path added on the diagonal: [S, S]."""
     parts_SSD = torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
@@ -221,7 +217,7 @@ def _mixing(call: AttentionCall, x_SD: Tensor) -> Doubles:
     return parts_SSD.double().norm(dim=-1).cpu().numpy()
 
 
-def _shares(map_QK: Doubles) -> Doubles:
+def _normalised(map_QK: Doubles) -> Doubles:
     return map_QK / map_QK.sum(-1, keepdims=True)
 
 

@@ -30,11 +30,11 @@ class BatchError(ValueError):
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a mask as the model stores it (`held`), and as it is broadcast (`used`)."""
+    """The shape in which the model stores a mask, and the one it is broadcast to."""
 
     name: str
-    held: tuple[int, ...]
-    used: tuple[int, ...]
+    stored: tuple[int, ...]
+    broadcast: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +126,10 @@ def _check(rows: Rows, vocabulary: int, side: str) -> None:
 def _shapes(model: Seq2Seq, source_BS: torch.Tensor, target_BT: torch.Tensor) -> tuple[Shape, ...]:
     (B, S), T, H = source_BS.shape, target_BT.shape[1], model.config.num_heads
     with torch.inference_mode():
-        held = tuple(model.encode(source_BS)[1].shape)
+        stored = tuple(model.encode(source_BS)[1].shape)
     return (
-        Shape("source mask in the encoder", held, (B, H, S, S)),
-        Shape("source mask in cross-attention", held, (B, H, T, S)),
+        Shape("source mask in the encoder", stored, (B, H, S, S)),
+        Shape("source mask in cross-attention", stored, (B, H, T, S)),
         Shape("target mask: padding", tuple(padding_mask(target_BT, PAD).shape), (B, H, T, T)),
         Shape("target mask: causal", tuple(causal_mask(T).shape), (B, H, T, T)),
         Shape("target mask: both", tuple(target_mask(target_BT, PAD).shape), (B, H, T, T)),

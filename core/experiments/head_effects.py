@@ -27,8 +27,8 @@ from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
+from core.record.edits import Head
 
-Head = tuple[Kind, int, int]
 Off = frozenset[Head]
 
 _TOKENS = 1280  # per batch of choices, on the longer side
@@ -53,9 +53,9 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     unedited_T, *rest = rows
     changes: dict[str, Doubles] = {}
     for kind in KINDS:
-        own = [i for i, head in enumerate(heads) if head[0] == kind]
-        layers = 1 + max(heads[i][1] for i in own)
-        changes[kind] = np.stack([rest[i] for i in own]).reshape(layers, -1, len(target))
+        indices = [i for i, head in enumerate(heads) if head[0] == kind]
+        layers = 1 + max(heads[i][1] for i in indices)
+        changes[kind] = np.stack([rest[i] for i in indices]).reshape(layers, -1, len(target))
         changes[kind] -= unedited_T
     return HeadEffects(unedited_T, changes)
 
@@ -153,12 +153,12 @@ class _Forks:
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
         """Return a hook that forks a layer's input into one row per choice of heads so far."""
         at = _stage((side, number, 0))
-        begins = (side, number) == ("decoder", 0)
+        starts_decoder = (side, number) == ("decoder", 0)
 
         def fork(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Any, ...]:
             x, *rest = args
             before = {row: i for i, row in enumerate(self.rows)}
-            if begins:  # all rows share the target, so the decoder starts from a single row
+            if starts_decoder:  # all rows share the target, so the decoder starts from a single row
                 self._encoded, before = self.rows, dict.fromkeys(self.rows, 0)
             so_far = (_only(choice, lambda head: _stage(head) <= at) for choice in self._choices)
             self.rows = list(dict.fromkeys(so_far))
@@ -169,7 +169,7 @@ class _Forks:
                     encoded[_only(row, lambda head: head[0] == "encoder")] for row in self.rows
                 ]
                 rest[0] = rest[0][memory]
-            if begins and not any(_at(head) == ("decoder", 0) for head in self._off):
+            if starts_decoder and not any(_at(head) == ("decoder", 0) for head in self._off):
                 return x, *rest  # a single row suffices up to the first cross-attention
             return x[parents], *rest
 
@@ -202,5 +202,5 @@ def _stage(head: Head) -> tuple[bool, int]:
     return kind != "encoder", layer
 
 
-def _only(row: Off, kept: Callable[[Head], bool]) -> Off:
-    return frozenset(head for head in row if kept(head))
+def _only(row: Off, condition: Callable[[Head], bool]) -> Off:
+    return frozenset(filter(condition, row))

@@ -165,7 +165,7 @@ def _by_gradient(
             stack.enter_context(explicit_attention(model))
             stack.enter_context(torch.enable_grad())
             for site in sites:
-                hook = site.module.register_forward_hook(_keeping(site, calls))
+                hook = site.module.register_forward_hook(_recording(site, calls))
                 stack.callback(hook.remove)
             total = _token_losses(model, batch).sum()
             gradients = torch.autograd.grad(total, [output for _, output in calls])
@@ -180,12 +180,14 @@ def _by_gradient(
     return {key: np.concatenate(slopes[key]) for key in order}
 
 
-def _keeping(site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]) -> Callable[..., None]:
+def _recording(
+    site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]
+) -> Callable[..., None]:
     """Return a hook that appends a site's call, and its output with the graph that made it."""
 
-    def keep(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
+    def record(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
         query, memory = args[:2]
         call = AttentionCall(site, query.detach(), memory.detach(), output[1].detach())
         calls.append((call, output[0]))
 
-    return keep
+    return record

@@ -17,8 +17,8 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 class MaskedRow(Frozen):
     """A row of attention with one mask value in one precision.
 
-    `held` is `fill` rounded to the precision. `scores` and `weights` [keys] are the row after the
-    mask and after the softmax. `on_masked` is the total weight of the masked cells; `change` is the
+    `rounded` is `fill` in that precision. `scores` and `weights` [keys] are the row after the mask
+    and after the softmax. `on_masked` is the total weight of the masked cells; `change` is the
     largest difference of an unmasked weight from its value with −∞ in float32. `all_written` and
     `all_added` [keys] are the weights when every cell is masked, by overwriting the score with the
     fill or by adding the fill to it; NaN where the softmax is undefined.
@@ -26,7 +26,7 @@ class MaskedRow(Frozen):
 
     fill: float
     precision: str
-    held: float
+    rounded: float
     scores: Doubles
     weights: Doubles
     on_masked: float
@@ -47,24 +47,24 @@ def masked_rows(scores: NDArray, mask: Bools) -> list[MaskedRow]:
     rows = []
     for precision, dtype in PRECISIONS.items():
         for fill in FILLS:
-            rounded = row.to(dtype)
-            written = rounded.masked_fill(masked, fill)
+            row_in_dtype = row.to(dtype)
+            written = row_in_dtype.masked_fill(masked, fill)
             weights = written.softmax(-1).double()
             rows.append(
                 MaskedRow(
                     fill=fill,
                     precision=precision,
-                    held=torch.tensor(fill, dtype=dtype).item(),
-                    scores=_numbers(written),
-                    weights=_numbers(weights),
+                    rounded=torch.tensor(fill, dtype=dtype).item(),
+                    scores=_array(written),
+                    weights=_array(weights),
                     on_masked=weights[masked].sum().item(),
                     change=(weights - exact)[~masked].abs().max().item(),
-                    all_written=_numbers(torch.full_like(rounded, fill).softmax(-1)),
-                    all_added=_numbers((rounded + fill).softmax(-1)),
+                    all_written=_array(torch.full_like(row_in_dtype, fill).softmax(-1)),
+                    all_added=_array((row_in_dtype + fill).softmax(-1)),
                 )
             )
     return rows
 
 
-def _numbers(tensor: Tensor) -> Doubles:
+def _array(tensor: Tensor) -> Doubles:
     return tensor.double().numpy()

@@ -15,7 +15,7 @@ from torch import Tensor
 from core.analysis.residual_stream import Component
 from core.data.batches import Pair, collate, plan
 from core.experiments.tracing import traces
-from core.experiments.word_choice import towards
+from core.experiments.word_choice import logit_direction
 from core.frozen import Bools, Doubles, Frozen
 from core.model.interface import Seq2Seq
 from core.record.editing import edited
@@ -123,13 +123,13 @@ class _Sample:
         own_N = self._batch.target_out[self._real_BT]
         other_N = self._logits(model).scatter(1, own_N[:, None], -torch.inf).argmax(1)
         self.words_N2 = torch.stack((own_N, other_N), 1)
-        towards_ND, _ = towards(model, self.words_N2.tolist())
+        direction_ND, _ = logit_direction(model, self.words_N2.tolist())
         sources, targets = zip(*pairs, strict=True)
         terms, n = [], 0
         for trace in traces(model, sources, targets):
             stream = trace.final("decoder")
             T = stream.parts.shape[1]
-            terms.append(np.einsum("ctd,td->tc", stream.parts, towards_ND[n : n + T]))
+            terms.append(np.einsum("ctd,td->tc", stream.parts, direction_ND[n : n + T]))
             n += T
         columns = [i for i, c in enumerate(stream.components) if c.what == "head"]
         self.heads = tuple(stream.components[i] for i in columns)

@@ -61,10 +61,7 @@ def scores(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) -> dict
     Call it with (translator, record), or with (model, source, target) and ids that end with <eos>.
     """
     evidence = teacher_forced_pass(model, source, target).evidence
-    by_kind: dict[Kind, list[Doubles]] = {kind: [] for kind in KINDS}
-    for attention in sorted(evidence.sites, key=lambda one: one.layer):
-        by_kind[attention.kind].append(site_scores(attention))
-    return {kind: np.stack(layers) for kind, layers in by_kind.items()}
+    return {kind: np.stack([*map(site_scores, evidence.sites_of(kind))]) for kind in KINDS}
 
 
 @of_pass

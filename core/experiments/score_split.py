@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from core.analysis.inside_head import heads_of
-from core.analysis.residual_stream import Component, Stream, Trace, What
+from core.analysis.residual_stream import Component, Stream, Trace, What, check_index
 from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
@@ -127,8 +127,7 @@ def score_split(
     the model's lock. Raises a one-line ValueError for a cell out of range.
     """
     row = _Row(traces(model, [source], [target])[0], kind, layer, head, query)
-    if not 0 <= key < len(row.scores_K):
-        raise ValueError(_absent("key", key, len(row.scores_K)))
+    check_index("key", key, len(row.scores_K))
     q_CE, k_CE = row.parts["query"][:, 0], row.parts["key"][:, key]
     split = ScoreSplit(
         kind=kind,
@@ -186,9 +185,8 @@ class _Row:
     def __init__(self, trace: Trace, kind: Kind, layer: int, head: int, query: int) -> None:
         site = trace.site(kind, layer)
         H, Q, _ = site.maps_HQK.shape
-        for name, number, count in (("head", head, H), ("query", query, Q)):
-            if not 0 <= number < count:
-                raise ValueError(_absent(name, number, count))
+        check_index("head", head, H)
+        check_index("query", query, Q)
         self.kind, self.layer, self._query = kind, layer, query
         self.recorded = site.maps_HQK[head, query].tolist()
         self._open_K = site.mask_QK[query]
@@ -259,7 +257,3 @@ def _scores(ends: dict[End, Doubles]) -> Doubles:
 def _head(weight: Doubles, bias: Doubles, num_heads: int, head: int) -> tuple[Doubles, Doubles]:
     """Return one head's slice of a projection: W [D, E] and b [E]."""
     return heads_of(weight.T, num_heads)[head], heads_of(bias, num_heads)[head]
-
-
-def _absent(name: str, number: int, count: int) -> str:
-    return f"{name} {number} does not exist: counted from 0, the last is {count - 1}"

@@ -14,7 +14,7 @@ from core.analysis.residual_stream import SUBLAYERS, Norm, Trace
 from core.data.batches import collate
 from core.experiments.site import double, sites_of
 from core.frozen import Doubles
-from core.kinds import Kind
+from core.kinds import Kind, map_sizes
 from core.model.interface import AttentionSite, Call, Seq2Seq, Side
 from core.record.capture import capture
 
@@ -88,9 +88,8 @@ def traces(
     for call in captured.calls():
         at = call.site.kind, call.site.layer
         masks = []
-        for mask_QK, (source, target) in zip(watched.masks[at], pairs, strict=True):
-            S, T = len(source), len(target)
-            Q, K = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[call.site.kind]
+        for mask_QK, pair in zip(watched.masks[at], pairs, strict=True):
+            Q, K = map_sizes(*map(len, pair))[call.site.kind]
             masks.append(mask_QK[:Q, :K].cpu().numpy())
         sites[at] = sites_of(model, call, masks)
     made = []

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from core.experiments.experiment import model_inputs, of_pass
+from core.frozen import Floats
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
 from core.record.capture import AttentionCall, capture
-from core.record.record import Floats
 
 
 def transformed_values(call: AttentionCall) -> Tensor:
@@ -38,10 +38,16 @@ def head_output(call: AttentionCall, head: int) -> Tensor:
     """Return one head's share of a site's output, without the bias: [B, Q, D]."""
     *_, value, output = call.site.projections()
     size = len(value.weight) // call.site.num_heads
-    own = slice(head * size, (head + 1) * size)
-    bias = None if value.bias is None else value.bias[own]
-    v_BKE = nn.functional.linear(call.memory, value.weight[own], bias)
-    return call.weights[:, head] @ v_BKE @ output.weight[:, own].T
+    rows = slice(head * size, (head + 1) * size)
+    bias = None if value.bias is None else value.bias[rows]
+    v_BKE = nn.functional.linear(call.memory, value.weight[rows], bias)
+    return call.weights[:, head] @ v_BKE @ output.weight[:, rows].T
+
+
+def norms_of(call: AttentionCall) -> Tensor:
+    """Return ‖α_qk · v_k W_h^O‖ of every cell of one sentence: [H, Q, K]."""
+    length_HK = transformed_values(call).norm(dim=-1)
+    return call.weights[0] * length_HK[:, None]
 
 
 @of_pass
@@ -57,6 +63,5 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
         model(*model_inputs(model, source, target))
     by_kind: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
     for call in sorted(captured.calls(), key=lambda call: call.site.layer):
-        length_HK = transformed_values(call).norm(dim=-1)
-        by_kind[call.site.kind].append(call.weights[0] * length_HK[:, None])
+        by_kind[call.site.kind].append(norms_of(call))
     return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in by_kind.items()}

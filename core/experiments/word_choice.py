@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from core.analysis.residual_stream import Component, Trace
+from core.analysis.residual_stream import Component, Trace, check_index
 from core.experiments.experiment import model_inputs, of_pass
 from core.experiments.site import double
 from core.experiments.tracing import traces
@@ -19,7 +19,7 @@ from core.model.interface import Seq2Seq
 from core.record.editing import edited
 from core.record.edits import Edits
 
-Words = tuple[int, int]
+IdPair = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class WordChoice(Frozen):
     """
 
     step: int
-    words: Words
+    words: IdPair
     components: tuple[Component, ...]
     terms: Doubles
     edges: dict[Kind, Doubles]
@@ -71,7 +71,7 @@ class WordChoice(Frozen):
 @of_pass
 @torch.inference_mode()
 def word_choice(
-    model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, words: Words
+    model: Seq2Seq, source: Sequence[int], target: Sequence[int], step: int, words: IdPair
 ) -> WordChoice:
     """Split the difference of two words' logits at the step that produces `target[step]`.
 
@@ -79,13 +79,13 @@ def word_choice(
     words) and ids that end with <eos>, holding the model's lock. Raises a one-line ValueError for a
     step or an id out of range.
     """
-    _check("step", step, len(target))
+    check_index("step", step, len(target))
     for word in words:
-        _check("id", word, model.config.target_vocab_size)
+        check_index("id", word, model.config.target_vocab_size)
     (trace,) = traces(model, [source], [target])
     stream = trace.final("decoder", slice(step, step + 1), by_key=True)
-    towards_1D, bias_1 = towards(model, [words])
-    term_C = stream.parts[:, 0] @ towards_1D[0]
+    direction_1D, bias_1 = logit_direction(model, [words])
+    term_C = stream.parts[:, 0] @ direction_1D[0]
     terms: dict[Component, float] = {}
     edges: dict[Kind, list[float]] = {"decoder": [], "cross": []}
     for component, term in zip(stream.components, term_C.tolist(), strict=True):
@@ -114,14 +114,14 @@ def true_change(
     source: Sequence[int],
     target: Sequence[int],
     step: int,
-    words: Words,
+    words: IdPair,
     change: Edits,
 ) -> float:
     """Return the change in the difference of two words' logits under edits of the whole model.
 
     Call it as `word_choice`, followed by the edits, such as an ablated head or a cut edge.
     """
-    _check("step", step, len(target))
+    check_index("step", step, len(target))
     inputs = model_inputs(model, source, target)
     differences = []
     for edits in (Edits(), change):
@@ -157,7 +157,7 @@ def rivals(
     Call it with (translator, record, step) or (model, source, target, step). Raises a one-line
     ValueError for a step out of range.
     """
-    _check("step", step, len(target))
+    check_index("step", step, len(target))
     source_1S, target_in_1T = model_inputs(model, source, target)
     memory_1SD, mask = model.encode(source_1S)
     read_1T = target_in_1T[:, : step + 1]
@@ -179,12 +179,7 @@ def rivals(
     )
 
 
-def _check(name: str, number: int, count: int) -> None:
-    if not 0 <= number < count:
-        raise ValueError(f"{name} {number} does not exist: counted from 0, the last is {count - 1}")
-
-
-def towards(model: Seq2Seq, words: Sequence[Words]) -> tuple[Doubles, Doubles]:
+def logit_direction(model: Seq2Seq, words: Sequence[IdPair]) -> tuple[Doubles, Doubles]:
     """Return the direction [N, D] and bias [N] of the logit difference of each pair of words."""
     weight, bias = model.embeddings.projection
     ids_N2 = torch.tensor(words, device=weight.device)

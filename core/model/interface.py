@@ -3,16 +3,14 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.config import ModelConfig
-from core.kinds import Kind
+from core.kinds import Kind, Side
 from core.model.top_tokens import TopTokens
-
-Side = Literal["encoder", "decoder"]
 
 
 class Projection(NamedTuple):

@@ -194,10 +194,10 @@ def _masks(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[C
         ("padding mask (encoder, cross)", ("encoder", "cross"), padding),
         ("causal and padding mask (decoder)", ("decoder",), causal),
     ]:
-        own = [mask for kind, mask in passed if kind in kinds]
-        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in own)
-        cells = sum(mask.numel() for mask in own)
-        yield _count(name, wrong, f"{cells:,} cells in {len(own)} attentions")
+        of_kinds = [mask for kind, mask in passed if kind in kinds]
+        wrong = sum(int((mask != expected.expand_as(mask)).sum()) for mask in of_kinds)
+        cells = sum(mask.numel() for mask in of_kinds)
+        yield _count(name, wrong, f"{cells:,} cells in {len(of_kinds)} attentions")
 
 
 def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:

@@ -130,8 +130,8 @@ def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
         checkpoint.source_tokenizer,
         checkpoint.target_tokenizer,
     )
-    room = card.model.max_length - TAIL
-    return [(source[:room], target[:room]) for source, target in pairs]
+    limit = card.model.max_length - TAIL
+    return [(source[:limit], target[:limit]) for source, target in pairs]
 
 
 def case_batches(pairs: list[Pair]) -> dict[str, Batch]:

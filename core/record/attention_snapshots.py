@@ -5,6 +5,7 @@ Axes: P points of the run, L layers, H heads, Q query, K key, R roles.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from core.files import write_atomic
 from core.frozen import Frozen
-from core.kinds import KINDS
+from core.kinds import KINDS, Kind, map_sizes
 from core.record.archive import Archive, archive, in_megabytes
 
 FILE = "history.npz"
@@ -46,10 +47,10 @@ class Sentence:
     target_in: tuple[str, ...]
     target_out: tuple[str, ...]
 
-    def shape(self, kind: str) -> tuple[int, int]:
-        """Return the numbers of queries and keys of its maps of a kind."""
-        S, T = len(self.source), len(self.target_in)
-        return {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}[kind]
+    @property
+    def map_sizes(self) -> dict[Kind, tuple[int, int]]:
+        """The numbers of queries and keys of its maps, by kind."""
+        return map_sizes(len(self.source), len(self.target_in))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class AttentionSnapshots(Frozen):
                     f"{len(self.maps[kind])} {kind} maps for {len(self.sentences)} sentences"
                 )
             for sentence, maps in zip(self.sentences, self.maps[kind], strict=True):
-                self._check_maps(kind, maps, (*shape, *sentence.shape(kind)))
+                self._check_maps(kind, maps, (*shape, *sentence.map_sizes[kind]))
         if len(heads) != 1:
             raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
 
@@ -113,7 +114,7 @@ class AttentionSnapshots(Frozen):
         count = int((self.steps <= step).sum())
         return self._mapped(lambda values: values[:count])
 
-    def followed_by(self, later: AttentionSnapshots) -> AttentionSnapshots:
+    def append(self, later: AttentionSnapshots) -> AttentionSnapshots:
         """Append the points of a later part of the same run."""
         if self.sentences != later.sentences:
             raise ValueError("the two parts have different sentences")
@@ -124,19 +125,16 @@ class AttentionSnapshots(Frozen):
     ) -> AttentionSnapshots:
         """Apply `change` to each array, with the same array of `others` as further arguments."""
 
-        def of_kinds(name: str) -> dict[str, Any]:
-            parts = [getattr(one, name) for one in (self, *others)]
-            return {kind: change(*(part[kind] for part in parts)) for kind in KINDS}
+        def apply(*values: Any) -> Any:
+            if isinstance(values[0], Mapping):
+                return {kind: apply(*(value[kind] for value in values)) for kind in KINDS}
+            if isinstance(values[0], tuple):
+                return tuple(map(apply, *values))
+            return change(*values)
 
-        steps, loss, bleu = (
-            change(*(getattr(one, name) for one in (self, *others)))
-            for name in ("steps", "loss", "bleu")
-        )
-        maps: dict[str, Any] = {
-            kind: tuple(map(change, *(one.maps[kind] for one in (self, *others)))) for kind in KINDS
-        }
-        entropy, roles = of_kinds("entropy"), of_kinds("roles")
-        return AttentionSnapshots(self.sentences, steps, loss, bleu, maps, entropy, roles)
+        names = [f.name for f in dataclasses.fields(self) if f.name != "sentences"]
+        arrays = {n: apply(*(getattr(one, n) for one in (self, *others))) for n in names}
+        return dataclasses.replace(self, **arrays)
 
     def to_bytes(self) -> bytes:
         """Serialise as NPZ: the arrays, and the tokens as JSON; no pickle.

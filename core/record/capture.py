@@ -120,7 +120,7 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
         for site in sites:
             stack.callback(site.module.register_forward_hook(keep(site)).remove)
         for side in ("source", "target"):
-            own = vars(embeddings)
-            own[side] = recorded(getattr(embeddings, side))  # shadows the class's method
-            stack.callback(own.pop, side)
+            attributes = vars(embeddings)
+            attributes[side] = recorded(getattr(embeddings, side))  # shadows the class's method
+            stack.callback(attributes.pop, side)
         yield captured

@@ -12,9 +12,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from core.frozen import Bools, Doubles
 from core.kinds import KINDS, Kind
 from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
@@ -26,9 +27,6 @@ WEIGHT_LIMIT = 1e-5
 """Float32 and float64 differ by about 1e-6 at most; real errors are far larger."""
 LOGIT_LIMIT = 1e-4
 """Without hooks, attention uses a fused kernel that sums in another order: last digits differ."""
-
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def check(
@@ -117,7 +115,7 @@ def _recomputed(
 ) -> RecordCheck:
     differences, head_size = [], 0
     for kind in KINDS:
-        sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
+        sites = evidence.sites_of(kind)
         expected, shown = recompute(sites, masks[kind], edits), record.maps(kind)
         if expected.shape == shown.shape:
             scale = error_scale(shown.shape, kind, edits)

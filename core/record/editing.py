@@ -216,10 +216,11 @@ def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     table = model.embeddings.target_positions
     stack.callback(table.register_forward_pre_hook(targets).remove)
     for site in model.attention_sites():
-        own = edits.of_site(site.kind, site.layer)
-        if own.changes_weights:
+        site_edits = edits.of_site(site.kind, site.layer)
+        if site_edits.changes_weights:
             try:
-                undo = site.override_softmax(_EditedSoftmax(site, own, targets, limits))
+                softmax = _EditedSoftmax(site, site_edits, targets, limits)
+                undo = site.override_softmax(softmax)
             except RuntimeError as error:
                 raise NestedEditsError(str(error)) from None
             stack.callback(undo)
@@ -241,18 +242,17 @@ class _EditedSoftmax:
     @cached_property
     def temperatures(self) -> Tensor:
         """The temperature of each head, [H, 1, 1]."""
-        found = torch.ones(self.site.num_heads, 1, 1, dtype=torch.float64)
+        values = torch.ones(self.site.num_heads, 1, 1, dtype=torch.float64)
         for one in self.edits.temperatures:
-            found[one.head] = one.value
-        return found
+            values[one.head] = one.value
+        return values
 
     @cached_property
     def uniform(self) -> Tensor:
         """Which heads attend uniformly, bool [H, 1, 1]."""
-        found = torch.zeros(self.site.num_heads, 1, 1, dtype=torch.bool)
-        for _, _, head in self.edits.heads_uniform:
-            found[head] = True
-        return found
+        is_uniform = torch.zeros(self.site.num_heads, 1, 1, dtype=torch.bool)
+        is_uniform[[head for _, _, head in self.edits.heads_uniform]] = True
+        return is_uniform
 
     def __call__(self, scores_BHQK: Tensor, mask: Tensor) -> Tensor:
         Q, K = scores_BHQK.shape[-2:]
@@ -319,8 +319,8 @@ class _EditedSoftmax:
         weights = torch.zeros(self.site.num_heads, length, P, dtype=torch.float64)
         is_set = torch.zeros(self.site.num_heads, length, 1, dtype=torch.bool)
         for row in rows:
-            own = torch.tensor(row.weights[:P], dtype=torch.float64)
-            weights[row.head, row.query - start, : len(own)] = own
+            row_P = torch.tensor(row.weights[:P], dtype=torch.float64)
+            weights[row.head, row.query - start, : len(row_P)] = row_P
             is_set[row.head, row.query - start] = True
         return weights, is_set
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from core.kinds import Kind
+from core.kinds import Kind, map_sizes
 from core.record.capture import AttentionCall, Captured
 from core.text.tokenizer import PAD
 
@@ -67,12 +67,15 @@ class Evidence:
             _row(ids[row].tolist(), length)
             for ids, length in zip(captured.embedded, lengths, strict=True)
         )
-        S, T = lengths
-        sizes: dict[Kind, tuple[int, int]] = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+        sizes = map_sizes(*lengths)
         sites = tuple(
             _site_evidence(call, row, *sizes[call.site.kind]) for call in captured.calls()
         )
         return cls(sites, source, target, logits_TV, plain_logits_TV, log_probs, learned_positions)
+
+    def sites_of(self, kind: Kind) -> list[SiteEvidence]:
+        """Return the sites of a kind, sorted by layer."""
+        return sorted((s for s in self.sites if s.kind == kind), key=lambda s: s.layer)
 
 
 def _row(ids: list[int], length: int) -> tuple[int, ...]:

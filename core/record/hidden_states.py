@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.frozen import Frozen
+from core.frozen import Floats, Frozen
 from core.kinds import Kind
 from core.record.edits import Edits
 from core.record.softmax import error_scale, weights_of
-
-Floats = NDArray[np.float32]
 
 WEIGHT_LIMIT = 1e-5
 _AXES = {

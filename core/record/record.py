@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.config import DecodeConfig
 from core.files import write_atomic
-from core.frozen import Frozen
+from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
 from core.record.archive import Archive, archive, in_megabytes
 from core.record.card import card
@@ -33,9 +32,6 @@ from core.record.words import Words, group_words
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Floats = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 
 MAX_RECORD_TOKENS = 512
 """Per side; the limit for drawing, sending and loading."""
@@ -313,10 +309,7 @@ class TranslationRecord(Frozen):
 
     def _repr_html_(self) -> str:
         """Show texts, model and checks in a notebook."""
-        texts = (
-            (self.source_language, self.source_text),
-            (self.target_language, self.translation),
-        )
+        texts = ((self.source_language, self.source_text), (self.target_language, self.translation))
         return card(texts, self._facts(), [(check.name, check.passed) for check in self.checks])
 
     def _facts(self) -> str:

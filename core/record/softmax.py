@@ -10,11 +10,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from core.frozen import Bools, Doubles
 from core.kinds import Kind
 from core.record.edits import Edge, Edits
-
-Doubles = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def unmasked_cells(

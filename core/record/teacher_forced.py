@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -121,23 +121,23 @@ def teacher_forced_passes(
         ]
 
 
-def batches(inputs: Sequence[PassInput], batch_tokens: int) -> list[list[int]]:
+def plan_batches(inputs: Sequence[PassInput], batch_tokens: int) -> list[list[int]]:
     """Return the indices of each batch: similar lengths, at most `batch_tokens` padded tokens.
 
     All rows count, including those of the hypotheses. A sentence above the limit is a batch of its
     own.
     """
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     rows = 0
     for i in sorted(range(len(inputs)), key=lambda i: inputs[i].longest):
-        own = 1 + len(inputs[i].rows)
-        if found and (rows + own) * inputs[i].longest <= batch_tokens:
-            found[-1].append(i)
-            rows += own
+        added = 1 + len(inputs[i].rows)
+        if batches and (rows + added) * inputs[i].longest <= batch_tokens:
+            batches[-1].append(i)
+            rows += added
         else:
-            found.append([i])
-            rows = own
-    return found
+            batches.append([i])
+            rows = added
+    return batches
 
 
 def _one(
@@ -185,10 +185,8 @@ def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -
     lengths: dict[Side, int] = {"encoder": S, "decoder": T}
     scores = {}
     for kind in KINDS:
-        sites = sorted((s for s in evidence.sites if s.kind == kind), key=lambda s: s.layer)
-        scores[f"{kind}_scores"] = np.stack([site_scores(site) for site in sites]).astype(
-            np.float32
-        )
+        by_layer = [site_scores(site) for site in evidence.sites_of(kind)]
+        scores[f"{kind}_scores"] = np.stack(by_layer).astype(np.float32)
 
     def numbers(state: Tensor, side: Side) -> NDArray[np.float32]:
         return state[..., row, : lengths[side], :].float().cpu().numpy()
@@ -222,7 +220,7 @@ def _plain_logits(
 ) -> list[list[Tensor]]:
     """Run several targets of each source without hooks; return logits [length, V] of each."""
     memory_BSD, source_mask = model.encode(source_BS)
-    counts, rows = [len(own) for own in targets], [ids for own in targets for ids in own]
+    counts, rows = list(map(len, targets)), list(chain.from_iterable(targets))
     target_KT = pad(rows).to(source_BS.device)
     first_K1 = target_KT.new_full((len(rows), 1), BOS)
     owner_K = torch.repeat_interleave(torch.tensor(counts, device=source_BS.device))

@@ -1,4 +1,4 @@
-"""The tree of a beam search: every hypothesis considered, its score and its fate.
+"""The tree of a beam search: every hypothesis considered, its score and its status.
 
 The tree is built from the steps of core.search.beam; a plain search does not build it.
 """
@@ -21,7 +21,7 @@ from core.text.tokenizer import BOS, EOS, Token
 ALTERNATIVES = 5
 
 Status = Literal["open", "left", "finished", "overtaken", "pruned"]
-"""The fate of a hypothesis.
+"""The status of a hypothesis.
 
 open: extended by the next step. left: still in the beam when the search terminated. finished: one
 of the results. overtaken: it ended, but K better ones did too. pruned: not among the best of its

@@ -25,7 +25,7 @@ class TranslateRequest:
     decode: DecodeConfig = field(default=DecodeConfig())
 
     @property
-    def shares(self) -> Hashable:
+    def batch_key(self) -> Hashable:
         """Requests with equal values can share a batch; None cannot."""
         return self.decode
 
@@ -42,7 +42,7 @@ class InspectRequest:
     activations: bool = False
 
     @property
-    def shares(self) -> Hashable:
+    def batch_key(self) -> Hashable:
         """Requests with equal values can share a batch; None cannot."""
         if self.edits != Edits() or self.target_ids is not None:
             return None

@@ -70,10 +70,10 @@ class FairShare:
     def _settle(self) -> None:
         """Decay all debts by the time since the last call. The caller holds the lock."""
         now = self._clock()
-        passed, self._settled = now - self._settled, now
+        elapsed, self._settled = now - self._settled, now
         heavy = self._heavy()
-        left = {
-            account: owed - passed * (SHARE / len(heavy) if account in heavy else LIGHT_SHARE)
+        remaining = {
+            account: owed - elapsed * (SHARE / len(heavy) if account in heavy else LIGHT_SHARE)
             for account, owed in self._owed.items()
         }
-        self._owed = {account: owed for account, owed in left.items() if owed > 0}
+        self._owed = {account: owed for account, owed in remaining.items() if owed > 0}

@@ -58,7 +58,7 @@ def _answers(
     """Answer the requests in as few calls as possible, in their order."""
     groups: dict[Hashable, list[int]] = {}
     for i, one in enumerate(batch):
-        groups.setdefault((one.shares, i if one.shares is None else None), []).append(i)
+        groups.setdefault((one.batch_key, i if one.batch_key is None else None), []).append(i)
     answers: dict[int, T | Exception] = {}
     for indices in groups.values():
         answers |= zip(indices, _call_batch([batch[i] for i in indices], call), strict=True)

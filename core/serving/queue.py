@@ -68,8 +68,8 @@ class _Job:
         return {ticket.visitor for ticket in self.tickets}
 
     @property
-    def shares(self) -> tuple[type, Hashable]:
-        return type(self.request), self.request.shares
+    def batch_key(self) -> tuple[type, Hashable]:
+        return type(self.request), self.request.batch_key
 
 
 @dataclass(eq=False)
@@ -114,7 +114,7 @@ class Queue:
         self._shares = shares or FairShare()
         self._has_worker = False
         self._short: dict[Hashable, float] = {}  # time of each visitor's last short sentence
-        self._rest_until = 0.0  # start no long sentence earlier, if others ask for short ones
+        self._no_long_before = 0.0  # if others ask for short sentences
 
     def ask(
         self,
@@ -201,7 +201,7 @@ class Queue:
                 if any(len(job.request.source) > LONG for job in batch):
                     # Wall-clock time, because that is what others had to wait.
                     now = time.monotonic()
-                    self._rest_until = now + (now - start) * (1 / SHARE - 1)
+                    self._no_long_before = now + (now - start) * (1 / SHARE - 1)
                 for job, answer in zip(batch, answers, strict=True):
                     job.answer = answer
                     del self._jobs[job.request]
@@ -216,11 +216,11 @@ class Queue:
             batch: list[_Job] = []
             longest = 0
             for job in ready:
-                together = not batch or (
-                    job.shares == batch[0].shares and job.shares[1] is not None
+                compatible = not batch or (
+                    job.batch_key == batch[0].batch_key and job.batch_key[1] is not None
                 )
                 padded = max(longest, len(job.request.source)) * (len(batch) + 1)
-                if together and (not batch or padded <= _BATCH_CHARACTERS):
+                if compatible and (not batch or padded <= _BATCH_CHARACTERS):
                     batch.append(job)
                     longest = max(longest, len(job.request.source))
                 if len(batch) == MAX_BATCH:
@@ -237,12 +237,12 @@ class Queue:
         wait, light = self._shares.has_to_wait, self._shares.is_light
         now = time.monotonic()
         self._short = {v: at for v, at in self._short.items() if at > now - RECENT_S}
-        rests = now < self._rest_until
+        pause = now < self._no_long_before
         ready = [
             job
             for job in self._waiting
             if not all(wait(v, v) for v in job.visitors)
-            and not (rests and len(job.request.source) > LONG and self._short.keys() - job.visitors)
+            and not (pause and len(job.request.source) > LONG and self._short.keys() - job.visitors)
         ]
         return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 

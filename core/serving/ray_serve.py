@@ -161,7 +161,6 @@ def run(arguments: Namespace) -> None:
 
 
 def parser() -> Parser:
-    """Return the command-line parser."""
     p = Parser(prog="python -m core.serving.ray_serve", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
     p.add_argument("--replicas", type=whole_number(1, 1000), default=1, metavar="N")

@@ -15,12 +15,7 @@ from core.checkpoint.errors import CheckpointError
 from core.config import DecodeConfig
 from core.record.edits import Edge, EditError, Edits, PositionEdit, Row, Temperature
 from core.record.hidden_states import Activations
-from core.record.record import (
-    RecordCheck,
-    RecordHypothesis,
-    RecordToken,
-    TranslationRecord,
-)
+from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
 from core.search.beam import Hypothesis
 from core.serving.backend import InspectRequest, TranslateRequest
 from core.translator import InputError, Translation

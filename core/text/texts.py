@@ -9,7 +9,7 @@ from typing import Any
 def one_text(text: Any, what: str = "text") -> str:
     """Return a string unchanged. Raises TypeError for anything else, including None and NaN."""
     if not isinstance(text, str):
-        raise TypeError(f"{what} must be a string, not {_described(text)}")
+        raise TypeError(f"{what} must be a string, not {_describe(text)}")
     return text
 
 
@@ -26,11 +26,11 @@ def list_of_texts(texts: Iterable[str], function: str) -> list[str]:
     table = isinstance(texts, Mapping) or hasattr(texts, "columns")
     if table or isinstance(texts, bytes | bytearray | Set) or not isinstance(texts, Iterable):
         advice = ": choose one of its columns" if table else ""
-        raise TypeError(f"{expected}, not {_described(texts)}{advice}")
+        raise TypeError(f"{expected}, not {_describe(texts)}{advice}")
     return [one_text(text, f"{function}: text {i}") for i, text in enumerate(texts, start=1)]
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if value is None:
         return "None"
     if isinstance(value, float) and value != value:

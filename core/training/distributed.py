@@ -26,7 +26,7 @@ class Processes:
         """Whether this is rank 0, which alone prints and reads and writes the run's folder."""
         return self.rank == 0
 
-    def share(self, rows: Sequence[T]) -> Sequence[T]:
+    def shard(self, rows: Sequence[T]) -> Sequence[T]:
         """Return this process's shard, strided, because adjacent rows have similar lengths."""
         return rows[self.rank :: self.size]
 

@@ -144,7 +144,9 @@ class _Job:
             self.device,
         )
 
-    def keep(self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]) -> None:
+    def save_checkpoint(
+        self, folder: Path, kept: str, curve: list[Row], scores: dict[str, Any]
+    ) -> None:
         """Save the current network as a checkpoint."""
         training = {
             "recipe": self.recipe.name,
@@ -250,7 +252,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     curve = started.curve
     recorder = job.snapshot_recorder() if job.recipe.snapshots and processes.first else None
     if recorder:
-        recorder.started(job.model, started.step)
+        recorder.on_start(job.model, started.step)
     with tqdm(
         initial=started.step,  # counts as done, but not towards the estimated time left
         total=job.config.steps,
@@ -267,14 +269,14 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
             match event:
                 case Stepped(step=step, loss=loss, tokens_per_second=speed):
                     if recorder:  # before the loop saves a state at this step
-                        recorder.stepped(job.model, step)
+                        recorder.on_step(job.model, step)
                     bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s", refresh=False)
                     bar.update()
                 case Validated(curve=curve):
                     row = curve[-1]
                     bar.write("  ".join(f"{name} {value:g}" for name, value in row.items()))
                     if row is best(curve):
-                        job.keep(
+                        job.save_checkpoint(
                             job.options.out, f"the best validation, step {row['step']:,}", curve, {}
                         )
                     else:
@@ -282,7 +284,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
                 case EpochEnded(epoch=epoch, curve=until):
                     row = until[-1]
                     kept = f"the end of epoch {epoch}, step {row['step']:,}"
-                    job.keep(out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
+                    job.save_checkpoint(out / "epochs" / f"epoch-{epoch:02d}", kept, until, {})
                 case Stopped(step=step):
                     bar.close()
                     sys.exit(f"stopped and saved after step {step:,}: continue with --resume")
@@ -305,13 +307,13 @@ def _finish(job: _Job, curve: list[Row]) -> None:
         kept = f"the mean of the last {snapshots}"
     else:
         model.load_state_dict(checkpoint.load(out, job.device).model.state_dict())
-    job.keep(out, kept, curve, {})
+    job.save_checkpoint(out, kept, curve, {})
     kept_model = checkpoint.load(out, job.device)
     scores = {
         name: evaluate(kept_model, pairs, DecodeConfig(), job.device)
         for name, pairs in job.data.validation_text.items()
     }
-    job.keep(out, kept, curve, scores)
+    job.save_checkpoint(out, kept, curve, scores)
     written = checkpoint.read_card(out)
     if written.note:
         raise ValueError(written.note)

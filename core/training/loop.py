@@ -160,11 +160,11 @@ def train(
     def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
         """Compute gradients of the mean loss per target token; return this shard's loss."""
         count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP averages
-        own = processes.share(indices)
-        if not own:  # fewer rows than processes: take part with zero weight
-            own, count = indices[:1], math.inf
+        shard = processes.shard(indices)
+        if not shard:  # fewer rows than processes: take part with zero weight
+            shard, count = indices[:1], math.inf
         with amp:
-            loss = objective(collate([pairs[i] for i in own]).to(device), count)
+            loss = objective(collate([pairs[i] for i in shard]).to(device), count)
         loss.backward()
         return loss.item() / processes.size
 
@@ -318,7 +318,7 @@ def validation_loss(
     was_training = model.training
     model.eval()
     total, count = 0.0, 0.0
-    for indices in processes.share(plan(pairs, budget)):
+    for indices in processes.shard(plan(pairs, budget)):
         nll, tokens = negative_log_likelihood(
             model, collate([pairs[i] for i in indices]).to(device)
         )

@@ -34,7 +34,7 @@ class Objective(nn.Module):
         If `count` is the number of real tokens, it equals cross_entropy(model(source, target_in),
         target_out, ignore_index=PAD, label_smoothing). The classifier runs in chunks over non-pad
         positions, forward and backward together, so the full logits, the largest tensor of a
-        step, are never in memory. `bench_model loss` compares it with the plain form.
+        step, are never in memory.
         """
         hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
         real = batch.target_out != PAD

@@ -3,7 +3,7 @@
 The state holds weights, optimiser moments, every process's random state and notes: the run's
 identity, progress and schedule. The folder also keeps the last snapshots of the weights, whose mean
 often translates better than any of them. Each file holds its own SHA-256; files of earlier versions
-have none and are read unverified. A damaged digest name is rejected as an unknown note.
+have none and are read unverified.
 """
 
 import json
@@ -85,14 +85,14 @@ def read(
         if set(header) != _PARTS:
             raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
         notes = {name: json.loads(text) for name, text in header.items()}
-        was, step = dict(notes["identity"]), int(notes["progress"]["step"])
+        saved, step = dict(notes["identity"]), int(notes["progress"]["step"])
     except _BROKEN as error:
         raise _damaged(file, str(error)) from None
-    now = json.loads(json.dumps(identity))
-    if other := [name for name in {**was, **now} if was.get(name) != now.get(name)]:
+    current = json.loads(json.dumps(identity))
+    if other := [n for n in {**saved, **current} if saved.get(n) != current.get(n)]:
         raise ValueError(
-            f"{file} belongs to another run: its {other[0]} is {was.get(other[0])}, not "
-            f"{now.get(other[0])}: resume with the same settings, or start in another folder"
+            f"{file} belongs to another run: its {other[0]} is {saved.get(other[0])}, not "
+            f"{current.get(other[0])}: resume with the same settings, or start in another folder"
         )
     names = [f"model.{name}" for name, _ in model.named_parameters()]
     if missing := [name for name in [*names, "random.cpu"] if name not in tensors]:

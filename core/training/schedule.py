@@ -61,11 +61,11 @@ class Schedule:
 
     def restore(self, state: dict[str, Any], step: int) -> None:
         """Restore the state after this step. Raises ValueError for other `steps` in a cooldown."""
-        was, now, length = state["steps"], self._config.steps, self._config.cooldown_steps
-        if length and was != now and step > min(was, now) - length:
+        saved, steps, length = state["steps"], self._config.steps, self._config.cooldown_steps
+        if length and saved != steps and step > min(saved, steps) - length:
             raise ValueError(
-                f"a run of {was:,} steps with a cooldown over the last {length:,} cannot become "
-                f"one of {now:,} steps after step {step:,}: resume with --max-steps {was}"
+                f"a run of {saved:,} steps with a cooldown over the last {length:,} cannot become "
+                f"one of {steps:,} steps after step {step:,}: resume with --max-steps {saved}"
             )
         self._set(state["lr"])
         self._plateau.load_state_dict(state["plateau"])

@@ -57,22 +57,24 @@ class SnapshotRecorder:
         self._tokenizers = tokenizers
         self._device = device
         self._steps = snapshot_steps(steps)
-        shown = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
-        self._ids = list(encode_pairs(shown, *tokenizers))
+        pairs = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
+        self._ids = list(encode_pairs(pairs, *tokenizers))
         self._sentences = tuple(self._tokens(*ids) for ids in self._ids)
         chosen = np.linspace(0, len(validation) - 1, min(_SAMPLE, len(validation)))
         self._sample = [validation[i] for i in chosen.round().astype(int)]
         self._history: AttentionSnapshots | None = None
 
     def _tokens(self, source: list[int], target: list[int]) -> Sentence:
-        def texts(side: Tokenizer, ids: list[int]) -> tuple[str, ...]:
-            return tuple(side.token(id).piece for id in ids)
+        def pieces(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
+            return tuple(tokenizer.token(id).piece for id in ids)
 
-        ours, theirs = self._tokenizers
+        of_source, of_target = self._tokenizers
         target_in = [BOS, *target[:-1]]
-        return Sentence(texts(ours, source), texts(theirs, target_in), texts(theirs, target))
+        return Sentence(
+            pieces(of_source, source), pieces(of_target, target_in), pieces(of_target, target)
+        )
 
-    def started(self, model: Model, step: int) -> None:
+    def on_start(self, model: Model, step: int) -> None:
         """Start or resume after `step`, dropping later snapshots.
 
         Raises ValueError if the file holds no snapshots, or those of another run.
@@ -85,9 +87,9 @@ class SnapshotRecorder:
                     "it to start recording from this step"
                 )
         if self._history is None or step not in self._history.steps:
-            self.stepped(model, step)
+            self.on_step(model, step)
 
-    def stepped(self, model: Model, step: int) -> None:
+    def on_step(self, model: Model, step: int) -> None:
         """Take a snapshot if one is due after this step; keeps the model's mode."""
         if step not in self._steps:
             return
@@ -95,7 +97,7 @@ class SnapshotRecorder:
         model.eval()
         snapshot = self._measure(model, step)
         model.train(was_training)
-        self._history = snapshot if self._history is None else self._history.followed_by(snapshot)
+        self._history = snapshot if self._history is None else self._history.append(snapshot)
         self._history.save(self._file)
 
     def _measure(self, model: Model, step: int) -> AttentionSnapshots:

@@ -51,9 +51,9 @@ def test_the_difference_on_its_own_scale_ends_at_its_largest_value(kind):
     pair = Implementation(card, False), Implementation(card, True)
     first, second = (record.maps(kind).astype(np.float64) for record in records)
     largest = np.abs(first - second).max((2, 3))
-    drawn = maps.row(pair, records, kind, True, None)
+    drawn = maps.map_row_of(pair, records, kind, True, None)
     assert np.array_equal(drawn.maps[2].scale.limit, np.where(largest > 0, largest, 1))
-    assert maps.row(pair, records, kind, False, None).maps[2].scale.limit == 1
+    assert maps.map_row_of(pair, records, kind, False, None).maps[2].scale.limit == 1
     assert np.array_equal(drawn.mask, records[0].mask(kind))
 
 
@@ -65,7 +65,7 @@ def test_the_difference_on_its_own_scale_ends_at_its_largest_value(kind):
         ({"compare_layer": "9", "compare_head": "x"}, (2, 0, 1)),
     ],
 )
-def test_a_link_turns_the_maps_to_a_head(link, opened):
+def test_a_link_selects_a_head(link, opened):
     header, _ = map_row(render("comparison", **link), "compared_maps")
     assert tuple(header["opened"][name] for name in ("layer", "head", "turn")) == opened
     assert header["site"].lower() == link.get("compare_kind", "cross")
@@ -168,12 +168,12 @@ def test_the_page_in_a_browser(local_page, serve):
     main.locator(".st-key-run_checks button").click()
     verdict = main.locator(".st-key-checks")
     expect(verdict).to_contain_text(
-        "lines hold. They compare the two on 3 sentence pairs", timeout=120_000
+        "checks passed. They compare the two models on 3 sentence pairs", timeout=120_000
     )
-    count = int(re.search(r"All (\d+) lines", verdict.text_content()).group(1))
+    count = int(re.search(r"All (\d+) checks", verdict.text_content()).group(1))
     assert count >= 40
     expect(verdict.locator("tbody tr").filter(has_text="✓")).to_have_count(count)
     local_page.get_by_role("link", name="Masks").click()
     local_page.get_by_role("link", name="Scratch and baseline").click()
-    expect(verdict).to_contain_text("lines hold", timeout=30_000)  # kept for the session
+    expect(verdict).to_contain_text("checks passed", timeout=30_000)  # kept for the session
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

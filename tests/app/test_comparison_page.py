@@ -207,7 +207,7 @@ def test_the_maps_and_what_is_subtracted(models, similarities, which, kind):
 
 
 @each_pair
-def test_which_head_is_which(pages, similarities, which):
+def test_matched_heads(pages, similarities, which):
     page, similarity = pages[which], similarities[which]["cross"]
     partner = linear_sum_assignment(similarity, maximize=True)[1]
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(N)]
@@ -239,13 +239,13 @@ def test_which_head_is_which(pages, similarities, which):
     if which == SAME:
         assert kept == N
         page.claim(
-            f"All {N} heads are matched to themselves; the pair least alike has "
-            f"{percent(matched.min())} of its attention in common."
+            f"All {N} heads are matched to themselves; the least similar pair shares "
+            f"{percent(matched.min())} of its attention."
         )
     else:
         page.claim(
-            f"Matched heads have {percent(matched.mean())} of their attention in common on "
-            f"average, heads of the same number {percent(own.mean())}."
+            f"On average, matched heads share {percent(matched.mean())} of their attention, heads "
+            f"with the same number {percent(own.mean())}."
         )
     page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences, .*")
 
@@ -298,7 +298,7 @@ def test_side_by_side(pages, models, which):
         whole = number(record.log_probs.sum(), 3)
         assert titles(figure) == (
             f"{label}: {code}",
-            f"log-probability of the whole: {whole} ({len(words)} tokens)",
+            f"log-probability of the translation: {whole} ({len(words)} tokens)",
         )
         assert axis_titles(figure)[1] == "log-probability (nats)"
         assert bars["hovertemplate"] == (
@@ -347,18 +347,18 @@ def test_tensors_under_two_names(pages):
 
 
 @pytest.mark.parametrize("failed", [0, 2])
-def test_the_verdict_says_how_much_was_compared(failed):
+def test_the_checklist_says_how_much_it_compared(failed):
     checks = [
         Check(f"line {n}", n >= failed, 2e-13 * (n + 1), 1e-12, f"detail {n}") for n in range(5)
     ]
-    state = {f"kept checks {sha256('scratch-de-en')}": checks}
+    state = {f"saved checks {sha256('scratch-de-en')}": checks}
     page = render("comparison", source="Ein Hund.", state=state)
     if failed:
-        assert [e.value for e in page.app.error] == ["2 of 5 lines failed: the two models differ."]
+        assert [e.value for e in page.app.error] == ["2 of 5 checks failed: the two models differ."]
     else:
         page.claim(
-            "✓ All 5 lines hold. They compare the two on 3 sentence pairs, with padding and "
-            "without; other inputs could still show a difference.",
+            "✓ All 5 checks passed. They compare the two models on 3 sentence pairs, with and "
+            "without padding; other inputs could still show a difference.",
             "checks",
         )
     for n, row in enumerate(page.table("checks").to_numpy().tolist()):
@@ -371,6 +371,6 @@ def test_the_verdict_says_how_much_was_compared(failed):
 @each_pair
 def test_every_number_on_the_page_is_compared(pages, models, similarities, which):
     test_the_largest_difference(pages, models, similarities, which)
-    test_which_head_is_which(pages, similarities, which)
+    test_matched_heads(pages, similarities, which)
     test_side_by_side(pages, models, which)
     nothing_else(pages[which], "matched_heads", "first_scores", "second_scores", "curves", "")

@@ -70,7 +70,7 @@ def test_effects_of_edits() -> None:
         RECORD.log_prob,
     )
     assert sent["change"] == pytest.approx([-step / 8 for step in range(12)], abs=1e-6)
-    np.testing.assert_array_equal(changed.weights()["cross"], -RECORD.cross / 2)
+    np.testing.assert_array_equal(changed.map_changes()["cross"], -RECORD.cross / 2)
     assert WhatIf(Edits(), (), RECORD, RECORD).payload()["change"] is None
 
 

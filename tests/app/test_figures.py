@@ -12,11 +12,12 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import comparison, experiments, grid, inside_head, masks, positions, style, vectors
-from app.figures.grid import numbers
+from app.figures.grid import cell_numbers
+from app.figures.steps import heads_figure
 from app.figures.style import diverging, sequential
 from app.figures.why import terms_figure
 from app.look.labels import label, labels
-from app.views.why.sources import cells
+from app.views.why.sources import narrow_numbers
 from core.analysis.position_table import sums
 from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
@@ -178,7 +179,7 @@ def test_numbers_are_readable_on_every_colour(theme, scale):
     """Contrast 4.5:1 (WCAG 2.2) over the whole scale."""
     values = np.linspace(-1, 1, 33)
     heat = go.Heatmap(z=[values], zmin=-1, zmax=1, colorscale=scale(theme), text=[["0"] * 33])
-    for ink, (_, ground) in zip(numbers(heat, 12).textfont.color, scale(theme), strict=True):
+    for ink, (_, ground) in zip(cell_numbers(heat, 12).textfont.color, scale(theme), strict=True):
         darker, lighter = sorted(map(luminance, (ink, ground)))
         assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ink, ground)
 
@@ -239,10 +240,10 @@ def test_intervals_are_drawn_from_low_to_high():
 
 
 def test_a_row_of_small_numbers_shows_more_decimals():
-    assert cells(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
-    assert cells(np.array([0.0004, -0.0024])) == [".000", "−.002"]
-    assert cells(np.array([0.1, 0.0])) == [".10", ".00"]
-    assert cells(np.zeros(2)) == [".00", ".00"]
+    assert narrow_numbers(np.array([16.131, 0.604, -0.04])) == ["16.13", ".60", "−.04"]
+    assert narrow_numbers(np.array([0.0004, -0.0024])) == [".000", "−.002"]
+    assert narrow_numbers(np.array([0.1, 0.0])) == [".10", ".00"]
+    assert narrow_numbers(np.zeros(2)) == [".00", ".00"]
 
 
 def test_a_very_long_row_of_scores_prints_the_chosen_one_only():
@@ -283,11 +284,12 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
         vectors.plane_figure(summed, words, "light"),
         positions.table_figure(vectors_, tokens, "light"),
         positions.table_figure(vectors_, None, "light"),
-        positions.waves_figure(vectors_, tokens, positions.some_dimensions(16), "light"),
+        positions.waves_figure(vectors_, tokens, positions.sample_dimensions(16), "light"),
         positions.dot_product_figure(vectors_, "light"),
         terms_figure(words, [0.5] * n, words[2], "s", "nats", "light"),
         comparison.scores_figure(record, -1.0, words[2], "light"),
         comparison.curves_figure({words[2]: []}, "light"),
+        heads_figure(record, "light"),
     ]
 
 

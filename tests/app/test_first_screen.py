@@ -42,7 +42,7 @@ def idle(page: Page) -> None:
     )
 
 
-def test_the_first_sentence_is_about_the_most_telling_cell(local_page, serve, translator):
+def test_the_first_readout_describes_the_chosen_cell(local_page, serve, translator):
     record = translator.inspect(EXAMPLES[0].de)
     found = first_cell(record.cross, record.source, record.target_out)
     local_page.goto(serve(MAIN))

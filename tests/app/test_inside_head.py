@@ -43,7 +43,7 @@ def test_words_are_never_markup():
 
 
 def test_the_table_shows_the_page_s_formats_and_sorts_as_numbers():
-    page = render("head", "numbers_softmax", act=None, state=None, kind="decoder", q="3", k="1")
+    page = render("head", "numbers_softmax", kind="decoder", q="3", k="1")
     (table,) = page.app.dataframe
     shown = convert_arrow_bytes_to_pandas_df(table.proto.arrow_data.styler.display_values)
     values = table.value.iloc[:, 1:]
@@ -54,7 +54,7 @@ def test_the_table_shows_the_page_s_formats_and_sorts_as_numbers():
 
 def test_a_wrong_link_opens_the_default():
     wrong = {"kind": "sideways", "layer": "99", "head": "mean", "q": "-4", "k": "9999999"}
-    page = render("head", act=None, state=None, source=SENTENCE, **wrong)
+    page = render("head", source=SENTENCE, **wrong)
     assert "head 1 of layer 3" in page.texts("head_sentence")[0]
 
 
@@ -77,7 +77,7 @@ def test_a_link_opens_one_weight_and_a_choice_goes_into_the_url(local_page, serv
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="3", q="4", k="1")
 
 
-def test_the_menu_leads_to_the_cell_that_is_pinned_on_the_first_page(local_page, serve):
+def test_the_menu_opens_the_cell_pinned_on_the_first_page(local_page, serve):
     local_page.goto(f"{serve(MAIN)}/?{LINK}")
     explorer = local_page.locator("section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)

@@ -101,8 +101,6 @@ def open_page(case: Case) -> tuple[Rendered, Cell]:
     page = render(
         "head",
         *(f"numbers_{name}" for name in STAGES),
-        act=None,
-        state=None,
         source=case.source,
         direction=case.direction,
         model=case.model,
@@ -125,7 +123,7 @@ def check_stage(page: Rendered, name: str, formula: str, words: str) -> None:
         "mask": "Masked",
         "softmax": "Softmax",
         "values": "Weighted values",
-        "output": "Its part of the output",
+        "output": "The head's part of the output",
     }[name]
     page.claim(f"{STAGES.index(name) + 1} · {title}", f"stage_{name}")
     page.claim(f"$$\n{formula}\n$$", f"stage_{name}")
@@ -297,8 +295,9 @@ def check_the_product(page: Rendered, cell: Cell) -> None:
         "product",
         rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}",
         "Multiply q and k dimension by dimension; the sum of the products is the score. "
-        f"The 5 largest of {size} products make {number(part, 2)} of {number(score, 2)}, the other "
-        f"{size - 5} make {number(score - part, 2)}. Blue raises the score, orange lowers it.",
+        f"The 5 largest of {size} products add up to {number(part, 2)}, the other {size - 5} to "
+        f"{number(score - part, 2)}; the score is {number(score, 2)}. Blue raises the score, "
+        "orange lowers it.",
     )
     figure = page.figure("inside_product")
     (strip,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
@@ -323,7 +322,7 @@ def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
         "scale",
         rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
         f"{tex(scaled)}",
-        f"The same for each of the {count} keys; the chosen one is bold. The code scales q before "
+        f"Each of the {count} scores is scaled; the chosen key is bold. The code scales q before "
         f"the product, which gives the same number: √{size} = {number(size**0.5)}.",
     )
     hidden = int((~cell.may).sum())
@@ -369,9 +368,9 @@ def check_the_softmax(page: Rendered, cell: Cell) -> None:
             rf" = \frac{{{tex(cell.exps[k])}}}{{{tex(total)}}}",
             f"&= {tex(weight)}",
         ),
-        "Subtracting the largest score first changes no weight and keeps the powers small. The "
-        f"pass itself wrote {number(in_map, 7)} into its map (float32); recomputed here in float64 "
-        f"it is {number(weight, 7)}.",
+        "The largest score is subtracted first, which changes no weight and keeps the exponentials "
+        f"small. In the map of the pass the weight is {number(in_map, 7)} (float32); recomputed "
+        f"here in float64 it is {number(weight, 7)}.",
     )
     figure = page.figure("inside_softmax")
     layout = figure["layout"]
@@ -393,7 +392,7 @@ def check_the_softmax(page: Rendered, cell: Cell) -> None:
         "e^(s − max)": cell.exps,
         "weight": cell.weights,
     }
-    title = f"All {count} keys: product, score, power and weight"
+    title = f"All {count} keys: product, score, exponential and weight"
     check_table(page, "softmax", title, columns)
 
 
@@ -435,7 +434,7 @@ def check_the_output(page: Rendered, cell: Cell) -> None:
         rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
         f"This head's {cell.size} rows of Wᴼ turn z into {wide} numbers. The parts of all {heads} "
         "heads and the bias add up to the output of the attention. "
-        + (longest if rank == 1 else f"Its part is number {rank} of {heads} by length here."),
+        + (longest if rank == 1 else f"By length, its part ranks number {rank} of {heads} here."),
     )
     figure = page.figure("inside_output")
     (strips,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
@@ -486,10 +485,10 @@ def test_the_page_opens_on_the_pinned_token_of_the_first_page():
     assert number(float(row.max())) == match[3] and int(row.argmax()) == 5
 
 
-def test_why_the_head_looks_there_adds_up_to_the_score():
+def test_the_split_score_adds_up():
     source = "Ein Hund läuft."
     place = {"kind": "cross", "layer": "2", "head": "1", "q": "1", "k": "1"}
-    page = render("head", "open_score", act=None, state=None, source=source, **place)
+    page = render("head", "open_score", source=source, **place)
     split = score_split(translator("scratch-de-en"), record(source), "cross", 2, 1, 1, 1)
 
     def groups(components) -> list[str]:
@@ -505,9 +504,9 @@ def test_why_the_head_looks_there_adds_up_to_the_score():
 
     rows, columns = groups(split.query_components), groups(split.key_components)
     title, subtitle = titles(page.figure("why_score"))
-    assert title == f"The score {signed(split.score)} as a sum: query × key"
+    assert title == f"The score {signed(split.score)}, split by parts of query and key"
     assert subtitle.startswith(
-        "rows: what wrote the query; columns: what wrote the key; all cells add up to it to "
+        "rows: parts of the query; columns: parts of the key; all cells add up to the score within "
     )
     cells = {}
     for text in page.texts("why_score", "figure"):
@@ -533,7 +532,7 @@ def test_why_the_head_looks_there_adds_up_to_the_score():
     table = page.table("why_removals")
     assert list(table) == [
         *("without", "Δ score, norm fixed", "Δ score, norm recomputed"),
-        *("Δ score, head off everywhere", "Δ weight, norm recomputed"),
+        *("Δ score, head off in the whole pass", "Δ weight, norm recomputed"),
     ]
     assert table.to_numpy().tolist() == [
         [

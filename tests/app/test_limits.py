@@ -161,20 +161,6 @@ def test_connections_per_peer_are_limited(limited):
         wait_until(lambda: healthy(found))
 
 
-def test_a_page_that_ran_stays_open(limited):
-    found, _ = limited
-
-    async def through() -> tuple[str | None, str | None]:
-        async with await Client.connect(found.port) as client:
-            await client.open()
-            first = await client.type("source", TEXT)
-            await asyncio.sleep(4)  # longer than idle_s and silent_s
-            return first.translation, (await client.type("source", TEXT + " ")).translation
-
-    first, second = finished(through())
-    assert first and first == second
-
-
 def put(found: Server, session: str, file: str, size: int, cookie: str) -> int:
     """Upload a file as a browser does; return the status."""
     head = (

@@ -72,7 +72,7 @@ def compare_change(page, key, title, states, words, before, after, control=()) -
     return changes(page, key, words, before, after)
 
 
-def test_the_batch_is_as_it_is_fed_in(shown, records):
+def test_the_batch_matches_the_ids_fed_in(shown, records):
     cells = 0
     for side, rows, first in (
         ("source", [r.source for r in records], 1),
@@ -195,7 +195,7 @@ def test_one_row_from_score_to_weight(shown, records):
     (hatched,) = traces(figure, name="masked")
     for name, values in (("y", [1, 2]), ("base", [row + 0.5] * 2), ("x", [masked] * 2)):
         assert array(hatched[name]).tolist() == values
-    shown.claim_matching(rf"Look at the {masked} masked cells: .*they hold exactly 0, and .*")
+    shown.claim_matching(rf"Look at the {masked} masked cells: .* weight is exactly 0\. .*")
 
 
 @pytest.mark.parametrize("masked", [1, -1])
@@ -206,12 +206,12 @@ def test_one_masked_or_unmasked_cell_is_singular(net, masked):
     page = render("masks", source="Schnee", direction="de-en", closing_row=str(row))
     page.claim(
         (
-            "Look at the masked cell: before the mask it scores like any other; after the softmax "
-            f"it holds exactly 0, and the other {T - 1} share all the weight."
+            "Look at the masked cell: it has a score like any other, but after the softmax its "
+            f"weight is exactly 0. The other {T - 1} share all the weight."
         )
         if masked == 1
-        else f"Look at the {masked} masked cells: before the mask they score like any other; after "
-        "the softmax they hold exactly 0, and the only other cell gets all the weight."
+        else f"Look at the {masked} masked cells: they have scores like any other, but after the "
+        "softmax their total weight is exactly 0. The only other cell gets all the weight."
     )
 
 
@@ -264,7 +264,7 @@ def test_the_table_of_mask_values(shown):
             assert text == ("NaN" if np.isnan(low) else expected)
 
 
-def test_the_leak(shown, net, records):
+def test_the_effect_of_removing_the_causal_mask(shown, net, records):
     record = records[0]
     opened = net.inspect(SENTENCE, record.translation, Edits(causal_mask=False))
     before, after = np.exp(record.log_probs), np.exp(opened.log_probs)
@@ -280,21 +280,21 @@ def test_the_leak(shown, net, records):
         f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On the whole, future tokens disturb this network: it was trained with the "
-        "mask, where it could not learn to use them."
+        "to them. On average, future tokens are noise to this network: it was trained with the "
+        "mask and could not learn to use them."
     )
 
 
 @pytest.mark.parametrize(
     ("gained", "verdict"),
     [
-        (-0.3, "disturb this network"),
+        (-0.3, "are noise to this network"),
         (-0.004, "next to nothing"),
         (0.0001, "next to nothing"),
         (0.2, "the answer leaked"),
     ],
 )
-def test_the_verdict_on_a_gain_follows_its_sign_and_size(monkeypatch, gained, verdict):
+def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
     from core.analysis import leaks
 
     def fixed_gain(masked, opened):
@@ -381,7 +381,7 @@ def test_two_small_networks_and_what_they_learned():
     from core.experiments.cheating import STEPS, WORDS, CheatingPoint
 
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
-    page = render("masks", "open_causal", source=SENTENCE, state={"kept cheating": points})
+    page = render("masks", "open_causal", source=SENTENCE, state={"saved cheating": points})
     page.claim_matching(
         rf"After {STEPS} steps the right token gets 75\u00a0% without the mask and 12\u00a0% with "
         rf"it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
@@ -394,9 +394,9 @@ def test_two_small_networks_and_what_they_learned():
 
 
 def test_every_number_on_the_page_is_compared(shown, records, net):
-    test_the_batch_is_as_it_is_fed_in(shown, records)
+    test_the_batch_matches_the_ids_fed_in(shown, records)
     test_one_row_from_score_to_weight(shown, records)
-    test_the_leak(shown, net, records)
+    test_the_effect_of_removing_the_causal_mask(shown, net, records)
     test_a_sentence_in_its_batch(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
     shown.claim(least_certain(records[0]))

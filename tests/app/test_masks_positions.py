@@ -104,9 +104,9 @@ def test_a_sentence_longer_than_any_in_training():
     assert own > max(translator("scratch-de-en").card.training["longest"])
     shown = array(page.figure("extrapolation")["data"][0]["y"])
     page.claim(
-        f"With {own} tokens this sentence has more positions than any in training: mean "
-        f"probability of its translation's tokens {percent(shown[0])} as it is, "
-        f"{percent(shown[1:].mean())} further up."
+        f"With {own} tokens, this sentence has more positions than any in training. The mean "
+        f"probability of its translation's tokens is {percent(shown[0])} for k = 0 and "
+        f"{percent(shown[1:].mean())} for larger k."
     )
     assert not any("nan" in text or "dashed line" in text for text in page.texts())
 
@@ -129,7 +129,7 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
         assert np.allclose(table(figures[1]), waves, atol=1e-6)
         assert not errors(page)
         text = "\n".join(page.texts())
-        assert "there is no formula" in text and "A learned table ends before that" in text
+        assert "there is no formula" in text and "table has no rows for positions beyond" in text
         shifted = {"position_change": "shifted", "position_shift": "500"}
         page = render("positions", "open_what_if", source=SENTENCE, **shifted)
         (error,) = errors(page)
@@ -140,7 +140,7 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
 
 def test_without_a_learned_table_the_page_says_so():
     page = render("positions", source=SENTENCE)
-    assert "No checkpoint here has learned its positions" in "\n".join(page.texts())
+    assert "No checkpoint here has learned positions" in "\n".join(page.texts())
 
 
 @pytest.mark.parametrize(

@@ -187,14 +187,14 @@ def test_a_step_is_a_rotation(k, p):
             hover = f"pos {pos}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>"
             assert (mark["hovertemplate"], mark["marker"]["symbol"]) == (hover, symbol)
     match = page.claim_matching(
-        rf"Over {64 - k} starting positions and all {D} dimensions, the largest difference of "
-        rf"R·PE\(p\) from PE\(p\+{k}\) is \*\*(.+?)\*\*: the rounding of float32, .*"
+        rf"Over {64 - k} starting positions and all {D} dimensions, the largest difference "
+        rf"between R·PE\(p\) and PE\(p\+{k}\) is \*\*(.+?)\*\*, the rounding error of .*"
     )
     assert 0 < from_scientific(match[1]) < 1e-6
 
 
 @pytest.mark.parametrize("which", ["source", "target"])
-def test_what_the_sum_does(record, weights, which):
+def test_sums_of_embeddings_and_positions(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
     tokens, first = read(record, which)
     content = embedded(weights, which, tokens)
@@ -263,14 +263,13 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
     inside = shifts <= longest - own
     means = [percent(probabilities[where].mean()) for where in (inside, ~inside)]
     shown.claim(
-        f"Mean probability of its translation's tokens: **{means[0]}** at positions that training "
-        f"could reach, **{means[1]}** beyond. The formula has a row for every position; the shares "
-        "say how well this network uses them here."
+        f"Mean probability of the translation's tokens: **{means[0]}** within the positions of "
+        f"training, **{means[1]}** beyond them."
     )
     texts_are(
         shown,
         "extrapolation",
-        "The same sentence, moved up the table",
+        "The same sentence at later positions",
         "mean probability of its translation's tokens",
         "k, added to every position",
         "probability",
@@ -293,7 +292,7 @@ def test_longest_sentences_by_side(monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["off", "on"])
-def test_another_order(net, record, state):
+def test_reordered_tokens(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)
     header, (moved, new) = map_row(page, "order_maps")
     order = [n - 1 for n, _ in side(header, "queries")]
@@ -325,7 +324,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("sides", ["both", "source", "target"])
 @pytest.mark.parametrize("change", FORMULAS)
-def test_other_positions(net, record, change, sides):
+def test_position_edits(net, record, change, sides):
     query = {"position_change": change, "position_change_side": sides, "position_shift": "9"}
     page = render("positions", "open_what_if", source=SENTENCE, **query)
     edited = {
@@ -403,7 +402,7 @@ def test_the_parts_of_a_score(record, weights, kind):
     assert header["maps"][5]["note"] in (note, [[note] * HEADS])
     assert side(header, "queries") == side(header, "keys") == numbered(tokens, first)
     match = page.claim_matching(
-        r"Over all heads, the parts add to the score within \*\*(.+?)\*\* "
+        r"Over all heads, the parts add up to the score within \*\*(.+?)\*\* "
         r"\(limit 1\.0\u00a0·\u00a010⁻⁵\)\."
     )
     assert from_scientific(match[1]) < 1e-5
@@ -414,8 +413,8 @@ def test_repeated_tokens_are_mentioned_only_if_there_are_any(net, source, repeat
     ids = [token.id for token in net.inspect(source).source]
     assert (len(set(ids)) < len(ids)) == repeated
     texts = " ".join(render("positions", source=source, direction="de-en").texts())
-    assert ("A token that comes twice has one ring" in texts) == repeated
-    assert ("No token comes twice in this sentence" in texts) != repeated
+    assert ("A token that occurs twice has one ring" in texts) == repeated
+    assert ("No token occurs twice in this sentence" in texts) != repeated
 
 
 def test_every_number_on_the_page_is_compared(shown, net, record):

@@ -25,7 +25,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("direction", ["de-en", "en-de"])
-def test_the_note_is_the_checkpoints(direction, model):
+def test_the_model_note_matches_the_checkpoint(direction, model):
     page = render("masks", direction=direction, model=model, source=TEXTS[direction[:2]][0])
     folder = ROOT / f"checkpoints/{model}-{direction}"
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
@@ -34,7 +34,7 @@ def test_the_note_is_the_checkpoints(direction, model):
         f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
     )
     page.claim(
-        f"Validation BLEU, on sentences that it was not trained on: {scores}. Expect errors on "
+        f"Validation BLEU, on sentences outside its training data: {scores}. Expect errors on "
         "other kinds of text.",
         "model_note",
     )
@@ -43,6 +43,7 @@ def test_the_note_is_the_checkpoints(direction, model):
         rf"{config['num_heads']} heads, d_model {config['d_model']}, \d+\.\d million weights",
         "model_note",
     )
+    assert page.texts("model_note", "markdown") == [":gray-badge[CPU]"]
     assert page.texts("model", "raw_value") == [MODELS[model]]
     _, source, target = TEXTS[direction[:2]]
     assert page.texts("direction", "raw_value") == [f"{source} → {target}"]

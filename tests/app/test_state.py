@@ -262,19 +262,19 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
             raise RuntimeError("newer request")
 
     with pytest.raises(RuntimeError, match="newer request"):
-        results.ask(cards[0], experiment, record, 7, on_progress=cancel)
+        results.run_experiment(cards[0], experiment, record, 7, on_progress=cancel)
     assert log == [("model", "sentence", 7), "closed"]
     seen: list[tuple[int, int]] = []
 
     for _ in range(2):
-        answer = results.ask(
+        answer = results.run_experiment(
             cards[0], experiment, record, 7, on_progress=lambda *step: seen.append(step)
         )
         assert answer == "answer"
     assert seen == [(1, 3), (2, 3), (3, 3)], "run once, then cached"
-    last = results.took(cards[0], experiment)
+    last = results.last_run(cards[0], experiment)
     assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
-    assert results.took(cards[0], steps) is None
+    assert results.last_run(cards[0], steps) is None
 
 
 @pytest.mark.parametrize("call", ["ask", "ask, in steps", "search_tree", "run"])
@@ -283,8 +283,8 @@ def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
     card = read_card(CHECKPOINTS / "captions-de-en")
     translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
     calls = {
-        "ask": lambda: results.ask(card, core.value_norms, record),
-        "ask, in steps": lambda: results.ask(card, core.shapley, record),
+        "ask": lambda: results.run_experiment(card, core.value_norms, record),
+        "ask, in steps": lambda: results.run_experiment(card, core.shapley, record),
         "search_tree": lambda: results.search_tree(card, "Ein Hund.", DecodeConfig()),
         "run": lambda: results.run(card, pytest.fail, "called"),
     }
@@ -318,6 +318,6 @@ def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
 
 
 def test_clearing_streamlits_caches_clears_the_results():
-    results.kept("x", lambda: 1)
+    results.cached("x", lambda: 1)
     st.cache_resource.clear()
-    assert results.kept("x", lambda: 2) == 2
+    assert results.cached("x", lambda: 2) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -12,11 +11,9 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.components.beam_tree.payload import first_node, payload
-from app.figures.steps import heads_figure
 from app.look.labels import label
 from core.config import DecodeConfig
 from core.search.tree import WrittenTree
-from tests.app.test_figures import HOSTILE, make_record, strings
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
@@ -80,18 +77,6 @@ def check_arithmetic(root: Locator, written: WrittenTree) -> None:
     assert [p.strip() for p in pieces] == [label(written.tokens[id]) for id in tree.ids(at)]
 
 
-def test_a_payload_is_the_tree(written):
-    data = payload(written)
-    assert json.loads(json.dumps(data))["tree"] == data["tree"]
-    for sent, node in zip(data["nodes"], written.tree.nodes, strict=True):
-        assert sent[:8] == [
-            *(node.parent, node.id, node.step, node.rank),
-            *(node.log_prob, node.total, node.score, node.status),
-        ]
-        assert {str(node.id), *(str(id) for id, _ in node.next)} <= set(data["tokens"])
-    assert [h["text"] for h in data["hypotheses"]] == list(written.texts)
-
-
 def test_every_tree_has_a_name_of_its_own(translator, written):
     ids = written.tree.hypotheses[0].ids
     forced = translator.search_tree(SENTENCE, prefix=ids[:1])
@@ -99,13 +84,6 @@ def test_every_tree_has_a_name_of_its_own(translator, written):
     assert len({payload(tree)["tree"] for tree in (written, forced, greedy)}) == 3
     assert written.tree.nodes[first_node(written.tree)].step == 1
     assert forced.tree.nodes[first_node(forced.tree)].forced
-
-
-def test_the_tree_has_the_translators_hypotheses(translator, written):
-    record = translator.inspect(SENTENCE)
-    found = [(h.text, h.ids, h.log_prob, h.score) for h in record.hypotheses]
-    tree = zip(written.texts, written.tree.hypotheses, strict=True)
-    assert found == [(text, h.ids, h.log_prob, h.score) for text, h in tree]
 
 
 def test_a_prefix_has_the_rows_of_the_whole_target(translator, written):
@@ -123,20 +101,6 @@ def test_typed_words_become_tokens(translator):
         ids = translator.continuation(text)
         assert translator._target.decode(list(ids)) == text
     assert not label(translator._target.token(translator.continuation(",")[0])).startswith("␣")
-
-
-def test_the_heads_figure_draws_the_last_step():
-    record = make_record("in dem Haus in dem Park".split(), "in the house".split())
-    (rows,) = heads_figure(record, "light").data
-    last = record.cross[:, :, -1].reshape(-1, len(record.source))
-    np.testing.assert_array_equal(rows.z, [*last, last.mean(0)])
-    assert (rows.zmin, rows.zmax) == (0, 1)
-    layout = heads_figure(record, "light").layout
-    assert rows.colorbar.title.text == "weight" and layout.xaxis.title.text == "key: source token"
-    assert layout.title.text == "Cross-attention at this step"
-    hostile = heads_figure(make_record(HOSTILE, HOSTILE), "dark")
-    for text in strings(json.loads(hostile.to_json())):
-        assert "$" not in text and "<" not in re.sub("<br>|</?b>", "", text), text
 
 
 def test_every_sum_on_a_walk_through_the_tree_is_right(local_page, serve, written):

@@ -113,7 +113,7 @@ def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str,
 
 
 @pytest.mark.parametrize(("model", "direction", "number"), ALL)
-def test_a_stop_says_what_the_record_holds(model, direction, number):
+def test_a_stop_matches_the_record(model, direction, number):
     sentence = SENTENCES[direction][number]
     page = render("tour", direction=direction, model=model, stop=str(number + 1))
     record = translator(f"{model}-{direction}").inspect(sentence)
@@ -131,6 +131,9 @@ def test_a_stop_says_what_the_record_holds(model, direction, number):
         assert "tour_map_0" not in page.payloads
         return
     layer, head = np.unravel_index(share.argmax(), share.shape)
+    if model == "scratch":  # the bundled default shows every effect
+        last = len(SENTENCES[direction]) - number
+        assert share.max() > {3: 0.4, 2: 0.3, 1: 0.5}.get(last, 0.6)
     text = (
         f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does this most: it "
         f"puts **{percent(share.max())}** of its weight {ON[direction, number]}."
@@ -200,7 +203,7 @@ def disabled(page: Rendered) -> dict[str, bool]:
     return {name: page.app.button(key=f"tour_{name}").disabled for name in ("back", "next")}
 
 
-def test_the_last_stop_leads_on_and_no_other_does():
+def test_only_the_last_stop_links_to_the_lessons():
     last = render("tour", stop="6")
     labels = [link.proto.label for link in last.app.get("page_link")]
     assert labels[1:] == ["Step by step", "Inside a head", "Ask why", "Masks", "Positions"]

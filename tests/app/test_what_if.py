@@ -219,7 +219,7 @@ def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator,
     )
     assert edited != free
     expect(tree).to_have_attribute("data-tree", edited, timeout=30_000)
-    line.get_by_role("button", name="Remove all changes").click()
+    line.get_by_role("button", name="Remove all edits").click()
     expect(tree).to_have_attribute("data-tree", free, timeout=30_000)
 
 
@@ -299,4 +299,4 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     shows(right, translator.inspect("Ein Hund.", decode=GREEDY))
     one_scale(SENTENCE, "Ein Hund.")
     local_page.locator(".st-key-beside").get_by_text("The same with edits").click()
-    expect(local_page.get_by_text("Nothing is changed")).to_be_visible(timeout=30_000)
+    expect(local_page.get_by_text("There are no edits yet")).to_be_visible(timeout=30_000)

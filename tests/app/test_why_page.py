@@ -69,10 +69,9 @@ def first_row_is_on_top(figure: dict) -> bool:
 
 def check_the_rest(page: Rendered, *figures: str) -> None:
     page.claim(
-        "Looking is not explaining: a large attention weight need not change the translation. "
-        "Every answer here comes from running the network again. Sums add up to rounding, "
-        "predictions are shown next to the true effect, and sampled values with their 95 % "
-        "intervals."
+        "Attention is not explanation: a large attention weight need not change the translation. "
+        "So every answer here comes from running the network again. Sums are exact up to rounding, "
+        "predictions are shown next to the true effect, and sampled values have 95 % intervals."
     )
 
     def has_its_own_test(item: Item) -> bool:
@@ -100,7 +99,7 @@ def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, 
 
 @pytest.mark.parametrize("token", [None, 2])
 @pytest.mark.parametrize("source", [SHORT, LONG])
-def test_heads_that_matter(net, source, token):
+def test_important_heads(net, source, token):
     page = open_page(source, **({} if token is None else {"why_for": str(token)}))
     rec = record(source)
     heads = heads_by_effect(net, rec, token)
@@ -131,10 +130,10 @@ def test_heads_that_matter(net, source, token):
     assert list(array(bars["y"])) == list(range(12)) and first_row_is_on_top(figure)
     harm = sum(v > 0 for v in values)
     page.claim(
-        f"{harm} of these 12 heads {'does' if harm == 1 else 'do'} harm here: the probability "
-        "rises when the head is switched off."
+        f"{harm} of these 12 heads {'lowers' if harm == 1 else 'lower'} the probability: "
+        "it rises when the head is switched off."
         if harm
-        else "The probability falls with each of these heads switched off."
+        else "Switching off any of these heads lowers the probability."
     )
     little = sum(abs(v) < 0.05 for *_, v in heads)
     half = {1: "Most heads", 0: "Half of the heads", -1: "Fewer than half of the heads"}
@@ -182,16 +181,16 @@ def test_ordinals(rank, written):
 @pytest.mark.parametrize(
     ("terms", "losses", "text"),
     [
-        ((1.0, 2.0), (0.9, 2.1), "each of the 2 heads shown takes away between half of its term"),
-        ((1.0,), (0.9,), "Switched off, the one head shown takes away between half of its term"),
-        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 takes away the opposite of its term when"),
+        ((1.0, 2.0), (0.9, 2.1), "of each of the 2 heads shown is between half and twice its term"),
+        ((1.0,), (0.9,), "of the one head shown is between half and twice its term"),
+        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 has a true effect of the opposite sign."),
         (
             (1.0, 2.0, 3.0, 8.0),
             (-0.5, 0.2, 9.0, 14.0),
-            "heads shown, 1 takes away the opposite of its term and 2 take away less than half of, "
-            "or more than twice, their term when switched off. The furthest off of these is c3:",
+            "heads shown, 1 has a true effect of the opposite sign and 2 have true effects below "
+            "half or above twice the term. The largest error is that of c3:",
         ),
-        ((1.0, 2.0), (0.2, 2.0), "shown, 1 takes away less than half of, or more than twice, its"),
+        ((1.0, 2.0), (0.2, 2.0), "shown, 1 has a true effect below half or above twice the term."),
     ],
 )
 def test_heads_whose_terms_are_wrong_are_counted(terms, losses, text):
@@ -203,21 +202,18 @@ def test_heads_whose_terms_are_wrong_are_counted(terms, losses, text):
     assert text in _disagreement(largest, list(losses))
 
 
-OPEN = " for the token or against it stays open."
-
-
 @pytest.mark.parametrize(
     ("count", "text"),
     [
-        (0, " None of the 14 intervals holds 0."),
-        (1, f" 1 of the 14 intervals holds 0: whether that word counts{OPEN}"),
-        (7, f" 7 of the 14 intervals hold 0: whether those words count{OPEN}"),
+        (0, " None of the 14 intervals includes 0."),
+        (1, " 1 of the 14 intervals includes 0: whether that word helps is uncertain."),
+        (7, " 7 of the 14 intervals include 0: whether these help is uncertain."),
     ],
 )
-def test_intervals_that_hold_0_are_counted(count, text):
-    from app.views.why.sources import _open
+def test_intervals_that_include_0_are_counted(count, text):
+    from app.views.why.sources import _zero_in_intervals
 
-    assert _open(count, 14) == text
+    assert _zero_in_intervals(count, 14) == text
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
@@ -243,8 +239,8 @@ def test_pairs(net, kind):
         assert figure["layout"][axis]["ticktext"] == heads
     upper = [(beyond[a, b], a, b) for a in range(len(one)) for b in range(a + 1, len(one))]
     for (by, a, b), meaning in (
-        (min(upper), "cover for each other"),
-        (max(upper), "need each other"),
+        (min(upper), "back each other up"),
+        (max(upper), "depend on each other"),
     ):
         if abs(one[a]) < abs(one[b]):
             a, b = b, a
@@ -269,7 +265,7 @@ def test_pairs_without_interaction(monkeypatch):
     from app.state import results
     from core.analysis.head_effects import PairEffects
 
-    original = results.ask
+    original = results.run_experiment
 
     def additive(card, experiment, *rest, **callbacks):
         answer = original(card, experiment, *rest, **callbacks)
@@ -280,10 +276,10 @@ def test_pairs_without_interaction(monkeypatch):
         pairs[range(len(one)), range(len(one))] = one[:, None]
         return PairEffects(answer.kind, answer.layers, answer.heads, pairs)
 
-    monkeypatch.setattr(results, "ask", additive)
+    monkeypatch.setattr(results, "run_experiment", additive)
     page = render("why", state=CLOSED | {"open_pairs": True}, source=SHORT)
     bold = [t for t in page.texts("why_pairs_most", "markdown") if t.startswith("**")]
-    assert bold == ["**No two heads cover for each other**", "**No two heads need each other**"]
+    assert bold == ["**No two heads back each other up**", "**No two heads depend on each other**"]
 
 
 MARKS = ".,;:!?\"'()-–…"
@@ -343,8 +339,8 @@ def test_why_this_word(source, folder, step, query):
         f"{percent(chance)}."
         if not above
         else f"At this step “{word}” has only the {['second', 'third'][above - 1]}-largest "
-        f"logit ({percent(chance)}): beam search compares whole translations, and the best one it "
-        "found goes through it.",
+        f"logit ({percent(chance)}): beam search compares whole translations, and its best one "
+        "has this token here.",
         "why_rank",
     )
     choice = word_choice(net, rec, step, (own.id, other.id))
@@ -364,9 +360,10 @@ def test_why_this_word(source, folder, step, query):
     check_ribbons(page, rec, choice, pair)
     check_removals(page, net, rec, choice)
     page.claim_matching(
-        f"{rec.source_language} tokens contribute through the cross heads, {rec.target_language} "
-        r"ones through the decoder's\. The widths add up: blue minus orange is the difference\. "
-        f"Blue is for “{re.escape(pair[0])}”, orange for “{re.escape(pair[1])}”\\."
+        f"{rec.source_language} tokens contribute through cross-attention heads, "
+        f"{rec.target_language} tokens through the decoder's self-attention heads. The total width "
+        "of the blue ribbons minus that of the orange ones is the difference. Blue favours "
+        f"“{re.escape(pair[0])}”, orange “{re.escape(pair[1])}”\\."
     )
     check_the_rest(page, "why_terms", "why_ribbons")
 
@@ -374,8 +371,8 @@ def test_why_this_word(source, folder, step, query):
 def check_terms(page, net, rec, choice, pair) -> None:
     figure = page.figure("why_terms")
     assert titles(figure) == (
-        f"Blue: for “{pair[0]}”, orange: for “{pair[1]}”",
-        "colour: a term; grey: what is lost without the head",
+        f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+        "colour: a term; grey: the true effect, measured by switching the head off",
     )
     order = np.argsort(-np.abs(choice.terms), kind="stable")[:14]
     parts, terms = [choice.components[i] for i in order], choice.terms[order].tolist()
@@ -389,7 +386,7 @@ def check_terms(page, net, rec, choice, pair) -> None:
     assert sum(array(bars["x"])) == pytest.approx(choice.difference, abs=1e-4)
     assert blue(bars) == [v > 0 for v in every]
     assert figure["layout"]["yaxis"]["ticktext"] == bars["customdata"] == [*labels, "all others"]
-    assert grey["customdata"][0] == f"switching off {labels[0]} takes away"
+    assert grey["customdata"][0] == f"lost without {labels[0]}"
     for trace in (bars, grey):
         assert trace["hovertemplate"] == "%{customdata}: <b>%{x:+.3f}</b> logit<extra></extra>"
     assert axis_titles(figure)[0] == "logit"
@@ -400,9 +397,9 @@ def check_terms(page, net, rec, choice, pair) -> None:
     low, high = figure["layout"]["xaxis"]["range"]
     assert low <= np.nanmin(lost) and np.nanmax(lost) <= high
     match = page.claim_matching(
-        rf"All {len(choice.terms)} terms add up to the difference to within (.+?); layer norm is "
-        "held at its actual scale. Grey is what the difference really loses when the head is "
-        "switched off. Cross heads carry information from the source."
+        rf"All {len(choice.terms)} terms add up to the difference to within (.+?), with layer "
+        "norms fixed at their actual scale. Grey bars show how much the difference really falls "
+        "when the head is switched off. Cross-attention heads bring in information from the source."
     )
     assert 0 <= from_scientific(match[1]) < 1e-4
     heads = [h for h in zip(labels, terms, lost, strict=True) if not math.isnan(h[2])]
@@ -412,19 +409,18 @@ def check_terms(page, net, rec, choice, pair) -> None:
     what = "the terms as effects" if most else "every term as an effect"
     name, term, true = max(opposite + other, key=lambda h: abs(h[1] - h[2]))
     counts = [
-        f"{len(ones)} {'takes' if len(ones) == 1 else 'take'} away {share} "
-        f"{'its' if len(ones) == 1 else 'their'} term"
+        f"{len(ones)} {'has a true effect' if len(ones) == 1 else 'have true effects'} {share}"
         for ones, share in (
-            (opposite, "the opposite of"),
-            (other, "less than half of, or more than twice,"),
+            (opposite, "of the opposite sign"),
+            (other, "below half or above twice the term"),
         )
         if ones
     ]
     page.claim(
-        f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)} when "
-        f"switched off. The furthest off of these is {name}: its term predicts that the "
-        f"difference changes by {signed(-term)} without it; in truth it changes by "
-        f"{signed(-true)}, because layer norms and later layers react.",
+        f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)}. The largest "
+        f"error is that of {name}: its term predicts that switching it off changes the difference "
+        f"by {signed(-term)}; the true change is {signed(-true)}, because layer norms and later "
+        "layers react.",
         "why_disagree",
     )
 
@@ -493,7 +489,7 @@ def check_removals(page, net, rec, choice) -> None:
         row, weight = choice.edges[kind][layer, head], choice.weights[kind][layer, head, key]
         cut = Edits(edges=(Edge(kind, layer, head, choice.step, key, 0.0),))
         predicted = float((row.sum() - row[key]) / (1 - weight) - row.sum())
-        name = f"the link to {key_names(rec)[kind][key]} in {kind} {layer + 1}.{head + 1}"
+        name = f"the attention edge to {key_names(rec)[kind][key]} in {kind} {layer + 1}.{head + 1}"
         rows.append((name, predicted, true_change(net, rec, choice.step, choice.words, cut)))
     table = page.table("why_tried")
     assert list(table.columns) == ["switched off", "predicted", "true"]
@@ -511,16 +507,6 @@ def test_equal_words_of_two_languages_are_two_nodes():
     (sankey,) = page.figure("why_ribbons")["data"]
     stops = [label for label in sankey["node"]["label"] if label.startswith(". ")]
     assert sorted(stops) == [". (English)", ". (German)"]
-
-
-def test_greedy_search_claims_nothing_about_beams():
-    rec = record(LITTLE, beam=1)
-    page = open_page(LITTLE, "open_choice", why_step="1", search="greedy")
-    page.claim(
-        f"At this step “{names(rec.target_out, 1)[1]}” has the largest logit, so the largest "
-        f"probability: {percent(math.exp(float(rec.log_probs[1])))}.",
-        "why_rank",
-    )
 
 
 SUB_LAYERS = ("self-attention", "cross-attention", "feed-forward")
@@ -549,7 +535,7 @@ def test_lenses(net, fold, key, question, title, rows):
     rec, page = record(SHORT), open_page(SHORT, fold)
     grid = question(net, rec)
     figure = page.figure(key)
-    subtitle = "the more probable, the darker; the last row is the output, bit for bit"
+    subtitle = "darker = more probable; the last row is the output, bit for bit"
     assert titles(figure) == (title, subtitle)
     rows, columns = ["embeddings", *rows], drawn(names(rec.target_out, 1))
     assert figure["layout"]["yaxis"]["ticktext"] == rows and first_row_is_on_top(figure)
@@ -569,17 +555,6 @@ def test_lenses(net, fold, key, question, title, rows):
         ]
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
     check_the_rest(page, key)
-
-
-def test_the_decoder_lens_explains_its_first_row():
-    page = open_page(SHORT, "open_decoder_lens")
-    page.claim(
-        "A token that is in its column from the first row on needs no context in the source: the "
-        "source tokens one by one and the translation so far suffice."
-    )
-    text = " ".join(page.texts("open_decoder_lens", "markdown"))
-    assert "(DecoderLens, Langedijk et al. 2023)" in text
-    assert "fed the translation up to the token before" in text
 
 
 def word_names(rec, words) -> list[str]:
@@ -646,10 +621,13 @@ def test_sources(net, source):
             for c, a, b in zip(columns, low, high, strict=True)
         ]
         count = ((low <= 0) & (high >= 0)).sum()
-        unsure = f" {count} of the {len(words)} intervals hold 0: whether those words count{OPEN}"
+        unsure = (
+            f" {count} of the {len(words)} intervals include 0: whether these help is uncertain."
+        )
     match = page.claim_matching(
-        r"For every token, the bars add up to the difference between all words and none to within "
-        rf"(.+?); they come from {referee.subsets:,} subsets of the words\." + re.escape(unsure)
+        r"For every token, the values add up to the difference between all words and none to "
+        rf"within (.+?)\. They were computed from {referee.subsets:,} subsets of the words\."
+        + re.escape(unsure)
     )
     assert 0 <= from_scientific(match[1]) < 1e-12
     check_methods(page, answers, referee, step, token, columns)
@@ -661,7 +639,7 @@ def check_methods(page, answers, referee, step, token, columns) -> None:
     figure = page.figure("why_sources")
     assert titles(figure) == (
         f"Where “{token}” came from, by each method",
-        "each row is coloured by its own largest; the first four rows are shares and lengths, the "
+        "colours: relative to the row's largest; the first four rows are shares or lengths, the "
         "others nats",
     )
     values, low, high = (a[step] for a in (referee.values, referee.low, referee.high))
@@ -742,9 +720,9 @@ def check_agreement(page, answers, referee, step) -> None:
             ]
             undecided.append(sum(low <= 0 <= high for low, high in ends))
         note += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
-            "methods is nearer to the Shapley values, the sample leaves open for "
-            f"{undecided[0]} of the 21 pairs on this token, and for {undecided[1]} on all tokens."
+            " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
+            f"whose order they leave undecided: {undecided[0]} of 21 for this token, "
+            f"{undecided[1]} for all tokens."
         )
     page.claim(note, "why_agreement_note")
     for item in page.found("why_agreement"):
@@ -755,30 +733,30 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
     """For a post-norm model without final norms, the texts say what is left out."""
     from app import controls
 
-    original = controls.sentence
+    original = controls.ask_for_record
 
     def post_norm(**options):
         card, rec = original(**options)
         model = dataclasses.replace(card.model, norm_first=False, final_norm=False)
         return dataclasses.replace(card, model=model), rec
 
-    note = "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
+    note = "This network applies a layer norm after each sub-layer. Norm rollout ignores them."
     every = ("open_lens", "open_decoder_lens", "open_sources")
     usual = render("why", *every, source=SHORT)
     assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))
-    monkeypatch.setattr(controls, "sentence", post_norm)
+    monkeypatch.setattr(controls, "ask_for_record", post_norm)
     page = render("why", *every, source=SHORT)
     page.claim(note)
     for fold in every[:2]:
         assert "final norm" not in " ".join(page.texts(fold))
 
 
-def test_one_word_has_no_order():
+def test_a_single_word_is_not_ranked():
     page = open_page("Hallo", "open_sources")
     page.claim("With one word there is no order to compare.", "why_agreement_note")
     page.claim(
-        "For every token, the bars add up to the difference between all words and none exactly; "
-        "they come from 2 subsets of the words."
+        "For every token, the values add up to the difference between all words and none exactly. "
+        "They were computed from 2 subsets of the words."
     )
     table = page.table("why_agreement")
     assert not any(table["this token"]) and not any(table["all tokens"])
@@ -798,7 +776,9 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
     """At 1 ms for each token of each pass."""
     from app.state import results
 
-    monkeypatch.setattr(results, "took", lambda card, function: results.Took(0.001 * 49 * 10, 10))
+    monkeypatch.setattr(
+        results, "last_run", lambda card, function: results.LastRun(0.001 * 49 * 10, 10)
+    )
     page = render("why", state={"open_sources": False}, source=source)
     rec = record(source)
     passes = subsets + 3 * len(rec.target_out) + 2 * len(source_words(rec.source))

@@ -9,13 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from core.analysis.attribution import (
-    Attributions,
-    Shapley,
-    Subsets,
-    agreement,
-    source_words,
-)
+from core.analysis.attribution import Attributions, Shapley, Subsets, agreement, source_words
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
 from core.experiments.attribution import METHODS, attributions, log_probs_seeing, shapley
@@ -82,28 +76,6 @@ def test_additive_games_are_recovered_exactly(n):
             np.testing.assert_allclose(values, parts_nT.T, rtol=0, atol=1e-12)
         assert found.largest_error < 1e-9 and np.allclose(found.nothing, -4)
     np.testing.assert_allclose(leave_one_out(game, n), parts_nT.T, rtol=0, atol=1e-12)
-
-
-def test_two_words_that_only_count_together_share_their_value():
-    """Words 1 and 3 have value only together; the others have none."""
-
-    def game(visible):
-        both = visible[:, 1] & visible[:, 3]
-        return np.stack([6.0 * both, -2.0 * both], -1)
-
-    plan = Subsets.every(words(5))
-    found = plan.shapley(game(plan.visible), (7, 8))
-    np.testing.assert_allclose(found.values, [[0, 3, 0, 3, 0], [0, -1, 0, -1, 0]], atol=1e-12)
-    sampled = Subsets.sampled(words(5), 8, seed=0)
-    values = sampled.shapley(game(sampled.visible), (7, 8)).values
-    np.testing.assert_allclose(values, found.values, atol=1e-12)  # thanks to the reversed orders
-
-
-def test_the_glove_game():
-    """Word 0 with word 1 or 2 has value 1; the Shapley values are 2/3, 1/6 and 1/6."""
-    plan = Subsets.every(words(3))
-    value = (plan.visible[:, 0] & plan.visible[:, 1:].any(-1)).astype(float)[:, None]
-    np.testing.assert_allclose(plan.shapley(value, (7,)).values, [[2 / 3, 1 / 6, 1 / 6]])
 
 
 def by_definition(model) -> np.ndarray:
@@ -195,7 +167,7 @@ def test_dropped_positions_equal_hidden_ones(models):
 
 
 @torch.inference_mode()
-def looks_of(model) -> list:
+def attention_calls(model) -> list:
     with capture(model) as captured:
         model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
     return captured.calls()
@@ -209,7 +181,7 @@ def test_weights_norms_and_leave_one_out_match_their_definitions(models):
     for model in models:
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
         assert tuple(scores) == METHODS
-        cross = [call for call in looks_of(model) if call.site.kind == "cross"]
+        cross = [call for call in attention_calls(model) if call.site.kind == "cross"]
         weights = np.mean([call.weights[0].numpy() for call in cross], (0, 1))
         np.testing.assert_allclose(scores["weights"], merged(weights), rtol=0, atol=1e-12)
         norms = np.mean([value_norm(call) for call in cross], (0, 1))
@@ -238,7 +210,7 @@ def value_norm(call) -> np.ndarray:
 def test_norm_rollout_matches_its_definition(models):
     """The layer inputs are read with hooks of this test."""
     for model in models:
-        calls = sorted(looks_of(model), key=lambda call: call.site.layer)
+        calls = sorted(attention_calls(model), key=lambda call: call.site.layer)
         encoder = [call for call in calls if call.site.kind == "encoder"]
         entered = []
         hooks = [
@@ -310,14 +282,6 @@ def test_value_zeroing_matches_zeroed_values(models):
     assert np.abs(expected).max() > 1e-3
 
 
-def test_both_implementations_agree(models):
-    ours, theirs = (attributions(model, SOURCE, TARGET, WORDS).scores for model in models)
-    for method in METHODS:
-        np.testing.assert_allclose(ours[method], theirs[method], rtol=0, atol=1e-10)
-    ours, theirs = (shapley(model, SOURCE, TARGET, WORDS).values for model in models)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-11)
-
-
 # Agreement.
 
 
@@ -386,8 +350,8 @@ def test_agreement_intervals_are_bootstrap_percentiles():
         "far": np.random.default_rng(8).normal(size=(2, 6)),
         "turned": -found.values,
     }
-    agrees = agreement(Attributions(words(6), (7, 8), scores), found, seed=9)
-    chosen = np.random.default_rng(9).integers(32, size=(500, 32))
+    agrees = agreement(Attributions(words(6), (7, 8), scores), found)
+    chosen = np.random.default_rng(0).integers(32, size=(500, 32))
     for method, score in scores.items():
         again = np.array(
             [

@@ -1,15 +1,12 @@
 """Data augmentation: consistent on both sides, and determined by seed and epoch."""
 
-import dataclasses
 import os
 import random
 import re
 from collections import Counter
 
 import pytest
-import torch
 
-from core.config import TrainConfig
 from core.data import augmentation, names
 from core.data.augmentation import (
     Augmentation,
@@ -20,10 +17,8 @@ from core.data.augmentation import (
 )
 from core.data.batches import BREAK, EncodedPairs, encode_pairs
 from core.data.corpora import read_pairs
-from core.model.build import build
 from core.text.subwords import SPELLING, SubwordTokenizer
 from core.training.data import Epochs, prepare
-from core.training.loop import train
 from core.training.recipes import RECIPES
 from tests import small
 from tests.core.conftest import run_train
@@ -273,37 +268,6 @@ def test_a_failing_background_process_gives_one_line(capfd):
     with pytest.raises(ValueError, match="the process that encodes pairs failed"):
         EncodedPairs.in_background(pairs())()
     assert "the disk is full" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("stop", [3, 7])
-def test_an_augmented_run_resumes_bit_for_bit(data, tmp_path, stop):
-    """Steps 5 to 8 belong to the second epoch, which is encoded again by another process."""
-    config = TrainConfig(
-        steps=9, batch_sentences=30, warmup_steps=3, validate_every=1, snapshot_every=9
-    )
-
-    def weights(folder, stops):
-        for number, end in enumerate([*stops, 9]):
-            found = prepare(RECIPES["smoke-changing"], DE_EN, data, max_pair_tokens=60)
-            shape = dict(source_vocab_size=400, target_vocab_size=400)
-            torch.manual_seed(5 if number == 0 else 77)
-            sizes = {**shape, **{k: found.tokenizers[0].size for k in shape}}
-            model = build("scratch", dataclasses.replace(small.config(dropout=0.2), **sizes))
-            epochs = []
-
-            def shown(epoch, epochs=epochs, found=found):
-                epochs.append(epoch)
-                return found.train(epoch)
-
-            arguments = (model, shown, found.validation, config, folder, "cpu", number > 0)
-            for event in train(*arguments):
-                if getattr(event, "step", None) == end and end < 9:
-                    break
-        assert epochs == list(range(epochs[0], 3))  # of four steps each
-        return dict(model.named_parameters())
-
-    straight, resumed = weights(tmp_path / "a", []), weights(tmp_path / "b", [stop])
-    assert all(torch.equal(resumed[name], straight[name]) for name in straight)
 
 
 def test_the_model_card_describes_the_augmentation(data, tmp_path):

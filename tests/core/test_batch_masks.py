@@ -64,18 +64,18 @@ def test_the_blogs_target_matrix(blog):
 def test_shapes_broadcast_as_in_torch(blog, model):
     """The stored and the broadcast shapes, for 2 sentences and 4 heads."""
     heads = model.config.num_heads
-    held = {shape.name: shape.held for shape in blog.shapes}
-    used = {shape.name: shape.used for shape in blog.shapes}
-    assert held == {
+    stored = {shape.name: shape.stored for shape in blog.shapes}
+    broadcast = {shape.name: shape.broadcast for shape in blog.shapes}
+    assert stored == {
         "source mask in the encoder": (2, 1, 1, 9),
         "source mask in cross-attention": (2, 1, 1, 9),
         "target mask: padding": (2, 1, 1, 7),
         "target mask: causal": (7, 7),
         "target mask: both": (2, 1, 7, 7),
     }
-    assert set(used.values()) == {(2, heads, 9, 9), (2, heads, 7, 9), (2, heads, 7, 7)}
-    for name in held:
-        assert np.broadcast_shapes(held[name], used[name]) == used[name]
+    assert set(broadcast.values()) == {(2, heads, 9, 9), (2, heads, 7, 9), (2, heads, 7, 7)}
+    for name in stored:
+        assert np.broadcast_shapes(stored[name], broadcast[name]) == broadcast[name]
 
 
 def test_padding_and_causal_combine(blog):

@@ -28,7 +28,7 @@ def tiny(**more: object) -> Options:
 
 
 @pytest.fixture
-def alone(monkeypatch):
+def no_alternatives(monkeypatch):
     """Simulate that no alternative is installed."""
     for name in ALTERNATIVES:
         monkeypatch.setitem(sys.modules, name, None)
@@ -43,7 +43,7 @@ def by_contestant(found: list) -> dict[str, list[dict]]:
 
 
 @pytest.mark.parametrize("norm", ["", ",norm_first=true,final_norm=true"])
-def test_own_decoders_write_what_the_tutorial_does(alone, norm):
+def test_own_decoders_write_what_the_tutorial_does(no_alternatives, norm):
     found = list(decode.rows(tiny(random=TINY + norm, sizes=SIZES)))
     rows = by_contestant(found)
     assert set(rows) == {BASELINE, "headlight", "headlight+maps", "headlight-baseline"}
@@ -58,14 +58,14 @@ def test_own_decoders_write_what_the_tutorial_does(alone, norm):
     assert "transformers is not installed: pip install -e .[benchmark]" in missing[-1].reason
 
 
-def test_a_different_output_is_rejected(alone, monkeypatch):
-    real = decode.own
+def test_a_different_output_is_rejected(no_alternatives, monkeypatch):
+    real = decode.run_search
 
     def other(*given: object, **more: object) -> list[tuple[int, ...]]:
         first, *rest = real(*given, **more)
         return [(*first[:-1], 4 + (first[-1] == 4)), *rest]
 
-    monkeypatch.setattr(decode, "own", other)
+    monkeypatch.setattr(decode, "run_search", other)
     rows = by_contestant(list(decode.rows(tiny(sizes=SIZES[:1]))))
     (refused,), (kept,) = rows["headlight+maps"], rows[BASELINE]
     assert refused["ratio"] is None and refused["reason"] == "different output: 2 of 3 equal"
@@ -83,7 +83,7 @@ def test_lower_precision_is_marked():
     assert "reason" not in rows["exact"][0]
 
 
-def test_contestants_take_turns_and_stop_in_time():
+def test_rounds_are_interleaved_and_limited_in_time():
     done: list[int] = []
     works = [lambda i=i: done.append(i) for i in range(3)]
     assert [len(own) for own in alternate(works, 5, 60.0)] == [5, 5, 5]
@@ -94,18 +94,18 @@ def test_contestants_take_turns_and_stop_in_time():
 
 def test_forced_networks_write_a_fixed_number_of_tokens():
     weights = Weights.of(None, TINY)
-    scratch, baseline = weights.forced(7)
+    scratch, baseline = weights.fixed_length(7)
     source = weights.sources(4, 7)
     assert source.shape == (4, 7) and (source[:, -1] == EOS).all() and (source != PAD).all()
     assert len({tuple(row) for row in source.tolist()}) == 4
     for beam in (1, 3):
-        answers = decode.own(scratch, source, beam)
+        answers = decode.run_search(scratch, source, beam)
         assert {len(ids) for ids in answers} == {7}
         assert not {PAD, BOS, EOS} & {id for ids in answers for id in ids}
         assert answers == tutorial.translate(baseline, source, beam, 7)
     with watching(scratch) as captured:
         scratch(source, torch.full((4, 1), BOS))
-    kinds = decode.all_maps(scratch, source, [tuple(row) for row in source.tolist()])
+    kinds = decode.capture_maps(scratch, source, [tuple(row) for row in source.tolist()])
     assert torch.allclose(kinds[0], captured.maps("encoder"), atol=1e-6)
     assert [kind.shape for kind in kinds] == [(n, 4, 4, 7, 7) for n in (2, 1, 1)]
 
@@ -137,7 +137,7 @@ def test_unsupported_networks_are_reported():
     assert "norm" in reasons["hf"] and "norm" in reasons["ct2"]
 
 
-def test_capture_says_what_maps_cost(checkpoint_folder):
+def test_capture_reports_the_cost_of_maps(checkpoint_folder):
     options = Options(rounds=2, checkpoint=checkpoint_folder, sizes=(Size(2, 1, 5), Size(2, 2, 5)))
     found = list(capture.rows(options))
     assert all(row.keys() >= KEYS for row in found)
@@ -154,14 +154,14 @@ def test_capture_says_what_maps_cost(checkpoint_folder):
     ]
 
 
-def test_training_contestants_begin_alike(monkeypatch):
+def test_training_contestants_start_with_equal_losses(monkeypatch):
     found = list(train.rows(tiny()))
     rows = by_contestant(found[:-1])
     assert set(rows) == {BASELINE, "baseline-tuned", "headlight", "headlight-baseline"}
     assert all(row["ratio"] > 0 and row["value"] > 0 for (row,) in rows.values())
     assert found[-1]["what"] == "padding" and 0 <= found[-1]["value"] < 50
 
-    real = train._of
+    real = train._network
 
     def other(weights: Weights, architecture: str):
         network = real(weights, architecture)
@@ -170,7 +170,7 @@ def test_training_contestants_begin_alike(monkeypatch):
                 network.embeddings.source_table.weight += 0.1
         return network
 
-    monkeypatch.setattr(train, "_of", other)
+    monkeypatch.setattr(train, "_network", other)
     (refused,) = by_contestant(list(train.rows(tiny()))[:-1])["headlight"]
     assert refused["ratio"] is None and refused["reason"].startswith("different loss: ")
 
@@ -185,9 +185,7 @@ def test_exponents_are_log_log_slopes(monkeypatch):
     assert scale.exponent([10, 100], [5, 5]) == pytest.approx(0)
     assert scale.exponent([10], [5]) is None and scale.exponent([1, 2], [0, 3]) is None
     monkeypatch.setattr(
-        scale,
-        "AXES",
-        {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()},
+        scale, "AXES", {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()}
     )
     found = list(scale.rows(tiny(rounds=3)))
     slopes = {row["what"] for row in found if row["unit"] == "exponent"}
@@ -198,8 +196,8 @@ def test_exponents_are_log_log_slopes(monkeypatch):
 
 
 def test_peak_memory():
-    if not scale._memory_is_known():
-        pytest.skip("only Linux with glibc says it")
+    if not scale._memory_is_measurable():
+        pytest.skip("measurable only on Linux with glibc")
     found = scale._peak(lambda: torch.ones(8 << 20).sum())
     assert 30 < found < 45  # 32 MiB, and what a product needs besides
 
@@ -208,7 +206,7 @@ def command(*given: object) -> None:
     benchmark.run(benchmark.parser().parse_args([str(x) for x in given]))
 
 
-def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
+def test_the_command_writes_rows_and_what_is_missing(no_alternatives, tmp_path, capsys):
     file = tmp_path / "rows.json"
     command("decode", "--random", TINY, "--size", "1,1,3", "--rounds", 1, "--json", file)
     result = json.loads(file.read_text())
@@ -224,10 +222,10 @@ def test_the_command_writes_rows_and_what_is_missing(alone, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("nothing",), "no benchmark 'nothing' is known: choose from capture, decode, "),
+        (("nothing",), "unknown benchmark 'nothing': choose from capture, decode, "),
         (("train", "--size", "1,1,3"), "the benchmark train takes no --size"),
         (("why", "--random"), "the benchmark why takes no --random"),
-        (("scale", "--axis", "width"), "no axis 'width' is known: choose from length, "),
+        (("scale", "--axis", "width"), "unknown axis 'width': choose from length, "),
         (("decode", "--random", "d_modell=3"), "--random 'd_modell=3' is not a network setting"),
         (("decode", "--random", "norm_first=1"), "--random 'norm_first=1' is not a"),
         (

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 
-from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
 from core.record.edits import Edits
@@ -163,10 +162,6 @@ def test_a_translator_can_be_copied_and_pickled(translator, texts, again):
         other = again(one)
         assert other.card == one.card and other is not one
         assert [t.text for t in other.translate(SOURCES)] == texts
-
-
-def test_a_checkpoint_path_may_be_a_string():
-    assert load(str(FOLDER)).card == load(FOLDER).card
 
 
 def answers(before: str = "", after: str = "") -> str:

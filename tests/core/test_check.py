@@ -101,12 +101,12 @@ def model(request, checkpoint_folder):
 
 
 @pytest.fixture(scope="module")
-def look(model):
+def recorded(model):
     return record_of(model, SOURCE, TARGET)
 
 
-def test_an_unmodified_record_passes(look):
-    record, evidence = look
+def test_an_unmodified_record_passes(recorded):
+    record, evidence = recorded
     lines = check(record, evidence, TOKENIZERS)
     assert len(lines) == 8 and all(line.passed for line in lines)
     assert all(lines[i].figure < 1e-6 for i in (RECOMPUTED, ROWS, POSITIONS))
@@ -123,10 +123,7 @@ def averaged(weights: np.ndarray) -> np.ndarray:
 
 
 FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
-    "transposed map": (
-        lambda r: {"encoder": r.encoder.swapaxes(2, 3)},
-        {RECOMPUTED, ROWS},
-    ),
+    "transposed map": (lambda r: {"encoder": r.encoder.swapaxes(2, 3)}, {RECOMPUTED, ROWS}),
     "transposed decoder map": (
         lambda r: {"decoder": r.decoder.swapaxes(2, 3)},
         {RECOMPUTED, ROWS, MASKED},
@@ -137,10 +134,7 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
     "averaged heads": (lambda r: {"cross": averaged(r.cross)}, {RECOMPUTED}),
     "heads averaged to one": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
     "off-by-one row": (lambda r: {"cross": shifted(r.cross)}, {RECOMPUTED}),
-    "off-by-one decoder row": (
-        lambda r: {"decoder": shifted(r.decoder)},
-        {RECOMPUTED, MASKED},
-    ),
+    "off-by-one decoder row": (lambda r: {"decoder": shifted(r.decoder)}, {RECOMPUTED, MASKED}),
     "source labels on the target axis": (lambda r: {"target_in": r.source}, {LABELS}),
     "the two sides swapped": (
         lambda r: {"source": r.target_in, "target_in": r.source},
@@ -149,25 +143,22 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
     "labels in another order": (lambda r: {"source": r.source[::-1]}, {LABELS, TEXT}),
     "an extra label": (lambda r: {"source": (*r.source, r.source[-1])}, {LABELS, TEXT}),
     "scaled weights": (lambda r: {"cross": r.cross * np.float32(0.999)}, {RECOMPUTED, ROWS}),
-    "nonzero masked cells": (
-        lambda r: {"decoder": r.decoder + np.float32(1e-9)},
-        {MASKED},
-    ),
+    "nonzero masked cells": (lambda r: {"decoder": r.decoder + np.float32(1e-9)}, {MASKED}),
     "a wrong mask": (lambda r: {"decoder_mask": np.ones_like(r.decoder_mask)}, {MASKED}),
     "NaN": (lambda r: {"cross": r.cross * np.float32(np.nan)}, {RECOMPUTED, ROWS}),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_injected_fault_fails_its_check(look, fault):
-    record, evidence = look
+def test_an_injected_fault_fails_its_check(recorded, fault):
+    record, evidence = recorded
     plant, expected = FAULTS[fault]
     assert failed(with_values(record, **plant(record)), evidence) == expected
 
 
-def test_maps_of_another_sentence_fail(model, look):
+def test_maps_of_another_sentence_fail(model, recorded):
     other, _ = record_of(model, [5, 16, 17, 18, 19, EOS], [20, 21, 22, 23, 24, EOS])
-    record, evidence = look
+    record, evidence = recorded
     for names in (["encoder"], ["decoder"], ["cross"], ARRAYS):
         stale = with_values(record, **{name: getattr(other, name) for name in names})
         assert failed(stale, evidence) == {RECOMPUTED}

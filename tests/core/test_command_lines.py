@@ -442,7 +442,7 @@ def test_a_closed_output_pipe_ends_with_one_line():
 def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as stream:
-        found = translate.arriving(stream)
+        found = translate.read_available(stream)
         os.write(writing, b"a\nb\nhalf")
         assert next(found) == [b"a\n", b"b\n"]
         os.write(writing, b" of it\nlast")
@@ -451,7 +451,7 @@ def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
         assert list(found) == [[b"last"]]
     (tmp_path / "f").write_bytes(b"a\n" * 700_000)
     with (tmp_path / "f").open("rb") as stream:
-        assert [len(lines) for lines in translate.arriving(stream)] == [700_000]
+        assert [len(lines) for lines in translate.read_available(stream)] == [700_000]
 
 
 def test_consecutive_lines_share_a_batch_up_to_its_tokens():

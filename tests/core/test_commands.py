@@ -57,10 +57,7 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, scores):
 
 @pytest.mark.parametrize(
     ("options", "sources"),
-    [
-        (["--small-letters"], "lower-cased, without their last mark"),
-        (["--joined", 4], "4 at once"),
-    ],
+    [(["--small-letters"], "lower-cased, without their last mark"), (["--joined", 4], "4 at once")],
 )
 def test_changed_sources_score_like_a_file_with_them(data, tmp_path, scores, options, sources):
     for language in ("de", "en"):
@@ -130,10 +127,3 @@ def test_nothing_to_score_gives_one_line_and_an_exit_code(
     error = stopped.value.code
     assert error.startswith(f"error: {message}") and "\n" not in error
     assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()
-
-
-def test_progress_counts_every_sentence(checkpoint_folder):
-    counts: list[int] = []
-    lines = ["Ein Hund.", "", "Eine Frau liest ein Buch.", "Ein Mann."]
-    Translator.load(checkpoint_folder).translate(lines, batch_tokens=12, on_progress=counts.append)
-    assert sum(counts) == len(lines) and len(counts) > 2

@@ -162,11 +162,11 @@ def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save,
 def undisturbed(data, tmp_path_factory) -> Path:
     """A run of two epochs that saves its state at and between validations."""
     folder = tmp_path_factory.mktemp("undisturbed") / "c"
-    go_on(data, folder)
+    start_or_resume(data, folder)
     return folder
 
 
-def same(folder: Path, other: Path) -> None:
+def assert_same_run(folder: Path, other: Path) -> None:
     """Both runs ended with the same checkpoint and the same weights, moments and curve."""
     state = "resume/state.safetensors"
     assert fingerprint(folder / state) == fingerprint(other / state)
@@ -185,7 +185,7 @@ def same(folder: Path, other: Path) -> None:
     assert not list(folder.rglob("*.part"))
 
 
-def go_on(data: Path, folder: Path) -> None:
+def start_or_resume(data: Path, folder: Path) -> None:
     """Start the run, or resume it."""
     begun = (folder / "resume" / "state.safetensors").is_file()
     more = ["--resume"] if begun else []
@@ -193,17 +193,17 @@ def go_on(data: Path, folder: Path) -> None:
         run_train("--data", data, "--out", folder, "--max-steps", 8, "--save-every", 3, *more)
 
 
-def whole(folder: Path) -> None:
+def check_loadable(folder: Path) -> None:
     """Check that a killed run's checkpoint, if there is one, can be loaded."""
     if (folder / "config.json").exists():
         load(folder)
 
 
 def test_a_run_killed_at_a_step_of_saving_ends_as_if_it_had_not_been(data, undisturbed, tmp_path):
-    assert killed(tmp_path, 81, lambda: go_on(data, tmp_path / "c"))
-    whole(tmp_path / "c")
-    go_on(data, tmp_path / "c")
-    same(tmp_path / "c", undisturbed)
+    assert killed(tmp_path, 81, lambda: start_or_resume(data, tmp_path / "c"))
+    check_loadable(tmp_path / "c")
+    start_or_resume(data, tmp_path / "c")
+    assert_same_run(tmp_path / "c", undisturbed)
 
 
 @pytest.mark.soak
@@ -211,12 +211,12 @@ def test_a_run_killed_at_every_step_of_saving(data, undisturbed, tmp_path):
     for at in itertools.count(1):
         folder = tmp_path / str(at) / "c"
         folder.parent.mkdir()
-        dead = killed(folder.parent, at, lambda folder=folder: go_on(data, folder))
-        whole(folder)
+        dead = killed(folder.parent, at, lambda folder=folder: start_or_resume(data, folder))
+        check_loadable(folder)
         if not dead:
             break
-        go_on(data, folder)
-        same(folder, undisturbed)
+        start_or_resume(data, folder)
+        assert_same_run(folder, undisturbed)
         shutil.rmtree(folder.parent)
 
     assert at > 100
@@ -229,16 +229,16 @@ def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
     for at in itertools.count(1):
         folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]
         folder.parent.mkdir()
-        said = fails(folder.parent, at, code, lambda folder=folder: go_on(data, folder))
-        whole(folder)
+        said = fails(folder.parent, at, code, lambda folder=folder: start_or_resume(data, folder))
+        check_loadable(folder)
         if said is None:
             break
         if said:
             assert os.strerror(code) in said and "\n" not in said
             assert not list(folder.rglob("*.part"))
-            go_on(data, folder)
+            start_or_resume(data, folder)
         unharmed += not said
-        same(folder, undisturbed)
+        assert_same_run(folder, undisturbed)
         shutil.rmtree(folder.parent)
 
     assert at > 100 and unharmed < 5

@@ -89,7 +89,7 @@ def test_the_shards_are_unequal():
     """Otherwise the next test would also pass with an unweighted mean of the shards."""
     data, batches = pairs(), plan(pairs(), CONFIG.batch_tokens, seed=5 * 100_003)
     tokens = [
-        [sum(len(data[i][1]) for i in Processes(rank, 2).share(batch)) for rank in (0, 1)]
+        [sum(len(data[i][1]) for i in Processes(rank, 2).shard(batch)) for rank in (0, 1)]
         for batch in batches
     ]
     assert any(not b for _, b in tokens), "a batch of one row leaves nothing for rank 1"
@@ -111,16 +111,9 @@ def test_a_killed_process_is_restarted_with_bit_equal_results(two):
 
 def test_a_batch_is_sharded():
     rows = list(range(7))
-    shares = [Processes(rank, 3).share(rows) for rank in range(3)]
+    shares = [Processes(rank, 3).shard(rows) for rank in range(3)]
     assert sorted(row for share in shares for row in share) == rows
     assert max(map(len, shares)) - min(map(len, shares)) == 1
-
-
-def test_one_process_needs_no_other():
-    alone = Processes()
-    assert alone.first and alone.sums(1.5, 2) == [1.5, 2.0]
-    assert alone.broadcast(b"x") == b"x" and alone.gather(torch.ones(2)).shape == (1, 2)
-    assert isinstance(alone.wrap(network := nn.Linear(1, 1)), nn.Linear) and network
 
 
 def test_the_command_trains_with_two_processes(data, tmp_path):

@@ -92,7 +92,7 @@ def translator(request, folder):
     return found if request.param == "scratch" else found.other_implementation()
 
 
-def red(record: TranslationRecord) -> set[str]:
+def failed_checks(record: TranslationRecord) -> set[str]:
     return {line.name for line in record.checks if not line.passed}
 
 
@@ -106,11 +106,11 @@ def test_a_record_made_under_edits_passes_its_checks(translator, edits, beam):
     record = translator.inspect(
         SENTENCE, edits=edits, decode=DecodeConfig(beam=beam), activations=True
     )
-    assert len(record.checks) == 8 and red(record) == set()
+    assert len(record.checks) == 8 and failed_checks(record) == set()
     assert record.edits == edits and record.edited
     assert record.log_prob == pytest.approx(record.hypotheses[0].log_prob, abs=1e-4)
     given = translator.inspect(SENTENCE, REFERENCE, edits)
-    assert red(given) == set()
+    assert failed_checks(given) == set()
     plain = translator.inspect(SENTENCE, REFERENCE)
     assert np.abs(given.log_probs - plain.log_probs).max() > 2e-5  # probabilities are near 1
 
@@ -130,7 +130,7 @@ def test_a_loaded_record_keeps_its_edits_and_can_be_rechecked(translator, edits)
     again = saved(record)
     assert again.edits == edits and again.id == record.id
     rechecked = translator.recheck(dataclasses.replace(again, checks=()))
-    assert len(rechecked.checks) == 8 and red(rechecked) == set()
+    assert len(rechecked.checks) == 8 and failed_checks(rechecked) == set()
 
 
 @pytest.mark.parametrize("edits", [*WEIGHTS.values(), HIDDEN], ids=[*WEIGHTS, "hidden"])
@@ -160,14 +160,14 @@ def test_recheck_detects_other_edits_in_a_file(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["edges strengthened"])
     for other in (WEIGHTS["temperatures"], EDITS["heads off"]):
         forged = saved(dataclasses.replace(record, edits=other))
-        assert red(forged) == set()  # as it claims
-        assert "Recomputed outside the model" in red(translator.recheck(forged))
+        assert failed_checks(forged) == set()  # as it claims
+        assert "Recomputed outside the model" in failed_checks(translator.recheck(forged))
 
 
 def test_recheck_detects_an_altered_map_of_an_edited_record(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
     forged = saved(dataclasses.replace(record, cross=record.cross[:, ::-1].copy()))
-    assert "Recomputed outside the model" in red(translator.recheck(forged))
+    assert "Recomputed outside the model" in failed_checks(translator.recheck(forged))
 
 
 def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
@@ -314,9 +314,11 @@ def test_missing_means_prevent_mean_ablation_only(folder, tmp_path):
         translator.inspect(SENTENCE, edits=mean)
     kept, problems = translator.fitting(mean.plus(off), SENTENCE)
     assert kept == off and len(problems) == 1 and "python -m core.analyse means" in problems[0]
-    assert red(translator.inspect(SENTENCE, edits=off)) == set()
+    assert failed_checks(translator.inspect(SENTENCE, edits=off)) == set()
     shutil.copy(folder / FILE, bare / FILE)
-    assert red(translator.inspect(SENTENCE, edits=mean)) == set()  # read again on the next call
+    assert (
+        failed_checks(translator.inspect(SENTENCE, edits=mean)) == set()
+    )  # read again on the next call
 
 
 BROKEN = {
@@ -347,5 +349,5 @@ def test_invalid_means_prevent_mean_ablation_only(folder, tmp_path, broken):
     with pytest.raises(EditError, match="cannot be used .*: write it with") as refused:
         translator.inspect(SENTENCE, edits=EDITS["a head at its mean"])
     assert "\n" not in str(refused.value)
-    assert red(translator.inspect(SENTENCE)) == set()
+    assert failed_checks(translator.inspect(SENTENCE)) == set()
     assert torch.is_grad_enabled()

@@ -190,73 +190,6 @@ def test_the_edits_affect_long_diverging_hypotheses(models):
         assert [h[0].log_prob for h in found] != [h[0].log_prob for h in plain]
 
 
-@torch.inference_mode()
-def test_cutting_all_edges_to_a_key_equals_hiding_it(models):
-    source, target = small.batch(padding=True)
-    cut = Edits(edges=tuple(Edge(kind, None, None, None, 2) for kind in ("encoder", "cross")))
-    for model in models:
-        found = []
-        for edits in (cut, Edits(hidden_source=(2,))):
-            with edited(model, edits), capture(model) as captured:
-                logits = model(source, target)
-            found.append((logits, *(captured.maps(kind) for kind in KINDS)))
-        real = target != PAD
-        assert torch.allclose(found[0][0][real], found[1][0][real], rtol=0, atol=1e-12)
-        for cut_map, hidden_map in zip(found[0][1:], found[1][1:], strict=True):
-            assert torch.allclose(cut_map[:, :1], hidden_map[:, :1], rtol=0, atol=1e-12)
-
-
-@torch.inference_mode()
-def test_a_factor_and_its_inverse_cancel(models):
-    """A factor of 4 for all heads at once, and of 1/4 for each head."""
-    source, target = small.batch(padding=True)
-    H, layers = models[0].config.num_heads, range(3)
-    quarters = tuple(Edge("cross", layer, h, None, 1, 0.25) for layer in layers for h in range(H))
-    both = Edits(edges=(Edge("cross", None, None, None, 1, 4.0), *quarters))
-    real = target != PAD
-    for model in models:
-        plain = model(source, target)
-        with edited(model, both):
-            assert torch.allclose(model(source, target)[real], plain[real], rtol=0, atol=1e-12)
-        with edited(model, Edits(edges=quarters)):
-            assert (model(source, target)[real] - plain[real]).abs().max() > 1e-3
-
-
-@torch.inference_mode()
-def test_temperature_limits_are_argmax_and_uniform(models):
-    source, target = small.batch(padding=False)
-    for model in models:
-        maps = {}
-        for value in (1.0, 0.01, 100.0):
-            temperatures = tuple(Temperature("encoder", 0, h, value) for h in range(4))
-            with edited(model, Edits(temperatures=temperatures)), capture(model) as captured:
-                model(source, target)
-            maps[value] = captured.maps("encoder")[0]
-        largest = F.one_hot(maps[1.0].argmax(-1), source.shape[1])
-        clear = maps[1.0].topk(2).values.diff().abs()[..., 0] > 0.03
-        assert clear.sum() > 20
-        assert torch.allclose(maps[0.01][clear], largest[clear].double(), atol=1e-2)
-        even = torch.full_like(maps[1.0], 1 / source.shape[1])
-        assert torch.allclose(maps[100.0], even, atol=1e-2)
-
-
-@torch.inference_mode()
-def test_cutting_every_key_equals_switching_the_head_off(models):
-    source, target = small.batch(padding=True)
-    edits = Edits(edges=(Edge("cross", 1, 2, None, None),))
-    for model in models:
-        with edited(model, edits), capture(model) as captured:
-            cut = model(source, target)
-        assert not captured.maps("cross")[1, :, 2].any()
-        assert captured.maps("cross")[1, :, 1].any(-1).all()
-        with edited(model, Edits(heads_off={("cross", 1, 2)})):
-            off = model(source, target)
-        assert cut.isfinite().all()
-
-        real = target != PAD
-        assert torch.allclose(cut[real], off[real], rtol=0, atol=1e-12)
-
-
 def keep_output(outputs, at, module, args, output):
     outputs[at] = output[0]
 
@@ -306,7 +239,7 @@ def test_a_missing_mean_is_rejected(models):
 def test_an_exception_restores_the_model(models):
     for model in models:
         plain = model(*small.batch(padding=True))
-        for edits in EDITS.values():
+        for edits in ALL.values():
             with pytest.raises(RuntimeError, match="oops"), edited(model, edits):
                 model(*small.batch(padding=True))
                 assert traces(model) or edits.heads_off

@@ -5,11 +5,7 @@ reading the weights.
 """
 
 import json
-import os
-import resource
 import shutil
-import time
-from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
@@ -467,10 +463,6 @@ class WeightsRead(BaseException):
     """No handler takes this for a defect of the folder."""
 
 
-def test_the_cases_have_distinct_names():
-    assert len(CASES) > 300 and len({case.name for case in CASES}) == len(CASES)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(case, good, tmp_path, monkeypatch):
     shutil.copytree(good, tmp_path / "good-de-en")
@@ -492,44 +484,3 @@ def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(case, good, tmp_p
     assert [card.folder.name for card in cards if card.folder != folder] == ["good-de-en"]
     assert len(problems) == (folder not in [card.folder for card in cards])
     assert all(problem.isprintable() for problem in problems)
-
-
-def cost(refuse) -> tuple[float, float]:
-    """Return milliseconds of processor time and MB of memory, measured in a child process."""
-    read, write = os.pipe()
-    if (child := os.fork()) == 0:
-        before, started = resource.getrusage(resource.RUSAGE_SELF), time.process_time()
-        refuse()
-        spent = 1e3 * (time.process_time() - started)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before.ru_maxrss
-        os.write(write, json.dumps([spent, grown / 1024]).encode())
-        os._exit(0)
-    os.close(write)
-    os.waitpid(child, 0)
-    with os.fdopen(read) as stream:
-        return tuple(json.loads(stream.read()))
-
-
-@pytest.mark.soak
-def test_what_refusals_cost(good, tmp_path):
-    """Early refusals need little memory; times depend on the machine and are only printed."""
-    load(good)  # imports torch, as a running app has
-    costs = {}
-    for number, case in enumerate(CASES):
-        folder = shutil.copytree(good, tmp_path / str(number) / "bad-de-en")
-        case.change(folder)
-
-        def refuse(folder=folder) -> None:
-            with pytest.raises(CheckpointError):
-                load(folder)
-
-        costs[case] = cost(refuse)
-        shutil.rmtree(folder.parent)
-    early = {case.name: costs[case] for case in CASES if not case.late}
-    for column, unit, limit in ((0, "ms", 100), (1, "MB", 20)):
-        ranked = sorted(early, key=lambda name: -early[name][column])
-        above = sum(early[name][column] > limit for name in ranked)
-        worst = ", ".join(f"{name} {early[name][column]:.1f}" for name in ranked[:3])
-        middle = median(found[column] for found in early.values())
-        print(f"\n{unit}: median {middle:.1f}, {above} of {len(early)} above {limit}: {worst}")  # noqa: T201
-    assert max(memory for _, memory in early.values()) <= 20

@@ -11,7 +11,7 @@ from core.data.batches import collate
 from core.experiments.importance import batches_of, head_means, importance
 from core.record.capture import capture
 from core.record.editing import edited
-from core.record.edits import EditError, Edits
+from core.record.edits import Edits
 from core.text.tokenizer import EOS, PAD
 from tests import small
 
@@ -34,51 +34,6 @@ def loss_of(model) -> float:
     batch = collate(pairs())
     logits = model(batch.source, batch.target_in)
     return F.cross_entropy(logits.mT, batch.target_out, ignore_index=PAD).item()
-
-
-@pytest.mark.parametrize("head", HEADS)
-@torch.inference_mode()
-def test_an_ablated_head_is_removed_from_the_output(models, head):
-    """The site's output keeps its bias and the other heads' parts."""
-    kind, layer, number = head
-    source, target = small.batch(padding=True)
-    for model in models:
-        (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
-        *_, value, output = site.projections()
-        trained, bias = output.weight.clone(), output.bias.clone()
-        outputs = []
-        hook = site.module.register_forward_hook(
-            lambda m, a, out: outputs.append(out[0])  # noqa: B023
-        )
-        with edited(model, Edits(heads_off=frozenset({head}))), capture(model) as captured:
-            logits = model(source, target)
-        hook.remove()
-        (call,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == (kind, layer)]
-        v = F.linear(call.memory, *value).unflatten(-1, (call.weights.shape[1], -1))
-        z = torch.einsum("bhqk,bkhe->bqhe", call.weights, v)
-        z[:, :, number] = 0
-        assert torch.allclose(F.linear(z.flatten(2), trained, bias), outputs[0], atol=1e-12)
-        assert torch.equal(output.weight, trained) and torch.equal(output.bias, bias)
-        assert (logits - model(source, target)).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("wrong", [("middle", 0, 0), ("cross", -1, 0), ("cross", 0, -1)])
-def test_invalid_heads_are_rejected(wrong):
-    with pytest.raises(
-        EditError,
-        match="is not a head: give .kind, layer, head., with a kind of encoder, decoder, cross",
-    ):
-        Edits(heads_off=frozenset({wrong}))
-
-
-@pytest.mark.parametrize("away", [("encoder", 9, 0), ("cross", 0, 9)])
-def test_heads_out_of_range_are_rejected(models, away):
-    for model in models:
-        with (
-            pytest.raises(EditError, match="cannot be switched off: counted from 0"),
-            edited(model, Edits(heads_off=frozenset({away}))),
-        ):
-            pass
 
 
 def test_loss_changes_match_edited_passes(models):

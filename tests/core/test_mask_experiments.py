@@ -76,20 +76,6 @@ def test_unmasked_padding_changes_a_sentence(architecture):
     assert found.on_padding == pytest.approx(shares.mean().item(), abs=1e-9)
 
 
-@torch.inference_mode()
-def test_on_padding_is_the_share_of_attention():
-    """With uniform attention over six keys, three of them padding, the share is ½."""
-    _, model = small.pair()
-    for site in model.attention_sites():
-        for part in (site.module.query, site.module.key):
-            part.weight.zero_()
-            part.bias.zero_()
-    assert padding_effect(model, SOURCES, TARGETS, 0).on_padding == pytest.approx(0.5)
-    with capture(model) as captured:
-        model(torch.tensor([SOURCES[1]]), torch.tensor([[BOS]]))
-    assert captured.maps("encoder").unique().numel() == 1
-
-
 def test_a_model_without_causal_mask_learns_to_cheat():
     """On random targets, the masked model can only guess; the other reads off the answer."""
     points = list(cheating())

@@ -21,8 +21,8 @@ def rows():
 def test_every_fill_in_every_precision(rows):
     fills = (-math.inf, -1e4, -1e9)
     assert list(rows) == [(p, f) for p in ("float32", "bfloat16") for f in fills]
-    held = [rows["bfloat16", fill].held for fill in fills]
-    assert held == [-math.inf, -9984.0, -998244352.0]  # bfloat16 has 8 bits of precision
+    rounded = [rows["bfloat16", fill].rounded for fill in fills]
+    assert rounded == [-math.inf, -9984.0, -998244352.0]  # bfloat16 has 8 bits of precision
 
 
 def test_with_an_unmasked_cell_only_rounding_differs(rows):
@@ -31,7 +31,7 @@ def test_with_an_unmasked_cell_only_rounding_differs(rows):
         assert row.on_masked == 0 and not row.weights[3:].any()
         limit = 1e-7 if precision == "float32" else 5e-3
         assert row.change <= limit and np.allclose(row.weights[:3], expected, atol=limit)
-        assert (row.scores[3:] == row.held).all()
+        assert (row.scores[3:] == row.rounded).all()
         assert np.array_equal(row.weights, rows[precision, -math.inf].weights), fill
     assert rows["bfloat16", -1e9].change > 1e-5  # rounding
 

@@ -11,7 +11,6 @@ from core.analysis.difference import KINDS, SAME, differences, largest_differenc
 from core.analysis.matching import Matching, match_heads
 from core.record.record import TranslationRecord
 from core.translator import Translator
-from tests.core.conftest import run_train
 
 LAYERS, HEADS = 3, 4
 SHAPES = ((5, 5), (7, 7), (3, 3))
@@ -45,15 +44,6 @@ def test_planted_permutations_are_recovered(seed):
         assert np.array_equal(matching.reordered(other), original)
     layer, head = matching.of(2, 1)
     assert order[layer * HEADS + head] == 2 * HEADS + 1
-
-
-def test_noisy_permutations_are_recovered():
-    maps = corpus(0)
-    order = np.random.default_rng(1).permutation(LAYERS * HEADS)
-    noisy = [0.8 * m + 0.2 / m.shape[-1] for m in shuffled(maps, order)]
-    matching = match_heads(maps, noisy)
-    assert list(matching.partner) == np.argsort(order).tolist()
-    assert matching.matched.mean() > matching.same_number.mean()
 
 
 def test_similarity_is_the_share_of_attention_in_common():
@@ -179,18 +169,3 @@ def test_different_shapes_are_rejected(records):
         ValueError, match=r"cannot be subtracted, choose two models of the same shape"
     ):
         largest_difference(first, fewer)
-
-
-def test_two_trained_models_are_matched(data, translator, tmp_path):
-    """Matching beats equal numbers for two seeds of the same tiny model."""
-    run_train("--data", data, "--out", tmp_path / "second", "--seed", 2)
-    second = Translator.load(tmp_path / "second", device="cpu")
-    pairs = [("Eine Frau liest ein Buch.", "A woman reads."), ("Ein Mann.", "A man.")]
-    records = [(translator.inspect(s, t), second.inspect(s, t)) for s, t in pairs]
-    matchings = {
-        kind: match_heads([a.maps(kind) for a, _ in records], [b.maps(kind) for _, b in records])
-        for kind in KINDS
-    }
-    for matching in matchings.values():
-        assert matching.matched.sum() >= matching.same_number.sum()
-    assert abs(largest_difference(*records[0], matchings).difference) > SAME

@@ -119,37 +119,6 @@ def test_the_padding_embedding_affects_nothing(which, variant, poison):
         assert torch.isfinite(b).all() and torch.equal(a, b)
 
 
-@functools.cache
-def without_positions(which: int):
-    model = small.pair()[which].requires_grad_(False)
-    model.embeddings.source_positions.table.zero_()
-    return model
-
-
-@examples(30)
-@given(which, seed, st.integers(1, 9), st.randoms(use_true_random=False))
-def test_without_positions_the_encoder_is_permutation_equivariant(which, seed, length, random):
-    """Permutation equivariance: reordered tokens give the same vectors, reordered."""
-    model = without_positions(which)
-    order = list(range(length))
-    random.shuffle(order)
-    source = torch.tensor([[*row(seed, length), PAD, PAD]])
-    order += [length, length + 1]
-    with capture(model) as straight:
-        memory = model.encode(source)[0]
-    with capture(model) as shuffled:
-        again = model.encode(source[:, order])[0]
-    assert_close(again[:, :length], memory[:, order][:, :length], **LIMIT)
-    maps = straight.maps("encoder")[..., order, :][..., order]
-    assert_close(shuffled.maps("encoder"), maps, **LIMIT)
-
-
-def test_with_positions_the_encoder_is_not():
-    model, source = network(SCRATCH, 0), torch.tensor([row(1, 6)])
-    memory, again = (model.encode(ids)[0] for ids in (source, source.flip(1)))
-    assert (again.flip(1) - memory).abs().max() > 0.01
-
-
 @examples(40)
 @given(which, variant, seed, st.data())
 def test_steps_equal_the_full_pass_for_any_reordering(which, variant, seed, data):

@@ -8,14 +8,12 @@ import pytest
 import torch
 
 from core.analysis.rollout import rollout
-from core.experiments.score_parts import scores
 from core.experiments.values import transformed_values, value_norms
 from core.kinds import KINDS
 from core.record.capture import capture
-from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS
 from core.translator import Translator
-from tests.small import config, pair, source_row
+from tests.small import pair, source_row
 
 TARGET = [7, 9, 11, 13, 2]
 
@@ -60,25 +58,6 @@ def test_weighted_values_add_up_to_the_sites_output(name, changes):
             rtol=1e-5,
             atol=1e-7,
         )
-
-
-@pytest.mark.parametrize("name", ["scratch", "baseline"])
-def test_softmax_of_scores_equals_the_weights(name):
-    model = networks()[name]
-    seen = teacher_forced_pass(model, source(), TARGET)
-    for kind, found in scores(model, source(), TARGET).items():
-        mask = getattr(seen, f"{kind}_mask")
-        weights = torch.from_numpy(found).masked_fill(~mask, -torch.inf).softmax(-1)
-        torch.testing.assert_close(weights, getattr(seen, kind).double(), rtol=0, atol=1e-6)
-
-
-def test_norms_of_masked_cells_are_zero_and_layers_are_in_order():
-    model = networks()["scratch"]
-    norms = value_norms(model, source(), TARGET)
-    shape = config()
-    assert len(norms["encoder"]) == shape.num_encoder_layers
-    assert len(norms["cross"]) == shape.num_decoder_layers
-    assert not norms["decoder"][:, :, ~np.tril(np.ones((5, 5), bool))].any()
 
 
 def test_rollout_of_two_layers():

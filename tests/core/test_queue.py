@@ -21,7 +21,7 @@ from core.serving.queue import BusyError, LateError, Queue, Replaced
 SOON = 20  # seconds after which a test has hung
 
 
-class Held:
+class BlockingBackend:
     """A backend that answers each batch when `go` is released, and records the batches."""
 
     def __init__(self):
@@ -73,16 +73,16 @@ class Request(threading.Thread):
         return self.answer
 
 
-def until(so: Callable[[], object]) -> None:
+def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + SOON
-    while not so():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
 
 
 @pytest.fixture
-def backend() -> Held:
-    return Held()
+def backend() -> BlockingBackend:
+    return BlockingBackend()
 
 
 def lined_up(queue: Queue, *requests, visitor=None) -> list[Request]:
@@ -95,7 +95,7 @@ def lined_up(queue: Queue, *requests, visitor=None) -> list[Request]:
     return found
 
 
-def at_work(queue: Queue, backend: Held) -> Request:
+def at_work(queue: Queue, backend: BlockingBackend) -> Request:
     """Occupy the worker, so that further requests wait."""
     first = Request(queue, "first")
     until(lambda: backend.batches == [["first"]])

@@ -90,7 +90,7 @@ def backend(port, translator, monkeypatch) -> RayBackend:
     return found
 
 
-def answers_alike(backend: RayBackend, translator: Translator) -> None:
+def assert_same_answers(backend: RayBackend, translator: Translator) -> None:
     local = LocalBackend(translator)
     for here, there in zip(local.inspect(ASKED), backend.inspect(ASKED), strict=True):
         if isinstance(here, Exception):
@@ -103,7 +103,7 @@ def answers_alike(backend: RayBackend, translator: Translator) -> None:
     assert here.text == there.text and isinstance(refused, InputError)
 
 
-def lost(backend: RayBackend) -> None:
+def assert_lost(backend: RayBackend) -> None:
     with pytest.raises(LostError) as caught:
         backend.translate([TranslateRequest("Ein Hund.")])
     line = str(caught.value)
@@ -111,11 +111,11 @@ def lost(backend: RayBackend) -> None:
 
 
 def test_the_client_survives_the_loss_of_the_server(backend, translator, port):
-    lost(backend)
+    assert_lost(backend)
     for _ in range(2):
         with served(port, FOLDER):
-            answers_alike(backend, translator)
-        lost(backend)
+            assert_same_answers(backend, translator)
+        assert_lost(backend)
 
 
 def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatch):
@@ -136,7 +136,7 @@ def test_the_backend_follows_the_setting(translator, monkeypatch):
     assert isinstance(backend_of(translator), LocalBackend)
     for odd in ("127.0.0.1:8000", "x", "http://"):
         monkeypatch.setenv(SETTING, odd)
-        lost(backend_of(translator))
+        assert_lost(backend_of(translator))
 
 
 @contextmanager
@@ -202,14 +202,14 @@ def until_answered(backend: RayBackend) -> float:
 def test_ray_answers_is_killed_and_comes_back(backend, translator, port):
     pytest.importorskip("ray")
     with ray_serve(port) as command:
-        answers_alike(backend, translator)
+        assert_same_answers(backend, translator)
         (replica,) = replicas(command)
         os.kill(replica, signal.SIGKILL)
         again = until_answered(backend)  # Ray starts another
         assert replicas(command) != [replica]
         killed(command)
-        lost(backend)
+        assert_lost(backend)
     with ray_serve(port):
-        answers_alike(backend, translator)
+        assert_same_answers(backend, translator)
     said = f"a replica killed: answered again after {again:.0f} s; all machines: once they are back"
     print(f"\n{said}")  # noqa: T201

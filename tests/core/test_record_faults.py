@@ -20,14 +20,7 @@ from core.record.record import TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, UNK
 from core.translator import Translator
-from tests.core.test_check import (
-    LABELS,
-    POSITIONS,
-    PROBABILITIES,
-    RECOMPUTED,
-    TEXT,
-    with_values,
-)
+from tests.core.test_check import LABELS, POSITIONS, PROBABILITIES, RECOMPUTED, TEXT, with_values
 
 ROOT = Path(__file__).parents[2] / "checkpoints"
 SENTENCE = "Two young men are playing soccer in the park."
@@ -152,10 +145,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         {TEXT},
     ),
     "hypotheses' sums in another order": (swapped("log_prob"), {PROBABILITIES}),
-    "hypotheses' sums and scores in another order": (
-        swapped("log_prob", "score"),
-        {PROBABILITIES},
-    ),
+    "hypotheses' sums and scores in another order": (swapped("log_prob", "score"), {PROBABILITIES}),
     "the best hypothesis last": (
         hypotheses(lambda found: [*found[1:], found[0]]),
         {LABELS, PROBABILITIES},
@@ -206,10 +196,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
         lambda r: {"log_probs": r.log_probs + np.float32(1e-3) * np.eye(1, len(r.log_probs))[0]},
         {PROBABILITIES},
     ),
-    "not a number": (
-        lambda r: {"log_probs": np.full_like(r.log_probs, np.nan)},
-        {PROBABILITIES},
-    ),
+    "not a number": (lambda r: {"log_probs": np.full_like(r.log_probs, np.nan)}, {PROBABILITIES}),
     "source positions off by one": (moved("source_positions"), {POSITIONS}),
     "target positions off by one": (moved("target_positions"), {POSITIONS}),
     "sines and cosines swapped": (moved("target_positions", 1), {POSITIONS}),

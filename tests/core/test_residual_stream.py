@@ -41,9 +41,9 @@ def largest_errors(trace) -> list[float]:
     for (kind, layer), site in trace.sites.items():
         found.append(trace.queries(kind, layer).largest_error(site.inputs_QD))
         found.append(trace.keys(kind, layer).largest_error(site.memory_KD))
-    for side, (_, handed_on) in trace.ends.items():
-        found.append(trace.final(side).largest_error(handed_on))
-        found.append(trace.final(side, by_key=True).largest_error(handed_on))
+    for side, (_, output) in trace.ends.items():
+        found.append(trace.final(side).largest_error(output))
+        found.append(trace.final(side, by_key=True).largest_error(output))
     return found
 
 
@@ -73,7 +73,7 @@ def test_a_heads_part_is_the_difference_its_ablation_makes(models, head):
         missing_ND = next_on.input_ND - next_off.input_ND
         assert np.abs(missing_ND).max() > 1e-2
         for norm in (*(() if trace.norm_first else norms[place:]), *([last] if last else ())):
-            missing_ND = norm.held(missing_ND)
+            missing_ND = norm.linearised(missing_ND)
         stream = trace.final(side)
         part_ND = stream.parts[stream.components.index(Component("head", *head))]
         assert np.abs(part_ND - missing_ND).max() < 1e-6

@@ -29,13 +29,6 @@ def test_shapes_equal_those_of_the_network(architecture):
         assert count_parameters(found) == sum(p.numel() for p in built.parameters())
 
 
-def test_an_unknown_architecture_is_rejected():
-    with pytest.raises(
-        ValueError, match="unknown architecture 'lstm': choose one of scratch, base"
-    ):
-        weight_shapes("lstm", small.config())
-
-
 def test_shapes_do_not_import_torch():
     code = (
         "import sys, core.model.shapes, core.checkpoint.validate; assert 'torch' not in sys.modules"

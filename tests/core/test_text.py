@@ -7,16 +7,7 @@ import pytest
 
 from core.text import load
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIALS,
-    UNK,
-    normalise,
-    typography,
-    unescaped,
-)
+from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise, typography, unescaped
 from core.text.words import WordTokenizer
 from tests.small import SENTENCES
 

@@ -149,12 +149,7 @@ def run_abuse(args: argparse.Namespace) -> None:
 
 def main() -> None:
     args = parser().parse_args()
-    runs = {
-        "crowd": run_crowd,
-        "proxy": run_proxy,
-        "sessions": run_sessions,
-        "abuse": run_abuse,
-    }
+    runs = {"crowd": run_crowd, "proxy": run_proxy, "sessions": run_sessions, "abuse": run_abuse}
     if args.command == "abuser":
         asyncio.run(abuse(args.port, args.kind, args.seconds))
     else:

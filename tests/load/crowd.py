@@ -48,11 +48,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 async def crowd(
-    port: int,
-    visitors: int,
-    seconds: float,
-    think: tuple[float, float],
-    seed: int = 0,
+    port: int, visitors: int, seconds: float, think: tuple[float, float], seed: int = 0
 ) -> Results:
     """Simulate users for some seconds, each with new sentences.
 

@@ -56,9 +56,7 @@ LIMITS = {"connections": 500, "connections_per_address": 250}
 
 @contextmanager
 def server(
-    log: Path | None = None,
-    before: Callable[[], object] | None = None,
-    **settings: int | str,
+    log: Path | None = None, before: Callable[[], object] | None = None, **settings: int | str
 ) -> Iterator[Server]:
     """Run the app with its middleware in a process that ends with the block.
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.figures import comparison
 from app.look.numbers import percent
-from app.state import visit, waiting
+from app.state import session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from core.analysis.matching import Matching
@@ -14,30 +14,29 @@ from core.kinds import KINDS
 
 
 @waiting.fragment
-def heads(matchings: Mapping[str, Matching], same_weights: bool) -> None:
+def show_matching(matchings: Mapping[str, Matching], same_weights: bool) -> None:
     """Show the matched heads of one kind."""
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "compare_matched")
     matching = matchings[kind]
     N = len(matching.partner)
     with st.container(horizontal=True, gap="medium"):
-        show(comparison.matching_figure(matching, kind, visit.theme()), "matched_heads")
+        show(comparison.matching_figure(matching, kind, session.theme()), "matched_heads")
         with st.container(width=340):
             if same_weights and matching.kept == N:
                 st.write(
-                    f"All {N} heads are matched to themselves; the pair least alike has "
-                    f"{percent(matching.matched.min())} of its attention in common."
+                    f"All {N} heads are matched to themselves; the least similar pair shares "
+                    f"{percent(matching.matched.min())} of its attention."
                 )
             else:
                 st.write(
-                    f"Matched heads have {percent(matching.matched.mean())} of their attention in "
-                    f"common on average, heads of the same number "
-                    f"{percent(matching.same_number.mean())}."
+                    f"On average, matched heads share {percent(matching.matched.mean())} of their "
+                    f"attention, heads with the same number {percent(matching.same_number.mean())}."
                 )
             st.latex(r"s(a, b) = \frac{1}{Q} \sum_{q} \sum_{k} \min\left(A_{qk}, B_{qk}\right)")
             st.caption(
-                "s is the share of attention that two heads put on the same cells, as the mean of "
-                "all rows. The rings are the one-to-one pairs with the largest sum of s "
-                "(Hungarian method)."
+                "s is the share of attention that two heads put on the same cells, averaged over "
+                "all rows. The rings mark the one-to-one matching with the largest total s "
+                "(Hungarian algorithm)."
             )
             heads_of = [divmod(n, matching.heads) for n in range(N)]
             st.dataframe(

@@ -6,12 +6,12 @@ import numpy as np
 import streamlit as st
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale, Side
+from app.components.map_row.payload import DIFFERENCE, Difference, Map, MapRow, Opened, Scale
 from app.look.numbers import scientific
-from app.state import address, visit, waiting
+from app.state import address, session, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
-from app.views.shared.axes import axes, axis_words
+from app.views.shared.axes import axis_words, map_sides
 from app.views.shared.choices import choose
 from core.analysis.difference import SAME, Largest
 from core.analysis.matching import Matching
@@ -21,7 +21,7 @@ from core.record.record import TranslationRecord
 Matchings = Mapping[str, Matching] | None
 
 
-def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool) -> None:
+def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bool) -> None:
     """Say how far all maps of the two models agree."""
     cells = sum(record.maps(kind).size for kind in KINDS)
     size = scientific(abs(largest.difference))
@@ -50,7 +50,7 @@ def say_largest(largest: Largest, record: TranslationRecord, same_weights: bool)
         )
 
 
-def where(largest: Largest, record: TranslationRecord) -> str:
+def describe_cell(largest: Largest, record: TranslationRecord) -> str:
     """Describe a cell as plain text, because its tokens are user input."""
     queries, keys = axis_words(record, largest.kind)
     query, key = queries[largest.query], keys[largest.key]
@@ -65,36 +65,36 @@ def where(largest: Largest, record: TranslationRecord) -> str:
     )
 
 
-def turn_to(layer: int, head: int) -> None:
+def select_head(layer: int, head: int) -> None:
     """Show one head, overriding the choice made in the maps."""
-    visit.put("compare_layer", layer)
-    visit.put("compare_head", head)
-    visit.put("compare_turn", (visit.get("compare_turn") or 0) + 1)
+    session.put("compare_layer", layer)
+    session.put("compare_head", head)
+    session.put("compare_turn", (session.get("compare_turn") or 0) + 1)
 
 
 def show_cell(kind: str, layer: int, head: int) -> None:
     """Show one head of a kind; call before the widget of the kind is drawn."""
-    visit.put("compare_kind", kind)
-    turn_to(layer, head)
+    session.put("compare_kind", kind)
+    select_head(layer, head)
 
 
-def opened(layers: int, heads: int) -> Opened:
+def selected_head(layers: int, heads: int) -> Opened:
     """Return the head last set by a link or a button; the browser may have moved on."""
     names = {"layer": "compare_layer", "head": "compare_head"}
-    linked = [address.take(key) for key in names.values()]
+    linked = [address.pop(key) for key in names.values()]
     at = []
-    for key, text, count, usual in zip(
+    for key, text, count, default in zip(
         names.values(), linked, (layers, heads), (max(0, layers - 2), 0), strict=True
     ):
         is_valid = text is not None and text in map(str, range(count))
-        value = int(text) if is_valid else visit.get(key)
-        at.append(value if value in range(count) else usual)
+        value = int(text) if is_valid else session.get(key)
+        at.append(value if value in range(count) else default)
     if any(linked):
-        turn_to(*at)
-    return Opened(*at, turn=visit.get("compare_turn") or 0, names=names)
+        select_head(*at)
+    return Opened(*at, turn=session.get("compare_turn") or 0, names=names)
 
 
-def row(
+def map_row_of(
     pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],
     kind: str,
@@ -113,35 +113,23 @@ def row(
     if own_scale:
         largest = np.abs(first.astype(np.float64) - second).max((2, 3))
         scale = Scale("difference", np.where(largest > 0, largest, 1.0))
-    record = records[0]
-    languages = (
-        record.source_language if kind == "encoder" else record.target_language,
-        record.target_language if kind == "decoder" else record.source_language,
-    )
-    does = ("token" if kind == "encoder" else "token being produced", "token")
-    sides = (
-        Side(tokens, range(number, number + len(tokens)), f"{language} {words}")
-        for (tokens, number), language, words in zip(
-            axes(record, kind), languages, does, strict=True
-        )
-    )
     names = [CODE[model.architecture] for model in pair]
     return MapRow(
         kind.capitalize(),
         range(layers),
-        *sides,
+        *map_sides(records[0], kind),
         [
             Map(f"First: {names[0]}", "first", "", first),
             Map(f"Second: {names[1]}", "second", notes, second),
             Difference("First − second", "difference", 0, 1, scale),
         ],
-        record.mask(kind),
-        opened(layers, heads),
+        records[0].mask(kind),
+        selected_head(layers, heads),
     )
 
 
 @waiting.fragment
-def maps(
+def show_maps(
     pair: tuple[Implementation, Implementation],
     records: tuple[TranslationRecord, TranslationRecord],
     largest: Largest,
@@ -149,7 +137,7 @@ def maps(
 ) -> None:
     """Show one head of the first model, its match in the second, and their difference."""
     with st.container(key="largest", horizontal=True, wrap=False):
-        st.text(where(largest, records[0]), width="stretch")
+        st.text(describe_cell(largest, records[0]), width="stretch")
         st.button(
             "Show it",
             key="show_largest",
@@ -162,12 +150,12 @@ def maps(
         scales = {"weights": "−1 to 1", "own": "Its own"}
         scale = choose("Scale of the difference", scales, "weights", "compare_scale")
     matching = matchings[kind] if matchings else None
-    map_row(row(pair, records, kind, scale == "own", matching), key="compared_maps")
+    map_row(map_row_of(pair, records, kind, scale == "own", matching), key="compared_maps")
     st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
     scale_words = (
-        f"Its scale is as long as its largest difference; one below {scientific(SAME)} is rounding."
+        f"The scale ends at the largest difference; one below {scientific(SAME)} is rounding."
         if scale == "own"
-        else "The scale is as long as the weights' own: a difference looks its size."
+        else "The scale is as wide as that of the weights, so a small difference looks small."
     )
     st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
     if kind == "decoder":

@@ -5,9 +5,9 @@ from app.state.models import Implementation
 CODE = {"scratch": "the scratch code", "baseline": "torch.nn.Transformer"}
 
 
-def name(contestant: Implementation) -> str:
+def model_name(model: Implementation) -> str:
     """Return a model's name: its weights and its implementation."""
-    code = CODE[contestant.architecture]
-    return f"{contestant.card.folder.name}: " + (
-        f"the same weights in {code}" if contestant.other else f"as trained, in {code}"
+    code = CODE[model.architecture]
+    return f"{model.card.folder.name}: " + (
+        f"the same weights in {code}" if model.other else f"as trained, in {code}"
     )

@@ -10,14 +10,14 @@ from app.figures import comparison
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import address, models, results, visit
-from app.views.comparison.checklist import checklist
-from app.views.comparison.heads import heads
-from app.views.comparison.maps import Matchings, maps, say_largest
-from app.views.comparison.names import CODE, name
-from app.views.comparison.side_by_side import side_by_side, speed
+from app.state import address, models, results, session
+from app.views.comparison.checklist import show_checklist
+from app.views.comparison.heads import show_matching
+from app.views.comparison.maps import Matchings, show_agreement, show_maps
+from app.views.comparison.names import CODE, model_name
+from app.views.comparison.side_by_side import show_facts, show_speed
 from app.views.shared.figure import show
-from app.views.shared.long_work import Bar
+from app.views.shared.progress_bar import ProgressBar
 from core.analysis.difference import check_comparable, largest_difference
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
@@ -30,7 +30,7 @@ def shape(lengths: tuple[int, ...]) -> str:
 
 def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
     """Name the two models and say what a difference between them would mean."""
-    names = f"First: {plain(name(first))}. Second: {plain(name(second))}. "
+    names = f"First: {plain(model_name(first))}. Second: {plain(model_name(second))}. "
     if first.card.weights_sha256 != second.card.weights_sha256:
         return names + (
             "They were trained independently, so their maps may differ even if both "
@@ -63,31 +63,33 @@ if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
 
-st.subheader("Is the scratch code right?")
-checklist(chosen.card)
+st.subheader("Is the scratch code correct?")
+show_checklist(chosen.card)
 
 st.subheader("One sentence, one translation, two models")
 st.markdown(
-    "Both models read the same sentence and are fed the same translation, so each cell of one map "
-    "has its cell in the other and the two can be subtracted. With the same weights the difference "
-    "must be zero, up to rounding.",
+    "Both models read the same sentence and are fed the same translation, so their maps have the "
+    "same cells and can be subtracted. With the same weights the difference must be zero, up to "
+    "rounding.",
     help=meaning("teacher-forced", "weight"),
 )
 names = list(options)
-opening = names.index(models.model_name(chosen.card))
+selected = names.index(models.model_name(chosen.card))
 both: list[models.Implementation] = []
-for column, which, usual in zip(st.columns(2), ("first", "second"), names[opening:], strict=False):
+for column, which, default in zip(
+    st.columns(2), ("first", "second"), names[selected:], strict=False
+):
     key = f"{which}_model"
-    address.settle(key, names, usual)
+    address.initialise(key, names, default)
     with column:
         model = st.selectbox(
             f"{which.capitalize()} model",
             names,
-            format_func=lambda n: name(options[n]),
+            format_func=lambda n: model_name(options[n]),
             key=key,
             persist_state="session",
         )
-        address.keep_choice(key, model, usual)
+        address.write_choice(key, model, default)
     both.append(options[model])
 pair = both[0], both[1]
 same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
@@ -95,7 +97,7 @@ with compared:
     st.caption(what_is_compared(*pair))
 controls.source_box()
 if not (source := controls.selection().source):
-    controls.ask(chosen)
+    controls.ask_and_stop(chosen)
 corpus = tuple(
     (example.text(chosen.direction), translation)
     for example in examples(chosen.direction)
@@ -116,15 +118,15 @@ result: Matchings = None
 try:
     check_comparable(*shared)
     with st.spinner("Matching heads…"):
-        bar = Bar()
-        result = results.matched(pair, corpus, bar.waits)
+        bar = ProgressBar()
+        result = results.matched_heads(pair, corpus, bar.show_queue)
         bar.empty()
     largest = largest_difference(*shared, None if same_weights else result)
 except ValueError as error:
     st.error(plain(error))
 else:
-    say_largest(largest, shared[0], same_weights)
-    maps(pair, shared, largest, None if same_weights else result)
+    show_agreement(largest, shared[0], same_weights)
+    show_maps(pair, shared, largest, None if same_weights else result)
 
 st.subheader("Which head is which?")
 st.markdown(
@@ -153,32 +155,32 @@ elif same_weights:
         "two checkpoints above to pair the heads of independently trained models."
     )
 if result is not None:
-    heads(result, same_weights)
+    show_matching(result, same_weights)
 else:
-    st.caption("These two cannot be matched: see the line above.")
+    st.caption("The heads of these two models cannot be matched; the reason is given above.")
 
 st.subheader("Side by side")
 if same_weights:
     st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
 else:
     st.markdown(
-        "Compare independently trained models by their BLEU; the checklist says whether the code "
-        "is right.",
+        "Compare independently trained models by their BLEU. The checklist tests whether the code "
+        "is correct.",
         help=meaning("BLEU", "log-probability", "nats"),
     )
 lowest = float(min(record.log_probs.min() for record in own))
-for column, label, contestant, record, key in zip(
+for column, label, implementation, record, key in zip(
     st.columns(2), ("First", "Second"), pair, own, ("first_scores", "second_scores"), strict=True
 ):
     with column:
         st.text(record.translation)
-        title = f"{label}: {CODE[contestant.architecture]}"
-        show(comparison.scores_figure(record, lowest, title, visit.theme()), key)
-side_by_side(pair, own, shared)
-speed(pair, source, chosen)
+        title = f"{label}: {CODE[implementation.architecture]}"
+        show(comparison.scores_figure(record, lowest, title, session.theme()), key)
+show_facts(pair, own, shared)
+show_speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
-    show(comparison.curves_figure(curves, visit.theme()), "curves")
+    show(comparison.curves_figure(curves, session.theme()), "curves")
     if same_weights:
         st.caption("One curve: both have the weights of this training run.")
 

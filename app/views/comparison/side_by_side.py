@@ -5,16 +5,16 @@ import streamlit as st
 from app import controls
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import models, results, visit, waiting
+from app.state import models, results, session, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
-from app.views.shared.long_work import Bar
+from app.views.shared.progress_bar import ProgressBar
 from core.record.record import TranslationRecord
 
 ROUNDS = 7  # translations per model when measuring speed
 
 
-def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
+def _by_corpus(scores: dict[str, dict], measure: str, digits: int) -> str:
     """Format one metric on each validation corpus."""
     known = [
         f"{corpus} {score[measure]:.{digits}f}"
@@ -24,24 +24,24 @@ def _each(scores: dict[str, dict], measure: str, digits: int) -> str:
     return ", ".join(known) or "not measured"
 
 
-def side_by_side(
+def show_facts(
     pair: tuple[Implementation, Implementation],
     own: list[TranslationRecord],
     shared: tuple[TranslationRecord, TranslationRecord],
 ) -> None:
     """Show facts about the two models, one column each."""
     rows: dict[str, list[str]] = {}
-    for contestant, translated, forced in zip(pair, own, shared, strict=True):
-        card = contestant.card
+    for model, translated, forced in zip(pair, own, shared, strict=True):
+        card = model.card
         shape, scores = card.model, card.metrics.get("final", {})
         facts = {
-            "code": CODE[contestant.architecture],
+            "code": CODE[model.architecture],
             "weights": f"{card.folder.name} ({card.weights_sha256[:8]})",
             "parameters": f"{card.parameters:,}",
             "layers, heads, d_model": f"{shape.num_encoder_layers} + {shape.num_decoder_layers}, "
             f"{shape.num_heads}, {shape.d_model}",
-            "BLEU (validation sets)": _each(scores, "sacrebleu", 2),
-            "bits per character (validation sets)": _each(scores, "bits_per_char", 4),
+            "BLEU (validation sets)": _by_corpus(scores, "sacrebleu", 2),
+            "bits per character (validation sets)": _by_corpus(scores, "bits_per_char", 4),
             "log-probability of its own translation": number(translated.log_prob, 3),
             "log-probability of the first's translation": number(forced.log_prob, 3),
         }
@@ -60,22 +60,24 @@ def side_by_side(
 
 
 @waiting.fragment
-def speed(
+def show_speed(
     pair: tuple[Implementation, Implementation], source: str, search: controls.Selection
 ) -> None:
     """Measure both models on this sentence, interleaved."""
-    kept = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
+    key = f"speed {[models.key_of(c) for c in pair]} {search.search} {source}"
     if st.button("Measure the speed of both on this sentence", key="measure_speed"):
-        bar = Bar()
+        bar = ProgressBar()
         try:
             with st.spinner("Translating alternately…"):
-                seconds = results.decoding_seconds(pair, source, search.decode, ROUNDS, bar.waits)
+                seconds = results.decoding_seconds(
+                    pair, source, search.decode, ROUNDS, bar.show_queue
+                )
         except ValueError as error:  # BusyError: one user-facing line
             st.error(plain(error))
             return
         bar.empty()
-        visit.keep(kept, seconds)
-    if (result := visit.kept(kept)) is None:
+        session.save_result(key, seconds)
+    if (result := session.saved_result(key)) is None:
         return
     # The ratio is relative to torch's model, or to the second if both use the same code.
     codes = [c.architecture for c in pair]

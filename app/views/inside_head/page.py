@@ -9,9 +9,9 @@ import core
 from app import controls
 from app.look.labels import labels
 from app.look.numbers import number
-from app.state import address, results, visit
-from app.views.inside_head.stages import overview, show, stages
-from app.views.inside_head.why import why
+from app.state import address, results, session
+from app.views.inside_head.stages import show_overview, show_stages, stages
+from app.views.inside_head.why import show_score_split
 from app.views.shared.axes import axis_words
 from app.views.shared.section import section
 from core.analysis.inside_head import inside_head
@@ -21,28 +21,33 @@ from core.record.record import TranslationRecord
 
 def follow_link(record: TranslationRecord) -> None:
     """Set the widgets from a link or for a new sentence; otherwise keep their values."""
-    linked = {name: address.take(name) for name in address.VIEW}
-    if address.take("words"):  # q and k are indices of words, not of tokens
+    linked = {name: address.pop(name) for name in address.VIEW}
+    if address.pop("words"):  # q and k are indices of words, not of tokens
         linked |= {"q": None, "k": None}
     opens: dict[str, str | int] = {}
-    if linked["kind"] or linked["layer"] or linked["head"] or visit.kept("head_sentence") is None:
-        opens = address.first_view(record)  # the first page's default, with its pinned token
+    if (
+        linked["kind"]
+        or linked["layer"]
+        or linked["head"]
+        or session.saved_result("head_sentence") is None
+    ):
+        opens = address.initial_view(record)  # the first page's default, with its pinned token
         for name in ("kind", "layer", "head"):  # "mean" becomes the default
-            visit.put(f"head_{name}", opens[name])
-    new_sentence = visit.kept("head_sentence") != record.id
+            session.put(f"head_{name}", opens[name])
+    new_sentence = session.saved_result("head_sentence") != record.id
     for name in ("q", "k"):
         text = linked[name]
         if text is not None and text in map(str, range(1000)):
-            visit.put(f"head_{name}", int(text))
+            session.put(f"head_{name}", int(text))
         elif linked["kind"] or new_sentence:
-            visit.put(f"head_{name}", opens.get(name))
-    visit.keep("head_sentence", record.id)
+            session.put(f"head_{name}", opens.get(name))
+    session.save_result("head_sentence", record.id)
 
 
-def choose(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
+def select(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:
     """Choose a value by its name; a value that no longer exists becomes the default."""
-    if visit.get(key) not in names:
-        visit.put(key, default)
+    if session.get(key) not in names:
+        session.put(key, default)
     return st.selectbox(
         label, list(names), format_func=names.__getitem__, key=key, persist_state="session"
     )
@@ -53,7 +58,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 
 
 st.title("Inside a head")
-card, record = controls.sentence()
+card, record = controls.ask_for_record()
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
     "head adds to the output. All numbers are those of the real pass: with the tables and a pocket "
@@ -61,22 +66,22 @@ st.caption(
 )
 follow_link(record)
 with st.container(horizontal=True):
-    kind = choose("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")
+    kind = select("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")
     layers, heads = record.maps(kind).shape[:2]
-    layer = choose("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
-    head = choose("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+    layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
+    head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
 queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
     title = "Query" if kind == "encoder" else "Query: token being produced"
-    query = choose(title, numbered(queries, 1), len(queries) // 2, "head_q")
+    query = select(title, numbered(queries, 1), len(queries) // 2, "head_q")
     row = record.maps(kind)[layer, head, query]
     first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-    key = choose("Key", numbered(keys, first), int(row.argmax()), "head_k")
+    key = select("Key", numbered(keys, first), int(row.argmax()), "head_k")
 
 place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
-address.keep({**place, "words": None}, "head")
+address.write({**place, "words": None}, "head")
 
-source_ids, target_ids = results.ids(record.source), results.ids(record.target_out)
+source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)
 site = results.run(card, core.site, source_ids, target_ids, kind, layer)
 inside = inside_head(site, head, query)
 if kind == "encoder":
@@ -89,15 +94,15 @@ with st.container(key="head_sentence"):
         f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
         f"{number(inside.weights_K[key])}."
     )
-head_stages = stages(inside, key, keys, first, float(row[key]), visit.theme())
-overview(head_stages)
-show(head_stages, card.architecture)
+head_stages = stages(inside, key, keys, first, float(row[key]), session.theme())
+show_overview(head_stages)
+show_stages(head_stages, card.architecture)
 section(
     "Why does this head look there?",
     "open_score",
-    why,
+    show_score_split,
     card,
     record,
     place,
-    promise="The score of this cell, split by what wrote its query and its key",
+    summary="The score of this cell, split by the parts of its query and its key",
 )

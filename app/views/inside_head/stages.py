@@ -15,7 +15,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import waiting
-from app.views.shared.figure import show as show_figure
+from app.views.shared.figure import show
 from core.analysis.inside_head import PLACES, InsideHead, largest
 
 _WEIGHTS = 3  # number of largest weights shown by name
@@ -42,7 +42,7 @@ class Stage:
     table: Callable[[], pd.DataFrame] | None = None
 
 
-def overview(stages: list[Stage]) -> None:
+def show_overview(stages: list[Stage]) -> None:
     """Show all stages in a row, each with a linked title, a small figure and its result."""
     with st.container(horizontal=True, gap="xsmall", key="overview"):
         for n, stage in enumerate(stages, start=1):
@@ -61,7 +61,7 @@ def overview(stages: list[Stage]) -> None:
                 st.caption(stage.result)
 
 
-def show(stages: list[Stage], architecture: str) -> None:
+def show_stages(stages: list[Stage], architecture: str) -> None:
     """Show the stages: formula and text on the left; figure, table and code on the right."""
     for n, stage in enumerate(stages, start=1):
         with st.container(key=f"stage_{stage.name}"):
@@ -76,9 +76,9 @@ def show(stages: list[Stage], architecture: str) -> None:
                 st.write(stage.words)
             with right:
                 if stage.figure is not None:
-                    show_figure(stage.figure, f"inside_{stage.name}", alt=stage.title)
+                    show(stage.figure, f"inside_{stage.name}", alt=stage.title)
                 if stage.table is not None:
-                    _numbers(stage.name, stage.table_title, stage.table)
+                    _show_table(stage.name, stage.table_title, stage.table)
                 code = "\n".join(
                     f"# {place.file}: {place.function}\n{place.line}"
                     for place in PLACES[architecture][stage.name]
@@ -87,7 +87,7 @@ def show(stages: list[Stage], architecture: str) -> None:
 
 
 @waiting.fragment
-def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
+def _show_table(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
     """Show a table in an expander, computed when it is opened."""
     fold = st.expander(title, key=f"numbers_{name}", on_change="rerun")
     if fold.open:
@@ -103,11 +103,11 @@ def _numbers(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
 
 
 def stages(
-    inside: InsideHead, key: int, keys: list[str], first: int, written: float, theme: str
+    inside: InsideHead, key: int, keys: list[str], first: int, map_weight: float, theme: str
 ) -> list[Stage]:
     """Return the stages for one query and one key.
 
-    `keys` are the keys' labels, numbered from `first`; `written` is the weight in the map.
+    `keys` are the keys' labels, numbered from `first`; `map_weight` is the weight in the map.
     """
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
@@ -170,7 +170,7 @@ def stages(
             ("d_k",),
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
             rf"\frac{{{tex(score)}}}{{\sqrt{{{E}}}}} = {tex(scaled)}",
-            f"The same for each of the {K} keys; the chosen one is bold. The code scales q before "
+            f"Each of the {K} scores is scaled; the chosen key is bold. The code scales q before "
             f"the product, which gives the same number: √{E} = {number(math.sqrt(E))}.",
             f"÷ √{E} = {number(scaled)}",
             small["scale"],
@@ -205,13 +205,13 @@ def stages(
                 rf"= \frac{{{tex(exp)}}}{{{tex(total)}}}",
                 rf"&= {tex(weight)}",
             ),
-            "Subtracting the largest score first changes no weight and keeps the powers small. The "
-            f"pass itself wrote {number(written, 7)} into its map (float32); recomputed here in "
-            f"float64 it is {number(weight, 7)}.",
+            "The largest score is subtracted first, which changes no weight and keeps the "
+            f"exponentials small. In the map of the pass the weight is {number(map_weight, 7)} "
+            f"(float32); recomputed here in float64 it is {number(weight, 7)}.",
             f"weight {number(weight)}",
             small["softmax"],
             figures.softmax_figure(inside, keys, key, theme),
-            f"All {K} keys: product, score, power and weight",
+            f"All {K} keys: product, score, exponential and weight",
             lambda: pd.DataFrame(
                 {
                     "key": _numbered(keys, first),
@@ -246,7 +246,7 @@ def stages(
         ),
         Stage(
             "output",
-            "Its part of the output",
+            "The head's part of the output",
             "Output",
             ("norm",),
             rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
@@ -277,8 +277,8 @@ def _largest_terms(terms: np.ndarray, score: float) -> str:
     if not others:
         return ""
     return (
-        f"The {len(named)} largest of {len(terms)} products make {number(part, 2)} of "
-        f"{number(score, 2)}, the other {others} make {number(score - part, 2)}."
+        f"The {len(named)} largest of {len(terms)} products add up to {number(part, 2)}, the other "
+        f"{others} to {number(score - part, 2)}; the score is {number(score, 2)}."
     )
 
 
@@ -301,7 +301,7 @@ def _rank(lengths: np.ndarray, head: int) -> str:
         return ""
     if rank == 1:
         return "Its part is the longest here."
-    return f"Its part is number {rank} of {len(lengths)} by length here."
+    return f"By length, its part ranks number {rank} of {len(lengths)} here."
 
 
 def _mask_formula(scaled: float, masked: float, is_open: bool) -> str:

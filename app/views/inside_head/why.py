@@ -10,7 +10,7 @@ import streamlit as st
 import core
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.numbers import number, scientific
-from app.state import results, visit
+from app.state import results, session
 from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -21,15 +21,15 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
 _TERMS = 8
 
 
-def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
+def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> None:
     """Show one score by kinds of components, its largest terms, and the effect of removals."""
     st.write(
-        "The vector that the query is computed from is a sum: the token's embedding, its position, "
-        "and what earlier heads and feed-forward layers added. So is the vector of the key. Their "
-        "dot product is therefore a sum of products, each part of one times each part of the other."
+        "The query is computed from a vector that is a sum: the token's embedding, its position, "
+        "and the outputs of earlier heads and feed-forward layers. The same holds for the key. So "
+        "the score is a sum of products: each part of the query times each part of the key."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
-    split: ScoreSplit = results.ask(card, core.score_split, record, *cell)
+    split: ScoreSplit = results.run_experiment(card, core.score_split, record, *cell)
     rows, columns, sums = split.by_group()
     added = [[number(value, 2, sign="+") for value in row] for row in sums]
     show(
@@ -44,17 +44,17 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
                     for r, row in enumerate(rows)
                 ],
             ),
-            f"The score {number(split.score, 3, sign='+')} as a sum: query × key",
-            "rows: what wrote the query; columns: what wrote the key; "
-            f"all cells add up to it to {scientific(split.largest_error)}",
+            f"The score {number(split.score, 3, sign='+')}, split by parts of query and key",
+            "rows: parts of the query; columns: parts of the key; "
+            f"all cells add up to the score within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
-            visit.theme(),
+            session.theme(),
         ),
         "why_score",
-        "Much in position × position: the head attends by position. Much in token × token: by "
-        "word. A row or column of heads: it builds on earlier heads. What is the same for every "
-        "key changes no weight, and what norms and biases add is often nearly so.",
+        "Large position × position: the head attends by position. Large token × token: it attends "
+        "by word. A large row or column of heads: it builds on earlier heads. A part that is the "
+        "same for every key changes no weight; norms and biases often contribute such a part.",
     )
     largest = split.largest(_TERMS)
     rest = split.score - sum(term for *_, term in largest)
@@ -63,32 +63,32 @@ def why(card: Card, record: TranslationRecord, place: dict[str, int | str]) -> N
         terms_figure(
             [*shown, f"{split.terms.size - len(largest):,} others"],
             [*(term for *_, term in largest), rest],
-            "Its largest single terms",
-            f"of {split.terms.size:,}; layer norm at its actual scale",
+            "The largest single terms",
+            f"of {split.terms.size:,}; layer norms fixed at their actual scale",
             "score",
-            visit.theme(),
+            session.theme(),
         ),
         "why_terms",
     )
     st.container(key="why_removals").table(
         {
             "without": [f"{one.component.label} ({one.end})" for one in split.removals],
-            "Δ score, norm fixed": [_move(one.predicted.score) for one in split.removals],
-            "Δ score, norm recomputed": [_move(one.true.score) for one in split.removals],
-            "Δ score, head off everywhere": [
-                "" if one.whole is None else _move(one.whole.score) for one in split.removals
+            "Δ score, norm fixed": [_change(one.predicted.score) for one in split.removals],
+            "Δ score, norm recomputed": [_change(one.true.score) for one in split.removals],
+            "Δ score, head off in the whole pass": [
+                "" if one.whole is None else _change(one.whole.score) for one in split.removals
             ],
-            "Δ weight, norm recomputed": [_move(one.true.weight) for one in split.removals],
+            "Δ weight, norm recomputed": [_change(one.true.weight) for one in split.removals],
         },
         border="horizontal",
         hide_index=True,
     )
     st.caption(
-        "The largest parts, removed one at a time: the change of the score with the layer norm "
-        "fixed at its scale, with the norm recomputed, and, for a head, with the head switched off "
-        "in the whole pass. Last, the change of the weight with the norm recomputed."
+        "Each row removes one of the largest parts. Columns: the change of the score with the "
+        "layer norm fixed at its scale; with the norm recomputed; for a head, with the head "
+        "switched off in the whole pass. Last, the change of the weight with the norm recomputed."
     )
 
 
-def _move(value: float) -> str:
+def _change(value: float) -> str:
     return number(value, 3, sign="+")

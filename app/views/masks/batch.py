@@ -16,10 +16,10 @@ from app.figures.grid import Axes
 from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, visit, waiting
+from app.state import address, results, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # imports torch
@@ -32,70 +32,72 @@ Words = dict[str, list[list[str]]]
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
 LOOK_FOR = {
-    "encoder": "Padding is masked as a key, in whole columns: for every query alike. Nothing else "
-    "is masked. The rows of padding itself are computed and never used.",
+    "encoder": "Padding is masked as a key: whole columns, the same for every query. Nothing else "
+    "is masked. The rows of the padding are computed too, but never used.",
     "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
     "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
     "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
     "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
-FORMULA = {
-    "encoder": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
-    r"\end{cases}",
-    "decoder": r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
-    r"\text{otherwise} \end{cases}",
-    "cross": r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}"
-    r"\end{cases}",
-}
+PADDING_FORMULA = (
+    r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}\end{cases}"
+)
+DECODER_FORMULA = (
+    r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
+    r"\text{otherwise} \end{cases}"
+)
+FED = {"source": "source token", "target": "target token fed in"}
 PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
-def batch(lesson: Lesson) -> tuple[str, ...]:
+def show_batch(inspection: Inspection) -> tuple[str, ...]:
     """Ask for a batch and show its masks; return its sentences."""
     st.markdown(
-        "Several sentences are computed in one tensor, so the shorter ones are filled up with "
-        "padding, id 0. Enter one sentence per line, and each is translated; or enter ids.",
+        "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "
+        "Enter one sentence per line, and each is translated. Or enter token ids.",
         help=meaning("token", "<bos>", "<eos>"),
     )
-    typed = choose("Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input")
-    first = lesson.record.source_text
-    others = [example.text(lesson.direction) for example in examples(lesson.direction)[1:3]]
-    opening = "\n".join([first, *(text for text in others if text != first)])
-    if typed == "sentences":
+    chosen_input = choose(
+        "Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input"
+    )
+    first = inspection.record.source_text
+    others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
+    default_text = "\n".join([first, *(text for text in others if text != first)])
+    if chosen_input == "sentences":
         # Until it is edited, the box follows the visitor's sentence.
-        key = f"mask_batch_{lesson.record.id}"
-        address.settle_text(key, opening, "mask_batch")
+        key = f"mask_batch_{inspection.record.id}"
+        address.initialise_text(key, default_text, "mask_batch")
         text = st.text_area(
-            f"{LANGUAGES[lesson.card.source_language]} sentences, one per line",
+            f"{LANGUAGES[inspection.card.source_language]} sentences, one per line",
             key=key,
             height=110,
             persist_state="session",
         )
-        address.keep_choice("mask_batch", text, opening)
+        address.write_choice("mask_batch", text, default_text)
         texts = tuple(filter(None, map(str.strip, text.splitlines())))
     else:
         st.caption("The target is fed in without its last id, which is only predicted.")
         columns = st.columns(2)
         typed_ids = []
-        for column, side, usual in zip(
+        for column, side, default in zip(
             columns, ("source", "target"), (BLOG_SOURCE, BLOG_TARGET), strict=True
         ):
             key = f"mask_{side}_ids"
-            address.settle_text(key, usual)
+            address.initialise_text(key, default)
             label = f"{side.capitalize()} ids"
             typed_ids.append(column.text_area(label, key=key, persist_state="session"))
-            address.keep_choice(key, typed_ids[-1], usual)
+            address.write_choice(key, typed_ids[-1], default)
     from core.experiments.batch_masks import parse_rows
 
     try:
-        if typed == "sentences":
-            source, target, words = _sentences(lesson, texts)
+        if chosen_input == "sentences":
+            source, target, words = _sentences(inspection, texts)
         else:
             source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
-        result = lesson.run(core.batch_masks, source, target)
+        result = inspection.run(core.batch_masks, source, target)
     except ValueError as error:  # one user-facing line
         st.error(plain(error))
         return ()
@@ -109,27 +111,27 @@ def batch(lesson: Lesson) -> tuple[str, ...]:
         if padded
         else "This batch needs no padding: on each side all rows are equally long."
     )
-    _masks(result, words, visit.theme())
+    _show_masks(result, words, session.theme())
     return texts
 
 
-def _sentences(lesson: Lesson, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
+def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
     """Return the ids of the texts and translations as fed in, and their labels."""
     from core.experiments.batch_masks import check_count
 
     check_count(len(texts), "sentences")  # before translating any
-    records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
+    records = [results.inspect(inspection.card, text, decode=inspection.decode) for text in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
         "target": [labels(record.target_in, 0) for record in records],
     }
-    source = tuple(results.ids(record.source) for record in records)
-    target = tuple(results.ids(record.target_in) for record in records)
+    source = tuple(results.token_ids(record.source) for record in records)
+    target = tuple(results.token_ids(record.target_in) for record in records)
     return source, target, words
 
 
 @waiting.fragment
-def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
+def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(
@@ -139,21 +141,17 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             "mask_kind",
         )
         numbers = {row: str(row + 1) for row in range(len(result.source))}
-        padded = int(
-            np.argmin((result.target_in != 0).sum(1))
-        )  # the shortest target has most padding
+        shortest = int(np.argmin((result.target_in != 0).sum(1)))
         key = "mask_sentence" if words else "mask_ids_sentence"
-        row = choose("Sentence", numbers, padded, key)
+        row = choose("Sentence", numbers, shortest, key)
     queries = "source" if kind == "encoder" else "target"
     keys = "target" if kind == "decoder" else "source"
     ids = {"source": result.source[row], "target": result.target_in[row]}
     axes = Axes(
         rows=_names(ids[queries], words[queries][row] if words else None),
         columns=_names(ids[keys], words[keys][row] if words else None),
-        row_title=f"query: {queries} token fed in"
-        if queries == "target"
-        else "query: source token",
-        column_title=f"key: {keys} token fed in" if keys == "target" else "key: source token",
+        row_title=f"query: {FED[queries]}",
+        column_title=f"key: {FED[keys]}",
         ids=[int(i) for i in ids[keys]],
     )
     parts = ("padding", "causal", "combined") if kind == "decoder" else ("combined",)
@@ -170,18 +168,18 @@ def _masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
-    st.latex(FORMULA[kind])
+    st.latex(DECODER_FORMULA if kind == "decoder" else PADDING_FORMULA)
     st.write(
-        "In torch a mask is a boolean tensor, True = may attend. It is stored once per "
-        "sentence, with axes of length 1 where all heads or all queries share it, and broadcasts "
-        "to [batch, head, query, key] where it is used."
+        "In torch a mask is a boolean tensor: True = may attend. An axis along which the mask is "
+        "shared, such as that of the heads, has length 1 or is left out. Attention broadcasts the "
+        "mask to [batch, head, query, key]."
     )
     st.table(
         [
             {
                 "mask": shape.name,
-                "as stored": str(list(shape.held)),
-                "broadcast to": str(list(shape.used)),
+                "as stored": str(list(shape.stored)),
+                "broadcast to": str(list(shape.broadcast)),
             }
             for shape in result.shapes
         ]

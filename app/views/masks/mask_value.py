@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from app.figures import masks
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
-from app.state import results, visit, waiting
+from app.state import results, session, waiting
 from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.mask_value import MaskedRow
@@ -26,11 +26,11 @@ PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
 @waiting.fragment
-def mask_value(lesson: Lesson) -> None:
+def show_mask_values(inspection: Inspection) -> None:
     """Show a row of the decoder's self-attention: scores, masked scores, weights."""
     from core.experiments.mask_value import masked_rows
 
-    record = lesson.record
+    record = inspection.record
     st.markdown(
         "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
         "is one row of the decoder's self-attention, which may look at the tokens written so far.",
@@ -46,7 +46,7 @@ def mask_value(lesson: Lesson) -> None:
             row = choose_token("Row, producing", produced, len(words) // 2, "closing_row")
         fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
-    scores = results.quantity(lesson.card, record, "scores")["decoder"]
+    scores = results.quantity(inspection.card, record, "scores")["decoder"]
     mask = record.decoder_mask[row]
     variants = masked_rows(scores[layer, head, row], mask)
     variant = next(v for v in variants if (v.fill, v.precision) == (fill, precision))
@@ -61,7 +61,7 @@ def mask_value(lesson: Lesson) -> None:
             FILLS[fill],
             words,
             title,
-            visit.theme(),
+            session.theme(),
         ),
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked)
@@ -77,50 +77,51 @@ def mask_value(lesson: Lesson) -> None:
     )
     if fold.open:
         with fold:
-            _values(variants)
+            _show_values(variants)
 
 
 def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
     """Say what to look for in the strip: the masked cells, and the cells that get the weight."""
     one = masked == 1
-    held = "exactly 0" if on_masked == 0 else scientific(on_masked)
+    cells = "masked cell: it has a score" if one else f"{masked} masked cells: they have scores"
+    weight = "exactly 0" if on_masked == 0 else scientific(on_masked)
     return (
-        f"Look at the {'masked cell' if one else f'{masked} masked cells'}: before the mask "
-        f"{'it scores' if one else 'they score'} like any other; after the softmax "
-        f"{'it holds' if one else 'they hold'} {held}, and the "
+        f"Look at the {cells} like any other, but after the softmax "
+        f"{'its' if one else 'their total'} weight is {weight}. The "
         + ("only other cell gets" if unmasked == 1 else f"other {unmasked} share")
         + (" all the weight." if on_masked == 0 else " the rest.")
     )
 
 
-def _values(variants: Sequence[MaskedRow]) -> None:
+def _show_values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
-        "Other code writes a very low number into masked cells, or adds it to the score. As long "
-        "as one cell is unmasked, only rounding differs, because the exponential of either is 0. "
-        "The difference shows in a fully masked row, such as one of a sentence that is all "
-        "padding: −∞ gives NaN, so the attention here returns 0 instead; a number written in "
-        "spreads attention evenly over the masked cells; a number added preserves the score "
-        "differences if the precision allows, so the row looks unmasked."
+        "Other implementations replace a masked score by a very low number, or add that number to "
+        "it. As long as one cell is unmasked, only rounding differs, because the exponential of "
+        "either is 0. The choice matters in a fully masked row, such as one of a sentence that is "
+        "all padding. There −∞ gives NaN, so the attention here returns 0 instead. Replacing gives "
+        "all masked cells the same weight. Adding preserves the score differences if the precision "
+        "allows, so the row looks unmasked."
     )
     st.table(
         [
             {
                 "mask value": FILLS[v.fill],
                 "precision": v.precision,
-                "stored as": number(v.held, 0),
+                "in this precision": number(v.rounded, 0),
                 "weight on masked cells": scientific(v.on_masked),
-                "largest change of another weight": scientific(v.change),
-                "all masked, written in": _span(v.all_written),
-                "all masked, added": _span(v.all_added),
+                "largest change of an unmasked weight": scientific(v.change),
+                "fully masked, replaced": _span(v.all_written),
+                "fully masked, added": _span(v.all_added),
             }
             for v in variants
         ]
     )
     st.caption(
-        "In the last column, a range means that the sum preserved the score differences, as if "
-        "nothing were masked; one number for each cell means that it lost them. Near −10⁴, "
-        "float32 has steps of 0.001 and bfloat16 of 64: a score smaller than half a step is lost."
+        "The last two columns show the weights of a fully masked row. In the last one, a range "
+        "means that adding preserved the score differences, as if nothing were masked; one number "
+        "for all cells means that rounding removed them. Near −10⁴, float32 has steps of 0.001 and "
+        "bfloat16 of 64: a score smaller than half a step is lost."
     )
 
 

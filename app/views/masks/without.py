@@ -15,11 +15,11 @@ from app.look.glossary import meaning
 from app.look.labels import labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, scientific
-from app.state import results, visit
+from app.state import results, session
 from app.views.shared.choices import choose, choose_word
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson, edited, show_edited
-from app.views.shared.long_work import Bar
+from app.views.shared.inspection import Inspection, show_edited_translation, translate_with_edits
+from app.views.shared.progress_bar import ProgressBar
 from core.analysis import leaks
 from core.analysis.attribution import source_words
 from core.record.words import is_punctuation
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
 ROUNDING = 1e-5  # of a probability: float32 passes in different batches differ by less
-NOTHING = 0.005  # of a mean probability: smaller changes get no verdict
+NEGLIGIBLE = 0.005  # of a mean probability
 
 
-def without_causal(lesson: Lesson) -> None:
+def show_without_causal_mask(inspection: Inspection) -> None:
     """Show the leak under teacher forcing, and two networks trained with and without the mask."""
     from core.record.edits import Edits
 
-    record = lesson.record
+    record = inspection.record
     st.markdown(
         "In a teacher-forced pass the whole target is fed in at once, and each row has to predict "
         "the token that follows the one it is fed. Without the causal mask it can look at that "
@@ -44,24 +44,24 @@ def without_causal(lesson: Lesson) -> None:
         help=meaning("teacher-forced"),
     )
     try:
-        masked, opened = (
+        masked, unmasked = (
             results.inspect(
-                lesson.card, record.source_text, edits=edits, target_ids=lesson.target_ids
+                inspection.card, record.source_text, edits=edits, target_ids=inspection.target_ids
             )
             for edits in (None, Edits(causal_mask=False))
         )
     except ValueError as error:
         st.error(plain(error))
         return
-    leak = leaks.leak(masked, opened)
+    leak = leaks.leak(masked, unmasked)
     show(
         change_figure(
-            labels(opened.target_out, 1),
+            labels(unmasked.target_out, 1),
             leak.masked,
             leak.open,
             ("with the causal mask", "without it"),
             "Probability of the right next token",
-            visit.theme(),
+            session.theme(),
         ),
         "leak",
         "A dot above its bar: seeing future tokens made the right token more probable. A dot "
@@ -78,7 +78,7 @@ def without_causal(lesson: Lesson) -> None:
         f"**{percent(leak.open.mean())}** (gain {number(leak.gained, 3, sign='+')}); of "
         f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
         f"have future tokens, {percent(share)} of the decoder's self-attention now goes to them. "
-        + _leaked(leak.gained)
+        + _interpret_gain(leak.gained)
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
@@ -88,36 +88,38 @@ def without_causal(lesson: Lesson) -> None:
     _train()
 
 
-def _leaked(gained: float) -> str:
+def _interpret_gain(gained: float) -> str:
     """Interpret a mean gain of probability by sign and size."""
-    if gained < -NOTHING:
+    if gained < -NEGLIGIBLE:
         return (
-            "On the whole, future tokens disturb this network: it was trained with the mask, "
-            "where it could not learn to use them."
+            "On average, future tokens are noise to this network: it was trained with the mask and "
+            "could not learn to use them."
         )
-    if gained <= NOTHING:
-        return "On the whole, that changes next to nothing."
-    return "On the whole, the answer leaked into the rows that should predict it."
+    if gained <= NEGLIGIBLE:
+        return "On average, that changes next to nothing."
+    return "On average, the answer leaked into the rows that should predict it."
 
 
 def _train() -> None:
     """Train both small networks on request, and draw their progress."""
     clicked = st.button("Train the two networks now", key="train_cheating")
-    holder = st.empty()
+    placeholder = st.empty()
     if clicked:
         points = []
         try:
-            with closing(results.cheating(Bar(holder).waits)) as learning:
+            with closing(
+                results.train_cheating_networks(ProgressBar(placeholder).show_queue)
+            ) as learning:
                 for point in learning:
                     points.append(point)
                     if point.step % 20 == 0:
-                        _draw(holder, points, f"cheating_{point.step}")
+                        _draw(placeholder, points, f"cheating_{point.step}")
         except BusyError as error:
-            holder.error(plain(error))
+            placeholder.error(plain(error))
             return
-        visit.keep("cheating", points)
-    if points := visit.kept("cheating"):
-        _draw(holder, points, "cheating")
+        session.save_result("cheating", points)
+    if points := session.saved_result("cheating"):
+        _draw(placeholder, points, "cheating")
         from core.experiments.cheating import WORDS
 
         last = points[-1]
@@ -129,7 +131,7 @@ def _train() -> None:
         )
 
 
-def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
+def _draw(placeholder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None:
     from core.experiments.cheating import STEPS, WORDS
 
     figure = cheating_figure(
@@ -138,33 +140,35 @@ def _draw(holder: DeltaGenerator, points: list[CheatingPoint], key: str) -> None
         [p.open for p in points],
         STEPS,
         1 / WORDS,
-        visit.theme(),
+        session.theme(),
     )
-    with holder.container():
+    with placeholder.container():
         show(figure, key)
 
 
-def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
+def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) -> None:
     """Compare a sentence alone, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
         st.caption("Enter at least two sentences above: padding exists only in a batch.")
         return
     try:
-        records = [results.inspect(lesson.card, text, decode=lesson.decode) for text in texts]
+        records = [
+            results.inspect(inspection.card, text, decode=inspection.decode) for text in texts
+        ]
     except ValueError as error:
         st.error(plain(error))
         return
     lengths = [len(record.source) for record in records]
     st.write(
         "A sentence must give the same probabilities alone and in a batch with longer ones. The "
-        "padding mask makes it so."
+        "padding mask ensures that."
     )
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
     row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
-    sources = tuple(results.ids(record.source) for record in records)
-    targets = tuple(results.ids(record.target_out) for record in records)
-    result = lesson.run(core.padding_effect, sources, targets, row)
+    sources = tuple(results.token_ids(record.source) for record in records)
+    targets = tuple(results.token_ids(record.target_out) for record in records)
+    result = inspection.run(core.padding_effect, sources, targets, row)
     show(
         change_figure(
             labels(records[row].target_out, 1),
@@ -172,11 +176,12 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
             result.open,
             ("the sentence alone", "in its batch without the mask"),
             "Probability of each token of its translation",
-            visit.theme(),
+            session.theme(),
             control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",
-        "Compare the ticks (with the mask) and the dots (without it) with the ends of the bars.",
+        "Compare the ticks (with the mask) and the dots (without it) with the bars (the sentence "
+        "alone).",
     )
     with_mask = float(np.abs(result.masked - result.alone).max())
     without = float(np.abs(result.open - result.alone).max())
@@ -188,8 +193,8 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
         f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
         "padding."
         if result.padded
-        else "No sentence of the batch is longer, so this one has no padding and nothing can "
-        "change but the last digits. Choose a shorter one."
+        else "No sentence of the batch is longer, so this one has no padding and only the last "
+        "digits can change. Choose a shorter one."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
@@ -197,11 +202,11 @@ def without_padding(lesson: Lesson, texts: tuple[str, ...]) -> None:
     )
 
 
-def without_a_word(lesson: Lesson) -> None:
+def show_without_word(inspection: Inspection) -> None:
     """Hide a source word from every query, and translate again."""
     from core.record.edits import Edits
 
-    record = lesson.record
+    record = inspection.record
     words = source_words(record.source)
     st.write(
         "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for "
@@ -213,11 +218,11 @@ def without_a_word(lesson: Lesson) -> None:
     names = word_labels(record.source, words, 1)
     content = [at for at, name in enumerate(names) if not is_punctuation(name)] or [0]
     with st.container(width=280):
-        chosen = choose_word("Word to mask away", names, content[-2:][0], "hidden_word")
+        chosen = choose_word("Word to mask", names, content[-2:][0], "hidden_word")
     edits = Edits(hidden_source=words[chosen])
-    if result := edited(lesson, edits):
-        show_edited(
-            lesson,
+    if result := translate_with_edits(inspection, edits):
+        show_edited_translation(
+            inspection,
             result,
             ("with the word", "without it"),
             "hidden",

@@ -3,12 +3,12 @@
 import streamlit as st
 
 from app.look.glossary import meaning
-from app.views.positions.beyond import beyond, learned
-from app.views.positions.scores import scores
-from app.views.positions.sums import sums
-from app.views.positions.table import distance, rotation, table
-from app.views.positions.what_if import order, what_if
-from app.views.shared.lesson import ask_for_sentence
+from app.views.positions.beyond import compare_tables, show_extrapolation
+from app.views.positions.scores import show_score_parts
+from app.views.positions.sums import show_sums
+from app.views.positions.table import show_products, show_rotation, show_table
+from app.views.positions.what_if import show_position_edits, show_reordering
+from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.section import section
 
 CONTENTS = {
@@ -18,7 +18,7 @@ CONTENTS = {
     "sums": "What the sum does to a token",
     "learned": "Sinusoids or a learned table?",
     "beyond": "Beyond the longest training sentence",
-    "order": "Without positions, order means nothing",
+    "order": "Without positions, order does not matter",
     "what-if": "What if the positions were different?",
     "scores": "How much of a score is position?",
 }
@@ -30,56 +30,56 @@ st.caption(
     "on a token's position alone is added to its embedding before the first layer.",
     help=meaning("token"),
 )
-lesson = ask_for_sentence()
+inspection = ask_for_inspection()
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
 st.subheader(CONTENTS["table"], anchor="table")
-table(lesson)
+show_table(inspection)
 
 st.subheader(CONTENTS["distance"], anchor="distance")
-distance(lesson)
+show_products(inspection)
 
 st.subheader(CONTENTS["rotation"], anchor="rotation")
-rotation(lesson)
+show_rotation(inspection)
 
 st.subheader(CONTENTS["sums"], anchor="sums")
-sums(lesson)
+show_sums(inspection)
 
 st.subheader(CONTENTS["learned"], anchor="learned")
-learned(lesson)
+compare_tables(inspection)
 
 section(
     CONTENTS["beyond"],
     "open_beyond",
-    beyond,
-    lesson,
+    show_extrapolation,
+    inspection,
     anchor="beyond",
-    promise="The probability of the translation as the sentence moves up the table",
+    summary="The probability of the translation as k is added to all positions",
 )
 section(
     CONTENTS["order"],
     "open_order",
-    order,
-    lesson,
+    show_reordering,
+    inspection,
     anchor="order",
-    promise="The encoder's maps of this sentence, and of its tokens in another order",
+    summary="The encoder's maps of this sentence, and of its tokens in another order",
     choices=("order_positions",),
 )
 section(
     CONTENTS["what-if"],
     "open_what_if",
-    what_if,
-    lesson,
+    show_position_edits,
+    inspection,
     anchor="what-if",
-    promise="The translation and the maps with positions off, shuffled, shifted or stretched",
+    summary="The translation and the maps with positions off, shuffled, shifted or stretched",
     choices=("position_change", "position_change_side", "position_seed", "position_shift"),
 )
 section(
     CONTENTS["scores"],
     "open_scores",
-    scores,
-    lesson,
+    show_score_parts,
+    inspection,
     anchor="scores",
-    promise="The scores of the first layer, split into content and position",
+    summary="The scores of the first layer, split into content and position",
     choices=("parts_kind",),
 )

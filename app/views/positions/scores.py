@@ -12,7 +12,7 @@ from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
 from app.look.numbers import scientific
 from app.views.shared.choices import choose
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # imports torch
@@ -23,27 +23,21 @@ PARTS = ("content", "position")
 LIMIT = 1e-5
 
 
-def scores(lesson: Lesson) -> None:
+def show_score_parts(inspection: Inspection) -> None:
     """Show the four content and position maps and the bias map, which add up to the score."""
-    record = lesson.record
+    record = inspection.record
     st.write(
-        "In the first layer query and key are still sums of content (the token's embedding) and "
-        "position, so their product splits into four: content or position of the query, with "
-        "content or position of the key."
+        "In the first layer, query and key are computed from sums of content (the token's "
+        "embedding) and position. So their dot product splits into four: content or position of "
+        "the query times content or position of the key."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
-    parts = lesson.run(
-        core.score_parts,
-        lesson.source_ids,
-        lesson.target_ids,
-        kind,
-    )
-    map_row(_row(record, kind, parts), key="score_parts")
+    parts = inspection.run(core.score_parts, inspection.source_ids, inspection.target_ids, kind)
+    map_row(_map_row(record, kind, parts), key="score_parts")
     st.caption(
-        "All six maps share one scale, as wide as the chosen head needs. The first name is the "
-        "query's part (row), the second the key's (column). Stripes along the diagonal of "
-        "position · position come from distances; differences in content · content come from the "
-        "tokens themselves."
+        "All six maps share one scale, which fits the chosen head. A map's first name is the part "
+        "of the query (row), the second that of the key (column). Diagonal stripes in position · "
+        "position come from distances; differences in content · content come from the tokens."
     )
     st.latex(
         r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (W^Q \tilde{a}_q) \cdot (W^K \tilde{b}_k)"
@@ -57,28 +51,27 @@ def scores(lesson: Lesson) -> None:
             r"\mathrm{Var}(c + p) + \epsilon"
         )
         st.write(
-            "Where every term goes: c is the embedding · √d_model, p the position. This network "
-            "normalises before it attends. The mean of a sum is the sum of the means, so each part "
-            "loses its own, μ; σ belongs to the whole sum and divides both, so the part of a "
-            "position is also scaled by the token it is added to. The bias part is the LayerNorm's "
-            "β through the projection plus the projection's own bias, for query and for key; the "
-            "fifth map adds the five products in which it takes part. Of these, the ones with the "
-            "bias on the key's side are the same for a whole row: the softmax takes them away."
+            "How the terms are split: c is the embedding · √d_model, p the position. This network "
+            "is pre-norm: attention reads the normalised sum. The mean of a sum is the sum of the "
+            "means, so each part has its own mean μ subtracted. σ is that of the whole sum and "
+            "divides both parts, so the position part also depends on the token. The bias part is "
+            "the projected β of the layer norm plus the projection's own bias, for query and key. "
+            "The fifth map adds up the five products that contain a bias. Those with the bias of "
+            "the key are constant along a row, so the softmax cancels them."
         )
     else:
         st.write(
-            "Where every term goes: c is the embedding · √d_model, p the position. This network "
-            "normalises after it attends, so the projections read the sum itself. "
-            "The bias part is the projection's own bias, for query and for key; the fifth map adds "
-            "the five products in which it takes part."
+            "How the terms are split: c is the embedding · √d_model, p the position. This network "
+            "is post-norm: attention reads the sum itself. The bias part is the projection's own "
+            "bias, for query and key. The fifth map adds up the five products that contain a bias."
         )
     st.write(
-        f"Over all heads, the parts add to the score within **{scientific(parts.largest_error)}** "
-        f"(limit {scientific(LIMIT)})."
+        "Over all heads, the parts add up to the score within "
+        f"**{scientific(parts.largest_error)}** (limit {scientific(LIMIT)})."
     )
 
 
-def _row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
+def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
     """Return all heads of the first layer; the six maps of a head share one scale."""
     tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
     language = record.source_language if kind == "encoder" else record.target_language

@@ -6,17 +6,17 @@ import streamlit as st
 import core
 from app.figures import positions, vectors
 from app.look.labels import labels
-from app.state import results, visit, waiting
+from app.state import results, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.analysis.position_table import sums as summed
 
 
 @waiting.fragment
-def sums(lesson: Lesson) -> None:
+def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
-    record = lesson.record
+    record = inspection.record
     st.write(
         "The first layer reads one vector for each token: its embedding, times √d_model (§3.4 of "
         "the paper), plus the row of its position."
@@ -25,13 +25,12 @@ def sums(lesson: Lesson) -> None:
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
-    vectors_of = core.embedded
-    result = summed(*lesson.run(vectors_of, results.ids(tokens), side))
-    theme = visit.theme()
+    result = summed(*inspection.run(core.embedded, results.token_ids(tokens), side))
+    theme = session.theme()
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare the dashes with the bars: the length of the position with that of the embedding.",
+        "Compare each dash, the length of the position, with its bar, that of the embedding.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
@@ -45,10 +44,10 @@ def sums(lesson: Lesson) -> None:
         "sum_plane",
         "Follow the line from each ring to its dot. "
         + (
-            "A token that comes twice has one ring, and two dots by which the network can tell "
-            "the two apart."
+            "A token that occurs twice has one ring but two dots, so the network can tell the two "
+            "apart."
             if len({token.id for token in tokens}) < len(tokens)
-            else "No token comes twice in this sentence; one that did would have a single ring, "
+            else "No token occurs twice in this sentence; one that did would have a single ring, "
             "and a dot for each position."
         ),
     )

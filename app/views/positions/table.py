@@ -7,10 +7,10 @@ from app.figures import positions, vectors
 from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import address, visit, waiting
+from app.state import address, session, waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
@@ -19,9 +19,9 @@ _ROWS = 64  # rows of the table used for steps: longer than most sentences
 
 
 @waiting.fragment
-def table(lesson: Lesson) -> None:
+def show_table(inspection: Inspection) -> None:
     """Show this sentence's rows of the table, and a few columns as waves."""
-    record, theme = lesson.record, visit.theme()
+    record, theme = inspection.record, session.theme()
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -31,10 +31,10 @@ def table(lesson: Lesson) -> None:
     show(
         positions.table_figure(rows, tokens, theme, first=first),
         "position_table",
-        "Look from left to right: on the left, neighbouring rows differ strongly; on the right, "
-        "the column hardly changes over the whole sentence."
+        "On the left, neighbouring rows differ strongly; on the right, a column hardly changes "
+        "over the whole sentence."
         if positions.is_sinusoidal(rows)
-        else "Look for rows that are alike: positions that this network hardly tells apart.",
+        else "Look for similar rows: the network can hardly tell their positions apart.",
     )
     st.caption(
         f"pos counts from 0, as the formula does: {plain(f'“{label(tokens[0])}”')} is token "
@@ -48,12 +48,12 @@ def table(lesson: Lesson) -> None:
             r"\end{aligned}"
         )
     d_model = rows.shape[1]
-    usual = list(positions.some_dimensions(d_model))
-    linked = (address.take("wave_dimensions") or "").split(".")
+    default = list(positions.sample_dimensions(d_model))
+    linked = (address.pop("wave_dimensions") or "").split(".")
     if all(dimension in map(str, range(d_model)) for dimension in linked):
-        visit.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
-    elif visit.get("wave_dimensions") is None:
-        visit.put("wave_dimensions", usual)
+        session.put("wave_dimensions", [*dict.fromkeys(map(int, linked))][:WAVES])
+    elif session.get("wave_dimensions") is None:
+        session.put("wave_dimensions", default)
     chosen = st.multiselect(
         "Dimensions drawn as waves",
         list(range(d_model)),
@@ -61,31 +61,30 @@ def table(lesson: Lesson) -> None:
         key="wave_dimensions",
         persist_state="session",
     )
-    drawn = sorted(chosen or usual)
-    address.keep_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, usual)))
+    drawn = sorted(chosen or default)
+    address.write_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, default)))
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
-        "Look at the wavelengths: fast waves tell neighbours apart, slow ones tell the beginning "
-        "from the end, as the digits of a number do.",
+        "Short waves tell neighbouring positions apart, long waves tell the beginning of the "
+        "sentence from its end. Together they work like the digits of a number.",
     )
     if positions.is_sinusoidal(rows):
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
-def distance(lesson: Lesson) -> None:
+def show_products(inspection: Inspection) -> None:
     """Show the dot products of all pairs of rows by distance."""
-    rows = lesson.record.source_positions
+    rows = inspection.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, visit.theme()),
+        positions.dot_product_figure(rows, session.theme()),
         "position_products",
-        "Each dot is the mean of all pairs at one distance. An error bar would reach from the "
-        "least to the greatest; there is none to see, because the product depends on the distance "
-        "alone."
+        "Each dot is the mean of all pairs at one distance. There are no error bars, because all "
+        "these pairs have the same product: it depends only on the distance."
         if sinusoidal
-        else "A bar reaches from the least to the greatest of the pairs at one distance: where "
-        "it is long, the product depends on the positions and not on their distance alone.",
+        else "Each dot is the mean of all pairs at one distance; its error bar spans all of them. "
+        "Where the bar is long, the product depends on more than the distance.",
     )
     if sinusoidal:
         st.latex(
@@ -95,16 +94,13 @@ def distance(lesson: Lesson) -> None:
 
 
 @waiting.fragment
-def rotation(lesson: Lesson) -> None:
+def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
-    theme = visit.theme()
-    rows = lesson.run(
-        core.position_encodings,
-        min(_ROWS, lesson.card.model.max_length),
-    )
+    theme = session.theme()
+    rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
-        st.write("This model learned its positions: there is no formula and no such matrix.")
+        st.write("This model learned its positions, so there is no formula and no rotation matrix.")
         return
     st.write(
         "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
@@ -116,13 +112,13 @@ def rotation(lesson: Lesson) -> None:
         r"\qquad \omega_i = 10000^{-2i/d_{\text{model}}}"
     )
     columns = st.columns(2)
-    address.settle("rotation_k", range(1, half + 1), 3)
-    address.settle("rotation_p", range(half), 0)
+    address.initialise("rotation_k", range(1, half + 1), 3)
+    address.initialise("rotation_p", range(half), 0)
     k = columns[0].slider("k, the step", 1, half, key="rotation_k")
     position = columns[1].slider("p, the starting pos", 0, half - 1, key="rotation_p")
-    address.keep_choice("rotation_k", k, 3)
-    address.keep_choice("rotation_p", position, 0)
-    pairs = positions.some_dimensions(d_model)[:4]
+    address.write_choice("rotation_k", k, 3)
+    address.write_choice("rotation_p", position, 0)
+    pairs = positions.sample_dimensions(d_model)[:4]
     near = list(range(min(vectors.SHOWN, d_model)))
     matrix = rotation_matrix(k, d_model)
     with st.container(horizontal=True, gap="medium"):
@@ -135,11 +131,11 @@ def rotation(lesson: Lesson) -> None:
             show(
                 vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
-                "From the ring to the dot: move p and see that the angles stay the same.",
+                "Each pair turns from the ring to the dot. Change p: the angles stay the same.",
             )
     error = rotation_error(rows, k)
     st.write(
         f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
-        f"difference of R·PE(p) from PE(p+{k}) is **{scientific(error)}**"
-        + (": the rounding of float32, in which the table is held." if error < 1e-6 else ".")
+        f"difference between R·PE(p) and PE(p+{k}) is **{scientific(error)}**"
+        + (", the rounding error of the float32 table." if error < 1e-6 else ".")
     )

@@ -10,10 +10,10 @@ from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.look.numbers import scientific
 from app.state import address
 from app.views.shared.choices import choose
-from app.views.shared.lesson import Lesson, edited, show_edited
+from app.views.shared.inspection import Inspection, show_edited_translation, translate_with_edits
 from core.record.record import RecordToken, TranslationRecord
 
-CHANGES = {
+EDITS = {
     "off": "Off",
     "shuffled": "Shuffled",
     "shifted": "Shifted by k",
@@ -30,11 +30,11 @@ FORMULA = {
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
-def order(lesson: Lesson) -> None:
+def show_reordering(inspection: Inspection) -> None:
     """Show permutation equivariance: maps of reordered tokens are the reordered maps."""
     from core.record.edits import PositionEdit
 
-    record = lesson.record
+    record = inspection.record
     st.write(
         "Put the tokens in another order and run the encoder again. Without positions the order "
         "makes no difference: every map has its rows and columns in the new order, and every "
@@ -43,14 +43,9 @@ def order(lesson: Lesson) -> None:
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     order = PositionEdit.shuffled(1, len(record.source)).order
-    result = lesson.run(
-        core.equivariance,
-        lesson.source_ids,
-        order,
-        state == "on",
-    )
+    result = inspection.run(core.equivariance, inspection.source_ids, order, state == "on")
     tokens, numbers = [record.source[i] for i in order], [i + 1 for i in order]
-    _maps(
+    _show_maps(
         record,
         tokens,
         numbers,
@@ -72,41 +67,43 @@ def order(lesson: Lesson) -> None:
     )
 
 
-def what_if(lesson: Lesson) -> None:
+def show_position_edits(inspection: Inspection) -> None:
     """Show the translation, its probabilities and the encoder's maps under edited positions."""
     from core.record.edits import Edits
 
-    record = lesson.record
+    record = inspection.record
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        change = choose("Positions", CHANGES, "off", "position_change")
-        side = choose("Of the", SIDES, "both", "position_change_side")
+        change = choose("Positions", EDITS, "off", "position_change")
+        side = choose("Side", SIDES, "both", "position_change_side")
         seed = shift = 0
         with st.container(width=150):
             if change == "shuffled":
-                address.settle("position_seed", range(1, 1000), 1)
+                address.initialise("position_seed", range(1, 1000), 1)
                 seed = st.number_input("Shuffle number", 1, 999, key="position_seed")
-                address.keep_choice("position_seed", seed, 1)
+                address.write_choice("position_seed", seed, 1)
             elif change == "shifted":
-                address.settle("position_shift", range(-500, 501), 5)
+                address.initialise("position_shift", range(-500, 501), 5)
                 shift = st.number_input("k", -500, 500, key="position_shift")
-                address.keep_choice("position_shift", shift, 5)
+                address.write_choice("position_shift", shift, 5)
     changed = {
-        name: _places(change, int(seed), int(shift), length) if side in (name, "both") else None
+        name: _position_edit(change, int(seed), int(shift), length)
+        if side in (name, "both")
+        else None
         for name, length in (("source", len(record.source)), ("target", len(record.target_in)))
     }
     edits = Edits(**{f"{name}_positions": p for name, p in changed.items() if p is not None})
     st.latex(FORMULA[change])
-    result = edited(lesson, edits)
+    result = translate_with_edits(inspection, edits)
     if result is None:
         return
-    show_edited(
-        lesson,
+    show_edited_translation(
+        inspection,
         result,
         ("as trained", "edited"),
         "position",
         "Tokens whose probability falls depended on the original positions; the others did not.",
     )
-    _maps(
+    _show_maps(
         record,
         record.source,
         range(1, len(record.source) + 1),
@@ -125,7 +122,7 @@ def what_if(lesson: Lesson) -> None:
     )
 
 
-def _maps(
+def _show_maps(
     record: TranslationRecord,
     tokens: Sequence[RecordToken],
     numbers: Sequence[int],
@@ -138,7 +135,7 @@ def _maps(
     map_row(MapRow("Encoder", layers, *both, maps), key=key)
 
 
-def _places(change: str, seed: int, shift: int, length: int):
+def _position_edit(change: str, seed: int, shift: int, length: int):
     from core.record.edits import DOUBLED, OFF, STRETCHED, PositionEdit
 
     return {

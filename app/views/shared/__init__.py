@@ -1,1 +1,1 @@
-"""Shared by several pages: choices, figures, explorers, the sentence of a lesson."""
+"""Shared by several pages: choices, figures, explorers, the inspected sentence."""

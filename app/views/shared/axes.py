@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from app.components.map_row.payload import Side
 from app.look.labels import labels
 from core.record.record import RecordToken, TranslationRecord
 
@@ -14,6 +15,19 @@ def axes(record: TranslationRecord, kind: str) -> tuple[Axis, Axis]:
     source = (record.source, 1)
     queries = source if kind == "encoder" else (record.target_out, 1)
     return queries, (record.target_in, 0) if kind == "decoder" else source
+
+
+def map_sides(record: TranslationRecord, kind: str) -> list[Side]:
+    """Return the queries and keys of a kind as sides of a row of maps, named by language."""
+    source, target = record.source_language, record.target_language
+    names = (
+        f"{source} token" if kind == "encoder" else f"{target} token being produced",
+        f"{target if kind == 'decoder' else source} token",
+    )
+    return [
+        Side(tokens, range(first, first + len(tokens)), name)
+        for (tokens, first), name in zip(axes(record, kind), names, strict=True)
+    ]
 
 
 def axis_words(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:

@@ -9,10 +9,10 @@ from app.state import address
 
 
 def choose(
-    label: str, options: Mapping[Any, str], first: Any, key: str, help: str | None = None
+    label: str, options: Mapping[Any, str], default: Any, key: str, help: str | None = None
 ) -> Any:
-    """Choose one of a few options {value: label}; `first` is the default."""
-    address.settle(key, options, first)
+    """Choose one of a few options {value: label}; `default` is the default."""
+    address.initialise(key, options, default)
     chosen = st.segmented_control(
         label,
         list(options),
@@ -22,23 +22,23 @@ def choose(
         persist_state="session",
         help=help,
     )
-    address.keep_choice(key, chosen, first)
+    address.write_choice(key, chosen, default)
     return chosen
 
 
-def choose_word(label: str, words: Sequence[str], first: int, key: str) -> int:
+def choose_word(label: str, words: Sequence[str], default: int, key: str) -> int:
     """Choose one of a sentence's words; return its index."""
-    return _listed(label, dict(enumerate(words)), first, key)
+    return _select(label, dict(enumerate(words)), default, key)
 
 
-def choose_token(label: str, words: Sequence[str], first: int, key: str) -> int:
+def choose_token(label: str, words: Sequence[str], default: int, key: str) -> int:
     """Choose one of many tokens, listed with their numbers from 1; return its index."""
-    return _listed(label, _numbered(words), first, key)
+    return _select(label, _numbered(words), default, key)
 
 
 def choose_token_or_all(label: str, words: Sequence[str], every: str, key: str) -> int | None:
     """Choose one of many tokens and return its index, or None for `every`, the default."""
-    chosen = _listed(label, {-1: every} | _numbered(words), -1, key)
+    chosen = _select(label, {-1: every} | _numbered(words), -1, key)
     return None if chosen < 0 else chosen
 
 
@@ -46,8 +46,8 @@ def _numbered(words: Sequence[str]) -> dict[int, str]:
     return {i: f"{i + 1}  {word}" for i, word in enumerate(words)}
 
 
-def _listed(label: str, options: Mapping[int, str], first: int, key: str) -> int:
-    address.settle(key, options, first)
+def _select(label: str, options: Mapping[int, str], default: int, key: str) -> int:
+    address.initialise(key, options, default)
     chosen = st.selectbox(
         label,
         list(options),
@@ -55,5 +55,5 @@ def _listed(label: str, options: Mapping[int, str], first: int, key: str) -> int
         key=key,
         persist_state="session",
     )
-    address.keep_choice(key, chosen, first)
+    address.write_choice(key, chosen, default)
     return chosen

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from app.components.explorer.answers import answers
 from app.components.explorer.mount import explorer
 from app.components.explorer.payload import APP, Arrays, Host, payload
-from app.state import address, results, visit
+from app.state import address, results, session
 from app.views.shared import what_if
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -38,7 +38,7 @@ def show_explorer(
     names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
-        numbers = {"change": changed.weights, **numbers}
+        numbers = {"change": changed.map_changes, **numbers}
     effects = None if card is None else lambda: results.head_effects(card, record)
     more = ["effects"] if effects else []
     if changed:
@@ -51,11 +51,11 @@ def show_explorer(
         host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,
     )
-    requests = {**(visit.get(key) or {}), "quantity": address.requested_quantity(key)}
+    requests = {**(session.get(key) or {}), "quantity": address.requested_quantity(key)}
     query = explorer(
         data,
         answers(record, requests, numbers, effects),
-        on_edit=lambda: what_if.change_by((visit.get(key) or {}).get("edit")),
+        on_edit=lambda: what_if.edit_by((session.get(key) or {}).get("edit")),
     )
     return dict(parse_qsl(query, keep_blank_values=True)) if query else None
 

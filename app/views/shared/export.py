@@ -13,7 +13,7 @@ from core.record.record import TranslationRecord
 
 def offline_page(card: Card) -> bytes:
     """Return the app as one HTML file with this model, made once for all sessions."""
-    return results.kept(
+    return results.cached(
         ("offline page", models.key_of(card)),
         lambda: offline.page([offline.network(card.folder)]).encode(),
     )
@@ -40,9 +40,9 @@ def export(record: TranslationRecord, card: Card) -> None:
     """
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (
-            ("Record", "npz", "application/octet-stream", "every array and token; opens here again",
-             record.to_bytes),
-            ("Tables", "csv.zip", "application/zip", "every array as CSV, with the tokens' names",
+            ("Record", "npz", "application/octet-stream",
+             "all arrays and tokens; can be opened here again", record.to_bytes),
+            ("Tables", "csv.zip", "application/zip", "all arrays as CSV, labelled with the tokens",
              lambda: csv_zip(record)),
         )  # fmt: skip
         with st.container(horizontal=True):
@@ -69,10 +69,10 @@ def export(record: TranslationRecord, card: Card) -> None:
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
     with st.spinner("Checking the record…"):
-        rechecked = results.rechecked(opened)
+        rechecked = results.recheck(opened)
     checked = "here" if rechecked else "elsewhere"
     opened, made_by = rechecked or (opened, None)
-    view = address.first_view(opened)
+    view = address.initial_view(opened)
     try:
         show_explorer(opened, view, made_by, key="opened_explorer", checked=checked, in_url=False)
     except ValueError as error:  # its tokens and texts alone exceed the payload limit

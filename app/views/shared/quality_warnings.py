@@ -11,10 +11,10 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 
 
-def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = "") -> None:
+def show_quality_warnings(record: TranslationRecord, training_domain: str, typed: str = "") -> None:
     """Show one warning with all reasons, if there are any, and the least certain token.
 
-    `learned` describes the training sentences; `typed` is the source as entered.
+    `training_domain` describes the training sentences; `typed` is the source as entered.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
@@ -22,9 +22,9 @@ def show_quality_warnings(record: TranslationRecord, learned: str, typed: str = 
             reasons = result.reasons(record.source_language, _visible)
             st.warning(
                 plain(
-                    f"Do not trust this translation: {'; '.join(reasons)}. The network knows "
-                    f"{learned}. The maps are still exact: this is how attention looks when the "
-                    "network is out of its depth."
+                    f"Do not trust this translation: {'; '.join(reasons)}. The network was trained "
+                    f"on {training_domain}. The maps are still exact: they show what attention "
+                    "does when a translation cannot be trusted."
                 ),
                 icon=":material/warning:",
             )

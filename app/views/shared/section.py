@@ -1,4 +1,4 @@
-"""A lesson section that needs forward passes: computed when it is opened."""
+"""A section of a page that needs forward passes: computed when it is opened."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import streamlit as st
 
 from app.look.markdown import plain
-from app.state import address, visit, waiting
+from app.state import address, session, waiting
 from core.serving.queue import UnansweredError
 
-AT_ONCE = 1.0
+AUTO_OPEN_S = 1.0
 """Seconds: sections expected to take less open automatically."""
 
 
@@ -20,27 +20,27 @@ def section(
     body: Callable[..., None],
     *arguments: Any,
     choices: tuple[str, ...] = (),
-    promise: str,
+    summary: str,
     seconds: float | None = None,
     help: str | None = None,
     anchor: str | None = None,
 ) -> None:
     """Draw a heading and an expander that calls `body` while it is open.
 
-    `promise` describes the result; `seconds` is the expected time. Below `AT_ONCE` the expander
+    `summary` describes the result; `seconds` is the expected time. Below `AUTO_OPEN_S` the expander
     opens automatically, until the visitor opens or closes it. A link with one of the `choices` of
     the section opens it. `anchor` is the heading's anchor.
     """
     st.subheader(title, anchor=anchor, help=help)
-    by_page = f"{key} by the page"
-    untouched = visit.get(key) is None or visit.get(key) == visit.kept(by_page)
-    if untouched and any(address.asked(name) is not None for name in choices):
-        visit.put(key, True)
+    set_by_page = f"{key} by the page"
+    untouched = session.get(key) is None or session.get(key) == session.saved_result(set_by_page)
+    if untouched and any(address.requested(name) is not None for name in choices):
+        session.put(key, True)
     elif untouched and seconds is not None:
-        visit.put(key, seconds < AT_ONCE and not waiting.LONG_TASKS.busy)
-        visit.keep(by_page, visit.get(key))
-    time = "" if seconds is None else f" ({about(seconds)})"
-    fold = st.expander(promise + time, key=key, on_change="rerun")
+        session.put(key, seconds < AUTO_OPEN_S and not waiting.LONG_TASKS.busy)
+        session.save_result(set_by_page, session.get(key))
+    time = "" if seconds is None else f" ({duration_in_words(seconds)})"
+    fold = st.expander(summary + time, key=key, on_change="rerun")
     if fold.open:
         with fold:
             try:
@@ -49,7 +49,7 @@ def section(
                 st.error(plain(error))
 
 
-def about(seconds: float) -> str:
+def duration_in_words(seconds: float) -> str:
     """Describe an estimated time: less than a second, about 3 seconds."""
     if seconds < 1:
         return "less than a second"

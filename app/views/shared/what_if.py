@@ -12,7 +12,7 @@ import streamlit as st
 from app.components.edits import described, listed
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import address, results, visit
+from app.state import address, results, session
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.kinds import KINDS
@@ -34,7 +34,7 @@ class WhatIf:
     after: TranslationRecord
     """The same target under the edits; `before` if there are none."""
 
-    def weights(self) -> dict[str, Any]:
+    def map_changes(self) -> dict[str, Any]:
         """Return the change of each map, by kind: [layer, head, query, key]."""
         return {kind: self.after.maps(kind) - self.before.maps(kind) for kind in KINDS}
 
@@ -48,32 +48,32 @@ class WhatIf:
             "problems": list(self.problems),
             "before": float(self.before.log_prob),
             "change": [round(float(nats), 6) for nats in change] if changed else None,
-            "request": visit.get(_REQUEST),
+            "request": session.get(_REQUEST),
         }
 
 
-def asked_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, list[str]]:
+def current_edits(card: Card, record: TranslationRecord) -> tuple[Edits | None, list[str]]:
     """Return the visitor's edits that apply to this model and sentence, and the problems.
 
     The edits are None if there are none; problems are one line per rejected edit. Changing the
     model resets the edits.
     """
-    address.settle_text(_EDITS, "")
+    address.initialise_text(_EDITS, "")
     network = (card.folder.name, card.weights_sha256)
-    if visit.get("edited_network") not in (None, network):
-        visit.put(_EDITS, "")
-    visit.put("edited_network", network)
-    edits, problems = Edits.parse(visit.get(_EDITS))
-    edits, inapplicable = results.fitting(card, edits, record.source_text)
-    entry = () if not visit.get("page") else None  # on the first page, Back undoes an edit
-    address.keep({_EDITS: visit.get(_EDITS)}, _EDITS, entry)
-    sentence, refused = visit.get(_REFUSED) or (None, "")
-    if refused and sentence == visit.get("source"):
+    if session.get("edited_network") not in (None, network):
+        session.put(_EDITS, "")
+    session.put("edited_network", network)
+    edits, problems = Edits.parse(session.get(_EDITS))
+    edits, inapplicable = results.applicable_edits(card, edits, record.source_text)
+    entry = () if not session.get("page") else None  # on the first page, Back undoes an edit
+    address.write({_EDITS: session.get(_EDITS)}, _EDITS, entry)
+    sentence, refused = session.get(_REFUSED) or (None, "")
+    if refused and sentence == session.get("source"):
         problems = [refused, *problems]
     return None if edits == Edits() else edits, [*problems, *inapplicable]
 
 
-def edits_line(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
+def show_edits(edits: Edits | None, problems: list[str], record: TranslationRecord) -> None:
     """Show the problems, the edits made on the first page, and a button to remove them."""
     for line in problems:
         st.caption(plain(line))
@@ -82,19 +82,19 @@ def edits_line(edits: Edits | None, problems: list[str], record: TranslationReco
     words = "; ".join(described(one, record) for one in edits.listed())
     with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
         st.markdown(plain(f"With the edits made on the page Translate: {words}."), width="content")
-        st.button("Remove all changes", key="remove_edits", on_click=change, args=("",))
+        st.button("Remove all edits", key="remove_edits", on_click=edit, args=("",))
 
 
-def change_by(request: Mapping[str, Any] | None) -> None:
+def edit_by(request: Mapping[str, Any] | None) -> None:
     """Follow an explorer's `edit` request, and remember which one it was."""
     if request is not None:
-        visit.put(_REQUEST, request["request"])
-        change(request["command"])
+        session.put(_REQUEST, request["request"])
+        edit(request["command"])
 
 
-def change(command: str) -> None:
+def edit(command: str) -> None:
     """Add an edit ("+off.cross.2.0"), remove one ("-off.cross.2.0"), or remove all ("")."""
-    edits, _ = Edits.parse(visit.get(_EDITS) or "")
+    edits, _ = Edits.parse(session.get(_EDITS) or "")
     one, problems = Edits.parse(command[1:])
     if not command:
         edits = Edits()
@@ -103,25 +103,28 @@ def change(command: str) -> None:
             edits = edits.without(one) if command[0] == "-" else edits.plus(one)
         except EditError as error:  # such as one too many
             problems = [str(error)]
-    visit.put(_EDITS, edits.to_text())
-    visit.put(_REFUSED, (visit.get("source"), " ".join(problems)))
+    session.put(_EDITS, edits.to_text())
+    session.put(_REFUSED, (session.get("source"), " ".join(problems)))
 
 
-def edited(card: Card, record: TranslationRecord) -> WhatIf:
+def apply_edits(card: Card, record: TranslationRecord) -> WhatIf:
     """Apply the visitor's edits to a record's pass over the same target."""
-    edits, problems = asked_edits(card, record)
+    edits, problems = current_edits(card, record)
     after = record
     if edits is not None:
         try:
             after = results.inspect(
-                card, record.source_text, edits=edits, target_ids=results.ids(record.target_out)
+                card,
+                record.source_text,
+                edits=edits,
+                target_ids=results.token_ids(record.target_out),
             )
         except ValueError as error:
             edits, problems = None, [*problems, str(error)]
     return WhatIf(edits or Edits(), tuple(problems), record, after)
 
 
-def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
+def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
     """Show the translation under the edits, with words that differ from `own` in bold."""
     if what_if.edits == Edits():
         return
@@ -138,7 +141,7 @@ def translated_again(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig
         else:
             words = _marked(own, again.translation)
             st.markdown(f"Translated again, it now writes: {words}")
-        st.caption(f"Log-probability {number(again.log_prob, 2)} under the changes, {decode.label}")
+        st.caption(f"Log-probability {number(again.log_prob, 2)} with the edits, {decode.label}")
 
 
 def _marked(before: str, after: str) -> str:

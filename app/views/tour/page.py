@@ -4,11 +4,11 @@ import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened, Side
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, visit
-from app.views.shared.axes import axes
+from app.state import address, models, results, session
+from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.data.corpora import LANGUAGES
@@ -25,9 +25,9 @@ LESSONS = (
 
 def go_to(number: int) -> None:
     """Go to a stop, with its own view instead of the current link's."""
-    visit.put("stop", number + 1)
+    session.put("stop", number + 1)
     for name in address.VIEW:
-        address.take(name)
+        address.pop(name)
 
 
 def other_half(direction: str) -> None:
@@ -39,23 +39,11 @@ def other_half(direction: str) -> None:
 def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     """Return the map that a stop shows; its row of heads offers the others."""
     layers, heads = record.maps(shown.kind).shape[:2]
-    words = ("token" if shown.kind == "encoder" else "token being produced", "token")
-    languages = (
-        record.source_language if shown.kind == "encoder" else record.target_language,
-        record.target_language if shown.kind == "decoder" else record.source_language,
-    )
-    queries, keys = (
-        Side(tokens, range(first, first + len(tokens)), f"{language} {word}")
-        for (tokens, first), language, word in zip(
-            axes(record, shown.kind), languages, words, strict=True
-        )
-    )
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
         shown.kind.capitalize(),
         range(layers),
-        queries,
-        keys,
+        *map_sides(record, shown.kind),
         [Map("The map", "weight", "", record.maps(shown.kind))],
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
@@ -76,10 +64,10 @@ if not stops:
     )
     st.stop()
 
-address.settle("stop", range(1, len(stops) + 1), 1)
-number = visit.get("stop") - 1
+address.initialise("stop", range(1, len(stops) + 1), 1)
+number = session.get("stop") - 1
 stop = stops[number]
-address.keep({"stop": number + 1}, "stop", entry=address.VIEW)
+address.write({"stop": number + 1}, "stop", entry=address.VIEW)
 try:
     record = results.inspect(chosen.card, stop.source, decode=chosen.decode)
 except ValueError as error:  # InputError, CheckpointError: one user-facing line
@@ -96,7 +84,7 @@ try:
     found = f"{plain(before)} **{share}** {plain(after)}"
 except LookupError as missing:
     found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
-    at, row = address.first_view(record), {"q": None, "k": None}
+    at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):

@@ -1,46 +1,46 @@
-"""Estimates the time of each experiment on this page from the last one of this model."""
+"""Estimates the time of each experiment on this page from its last head effects."""
 
 import core
 from app.state import results
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.analysis.attribution import MAX_LIVE, source_words
 
 PERMUTATIONS = 64
 
 
-def heads(lesson: Lesson) -> int:
+def count_heads(inspection: Inspection) -> int:
     """Return the number of heads in the model."""
-    config = lesson.card.model
+    config = inspection.card.model
     return config.num_heads * (config.num_encoder_layers + 2 * config.num_decoder_layers)
 
 
-def pairs_passes(lesson: Lesson, kind: str) -> int:
+def pairs_passes(inspection: Inspection, kind: str) -> int:
     """Count the passes for pairs of a kind: each head ablated, and each pair."""
-    config = lesson.card.model
+    config = inspection.card.model
     layers = config.num_encoder_layers if kind == "encoder" else config.num_decoder_layers
     return layers * config.num_heads * (layers * config.num_heads + 1) // 2
 
 
-def shapley_passes(lesson: Lesson) -> int:
+def shapley_passes(inspection: Inspection) -> int:
     """Count the subsets of source words: all, or those of the sampled permutations."""
-    words = len(source_words(lesson.record.source))
+    words = len(source_words(inspection.record.source))
     return 2**words if words <= MAX_LIVE else PERMUTATIONS * (words - 1)
 
 
-def sources_passes(lesson: Lesson) -> int:
+def sources_passes(inspection: Inspection) -> int:
     """Count the passes for Shapley values and for the methods that need passes of their own."""
-    words = len(source_words(lesson.record.source))
-    return shapley_passes(lesson) + 3 * len(lesson.record.target_out) + 2 * words
+    words = len(source_words(inspection.record.source))
+    return shapley_passes(inspection) + 3 * len(inspection.record.target_out) + 2 * words
 
 
-def seconds(lesson: Lesson, passes: int) -> float | None:
+def estimate_seconds(inspection: Inspection, passes: int) -> float | None:
     """Estimate the time of `passes` passes over this sentence from the last head effects.
 
     None before the first head effects, which the page always computes first.
     """
-    last = results.took(lesson.card, core.head_effects)
-    if last is None:
+    last_run = results.last_run(inspection.card, core.head_effects)
+    if last_run is None:
         return None
-    tokens = len(lesson.record.source) + len(lesson.record.target_out)
-    pace = last.seconds / (1 + heads(lesson)) / last.tokens
-    return pace * passes * tokens
+    tokens = len(inspection.record.source) + len(inspection.record.target_out)
+    seconds_per_token = last_run.seconds / (1 + count_heads(inspection)) / last_run.tokens
+    return seconds_per_token * passes * tokens

@@ -8,30 +8,30 @@ import core
 from app.figures.why import pairs_figure, terms_figure
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number, percent
-from app.state import visit, waiting
+from app.state import session, waiting
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
-from app.views.shared.long_work import Bar
+from app.views.shared.inspection import Inspection
+from app.views.shared.progress_bar import ProgressBar
 from core.kinds import KINDS
 
 _SHOWN = 12
 _LITTLE = 0.05  # nats: changes a probability by about 5 %
 
 
-def name_of(kind: str, layer: int, head: int) -> str:
+def head_name(kind: str, layer: int, head: int) -> str:
     """Return a head's name, counted from 1."""
     return f"{kind} {layer + 1}.{head + 1}"
 
 
 @waiting.fragment
-def matters(lesson: Lesson) -> None:
+def show_important_heads(inspection: Inspection) -> None:
     """Show the heads whose ablation changes the translation, or one token, most."""
-    record = lesson.record
+    record = inspection.record
     words = labels(record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    effects = lesson.ask(core.head_effects)
+    effects = inspection.run_experiment(core.head_effects)
     ranked = effects.ranked(token)
     first = ranked[0]
     what = "the whole translation" if token is None else f"“{words[token]}”"
@@ -47,18 +47,18 @@ def matters(lesson: Lesson) -> None:
     harm = sum(head.change > 0 for head in shown)
     show(
         terms_figure(
-            [name_of(head.kind, head.layer, head.head) for head in shown],
+            [head_name(head.kind, head.layer, head.head) for head in shown],
             [head.change for head in shown],
             f"The {len(shown)} heads of {len(ranked)} that matter most",
             "each switched off alone, with the same target: change of log-probability",
             "nats",
-            visit.theme(),
+            session.theme(),
         ),
         "why_heads",
-        f"{harm} of these {len(shown)} heads {'do' if harm > 1 else 'does'} harm here: the "
-        "probability rises when the head is switched off."
+        f"{harm} of these {len(shown)} heads {'lower' if harm > 1 else 'lowers'} the "
+        "probability: it rises when the head is switched off."
         if harm
-        else "The probability falls with each of these heads switched off.",
+        else "Switching off any of these heads lowers the probability.",
     )
     share = percent(little / len(ranked))
     st.caption(
@@ -84,32 +84,32 @@ def _from_to(what: str, before: float, after: float) -> str:
     return f"log-probability of {what} goes from {ends[0]} to {ends[1]}"
 
 
-def pairs(lesson: Lesson) -> None:
+def show_pairs(inspection: Inspection) -> None:
     """Show the interaction of all pairs of heads of a kind."""
     st.write(
-        "Switch off two heads at once. If more is lost than the two changes added, the heads cover "
-        "for each other: each can do the other's work. If less is lost, they need each other: once "
-        "one is off, the other is of less use, or even does harm."
+        "Switch off two heads at once. If the loss exceeds the sum of the two single losses, the "
+        "heads back each other up: each can do the other's work. If the loss is smaller, they "
+        "depend on each other: once one is off, the other helps less, or even hurts."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
-    bar = Bar()
-    effects = lesson.ask(
+    bar = ProgressBar()
+    effects = inspection.run_experiment(
         core.pair_effects,
         kind,
-        on_progress=lambda done, total: bar.done(done, total, "pairs"),
-        waits=bar.waits,
+        on_progress=lambda done, total: bar.show_progress(done, total, "pairs"),
+        on_wait=bar.show_queue,
     )
     bar.empty()
     beyond = effects.beyond()
     ranked = effects.ranked()
     with st.container(horizontal=True, gap="medium"):
         title = f"Pairs of {kind} heads"
-        show(pairs_figure(beyond, effects.heads, title, visit.theme()), "why_pairs_map")
+        show(pairs_figure(beyond, effects.heads, title, session.theme()), "why_pairs_map")
         with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
             for pair, sign, meaning in (
-                (ranked[0], -1, "cover for each other"),
-                (ranked[-1], 1, "need each other"),
+                (ranked[0], -1, "back each other up"),
+                (ranked[-1], 1, "depend on each other"),
             ):
                 if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
                     st.markdown(f"**No two heads {meaning}**")

@@ -8,54 +8,57 @@ from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
 from app.look.labels import labels
 from app.look.numbers import percent
-from app.state import results, visit
+from app.state import results, session
 from app.state.results import Function
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 
 
-def lens(lesson: Lesson) -> None:
+def show_logit_lens(inspection: Inspection) -> None:
     """Show the logit lens: the output layer applied after every sub-layer of the decoder."""
     st.write(
-        "The output layer was trained on the decoder's last state only. Apply it to earlier states"
-        f"{_norm(lesson, 'decoder')}: which token would the network write if it ended there?"
+        "The output layer was trained on the decoder's last state only. Applied to earlier states"
+        f"{_norm(inspection, 'decoder')}, it shows which token the network would write if it ended "
+        "there."
     )
-    _grid(
-        lesson,
+    _show_grid(
+        inspection,
         core.lens,
         "The most probable token after each sub-layer",
         "why_lens",
-        "Read a column from top to bottom: in which row does the token at its foot first appear?",
+        "Read each column from top to bottom: where does its final token first appear?",
     )
 
 
-def decoder_lens(lesson: Lesson) -> None:
+def show_decoder_lens(inspection: Inspection) -> None:
     """Show the DecoderLens: the decoder reads an earlier layer of the encoder."""
     st.write(
         "Let the decoder read an earlier layer of the encoder instead of the last"
-        f"{_norm(lesson, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row it "
-        "is still fed the translation up to the token before."
+        f"{_norm(inspection, 'encoder')} (DecoderLens, Langedijk et al. 2023). In every row "
+        "the decoder is still fed the translation up to the previous token."
     )
-    _grid(
-        lesson,
+    _show_grid(
+        inspection,
         core.decoder_lens,
         "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
-        "A token that is in its column from the first row on needs no context in the source: the "
-        "source tokens one by one and the translation so far suffice.",
+        "A token that fills its whole column needs no context from the encoder: the source "
+        "embeddings and the translation so far are enough.",
     )
 
 
-def _norm(lesson: Lesson, side: str) -> str:
+def _norm(inspection: Inspection, side: str) -> str:
     """Mention the final norm if the model has one."""
-    return f", through the {side}'s final norm" if lesson.card.model.final_norm else ""
+    return f", through the {side}'s final norm" if inspection.card.model.final_norm else ""
 
 
-def _grid(lesson: Lesson, experiment: Function, title: str, key: str, look_for: str) -> None:
-    record = lesson.record
-    result = lesson.ask(experiment)
+def _show_grid(
+    inspection: Inspection, experiment: Function, title: str, key: str, look_for: str
+) -> None:
+    record = inspection.record
+    result = inspection.run_experiment(experiment)
     columns = labels(record.target_out, 1)
-    names = results.target_labels(lesson.card, tuple(np.unique(result.ids).tolist()))
+    names = results.target_labels(inspection.card, tuple(np.unique(result.ids).tolist()))
     rows = [row.label for row in result.rows]
     texts = [[names[int(i)] for i in row] for row in result.ids]
     own = [f"{word}: " for word in columns]
@@ -70,16 +73,16 @@ def _grid(lesson: Lesson, experiment: Function, title: str, key: str, look_for: 
         for r, row in enumerate(rows)
     ]
     grid = Grid(rows, columns, result.probabilities, texts, hovers)
-    stronger = "darker" if visit.theme() == "light" else "brighter"
+    stronger = "darker" if session.theme() == "light" else "brighter"
     show(
         words_grid_figure(
             grid,
             title,
-            f"the more probable, the {stronger}; the last row is the output"
+            f"{stronger} = more probable; the last row is the output"
             + (", bit for bit" if result.exact else ""),
             1.0,
             False,
-            visit.theme(),
+            session.theme(),
         ),
         key,
         look_for,

@@ -3,75 +3,75 @@
 import streamlit as st
 
 from app.look.glossary import meaning
-from app.state import visit
-from app.views.shared.lesson import ask_for_sentence
+from app.state import session
+from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.section import section
 from app.views.why import cost
-from app.views.why.heads import matters, pairs
-from app.views.why.layers import decoder_lens, lens
-from app.views.why.sources import sources
-from app.views.why.words import word_choice
+from app.views.why.heads import show_important_heads, show_pairs
+from app.views.why.layers import show_decoder_lens, show_logit_lens
+from app.views.why.sources import show_sources
+from app.views.why.words import show_word_choice
 
-_STEPS = 40  # passes for one token: terms, alternatives, removals
+_WORD_CHOICE_PASSES = 40  # passes for one token: terms, alternatives, removals
 
 st.title("Ask why")
 st.caption(
-    "Looking is not explaining: a large attention weight need not change the translation. Every "
-    "answer here comes from running the network again. Sums add up to rounding, predictions are "
-    "shown next to the true effect, and sampled values with their 95 % intervals."
+    "Attention is not explanation: a large attention weight need not change the translation. "
+    "So every answer here comes from running the network again. Sums are exact up to rounding, "
+    "predictions are shown next to the true effect, and sampled values have 95 % intervals."
 )
-lesson = ask_for_sentence()
-record = lesson.record
+inspection = ask_for_inspection()
+record = inspection.record
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
-matters(lesson)
+show_important_heads(inspection)
 
-kind = visit.get("why_pairs") or "cross"
+kind = session.get("why_pairs") or "cross"
 section(
-    "Who covers for whom?",
+    "Which heads back each other up?",
     "open_pairs",
-    pairs,
-    lesson,
+    show_pairs,
+    inspection,
     choices=("why_pairs",),
-    promise="A map of all pairs of heads, and the two pairs furthest from a plain sum",
-    seconds=cost.seconds(lesson, cost.pairs_passes(lesson, kind)),
+    summary="A map of all pairs of heads, and the pairs that interact most",
+    seconds=cost.estimate_seconds(inspection, cost.pairs_passes(inspection, kind)),
     help=meaning("head", "ablation", "log-probability"),
 )
 section(
     "Why this word and not that one?",
     "open_choice",
-    word_choice,
-    lesson,
+    show_word_choice,
+    inspection,
     choices=("why_step", "why_other"),
-    promise="Bars that add up to the difference between two words, next to the true effects",
-    seconds=cost.seconds(lesson, _STEPS),
+    summary="Terms that add up to the logit difference of two words, next to the true effects",
+    seconds=cost.estimate_seconds(inspection, _WORD_CHOICE_PASSES),
     help=meaning("logit", "residual stream"),
 )
 section(
     "What did each layer already know?",
     "open_lens",
-    lens,
-    lesson,
-    promise="The most probable token after each layer of the decoder",
-    seconds=cost.seconds(lesson, 2),
+    show_logit_lens,
+    inspection,
+    summary="The most probable token after each layer of the decoder",
+    seconds=cost.estimate_seconds(inspection, 2),
     help=meaning("logit lens", "softmax"),
 )
 section(
     "What if the encoder stopped earlier?",
     "open_decoder_lens",
-    decoder_lens,
-    lesson,
-    promise="The tokens that the decoder would write after each layer of the encoder",
-    seconds=cost.seconds(lesson, 2 + lesson.card.model.num_encoder_layers),
+    show_decoder_lens,
+    inspection,
+    summary="The tokens that the decoder would write after each layer of the encoder",
+    seconds=cost.estimate_seconds(inspection, 2 + inspection.card.model.num_encoder_layers),
     help=meaning("cross-attention", "teacher-forced"),
 )
 section(
-    "Where did it come from?",
+    "Where did this token come from?",
     "open_sources",
-    sources,
-    lesson,
+    show_sources,
+    inspection,
     choices=("why_token",),
-    promise="Each source word's part in one token, by Shapley values and seven quicker methods",
-    seconds=cost.seconds(lesson, cost.sources_passes(lesson)),
+    summary="What each source word contributes: Shapley values and seven faster methods",
+    seconds=cost.estimate_seconds(inspection, cost.sources_passes(inspection)),
     help=meaning("Shapley value", "nats", "rollout", "value norms", "Spearman"),
 )

@@ -10,156 +10,141 @@ from numpy.typing import NDArray
 import core
 from app.figures.style import tick
 from app.figures.why import Grid, terms_figure, words_grid_figure
-from app.look.labels import label, labels
+from app.look.labels import labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, within
-from app.state import visit
+from app.state import session
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
-from app.views.shared.long_work import Bar
+from app.views.shared.inspection import Inspection
+from app.views.shared.progress_bar import ProgressBar
 from app.views.why.cost import PERMUTATIONS
 from core.analysis.attribution import MAX_LIVE, Agreement, Shapley, agreement, source_words
 
-REFEREE = "Shapley values"
+SHAPLEY = "Shapley values"
 METHODS = {
-    "weights": "Attention weights of the cross-attention, the mean over layers and heads "
-    "(Bahdanau et al. 2015 read them so).",
-    "norms": "Weights times the length of what each value adds (Kobayashi et al. 2020), the same "
-    "mean.",
-    "rollout": "Weights followed back through the encoder's layers, half of each passing straight "
-    "on (Abnar & Zuidema 2020).",
-    "norm rollout": "The same with norms of what attention and residual path bring (after "
-    "Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
-    "gradient × input": "The slope of the log-probability along each word's embedding, times the "
-    "embedding (Shrikumar et al. 2016).",
-    "value zeroing, all layers": "What log-probability is lost with the word's values set to 0 in "
-    "all encoder and cross layers. Mohebbi et al. (2023) zero one layer and compare states.",
-    "leave-one-out": "What log-probability is lost with the word hidden (Li et al. 2016).",
+    "weights": "Cross-attention weights, averaged over layers and heads (read this way by "
+    "Bahdanau et al. 2015).",
+    "norms": "Cross-attention weights times the length of the vector that each key adds, averaged "
+    "in the same way (Kobayashi et al. 2020).",
+    "rollout": "Weights traced back through the encoder's layers, half of each layer being its "
+    "residual connection (Abnar & Zuidema 2020).",
+    "norm rollout": "The same with the norms of what attention and the residual connection add "
+    "(after Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
+    "gradient × input": "The gradient of the log-probability with respect to each word's "
+    "embedding, times the embedding (Shrikumar et al. 2016).",
+    "value zeroing, all layers": "The loss of log-probability when the word's values are set to 0 "
+    "in all encoder and cross-attention layers. Mohebbi et al. (2023) zero one layer and compare "
+    "states.",
+    "leave-one-out": "The loss of log-probability when the word is hidden (Li et al. 2016).",
 }
 """Description and source of each method."""
 
 
-def sources(lesson: Lesson) -> None:
+def show_sources(inspection: Inspection) -> None:
     """Show one token's Shapley values, all methods' scores, and their rank correlations."""
-    record = lesson.record
+    record = inspection.record
     words = source_words(record.source)
     if not words:
         st.caption("This sentence has no word to ask about.")
         return
     sampled = len(words) > MAX_LIVE
     st.write(
-        "Attention weights are one answer to where a token came from; there are others, and they "
-        "disagree. Shapley values are the standard they are compared with: what a word adds to "
-        "the token's log-probability when it is shown, averaged over all orders of showing the "
-        "words. "
+        "Attention weights are one answer to the question where a token came from; other methods "
+        "give other answers. All are compared with Shapley values: how much revealing a word adds "
+        "to the token's log-probability, averaged over all orders of revealing the words. "
         + (
-            f"For more than {MAX_LIVE} words there are too many orders and subsets to try: with "
-            f"{len(words)} words here, the values are sampled from {PERMUTATIONS} orders, and "
-            "the bars show how far they may be off."
+            f"More than {MAX_LIVE} words have too many orders to try them all: with {len(words)} "
+            f"words here, the values are sampled from {PERMUTATIONS} orders and have 95 % "
+            "intervals."
             if sampled
             else f"With {len(words)} word{'s' if len(words) > 1 else ''} here they are exact: "
             "every subset of the words was hidden once."
         )
     )
-    bar = Bar()
-    answers = lesson.ask(core.attributions)
-    referee = lesson.ask(
+    bar = ProgressBar()
+    answers = inspection.run_experiment(core.attributions)
+    shapley = inspection.run_experiment(
         core.shapley,
         None,
         PERMUTATIONS,
-        on_progress=lambda done, total: bar.done(done, total, "subsets"),
-        waits=bar.waits,
+        on_progress=lambda done, total: bar.show_progress(done, total, "subsets"),
+        on_wait=bar.show_queue,
     )
     bar.empty()
     tokens = labels(record.target_out, 1)
     with st.container(width=280):
         chosen = choose_token("Token", tokens, max(0, len(tokens) - 3), "why_token")
-    columns = _columns(record.source, words)
-    _values(referee, chosen, tokens[chosen], columns)
-    _methods(answers.scores, referee, chosen, tokens[chosen], columns)
-    _agreement(agreement(answers, referee), referee, chosen)
-    if not lesson.card.model.norm_first:
+    columns = word_labels(record.source, words, 1)
+    _show_values(shapley, chosen, tokens[chosen], columns)
+    _show_methods(answers.scores, shapley, chosen, tokens[chosen], columns)
+    _show_agreement(agreement(answers, shapley), shapley, chosen)
+    if not inspection.card.model.norm_first:
         st.caption(
-            "This network has its layer norms after each sub-layer. Norm rollout leaves them out."
+            "This network applies a layer norm after each sub-layer. Norm rollout ignores them."
         )
 
 
-def _columns(source, words) -> list[str]:
-    """Return the words' labels; repeated ones get the number of their first token."""
-    numbered = labels(source, 1)
-    joined = ["".join(label(source[i]) for i in word) for word in words]
-    return [
-        text
-        if joined.count(text) == 1
-        else text + re.sub(r"^.*?([₀-₉]*)$", r"\1", numbered[word[0]])
-        for text, word in zip(joined, words, strict=True)
-    ]
-
-
-def _values(referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
+def _show_values(shapley: Shapley, chosen: int, token: str, columns: list[str]) -> None:
     """Show the Shapley values as bars, with intervals if they are sampled."""
-    values, low, high = (a[chosen] for a in (referee.values, referee.low, referee.high))
-    nothing, everything = float(referee.nothing[chosen]), float(referee.everything[chosen])
+    values, low, high = (a[chosen] for a in (shapley.values, shapley.low, shapley.high))
+    nothing, everything = float(shapley.nothing[chosen]), float(shapley.everything[chosen])
     with st.container(key="why_seen"):
         st.text(
             f"With all words hidden, “{token}” has a probability of {percent(math.exp(nothing))}; "
             f"with all of them visible, {percent(math.exp(everything))} "
             f"({number(everything - nothing, 2, sign='+')} nats)."
         )
-    open_signs = int(((low <= 0) & (high >= 0)).sum())
+    including_zero = int(((low <= 0) & (high >= 0)).sum())
     show(
         terms_figure(
             columns,
             values.tolist(),
             f"What each source word adds to “{token}”",
             "Shapley values, exact"
-            if referee.exact
-            else f"Shapley values, sampled from {referee.permutations} orders; lines: 95 % "
+            if shapley.exact
+            else f"Shapley values, sampled from {shapley.permutations} orders; lines: 95 % "
             "intervals",
             "nats",
-            visit.theme(),
-            intervals=None if referee.exact else (low.tolist(), high.tolist()),
+            session.theme(),
+            intervals=None if shapley.exact else (low.tolist(), high.tolist()),
         ),
         "why_shapley",
-        "For every token, the bars add up to the difference between all words and none"
-        f"{within(referee.largest_error)}; they come from {referee.subsets:,} subsets of the words."
-        + ("" if referee.exact else _open(open_signs, len(columns))),
+        "For every token, the values add up to the difference between all words and none"
+        f"{within(shapley.largest_error)}. They were computed from {shapley.subsets:,} subsets of "
+        "the words." + ("" if shapley.exact else _zero_in_intervals(including_zero, len(columns))),
     )
 
 
-def _open(count: int, intervals: int) -> str:
-    """Say how many intervals hold 0, and what that leaves open."""
+def _zero_in_intervals(count: int, intervals: int) -> str:
+    """Say how many intervals include 0, and what that leaves open."""
     if not count:
-        return f" None of the {intervals} intervals holds 0."
-    hold, words = ("holds", "that word counts") if count == 1 else ("hold", "those words count")
-    return (
-        f" {count} of the {intervals} intervals {hold} 0: whether {words} for the token or "
-        "against it stays open."
-    )
+        return f" None of the {intervals} intervals includes 0."
+    include, words = ("includes", "that word helps") if count == 1 else ("include", "these help")
+    return f" {count} of the {intervals} intervals {include} 0: whether {words} is uncertain."
 
 
-def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[str]) -> None:
+def _show_methods(scores, shapley: Shapley, chosen: int, token: str, columns: list[str]) -> None:
     """Show the scores of all methods as a grid, with the Shapley values last."""
-    named = {**scores, REFEREE: referee.values}
+    named = {**scores, SHAPLEY: shapley.values}
     values = np.stack([score[chosen] for score in named.values()])
     largest = np.abs(values).max(1, keepdims=True)
     shares = values / np.where(largest > 0, largest, 1)
-    texts = [cells(row) for row in values]
+    texts = [narrow_numbers(row) for row in values]
     hovers = [
         [f"{name}<br>{tick(columns[n])}: <b>{number(v, 3)}</b>" for n, v in enumerate(row)]
         for name, row in zip(named, values, strict=True)
     ]
     rows = list(named)
-    if not referee.exact:
-        low, high = referee.low[chosen], referee.high[chosen]
+    if not shapley.exact:
+        low, high = shapley.low[chosen], shapley.high[chosen]
         half = (high - low) / 2
         rows.append("± (95 %)")
         shares = np.vstack((shares, np.zeros(len(half))))
-        texts[-1] = [short(number(v, 2)) for v in values[-1]]
-        texts.append([short(number(v, 2)) for v in half])
+        texts[-1] = [without_leading_zero(number(v, 2)) for v in values[-1]]
+        texts.append([without_leading_zero(number(v, 2)) for v in half])
         hovers[-1] = [
-            f"{REFEREE}<br>{tick(columns[n])}: <b>{number(v, 2)}</b>, 95 %: "
+            f"{SHAPLEY}<br>{tick(columns[n])}: <b>{number(v, 2)}</b>, 95 %: "
             f"{number(low[n], 2)} to {number(high[n], 2)}"
             for n, v in enumerate(values[-1])
         ]
@@ -168,21 +153,21 @@ def _methods(scores, referee: Shapley, chosen: int, token: str, columns: list[st
         words_grid_figure(
             Grid(rows, columns, shares, texts, hovers),
             f"Where “{token}” came from, by each method",
-            "each row is coloured by its own largest; the first four rows are shares and lengths, "
+            "colours: relative to the row's largest; the first four rows are shares or lengths, "
             "the others nats",
             1.0,
             True,
-            visit.theme(),
+            session.theme(),
         ),
         "why_sources",
-        "Compare each row with the Shapley values: where a method colours other words, it does "
-        "not tell what the words did to the log-probability.",
+        "Compare each row with the Shapley values. A method that highlights other words does not "
+        "show how the words affect the log-probability.",
     )
 
 
-def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> None:
+def _show_agreement(agrees: dict[str, Agreement], shapley: Shapley, chosen: int) -> None:
     """Show each method's rank correlation with the Shapley values, best first."""
-    ordered = sorted(agrees, key=lambda method: -_or_least(agrees[method].of(chosen)))
+    ordered = sorted(agrees, key=lambda method: -_nan_last(agrees[method].of(chosen)))
     st.container(key="why_agreement").table(
         {
             "method": ordered,
@@ -198,19 +183,18 @@ def _agreement(agrees: dict[str, Agreement], referee: Shapley, chosen: int) -> N
         "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
         "translation."
     )
-    if len(referee.words) == 1:
+    if len(shapley.words) == 1:
         note = "With one word there is no order to compare."
-    if not referee.exact:
+    if not shapley.exact:
         both = [(a, b) for n, a in enumerate(ordered) for b in ordered[n + 1 :]]
         open_pairs = [
             sum(not agrees[a].differs(agrees[b], token) for a, b in both)
             for token in (chosen, None)
         ]
         note += (
-            " The ranges are 95 % intervals over the sampled orders (bootstrap). Which of two "
-            f"methods is nearer to the Shapley values, the sample leaves open for "
-            f"{open_pairs[0] or 'none'} of the {len(both)} pairs on this token, and for "
-            f"{open_pairs[1] or 'none'} on all tokens."
+            " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
+            "whose order they leave undecided: "
+            f"{open_pairs[0]} of {len(both)} for this token, {open_pairs[1]} for all tokens."
         )
     st.container(key="why_agreement_note").caption(note)
 
@@ -224,17 +208,17 @@ def _rho(agrees: Agreement, token: int | None) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _or_least(value: float) -> float:
+def _nan_last(value: float) -> float:
     return -2.0 if math.isnan(value) else value
 
 
-def cells(row: NDArray) -> list[str]:
+def narrow_numbers(row: NDArray) -> list[str]:
     """Format a row for narrow cells: .12, or .012 if the largest is small."""
     size = float(np.abs(row).max())
     places = int(np.clip(1 - np.floor(np.log10(size)), 2, 3)) if size > 0 else 2
-    return [short(number(v, places)) for v in row]
+    return [without_leading_zero(number(v, places)) for v in row]
 
 
-def short(text: str) -> str:
+def without_leading_zero(text: str) -> str:
     """Drop the 0 before a decimal point."""
     return re.sub(r"^(−?)0\.", r"\1.", text)

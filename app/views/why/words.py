@@ -15,10 +15,10 @@ from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
 from app.look.labels import label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, within
-from app.state import results, visit
+from app.state import results, session
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
-from app.views.shared.lesson import Lesson
+from app.views.shared.inspection import Inspection
 from core.kinds import Kind
 from core.record.words import is_punctuation
 
@@ -28,102 +28,104 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
 
 _BARS = 14
 _RIBBONS = 24
-_TRIED = 5
+_ABLATED = 5
 _OFFERED = 4  # whole words offered before the record's alternatives
 _LABEL = 18  # characters of a ribbon's label
 Pair = tuple[int, int]
 
 
-def word_choice(lesson: Lesson) -> None:
+def show_word_choice(inspection: Inspection) -> None:
     """Compare a token with one alternative: terms, ribbons, predicted and true effects."""
-    record = lesson.record
+    record = inspection.record
     words = labels(record.target_out, 1)
     # Streamlit's select box has extra space above; centring aligns it with the buttons.
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
             step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
         own = record.target_out[step]
-        rivals = lesson.ask(core.rivals, step)
-        ids, first = _alternatives(lesson, rivals, step)
+        rivals = inspection.run_experiment(core.rivals, step)
+        ids, first = _alternatives(inspection, rivals, step)
         other = choose("rather than", ids, first, "why_other")
     with st.container(key="why_rank"):
-        st.text(_rank(lesson, words[step], rivals))
-    choice = lesson.ask(core.word_choice, step, (own.id, other))
+        st.text(_rank(inspection, words[step], rivals))
+    choice = inspection.run_experiment(core.word_choice, step, (own.id, other))
     pair = (label(own), ids[other])
     chances = rivals.probability, rivals.probabilities[rivals.ids.index(other)]
     with st.container(key="why_difference"):
         st.text(
-            f"“{pair[0]}” ({percent(chances[0])}) is {_factor(math.exp(choice.difference))} times "
-            f"as probable as “{pair[1]}” ({percent(chances[1])}). The factor is e to the power of "
-            f"the difference of their logits, {number(choice.difference, 3, sign='+')}."
+            f"“{pair[0]}” ({percent(chances[0])}) is "
+            f"{_format_factor(math.exp(choice.difference))} times as probable as “{pair[1]}” "
+            f"({percent(chances[1])}). The factor is e to the power of the difference of their "
+            f"logits, {number(choice.difference, 3, sign='+')}."
         )
     st.write(
-        "A token's logit is the dot product of the decoder's last state with a vector of the "
-        "token, and that state is a sum of what token, position, heads and feed-forward layers "
-        "wrote. So the difference of two logits is a sum, too: each bar is one term of it, the "
-        "last one all smaller terms together."
+        "A token's logit is the dot product of the decoder's final state with the token's output "
+        "vector. That state is a sum: the embedding, the position, and the outputs of all heads "
+        "and feed-forward layers. So the difference of two logits is a sum too. Each bar is one "
+        "of its terms; the last bar adds up all smaller terms."
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
-    tried = [
-        -_true(lesson, choice, component.place) if component.head is not None else math.nan
+    measured = [
+        -_true_change(inspection, choice, component.place)
+        if component.head is not None
+        else math.nan
         for component, _ in largest
     ]
     show(
         terms_figure(
             [component.label for component, _ in largest] + ["all others"],
             [term for _, term in largest] + [rest],
-            f"Blue: for “{pair[0]}”, orange: for “{pair[1]}”",
-            "colour: a term; grey: what is lost without the head",
+            f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+            "colour: a term; grey: the true effect, measured by switching the head off",
             "logit",
-            visit.theme(),
-            [*tried, math.nan],
+            session.theme(),
+            [*measured, math.nan],
         ),
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference"
-        f"{within(choice.largest_error)}; layer norm is held at its actual scale. Grey is "
-        "what the difference really loses when the head is switched off. Cross heads carry "
-        "information from the source.",
+        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Grey bars "
+        "show how much the difference really falls when the head is switched off. Cross-attention "
+        "heads bring in information from the source.",
     )
     with st.container(key="why_disagree"):
-        st.text(_disagreement(largest, tried))
+        st.text(_disagreement(largest, measured))
     show(
         ribbons_figure(
-            _ribbons(lesson, choice),
+            _ribbons(inspection, choice),
             pair,
             "The same sum as ribbons",
             "left: tokens; middle: layers",
-            visit.theme(),
+            session.theme(),
         ),
         "why_ribbons",
-        f"{plain(record.source_language)} tokens contribute through the cross heads, "
-        f"{plain(record.target_language)} "
-        "ones through the decoder's. "
-        f"The widths add up: blue minus orange is the difference. Blue is for “{plain(pair[0])}”"
-        f", orange for “{plain(pair[1])}”.",
+        f"{plain(record.source_language)} tokens contribute through cross-attention heads, "
+        f"{plain(record.target_language)} tokens through the decoder's self-attention heads. The "
+        "total width of the blue ribbons minus that of the orange ones is the difference. Blue "
+        f"favours “{plain(pair[0])}”, orange “{plain(pair[1])}”.",
     )
-    _tried(lesson, choice)
+    _show_ablations(inspection, choice)
 
 
-def _factor(factor: float) -> str:
+def _format_factor(factor: float) -> str:
     """Format a factor with two significant digits: 0.94, 1.4, 14, 2,600."""
     places = 1 - math.floor(math.log10(factor))
     return number(round(factor, places), max(0, places))
 
 
-def _rank(lesson: Lesson, word: str, rivals: Rivals) -> str:
+def _rank(inspection: Inspection, word: str, rivals: Rivals) -> str:
     """Say whether the token has the largest logit of its step and, if not, why it was written."""
     chance = percent(rivals.probability)
     if rivals.rank == 1:
         return f"At this step “{word}” has the largest logit, so the largest probability: {chance}."
     ordinal = {2: "second", 3: "third"}.get(rivals.rank, _ordinal(rivals.rank))
-    above = results.target_tokens(lesson.card, rivals.ids[: rivals.rank - 1])
-    if not lesson.record.hypotheses:
+    above = results.target_tokens(inspection.card, rivals.ids[: rivals.rank - 1])
+    if not inspection.record.hypotheses:
         why = ": the translation was given, not searched for"
-    elif lesson.decode.beam > 1:
-        why = ": beam search compares whole translations, and the best one it found goes through it"
+    elif inspection.decode.beam > 1:
+        why = ": beam search compares whole translations, and its best one has this token here"
     elif all(token.special for token in above):
-        why = f": {', '.join(label(token) for token in above)} is never written"
+        why = f": {', '.join(label(token) for token in above)} is never generated"
     else:
         why = ""
     return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
@@ -135,26 +137,27 @@ def _ordinal(rank: int) -> str:
     return f"{rank:,}{'th' if rank % 100 in (11, 12, 13) else ending}"
 
 
-def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
+def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
     """Return the labels of tokens to compare with, by id, and the default.
 
     Whole words come first: tokens that start a word and that the network would not continue. The
     default is neither a prefix of the written word nor the other way round.
     """
-    record = lesson.record
+    record = inspection.record
     own = record.target_out[step]
-    tokens = results.target_tokens(lesson.card, rivals.ids)
-    after = results.target_tokens(lesson.card, rivals.following)
-    whole = [t for t, then in zip(tokens, after, strict=True) if _whole(t, then)]
+    tokens = results.target_tokens(inspection.card, rivals.ids)
+    after = results.target_tokens(inspection.card, rivals.following)
+    whole_words = [t for t, then in zip(tokens, after, strict=True) if _is_whole_word(t, then)]
     text = own.text.lower()
     apart = [
         token
-        for token in whole
+        for token in whole_words
         if not (token.text.lower().startswith(text) or text.startswith(token.text.lower()))
     ]
     rest = [token for token in record.alternatives[step] if token.id != own.id]
     is_word = own.starts_word and not own.special and not is_punctuation(own.text)
-    offered = [*apart[:1], *whole[:_OFFERED], *rest] if is_word else [*rest, *whole[:_OFFERED]]
+    first = apart[:1] if is_word else rest
+    offered = [*first, *whole_words[:_OFFERED], *rest]
     named: dict[int, str] = {}
     for token in offered:  # a word and a part of a word may look the same: keep the first
         if token.id in named or label(token) not in named.values():
@@ -162,17 +165,17 @@ def _alternatives(lesson: Lesson, rivals: Rivals, step: int) -> tuple[dict[int, 
     return named, offered[0].id
 
 
-def _whole(token: RecordToken, then: RecordToken) -> bool:
+def _is_whole_word(token: RecordToken, then: RecordToken) -> bool:
     """Return whether a token is a whole word, given the token predicted after it."""
     starts = token.starts_word and not token.special and not is_punctuation(token.text)
     return starts and (then.starts_word or then.special or is_punctuation(then.text))
 
 
-def _disagreement(largest: list, tried: list[float]) -> str:
+def _disagreement(largest: list, measured: list[float]) -> str:
     """Say how far the terms of heads disagree with their true effects."""
     both = [
         (component.label, term, true)
-        for (component, term), true in zip(largest, tried, strict=True)
+        for (component, term), true in zip(largest, measured, strict=True)
         if not math.isnan(true)
     ]
     if not both:
@@ -182,33 +185,32 @@ def _disagreement(largest: list, tried: list[float]) -> str:
     heads = "the one head shown" if len(both) == 1 else f"the {len(both)} heads shown"
     if not wrong and not off:
         return (
-            f"Switched off, {'' if len(both) == 1 else 'each of '}{heads} takes away between half "
-            "of its term and twice as much: here the terms tell what the heads do."
+            f"The true effect of {'' if len(both) == 1 else 'each of '}{heads} is between half and "
+            "twice its term: here the terms describe the effects well."
         )
     what = (
         "the terms as effects" if 2 * len([*wrong, *off]) > len(both) else "every term as an effect"
     )
     name, term, true = max([*wrong, *off], key=lambda one: abs(one[1] - one[2]))
     counts = [
-        f"{len(ones)} {'takes' if len(ones) == 1 else 'take'} away {share}"
+        f"{len(ones)} {'has a true effect' if len(ones) == 1 else 'have true effects'} {share}"
         for ones, share in (
-            (wrong, "the opposite of"),
-            (off, "less than half of, or more than twice,"),
+            (wrong, "of the opposite sign"),
+            (off, "below half or above twice the term"),
         )
         if ones
     ]
-    counts = [f"{text} {'its' if text.startswith('1 ') else 'their'} term" for text in counts]
     return (
-        f"Do not read {what}. Of {heads}, {' and '.join(counts)} when switched off. The furthest "
-        f"off of these is {name}: its term predicts that the difference changes by "
-        f"{number(-term, 3, sign='+')} without it; in truth it changes by "
-        f"{number(-true, 3, sign='+')}, because layer norms and later layers react."
+        f"Do not read {what}. Of {heads}, {' and '.join(counts)}. The largest error is that of "
+        f"{name}: its term predicts that switching it off changes the difference by "
+        f"{number(-term, 3, sign='+')}; the true change is {number(-true, 3, sign='+')}, because "
+        "layer norms and later layers react."
     )
 
 
-def _ribbons(lesson: Lesson, choice: WordChoice) -> list[Ribbon]:
+def _ribbons(inspection: Inspection, choice: WordChoice) -> list[Ribbon]:
     """Return the largest terms by source token and layer; the others are summed."""
-    record = lesson.record
+    record = inspection.record
     names = _names(record)
     ribbons = []
     for kind, edges in choice.edges.items():
@@ -230,7 +232,9 @@ def _layer(name: str) -> Node:
     return Node(name, name)
 
 
-def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = None) -> float:
+def _true_change(
+    inspection: Inspection, choice: WordChoice, place: tuple, key: int | None = None
+) -> float:
     """Return the true change of the logit difference when a head or an edge is ablated."""
     from core.record.edits import Edge, Edits
 
@@ -239,14 +243,14 @@ def _true(lesson: Lesson, choice: WordChoice, place: tuple, key: int | None = No
         if key is None
         else Edits(edges=(Edge(*place, choice.step, key, 0.0),))
     )
-    return lesson.ask(core.true_change, choice.step, choice.words, edits)
+    return inspection.run_experiment(core.true_change, choice.step, choice.words, edits)
 
 
-def _tried(lesson: Lesson, choice: WordChoice) -> None:
+def _show_ablations(inspection: Inspection, choice: WordChoice) -> None:
     """Show predicted and true effects of ablating the largest heads and edges."""
-    names = _names(lesson.record)
+    names = _names(inspection.record)
     places: list[tuple[Kind, int, int, int | None]] = []
-    heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None][:_TRIED]
+    heads = [c for c, _ in choice.largest(len(choice.terms)) if c.head is not None][:_ABLATED]
     places += [(*component.place, None) for component in heads]
     edges = sorted(
         (
@@ -255,21 +259,22 @@ def _tried(lesson: Lesson, choice: WordChoice) -> None:
             for (layer, head, key), value in _cells(array)
         ),
         reverse=True,
-    )[:_TRIED]
+    )[:_ABLATED]
     places += [(kind, layer, head, key) for _, kind, layer, head, key in edges]
     rows: dict[str, list[str]] = {"switched off": [], "predicted": [], "true": []}
     for kind, layer, head, key in places:
         name = f"{kind} {layer + 1}.{head + 1}"
         rows["switched off"].append(
-            name if key is None else plain(f"the link to {names[kind][key]} in {name}")
+            name if key is None else plain(f"the attention edge to {names[kind][key]} in {name}")
         )
         rows["predicted"].append(number(choice.predicted(kind, layer, head, key), 3, sign="+"))
-        rows["true"].append(number(_true(lesson, choice, (kind, layer, head), key), 3, sign="+"))
+        true = _true_change(inspection, choice, (kind, layer, head), key)
+        rows["true"].append(number(true, 3, sign="+"))
     st.container(key="why_tried").table(rows, border="horizontal", hide_index=True)
     st.caption(
-        "Change of the difference of the logits when a head is switched off or one link is cut. "
-        "The prediction is the direct part, with layer norms held; the true change includes how "
-        "layer norms and later layers react."
+        "Change of the logit difference when a head is switched off or one attention edge is cut. "
+        "The prediction counts only the direct effect, with layer norms fixed; the true change "
+        "includes how layer norms and later layers react."
     )
 
 

@@ -1,4 +1,4 @@
-"""Shared by the lesson pages: the visitor's sentence, its record, and edited passes."""
+"""A sentence with its record and model, for pages that run experiments or edited passes on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app import controls
 from app.figures.experiments import change_figure
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import results, visit
+from app.state import results, session
 from app.state.results import Function
 from app.views.shared.figure import show
 from app.views.shared.quality_warnings import show_quality_warnings
@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # imports torch
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """The sentence of a lesson page with its record, model and search settings."""
+class Inspection:
+    """The record of the visitor's sentence, with its model and search settings."""
 
     card: Card
     record: TranslationRecord
@@ -36,41 +36,41 @@ class Lesson:
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        return results.ids(self.record.source)
+        return results.token_ids(self.record.source)
 
     @property
     def target_ids(self) -> tuple[int, ...]:
-        return results.ids(self.record.target_out)
+        return results.token_ids(self.record.target_out)
 
     def run(self, function: Function, *arguments: Hashable) -> Any:
-        """Return the result of a core function on this lesson's model."""
+        """Return the result of a core function on this model; see `results.run`."""
         return results.run(self.card, function, *arguments)
 
-    def ask(
+    def run_experiment(
         self,
         experiment: Function,
         *arguments: Hashable,
         on_progress: Callable[[int, int], object] = lambda done, total: None,
-        waits: Callable[[int], object] | None = None,
+        on_wait: Callable[[int], object] | None = None,
     ) -> Any:
-        """Return the result of an experiment on this lesson's record; see `results.ask`."""
-        return results.ask(
-            self.card, experiment, self.record, *arguments, on_progress=on_progress, on_wait=waits
+        """Return the result of an experiment on this record; see `results.run_experiment`."""
+        return results.run_experiment(
+            self.card, experiment, self.record, *arguments, on_progress=on_progress, on_wait=on_wait
         )
 
 
-def ask_for_sentence() -> Lesson:
+def ask_for_inspection() -> Inspection:
     """Draw the source box, translate as the first page does, and show both texts."""
-    card, record = controls.sentence(given_target=False)
+    card, record = controls.ask_for_record(given_target=False)
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
-    show_quality_warnings(record, controls.learned(card), chosen.source)
-    return Lesson(card, record, chosen.decode, chosen.direction)
+    show_quality_warnings(record, controls.training_domain(card), chosen.source)
+    return Inspection(card, record, chosen.decode, chosen.direction)
 
 
 @dataclass(frozen=True)
-class Edited:
+class EditedTranslation:
     """Effect of edits: the new translation, and the records of the old one before and after."""
 
     translation: str
@@ -78,30 +78,34 @@ class Edited:
     after: TranslationRecord
 
 
-def edited(lesson: Lesson, edits: Edits) -> Edited | None:
+def translate_with_edits(inspection: Inspection, edits: Edits) -> EditedTranslation | None:
     """Translate under edits; if that fails, show a one-line error and return None."""
-    source = lesson.record.source_text
+    source = inspection.record.source_text
     try:
-        free = results.inspect(lesson.card, source, edits=edits, decode=lesson.decode)
+        free = results.inspect(inspection.card, source, edits=edits, decode=inspection.decode)
         before, after = (
-            results.inspect(lesson.card, source, edits=e, target_ids=lesson.target_ids)
+            results.inspect(inspection.card, source, edits=e, target_ids=inspection.target_ids)
             for e in (None, edits)
         )
     except ValueError as error:
         st.error(plain(error))
         return None
-    return Edited(free.translation, before, after)
+    return EditedTranslation(free.translation, before, after)
 
 
-def show_edited(
-    lesson: Lesson, result: Edited, states: tuple[str, str], key: str, look_for: str
+def show_edited_translation(
+    inspection: Inspection,
+    result: EditedTranslation,
+    states: tuple[str, str],
+    key: str,
+    look_for: str,
 ) -> None:
     """Show both translations and how the edits change each token's probability in the first.
 
     `states` name the passes without and with the edits.
     """
     with st.container(key=f"{key}_translation"):
-        st.text(f"{states[0]}:  {lesson.record.translation}")
+        st.text(f"{states[0]}:  {inspection.record.translation}")
         st.text(f"{states[1]}:  {result.translation or '(empty)'}")
     show(
         change_figure(
@@ -110,7 +114,7 @@ def show_edited(
             np.exp(result.after.log_probs),
             states,
             "Probability of each token of the first translation",
-            visit.theme(),
+            session.theme(),
         ),
         f"{key}_probabilities",
         look_for,

@@ -15,14 +15,14 @@ def put(key: str, value: object) -> None:
     st.session_state[key] = value
 
 
-def keep(name: str, value: object) -> None:
+def save_result(name: str, value: object) -> None:
     """Store a result for this session."""
-    st.session_state[f"kept {name}"] = value
+    st.session_state[f"saved {name}"] = value
 
 
-def kept(name: str) -> Any:
-    """Return a result stored by `keep`, or None."""
-    return st.session_state.get(f"kept {name}")
+def saved_result(name: str) -> Any:
+    """Return a result stored by `save_result`, or None."""
+    return st.session_state.get(f"saved {name}")
 
 
 def theme() -> str:

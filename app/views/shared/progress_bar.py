@@ -4,17 +4,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 
-class Bar:
+class ProgressBar:
     """A line with the number of requests ahead, then a progress bar; empty when idle."""
 
     def __init__(self, place: DeltaGenerator | None = None) -> None:
         self._place = st.empty() if place is None else place
 
-    def waits(self, ahead: int) -> None:
+    def show_queue(self, ahead: int) -> None:
         """Show how many requests are ahead."""
         self._place.caption(f"Waiting for others: {ahead} ahead.")
 
-    def done(self, done: int, total: int, what: str) -> None:
+    def show_progress(self, done: int, total: int, what: str) -> None:
         """Show that `done` of `total` items are done; `what` names the items."""
         self._place.progress(min(1.0, done / total), f"{done:,} of {total:,} {what}")
 
