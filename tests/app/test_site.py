@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 from app.components.assets import joined
 from app.components.explorer.payload import pack, payload
+from app.export import offline
 from app.export import site as command
 from app.export.picture import picture
 from app.export.rounding import rounded_checkpoint
@@ -402,10 +403,26 @@ def test_the_tour_opens_the_heads_that_it_describes(german):
         assert part(page, "tour-back").is_disabled() == (number == 0)
         assert part(page, "tour-next").is_disabled() == (number == 5)
         assert part(page, "tour-end").is_visible() == (number == 5)
+        assert part(page, "tour-other").is_hidden()  # this file holds one direction
         if number < 5:
             part(page, "tour-next").click()
     part(page, "tour-back").click()
     expect(part(page, "tour-title")).to_have_text(stops[4].stop.title)
+
+
+def test_the_tour_goes_on_in_the_other_direction(context, tmp_path):
+    file = tmp_path / "both.html"
+    networks = [offline.network(folder) for folder in FOLDERS]
+    file.write_text(offline.page(networks), encoding="utf-8")
+    last = SENTENCES["de-en"][-1]
+    with opened(context, file, f"stop=6&direction=de-en&source={quote(last)}") as page:
+        expect(part(page, "tour-end")).to_be_visible()
+        part(page, "tour-other").click()
+        expect(part(page, "tour-place")).to_have_text("Stop 1 of 6, English → German")
+        expect(part(page, "source")).to_have_value(SENTENCES["en-de"][1])  # it lacks the first one
+        expect(part(page, "tour-other")).to_be_hidden()
+        again = translator("captions-en-de").inspect(SENTENCES["en-de"][1]).translation
+        expect(page.locator("#translation")).to_have_text(again)
 
 
 def test_the_tour_never_blocks_free_use(german):

@@ -190,6 +190,7 @@ export function openPage() {
   };
   const paintTour = listenToTour(parts, {
     model: () => modelOf(models, choice.direction),
+    other: () => models.find(({ direction, tour }) => direction !== choice.direction && tour.length),
     source: () => choice.source,
     link: readFragment,
     open: openLink,
