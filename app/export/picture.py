@@ -11,9 +11,10 @@ from app.views.shared.axes import axes
 from core.record.record import TranslationRecord
 
 _FONT = 13  # px
-_LETTER = 7.2  # px, the mean width of a letter; bold ones fit too
+_LETTER, _BOLD = 7.2, 7.8  # px, the mean width of a letter
 _CELL, _ROOM = 26, 420  # px: the largest cell, and the largest grid
 _HEAD = 52  # px above the column labels: the heading and the axis title
+_LINE = 20  # px of a line below the heading, for edits
 _FOOT = 50  # px below the grid: the colour scale
 
 
@@ -28,7 +29,7 @@ def picture(
     """Return an SVG document of a map: queries on rows, keys on columns, weights from 0 to 1.
 
     Layer, head and query count from 0; the query's row is framed. Masked cells are hatched. Each
-    unmasked cell carries its weight as a tooltip.
+    unmasked cell carries its weight as a tooltip. Edits stand below the heading.
     """
     colours = PALETTES[theme]
     table = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in sequential_table(theme)]
@@ -36,13 +37,14 @@ def picture(
     rows, columns = (labels(tokens, first) for tokens, first in axes(record, kind))
     cell = min(_CELL, _ROOM // max(len(rows), len(columns)))
     left = 34 + _LETTER * max(map(len, rows))
-    top = _HEAD + 12 + _LETTER * max(map(len, columns))
+    edits = ", ".join(one["label"] for one in listed(record.edits, record))
+    head_height = _HEAD + (_LINE if edits else 0)
+    top = head_height + 12 + _LETTER * max(map(len, columns))
     grid_width, grid_height = cell * len(columns), cell * len(rows)
     query_words, key_words = _roles(record, kind)
     heading = f"{ATTENTION[kind].capitalize()}, layer {layer + 1}, head {head + 1}"
-    if edits := [one["label"] for one in listed(record.edits, record)]:
-        heading += f": {', '.join(edits)}"
-    width = max(left + grid_width, _LETTER * len(heading), left + _LETTER * len(key_words)) + 12
+    texts = _BOLD * len(heading), left + _LETTER * len(key_words), 10 + _LETTER * len(edits)
+    width = max(left + grid_width, *texts) + 12
     height = top + grid_height + _FOOT
     svg = Element(
         "svg",
@@ -60,7 +62,7 @@ def picture(
     _hatching(svg, colours.hatch_ground, colours.hatch)
     _box(svg, 0, 0, width, height, fill=colours.page)
     _text(svg, heading, 10, 20, {"font-weight": "600"})
-    _text(svg, key_words, left, 42, {"fill": colours.second})
+    _text(svg, key_words, left, head_height - 10, {"fill": colours.second})
     middle = top + grid_height / 2
     _text(svg, query_words, 14, middle, {
         "transform": f"rotate(-90 14 {middle:.1f})", "text-anchor": "middle",
@@ -84,6 +86,8 @@ def picture(
     if query is not None:
         row = left - 0.5, top + query * cell - 0.5, grid_width + 1, cell + 1
         _box(svg, *row, fill="none", stroke=colours.ink, line=2)
+    if edits:
+        _text(svg, edits, 10, 20 + _LINE, {})
     _scale(svg, table, left, top + grid_height + 12, colours.second)
     return tostring(svg, encoding="unicode")
 

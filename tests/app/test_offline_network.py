@@ -205,6 +205,7 @@ EDITS = [
     "times.cross.0.1.2.3.20~times.cross.all.1.2.all.3~times.encoder.all.all.all.0.0.25",
     "times.decoder.all.2.all.1.5~times.decoder.3.all.4.all.0.1",
     "row.cross.1.2.3.0-0.25-0.75~row.decoder.2.1.2.1-0-0.5~row.encoder.0.0.1.0-0-0-1",
+    "row.decoder.2.1.2.0.2-0.3-0.1-0.4~row.cross.0.0.1.0.5-0.5~hide.1",  # renormalised: masked keys
     "temp.encoder.0.0.0.3~temp.decoder.1.2.2.5~temp.cross.3.1.4",
     "hide.1~hide.4",
     "causal",
@@ -342,6 +343,7 @@ TEXTS = [
     "times.encoder.all.1.2.all.2~times.encoder.0.all.all.all.3~times.encoder.0.1.2.3.0.5",
     "row.decoder.0.0.1.0-0-1~row.cross.0.0.0.0-0-0-0-0-0-0-0-1~row.encoder.0.0.1.0-1~hide.1",
     "row.decoder.0.0.300.1~cut.cross.0.0.256.0~cut.encoder.all.all.8.0~temp.encoder.9.0.2",
+    "off.encoder.4.0~off.cross.0.4~off.decoder.3.3",
 ]
 
 

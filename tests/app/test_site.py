@@ -18,6 +18,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from safetensors.numpy import load_file
 
+from app.components.assets import joined
+from app.components.explorer.payload import pack, payload
+from app.export import offline
 from app.export import site as command
 from app.export.picture import picture
 from app.export.rounding import rounded_checkpoint
@@ -35,6 +38,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 SVG = "{http://www.w3.org/2000/svg}"
 SENTENCE = "Ein Hund läuft durch den Schnee."
 TYPED = "Eine Frau liest ein Buch."
+VIEW = {"kind": "cross", "layer": 0, "head": 0}
 ISOLATES = "\u2068\u2069"  # around words, so that right-to-left ones do not reorder others
 
 
@@ -159,11 +163,12 @@ def test_a_picture_shows_the_state_that_it_links_to(folder, index, links, place)
             )
         )
         edits = {
-            "causal": ": no causal mask",
-            "positions.source.scale-0": ": no positions in the source",
+            "causal": "no causal mask",
+            "positions.source.scale-0": "no positions in the source",
         }
-        edited = edits.get(link.get("edits", ""), "")
-        assert texts[0] == f"{kinds[kind]}, layer {layer + 1}, head {head + 1}{edited}"
+        assert texts[0] == f"{kinds[kind]}, layer {layer + 1}, head {head + 1}"
+        said = edits.get(link.get("edits", ""), "weight")  # else the scale comes next
+        assert texts[3 + len(queries) + len(keys)] == said
         bold = [t.text for t in svg.findall(f"{SVG}text") if t.get("font-weight")][1:]
         assert bold == ([queries[int(link["q"])]] if "q" in link else [])
     files = sorted(f for f in (folder / "gallery").iterdir() if f.name.startswith(f"{place + 1}-"))
@@ -398,10 +403,26 @@ def test_the_tour_opens_the_heads_that_it_describes(german):
         assert part(page, "tour-back").is_disabled() == (number == 0)
         assert part(page, "tour-next").is_disabled() == (number == 5)
         assert part(page, "tour-end").is_visible() == (number == 5)
+        assert part(page, "tour-other").is_hidden()  # this file holds one direction
         if number < 5:
             part(page, "tour-next").click()
     part(page, "tour-back").click()
     expect(part(page, "tour-title")).to_have_text(stops[4].stop.title)
+
+
+def test_the_tour_goes_on_in_the_other_direction(context, tmp_path):
+    file = tmp_path / "both.html"
+    networks = [offline.network(folder) for folder in FOLDERS]
+    file.write_text(offline.page(networks), encoding="utf-8")
+    last = SENTENCES["de-en"][-1]
+    with opened(context, file, f"stop=6&direction=de-en&source={quote(last)}") as page:
+        expect(part(page, "tour-end")).to_be_visible()
+        part(page, "tour-other").click()
+        expect(part(page, "tour-place")).to_have_text("Stop 1 of 6, English → German")
+        expect(part(page, "source")).to_have_value(SENTENCES["en-de"][1])  # it lacks the first one
+        expect(part(page, "tour-other")).to_be_hidden()
+        again = translator("captions-en-de").inspect(SENTENCES["en-de"][1]).translation
+        expect(page.locator("#translation")).to_have_text(again)
 
 
 def test_the_tour_never_blocks_free_use(german):
@@ -531,6 +552,49 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     expect(explorer(page)).to_be_visible()
     expect(page.locator("#translation")).to_have_text(before.translation)
     assert "lesson=" not in page.url
+
+
+def test_a_pass_of_a_lesson_is_read_as_it_was_recorded(context):
+    """Its probabilities are not rounded: a tiny one is not 0, which would read as impossible."""
+    record = translator("captions-de-en").inspect(TYPED)
+    tiny = np.full(len(record.target_out), -20, "<f4")
+    more = {"log_probs": tiny.tobytes(), "positions": record.source_positions.tobytes()}
+    packed = base64.b64encode(pack(payload(record, VIEW, host=None) | more)).decode()
+    page = context.new_page()
+    page.set_content(f"<script>{joined(ROOT / 'app/components/offline/passes.js')}</script>")
+    read = page.evaluate(
+        """(text) => {
+          const { maps, masks, ...pass } = readPass(Uint8Array.fromBase64(text));
+          const numbers = (all) => Object.fromEntries(Object.entries(all).map(([kind, one]) => [kind, [...one]]));
+          return { ...pass, positions: [...pass.positions], maps: numbers(maps), masks: numbers(masks) };
+        }""",
+        packed,
+    )
+    page.close()
+    assert read["probabilities"] == pytest.approx([np.exp(-20)] * len(tiny), rel=1e-6)
+    assert (read["text"], read["translation"]) == (TYPED, record.translation)
+    assert read["languages"] == {"source": "German", "target": "English"}
+    np.testing.assert_array_equal(read["positions"], record.source_positions.ravel())
+    for kind in KINDS:
+        np.testing.assert_array_equal(read["maps"][kind], record.maps(kind).ravel())
+        np.testing.assert_array_equal(read["masks"][kind], record.mask(kind).ravel())
+
+
+def test_nothing_is_wider_than_a_phone(browser, folder):
+    context = browser.new_context(offline=True, viewport={"width": 390, "height": 844})
+    states = (
+        "",
+        f"stop=1&source={quote(SENTENCES['de-en'][0])}",
+        f"lesson=masks&source={quote(TYPED)}",
+    )
+    for name, state in (("index.html", ""), *(("headlight-de-en.html", state) for state in states)):
+        with opened(context, folder / name, state) as page:
+            if "lesson" in state:
+                lesson(page, "masks", TYPED)
+            elif name != "index.html":
+                expect(explorer(page)).to_be_visible()
+            assert page.evaluate("document.documentElement.scrollWidth") == 390
+    context.close()
 
 
 def test_the_lesson_on_positions_removes_and_shuffles_them(german):

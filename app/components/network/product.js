@@ -29,13 +29,11 @@ export class Heap {
 
   /** Multiply x [rows, inner] by wᵀ. @param {Product} product */
   product({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
-    const strips = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel takes 4 × 4 numbers at a time
-    const from = x.byteOffset, to = from + 4 * xStep * rows, added = (bias ?? this.zeros).byteOffset;
-    for (let c = 0; c < strips; c += 4) {
-      const row = w.byteOffset + 4 * c * wStep, sum = bias ? added + 4 * c : added;
-      this.kernel(from, 4 * xStep, to, row, 4 * wStep, 4 * inner, sum, out.byteOffset + 4 * c, 4 * outStep);
-    }
-    if (strips < outer) plainProduct(strips, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep });
+    const fast = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel takes 4 columns, 4 numbers of each
+    const at = (numbers, count = 0) => numbers.byteOffset + 4 * count, ofW = [at(w), 4 * wStep, at(w, fast * wStep), 4 * inner];
+    const ofBias = [at(bias ?? this.zeros), bias ? 16 : 0], ofOut = [at(out), 4 * outStep];
+    if (fast) this.kernel(at(x), 4 * xStep, at(x, rows * xStep), ...ofW, ...ofBias, ...ofOut);
+    if (fast < outer) plainProduct(fast, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep });
   }
 }
 
@@ -45,7 +43,7 @@ export async function makeHeap(count, plain = false) {
     try {
       const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * count) / 65_536) });
       const { instance } = await WebAssembly.instantiate(kernelBytes(), { on: { memory } });
-      return new Heap(memory.buffer, /** @type {any} */ (instance.exports.strip));
+      return new Heap(memory.buffer, /** @type {any} */ (instance.exports.product));
     } catch {} // slower, with the same results but for rounding
   }
   return new Heap(new ArrayBuffer(4 * count), null);
@@ -76,63 +74,63 @@ function plainProduct(first, { x, w, bias, out, rows, inner, outer, xStep, wStep
 }
 
 /*
- * The kernel: one WebAssembly function, strip(x, xStep, xEnd, w, wStep, inner, bias, out, outStep), all in bytes, which
- * computes four neighbouring columns of every row:
+ * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), all
+ * in bytes. It computes four columns of one row at a time:
  *
- *   do {                                              // rows
- *     a[0…3] = 0; i = 0
- *     do a[c] += x[i … i+3] · w[c][i … i+3]           // four products at once; c = 0…3
- *     while ((i += 16) < inner)
- *     out[0…3] = (the sum of the four numbers in each a[c]) + bias[0…3]
- *   } while ((out += outStep), (x += xStep) < xEnd)
+ *   do {                                                  // four columns: w, w1, w2, w3 are wStep apart
+ *     row = x; to = out
+ *     do {                                                // rows
+ *       a = 0; i = 0
+ *       do a[c] += row[i … i+3] · w[c][i … i+3]           // c = 0…3; four products at once
+ *       while ((i += 16) < inner)
+ *       to[0…3] = (sum of the four numbers in each a[c]) + bias[0…3]
+ *     } while ((to += outStep), (row += xStep) < xEnd)
+ *     out += 16; bias += biasStep
+ *   } while ((w = w3 + wStep) < wEnd)
  *
- * The bytes follow the WebAssembly 2.0 specification, §5 (binary format).
+ * The bytes follow the WebAssembly specification, §5 (binary format).
  */
 function kernelBytes() {
-  const [x, xStep, xEnd, w, wStep, inner, bias, out, outStep] = Array(9).keys(); // parameters are the first locals
-  const i = 9, row = [w, 10, 11, 12], a = [13, 14, 15, 16], numbers = 17; // then own ones: i32 to 12, v128 from 13
+  const [x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep] = Array(11).keys(); // parameters are locals
+  const row = 11, to = 12, i = 13, columns = [w, 14, 15, 16], a = [17, 18, 19, 20], numbers = 21; // i32 to 16, then v128
   const get = (local) => [0x20, local], set = (local) => [0x21, local], tee = (local) => [0x22, local];
   const plus = 0x6a, lessThan = 0x49, end = 0x0b; // i32.add, i32.lt_u
+  const sum = (p, q) => [...get(p), ...get(q), plus], constant = (number) => [0x41, number]; // i32.const
   const repeat = (body, condition) => [0x03, 0x40, ...body, ...condition, 0x0d, 0, end]; // loop … br_if 0 end
   const load = [0xfd, 0, 4, 0], store = [0xfd, 11, 4, 0]; // v128, aligned to 2⁴ bytes, offset 0
   const zero = [0xfd, 12, ...Array(16).fill(0)]; // v128.const
   const times = [0xfd, 0xe6, 1], add = [0xfd, 0xe4, 1]; // f32x4
   const pick = (...lanes) => [0xfd, 13, ...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))]; // shuffle
-  const halves = (left, right, low, high) => [...left, ...right, ...pick(...low), ...left, ...right, ...pick(...high), ...add];
-  const pair = (p, q) => halves(get(p), get(q), [0, 4, 1, 5], [2, 6, 3, 7]); // p₀+p₂, q₀+q₂, p₁+p₃, q₁+q₃
-  const code = [
-    ...[1, 2, 3].flatMap((c) => [...get(row[c - 1]), ...get(wStep), plus, ...set(row[c])]),
-    ...repeat(
-      [
-        ...a.flatMap((sum) => [...zero, ...set(sum)]),
-        0x41, 0, ...set(i), // i = 0
-        ...repeat(
-          [
-            ...get(x), ...get(i), plus, ...load, ...set(numbers),
-            ...a.flatMap((sum, c) => [
-              ...get(numbers), ...get(row[c]), ...get(i), plus, ...load, ...times, ...get(sum), ...add, ...set(sum),
-            ]),
-          ],
-          [...get(i), 0x41, 16, plus, ...tee(i), ...get(inner), lessThan],
-        ),
-        ...pair(a[0], a[1]), ...set(a[0]), ...pair(a[2], a[3]), ...set(a[2]),
-        ...get(out), ...halves(get(a[0]), get(a[2]), [0, 1, 4, 5], [2, 3, 6, 7]), ...get(bias), ...load, ...add, ...store,
-        ...get(out), ...get(outStep), plus, ...set(out),
-      ],
-      [...get(x), ...get(xStep), plus, ...tee(x), ...get(xEnd), lessThan],
-    ),
-    end,
+  const halves = (p, q, low, high) => [...get(p), ...get(q), ...pick(...low), ...get(p), ...get(q), ...pick(...high), ...add];
+  const pair = (p, q) => [...halves(p, q, [0, 4, 1, 5], [2, 6, 3, 7]), ...set(p)]; // p = p₀+p₂, q₀+q₂, p₁+p₃, q₁+q₃
+  const products = [
+    ...sum(row, i), ...load, ...set(numbers),
+    ...columns.flatMap((column, c) => [
+      ...get(numbers), ...sum(column, i), ...load, ...times, ...get(a[c]), ...add, ...set(a[c]),
+    ]),
   ];
+  const oneRow = [
+    ...a.flatMap((local) => [...zero, ...set(local)]), ...constant(0), ...set(i),
+    ...repeat(products, [...get(i), ...constant(16), plus, ...tee(i), ...get(inner), lessThan]),
+    ...pair(a[0], a[1]), ...pair(a[2], a[3]), ...get(to), ...halves(a[0], a[2], [0, 1, 4, 5], [2, 3, 6, 7]),
+    ...get(bias), ...load, ...add, ...store, ...sum(to, outStep), ...set(to),
+  ];
+  const fourColumns = [
+    ...[1, 2, 3].flatMap((c) => [...sum(columns[c - 1], wStep), ...set(columns[c])]), ...get(x), ...set(row), ...get(out), ...set(to),
+    ...repeat(oneRow, [...sum(row, xStep), ...tee(row), ...get(xEnd), lessThan]),
+    ...get(out), ...constant(16), plus, ...set(out), ...sum(bias, biasStep), ...set(bias),
+  ];
+  const code = [...repeat(fourColumns, [...sum(columns[3], wStep), ...tee(w), ...get(wEnd), lessThan]), end];
   const name = (text) => [text.length, ...new TextEncoder().encode(text)];
-  const size = (count) => (count < 128 ? [count] : [(count & 127) | 128, count >> 7]); // LEB128
+  const size = (count) => [(count & 127) | 128, count >> 7]; // LEB128 of two bytes
   const section = (id, ...content) => [id, ...size(content.length), ...content];
-  const body = [2, 4, 0x7f, 5, 0x7b, ...code]; // two groups of locals: four i32, five v128
+  const body = [2, 6, 0x7f, 5, 0x7b, ...code]; // two groups of locals: six i32, five v128
   return new Uint8Array([
     0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // "\0asm", version 1
-    ...section(1, 1, 0x60, 9, ...Array(9).fill(0x7f), 0), // one type: nine i32 to nothing
+    ...section(1, 1, 0x60, 11, ...Array(11).fill(0x7f), 0), // one type: eleven i32 to nothing
     ...section(2, 1, ...name("on"), ...name("memory"), 2, 0, 1), // import a memory of at least one page
     ...section(3, 1, 0), // one function of type 0
-    ...section(7, 1, ...name("strip"), 0, 0), // export it
+    ...section(7, 1, ...name("product"), 0, 0), // export it
     ...section(10, 1, ...size(body.length), ...body),
   ]);
 }

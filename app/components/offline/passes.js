@@ -18,7 +18,7 @@ export function readPass(packed) {
     languages: { source: raw.source_language, target: raw.target_language },
     heads: raw.heads,
     layers: raw.layers,
-    probabilities: raw.target_out.map(({ p }) => p),
+    probabilities: Array.from(asFloats(raw.log_probs), (logProb) => Math.exp(Math.min(0, logProb))), // not rounded
     text: raw.source_text,
     translation: raw.translation,
     maps: {},

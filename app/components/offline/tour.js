@@ -8,25 +8,26 @@ import { bold } from "../shared/dom.js";
  * @param {Record<string, any>} parts  the page's named elements
  * @param {object} page
  * @param {() => import("./choice.js").OfflineModel} page.model  of the chosen direction, with the tour's stops
+ * @param {() => import("./choice.js").OfflineModel | undefined} page.other  of another direction that has a tour
  * @param {() => string} page.source  the chosen text
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
  * @param {(link: Record<string, string>) => void} page.open  open a link: its parameters, and no others
  * @param {() => void} page.close  take the stop out of the link
  * @returns {() => void} paint the stop that the link names; call it after each change
  */
-export function listenToTour(parts, { model, source, link, open, close }) {
+export function listenToTour(parts, { model, other, source, link, open, close }) {
   const stopOf = () => Number(link().stop ?? 0); // counted from 1
-  const go = (number) => {
-    const { direction, tour } = model();
+  const go = (number, { direction, tour } = model()) => {
     const stop = tour[number - 1];
     open({ direction, source: stop.source, ...stop.view, stop: String(number) });
   };
-  const paint = () => paintTour(parts, model(), stopOf(), source());
+  const paint = () => paintTour(parts, model(), other(), stopOf(), source());
   const listen = (name, act) => parts[name].addEventListener("click", act);
   listen("tour-start", () => go(1));
   listen("tour-back", () => go(stopOf() - 1));
   listen("tour-next", () => go(stopOf() + 1));
   listen("tour-again", () => go(stopOf()));
+  listen("tour-other", () => go(1, other()));
   listen("tour-close", () => {
     close();
     paint();
@@ -35,7 +36,7 @@ export function listenToTour(parts, { model, source, link, open, close }) {
   return paint;
 }
 
-function paintTour(parts, { source: from, target: to, tour }, number, source) {
+function paintTour(parts, { source: from, target: to, tour }, other, number, source) {
   const stop = tour[number - 1];
   parts["tour-start"].hidden = !tour.length;
   parts.tour.hidden = !stop;
@@ -51,4 +52,6 @@ function paintTour(parts, { source: from, target: to, tour }, number, source) {
   parts["tour-next"].disabled = number === tour.length;
   parts["tour-again"].hidden = source === stop.source;
   parts["tour-end"].hidden = number < tour.length;
+  parts["tour-other"].hidden = number < tour.length || !other;
+  if (other) tell("tour-other", `The same tour, ${other.source} \u2192 ${other.target}`);
 }

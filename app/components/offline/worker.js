@@ -25,8 +25,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}; changes nothing
  *     above
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
- *     with `positions`, what is added to the source tokens as float32 [token, dimension]; `again` is the translation
- *     under the edits, null if they allow none; changes nothing above
+ *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
+ *     float32; `again` is the translation under the edits, null if they allow none; changes nothing above
  * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
@@ -184,7 +184,8 @@ async function lesson({ direction, text, beam, edits: written }) {
   const edits = parseEdits(written);
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
-  const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), positions: bytesOf(before.sourcePositions) });
+  const more = { log_probs: bytesOf(after.logProbs), positions: bytesOf(before.sourcePositions) };
+  const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
   return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
 }
 
