@@ -96,8 +96,8 @@ EXAMPLES = (
     Example(
         "Word order",
         (
-            "Fußball comes last. Where does soccer come in English?",
-            "soccer comes in the middle. Where does Fußball come in German?",
+            "Fußball comes last. Where is it in English?",
+            "soccer comes in the middle. Where is it in German?",
         ),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
@@ -136,7 +136,7 @@ EXAMPLES = (
         "A verb at the end",
         (
             "After wenn, the verb comes last. Where is it after if?",
-            "rains is the third word. Where is the verb in German?",
+            "rains is the third word. Where is it in German?",
         ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",

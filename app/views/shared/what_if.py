@@ -82,7 +82,10 @@ def show_edits(edits: Edits | None, problems: list[str], record: TranslationReco
         return
     words = "; ".join(described(one, record) for one in edits.listed())
     with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
-        st.markdown(plain(f"This pass includes the edits made on the page Translate: {words}."), width="content")
+        st.markdown(
+            plain(f"This pass includes the edits made on the page Translate: {words}."),
+            width="content",
+        )
         st.button("Remove all edits", key="remove_edits", on_click=edit, args=("",))
 
 
