@@ -43,7 +43,8 @@ def parser() -> Parser:
     p.add_argument(
         "--threads",
         type=whole_number(1, _MAX_THREADS),
-        help="torch threads; side by side, two runs with one thread each finish sooner than two runs one after the other with two threads",
+        help="torch threads; side by side, two runs with one thread each finish sooner than two "
+        "runs one after the other with two threads",
         metavar="N",
     )
     p.add_argument("--resume", action="store_true", help="continue from the last saved state")

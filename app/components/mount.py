@@ -20,10 +20,11 @@ _scripts = TemporaryDirectory(prefix="headlight-scripts-")
 
 
 def component(package: str, entry_file: str, root: str = "") -> Callable[..., Any]:
-    """Return the function that mounts the component in a package's folder (`package` is its `__file__`).
+    """Return the function that mounts the component in a package's folder.
 
-    `entry_file` is the entry module. With `root`, the selector of its root element, the component has
-    markup and the palette; without it, nothing is drawn and its style applies to the page.
+    `package` is its `__file__`, `entry_file` its entry module. With `root`, the selector of its
+    root element, the component has markup and the palette; without it, nothing is drawn and its
+    style applies to the page.
     """
     folder = Path(package).parent
     name = folder.name
@@ -49,8 +50,8 @@ def mounting(
     """Return Streamlit's mount function for a bundled script, whose function `entry` it calls.
 
     Streamlit resends an inline script with every update: two thirds of what is sent for a
-    short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
-    This one is bundled at start-up, so its folder is registered here.
+    short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed
+    package. This one is bundled at start-up, so its folder is registered here.
     """
     module = as_module(script, entry)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"

@@ -41,9 +41,9 @@ TERMS = {
     "all orders in which the source words can be revealed.",
     "Spearman": "Spearman's rank correlation compares two orders: 1 is the same order, 0 no "
     "relation, −1 the reverse.",
-    "rollout": "Attention rollout multiplies the layers' mean maps, each averaged with the identity "
-    "for the residual connection. This traces attention back to the input tokens (Abnar & Zuidema "
-    "2020).",
+    "rollout": "Attention rollout multiplies the layers' mean maps, each averaged with the "
+    "identity for the residual connection. This traces attention back to the input tokens (Abnar & "
+    "Zuidema 2020).",
     "value norms": "A value norm is the length of the vector that a key adds to the head's output: "
     "its weight times the length of its projected value. A large weight on a short vector has "
     "little effect (Kobayashi et al. 2020).",

@@ -1,4 +1,4 @@
-"""Attention scores before the mask, and the split of a first layer's scores into content and position.
+"""Attention scores before the mask, and a first layer's scores split into content and position.
 
 Axes: L layer, H head, Q query, K key, N token, D d_model, E size of one head.
 """

@@ -71,7 +71,8 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
     page.claim(
         "An attention weight alone does not explain a translation: a large weight need not change "
         "it. So the answers here are tested by running the network again. Sums are exact up to "
-        "rounding, predictions are shown next to the true effect, and sampled values have 95 % intervals."
+        "rounding, predictions are shown next to the true effect, and sampled values have 95 % "
+        "intervals."
     )
 
     def has_its_own_test(item: Item) -> bool:
@@ -397,8 +398,9 @@ def check_terms(page, net, rec, choice, pair) -> None:
     assert low <= np.nanmin(lost) and np.nanmax(lost) <= high
     match = page.claim_matching(
         rf"All {len(choice.terms)} terms add up to the difference to within (.+?), with layer "
-        "norms fixed at their actual scale. Grey bars show how much the difference really falls "
-        "when the head is switched off. Cross-attention heads bring in information from the source."
+        "norms fixed at their actual scale. Only heads have a grey bar: how much the difference "
+        "actually falls when the head is switched off. Cross-attention heads bring in information "
+        "from the source."
     )
     assert 0 <= from_scientific(match[1]) < 1e-4
     heads = [h for h in zip(labels, terms, lost, strict=True) if not math.isnan(h[2])]

@@ -1,4 +1,4 @@
-"""Mask experiments, checked against separate passes; and two models trained with and without the causal mask."""
+"""Mask experiments against separate passes; two models trained with and without the causal mask."""
 
 import dataclasses
 import math

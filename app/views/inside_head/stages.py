@@ -170,8 +170,8 @@ def stages(
             ("d_k",),
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
             rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}} = {tex(score)}",
-            "Every key's dot product is divided by √d_k; the result is the score. The chosen key is "
-            "bold. The code scales q before the product, which gives the same number: "
+            "Every key's dot product is divided by √d_k; the result is the score. The chosen key "
+            "is bold. The code scales q before the product, which gives the same number: "
             f"√{E} = {number(math.sqrt(E))}.",
             f"÷ √{E} = {number(score)}",
             small["scale"],

@@ -25,8 +25,9 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
     """Show one score by kinds of components, its largest terms, and the effect of removals."""
     st.write(
         "The query is computed from a vector that is a sum: the token's embedding, its position, "
-        "and the outputs of earlier heads and feed-forward layers. The same holds for the key. So "
-        "the score is a sum of products: each part of the query times each part of the key."
+        "the outputs of earlier heads and feed-forward layers, and constant terms. The same holds "
+        "for the key. So the score is a sum of products: each part of the query times each part of "
+        "the key."
     )
     cell = (place[name] for name in ("kind", "layer", "head", "q", "k"))
     split: ScoreSplit = results.run_experiment(card, core.score_split, record, *cell)

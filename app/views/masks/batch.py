@@ -40,7 +40,10 @@ LOOK_FOR = {
     "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
-PADDING_FORMULA = r"M_{qk} = \begin{cases} 0 & k \text{ is not padding} \\ -\infty & k \text{ is padding}\end{cases}"
+PADDING_FORMULA = (
+    r"M_{qk} = \begin{cases} 0 & k \text{ is not padding} \\ "
+    r"-\infty & k \text{ is padding}\end{cases}"
+)
 DECODER_FORMULA = (
     r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is not padding} \\ -\infty & "
     r"\text{otherwise} \end{cases}"

@@ -68,17 +68,17 @@ def show_without_causal_mask(inspection: Inspection) -> None:
         "probable. A dot below: less probable.",
     )
     st.latex(
-        r"\text{change} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
-        r"P(y_t \mid x, y_{<t}) \right]"
+        r"\text{change} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) "
+        r"- P(y_t \mid x, y_{<t}) \right]"
     )
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
     more, less = int((leak.open > leak.masked).sum()), int((leak.open < leak.masked).sum())
     st.write(
-        f"Mean probability of the next token of the target: from **{percent(leak.masked.mean())}** to "
-        f"**{percent(leak.open.mean())}** (change {number(leak.gained, 3, sign='+')}); of "
-        f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
-        f"have future tokens, {percent(share)} of the decoder's self-attention now goes to them. "
-        + _interpret_gain(leak.gained)
+        "Mean probability of the next token of the target: from "
+        f"**{percent(leak.masked.mean())}** to **{percent(leak.open.mean())}** (change "
+        f"{number(leak.gained, 3, sign='+')}); of {len(leak.open)} tokens, {more} became more "
+        f"probable and {less} less. In the rows that have future tokens, {percent(share)} of the "
+        "decoder's self-attention now goes to them. " + _interpret_gain(leak.gained)
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
@@ -226,7 +226,7 @@ def show_without_word(inspection: Inspection) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "A token whose probability changes depended on the hidden word. Where it hardly changes, "
-            "the rest of the sentence and the tokens written so far are enough.",
+            "A token whose probability changes depended on the hidden word. Where it hardly "
+            "changes, the rest of the sentence and the tokens written so far are enough.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

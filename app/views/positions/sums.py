@@ -30,7 +30,8 @@ def show_sums(inspection: Inspection) -> None:
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare each dash, the length of the position vector, with its bar, that of embedding · √d_model.",
+        "Compare each dash, the length of the position vector, with its bar, that of "
+        "embedding · √d_model.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(

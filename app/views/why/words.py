@@ -61,8 +61,8 @@ def show_word_choice(inspection: Inspection) -> None:
     st.write(
         "A token's logit is the dot product of the decoder's final state with the token's output "
         "vector. That state is a sum: the embedding, the position, the outputs of all heads and "
-        "feed-forward layers, and constant terms (biases, norm shifts). So the difference of two logits is a sum too. Each bar is one "
-        "of its terms; the last bar adds up all smaller terms."
+        "feed-forward layers, and constant terms (biases, norm shifts). So the difference of two "
+        "logits is a sum too. Each bar is one of its terms; the last bar adds up all smaller terms."
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
