@@ -35,11 +35,12 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
             "**All attention weights agree within 1e-5.** The largest difference over all "
             f"{cells:,}, of every kind, layer and head, is **{size}**: the two add the same "
             "numbers in a different order, and float32 rounds after about seven digits. The "
-            "checklist above repeats the comparison in float64, where a difference may not exceed 1e-12."
+            "checklist above repeats the comparison in float64, where a difference may not exceed "
+            "1e-12."
         )
     elif same_weights:
         st.error(
-            f"The same weights give different maps: the largest difference is {size}, more than "
+            f"The same parameters give different maps: the largest difference is {size}, more than "
             "the 1e-5 that rounding explains. One of the two implementations is wrong."
         )
     else:
