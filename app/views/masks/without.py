@@ -76,9 +76,10 @@ def show_without_causal_mask(inspection: Inspection) -> None:
     st.write(
         "Mean probability of the next token of the target: from "
         f"**{percent(leak.masked.mean())}** to **{percent(leak.open.mean())}** (change "
-        f"{number(leak.gained, 3, sign='+')}); of {len(leak.open)} tokens, {more} became more "
-        f"probable and {less} less. In the rows that have future tokens, {percent(share)} of the "
-        "decoder's self-attention now goes to them. " + _interpret_gain(leak.gained)
+        f"{number(leak.gained, 3, sign='+')}); of {len(leak.open)} tokens, "
+        f"{more} became more probable and {less} less. In the rows that have future tokens, "
+        f"{percent(share)} of the decoder's self-attention now goes to them. "
+        + _interpret_gain(leak.gained)
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
