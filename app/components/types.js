@@ -198,7 +198,7 @@
  */
 
 /**
- * The map row and the search tree.
+ * The row of maps and the search tree.
  *
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
@@ -242,8 +242,8 @@
  * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
  *
  * @typedef {object} LessonTools  what a lesson needs of the page
- * @property {HTMLElement} mapRow  markup of a map row, to clone
- * @property {(shown: RowShown) => void} render  shows a map row
+ * @property {HTMLElement} mapRow  markup of a row of maps, to clone
+ * @property {(shown: RowShown) => void} render  shows a row of maps
  * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
  *   edits, and the network's own translation under them; rejects with one line
  *

@@ -135,7 +135,7 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
         )
     )
     assert said["entropy"] == TERMS["entropy"]
-    assert said["off the diagonal"].startswith("Off the diagonal: the number of source tokens")
+    assert said["off the diagonal"].startswith("Off the diagonal: a row at x % of the translation")
     at.does(("set", "[data-part=quantity]", "weights"))
     place = at.page.evaluate(
         """() => {

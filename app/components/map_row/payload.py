@@ -1,4 +1,4 @@
-"""Serialises a few maps of all layers and heads for the map row."""
+"""Serialises a few maps of all layers and heads for the row of maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Parts of a lesson: sections, choices, map rows, and the probabilities of two passes side by side.
+// Parts of a lesson: sections, choices, rows of maps, and the probabilities of two passes side by side.
 
 import { barOf, bold, element } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
@@ -37,7 +37,7 @@ export function fillChoice(list, options, usual = options[0]?.[0], keep = false)
   list.value = keep && options.some(([name]) => name === value) ? value : usual;
 }
 
-/** A map row with its own controls. @param {LessonTools} tools @param {string} key */
+/** A row of maps with its own controls. @param {LessonTools} tools @param {string} key */
 export function mapRowOf({ mapRow, render }, key) {
   const place = element("div", "row-place");
   place.append(mapRow.cloneNode(true));

@@ -1,4 +1,4 @@
-// Mounts the lessons on masks and positions; a script of its own, because the map row shares names with the explorer.
+// Mounts the lessons on masks and positions; a script of its own, because the row of maps shares names with the explorer.
 
 import { render } from "../map_row/main.js";
 import { partsOf } from "../shared/dom.js";
@@ -15,7 +15,7 @@ const OTHER = { masks: "positions", positions: "masks" };
  * Mount the lessons in an element, hidden until one is shown.
  * @param {object} page
  * @param {HTMLElement} page.place
- * @param {HTMLTemplateElement} page.files  style, lesson and map row
+ * @param {HTMLTemplateElement} page.files  style, lesson and row of maps
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string}>} page.pass  translates the page's sentence,
  *   and passes its target again under edits; `again` is the translation under the edits. Rejects with one line.
  * @param {(name: string | null) => void} page.open  open another lesson, or none
