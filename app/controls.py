@@ -256,8 +256,8 @@ def target_box() -> None:
     if session.get("target") and not chosen.target:
         session.put("target", "")
     language = chosen.target_language
-    box, button = st.columns([4, 1], vertical_alignment="center")
-    box.text_input(
+    row = st.container(horizontal=True, wrap=False, vertical_alignment="center")
+    row.text_input(
         f"{language} translation to look at",
         type="search",  # adds a button that clears it
         icon=":material/translate:",
@@ -271,10 +271,9 @@ def target_box() -> None:
     reference = references.get(chosen.source)
     # A typed text is applied on blur, which a click on the button causes. So the button must exist
     # before the text arrives and keep its identity afterwards.
-    button.button(
-        "Use the reference translation" if reference else "Look at it",
+    row.button(
+        "Use the reference" if reference else "Look at it",
         key="use_reference",
-        width="stretch",
         on_click=_use_reference,
         args=(reference,),
     )

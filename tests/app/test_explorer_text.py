@@ -492,7 +492,7 @@ def test_statistics(shown: Mounted, kind: str) -> None:
     assert said["parts"]["statistics-title"] == f"Layer {layer + 1}, head {head + 1}"
     name = "cross-attention" if kind == "cross" else kind
     assert said["parts"]["statistics-note"] == (
-        f"Each short tick is one of the {LAYERS[kind] * HEADS} {name} heads here; "
+        f"Each short tick is one of the {LAYERS[kind] * HEADS} {name} heads; "
         "the tall tick is the chosen one."
     )
 
