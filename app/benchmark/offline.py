@@ -100,7 +100,7 @@ def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
                 what = "new sentence to painted"
                 yield row(what, "offline", tokens, took, contestant=contestant)
             if contestant == "headlight":
-                yield from _actions(page, rounds)
+                yield from actions(page, rounds)
             page.context.close()
         yield from _served(browser, rounds)
         browser.close()
@@ -143,8 +143,8 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-def _actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield what is done with one sentence of 13 tokens."""
+def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
+    """Yield the times of what is done with a sentence of 13 tokens, and the memory it takes."""
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)

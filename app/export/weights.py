@@ -62,7 +62,7 @@ def packed(
     float16 per row. `about.rounding` is the largest change of a weight by that.
     """
     tensors = _Tensors()
-    for name, weight in weights.items():
+    for name, weight in sorted(weights.items()):  # safetensors reads them in a random order
         tensors.add_weight(name, weight, int8)
     header = copy.deepcopy(header) | {"means": None}
     header["about"] |= {"precision": "int8" if int8 else "fp16", "rounding": tensors.rounding}

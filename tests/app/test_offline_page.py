@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
@@ -16,11 +17,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 import core
+from app.benchmark.offline import actions, sentences
 from app.components.assets import joined
 from app.examples import EXAMPLES
 from app.export import offline
+from app.export.weights import pack
 from app.look.labels import label, segments
 from app.look.numbers import percent
+from app.state import models
+from app.views.shared import export
 from core.analysis.quality_warnings import (
     FUNCTION_WORDS,
     least_certain,
@@ -32,6 +37,7 @@ from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
+from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {d: ROOT / f"checkpoints/captions-{d}" for d in ("de-en", "en-de")}  # small: fast to open
@@ -39,6 +45,14 @@ EXAMPLE = EXAMPLES[0].text("de-en")
 SHORT = "Ein Hund läuft durch den Schnee."
 Visit = Callable[..., Page]
 TEMPTING = "http://127.0.0.1:9/"  # requested by a test, blocked by the policy
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """On a busy machine a translation takes longer than the usual five seconds."""
+    expect.set_options(timeout=15_000)
+    yield
+    expect.set_options(timeout=5_000)
 
 
 @pytest.fixture(scope="session")
@@ -140,7 +154,7 @@ def part(page: Page, name: str) -> Locator:
 def shown(page: Page) -> None:
     """Wait until the choice is shown, or why it cannot be."""
     settled = part(page, "result").and_(page.locator("[aria-busy=false]"))
-    expect(settled).to_have_count(1, timeout=20_000)
+    expect(settled).to_have_count(1)
 
 
 def translate(page: Page, text: str) -> None:
@@ -622,6 +636,39 @@ def test_a_missing_argument_gets_one_line(capsys):
         offline.parser().parse_args(["--out", "page.html"])
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("error: ") and "--checkpoint" in said
+
+
+def test_a_page_is_reproducible():
+    folder = FOLDERS["de-en"]
+    assert offline.page([offline.network(folder)]) == offline.page([offline.network(folder)])
+
+
+def test_the_app_offers_its_model_as_a_page():
+    page = render("", state={"source": "Hallo.", "direction": "de-en", "model": "captions"})
+    (button,) = [one for one in page.app.get("download_button") if "App" in one.proto.label]
+    card = models.cards()["de-en", "captions"]
+    made = export.offline_page(card)
+    assert export.offline_page(card) is made, "made once for all sessions"
+    megabytes = int(re.search(r"about (\d+) MB", button.proto.help)[1])
+    assert megabytes == pytest.approx(len(made) / 1e6, abs=1)
+    assert sha256(pack(card.folder)).hexdigest().encode() in made
+
+
+def test_actions_in_the_page_are_timed(visit):
+    page = visit(source=SHORT)
+    before = explorer(page).get_attribute("data-sentence")
+    assert sentences(page, 13, 2) > 0
+    assert explorer(page).get_attribute("data-sentence") != before
+    rows = {row["what"]: row["value"] for row in actions(page, 2)}
+    assert rows.keys() == {
+        "edit to painted",
+        "edit to translated again",
+        "layer or head to painted",
+        "effects of all heads",
+        "heap of the page’s own scripts",
+    }
+    assert 0 < rows["edit to painted"] < rows["edit to translated again"]
+    assert min(rows.values()) > 0
 
 
 SCRIPTS = ROOT / "app/components/offline"
