@@ -335,6 +335,12 @@ def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     assert link(page)["target"] == "The dog is running."
     translate(page, EXAMPLE)
     assert "target" not in link(page), "it belonged to the other sentence"
+    page.get_by_label("German sentence").fill(SHORT)
+    box.fill("A dog.")
+    box.press("Enter")  # both are new
+    expect(part(page, "translation")).to_have_text("A dog.")
+    assert link(page)["source"] == SHORT
+    translate(page, EXAMPLE)
     page.get_by_role("button", name="Use reference").click()
     expect(part(page, "translation")).to_have_text(EXAMPLES[0].text("en"))
 
@@ -374,6 +380,19 @@ def test_links_of_the_app_work(visit):
     """The app says `search=greedy` and `search=beam`, and names its model."""
     page = visit(source=SHORT, direction="de-en", model="scratch", search="greedy")
     expect(page.get_by_label("Search")).to_have_value("1")
+
+
+def test_an_impossible_link_opens_something_valid(visit):
+    view = {"kind": "bogus", "layer": 99, "head": "-1", "q": "1e9", "k": "x", "view": "3d"}
+    rest = {"quantity": "lies", "sort": "colour", "hide": "all", "mass": "1e9", "beam": "-1"}
+    page = visit(source=SHORT, direction="xx-yy", edits="%00~off.cross.99.0", **view, **rest)
+    root = explorer(page)
+    assert root.get_attribute("data-kind") in ("encoder", "decoder", "cross")
+    assert root.get_attribute("data-quantity") == "weights"
+    expect(part(page, "problem")).to_be_empty()
+    assert link(page)["source"] == SHORT
+    visit(source="x" * 100_000, edits="off.cross.0.0~" * 10_000)
+    expect(part(page, "problem")).to_contain_text("100,000 characters are too many")
 
 
 HOSTILE = {
@@ -575,6 +594,7 @@ def test_typed_text_survives_a_change_elsewhere(visit):
     explorer(page).locator("button[data-edit=head]").click()
     expect(explorer(page).locator("li[data-edit]")).to_have_count(1)
     expect(page.get_by_label("German sentence")).to_have_value("Noch nicht fertig")
+    page.get_by_label("German sentence").fill(SHORT)
 
 
 def test_the_page_says_what_it_contains(visit):

@@ -33,22 +33,27 @@ export function listenToForm(parts, models, { choice, shown, change }) {
     parts.beam.append(option);
   }
   parts.beam.addEventListener("change", () => change({ beam: Number(parts.beam.value) }));
-  const translate = () => change({ source: parts.source.value.trim(), ...targetFor(choice(), parts) });
-  keepOnOneLine(parts.source, translate);
+  const entered = () => targetOf(choice(), parts.source.value.trim(), parts.target.value.trim());
+  keepOnOneLine(parts.source, () => change(entered()));
   parts.form.addEventListener("submit", (event) => {
     event.preventDefault();
-    translate();
+    change(entered());
   });
   // Fires on Enter, on the cross that clears the box, and when the box is left.
-  parts.target.addEventListener("change", () => change({ target: parts.target.value.trim() }));
+  parts.target.addEventListener("change", () => change(entered()));
   parts["use-target"].addEventListener("click", () => {
-    const target = parts.target.value.trim() || referenceOf(modelOf(models, choice().direction), choice().source);
-    change({ target });
+    const { source, target } = entered();
+    change({ source, target: target || referenceOf(modelOf(models, choice().direction), source) });
   });
 }
 
-/* A given target belongs to the text it was entered for. */
-const targetFor = ({ source }, parts) => (parts.source.value.trim() === source ? { target: parts.target.value.trim() } : { target: "" });
+/**
+ * Return the text and its target as they were entered; a target that was entered for another text is dropped.
+ * @param {Choice} choice
+ * @param {string} source
+ * @param {string} target
+ */
+export const targetOf = (choice, source, target) => ({ source, target: source === choice.source || target !== choice.target ? target : "" });
 
 const referenceOf = ({ examples }, source) => examples.find(({ text }) => text === source)?.reference ?? "";
 

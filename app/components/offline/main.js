@@ -30,7 +30,9 @@ const pageParts = () => {
 };
 
 /* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
-const viewOfFragment = (link) => (link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null);
+function viewOfFragment(link) {
+  return link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null;
+}
 
 /** Open the page: translate what its link says. */
 export function openPage() {
@@ -53,7 +55,7 @@ export function openPage() {
     const plain = readFragment().plain === "1"; // to compare, and to test what other browsers do
     const { sha256 } = modelOf(models, direction);
     const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
-    tell("products", simd ? "Matrix products run as WebAssembly." : "Matrix products run as JavaScript, which takes longer: WebAssembly is not available.");
+    tell("products", `Matrix products run as ${simd ? "WebAssembly" : "JavaScript, which takes longer than WebAssembly"}.`);
     isOpen.add(direction);
   };
 
@@ -131,7 +133,6 @@ export function openPage() {
 
   /* The edited pass is painted first; then the network writes its own translation under the edits. */
   async function translateAgain(turn, before) {
-    await nextFrame();
     const line = await worker.ask("again").then(
       ({ translation }) => againLine(before, translation),
       ({ message }) => [message],
@@ -231,4 +232,9 @@ export function openPage() {
   Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
 }
 
-const nextFrame = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+/* A hidden page has no frames: do not wait for one. */
+const nextFrame = () =>
+  new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 100);
+  });
