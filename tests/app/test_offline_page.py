@@ -685,7 +685,7 @@ def test_actions_in_the_page_are_timed(visit):
         "edit to translated again",
         "layer or head to painted",
         "effects of all heads",
-        "heap of the page’s own scripts",
+        "memory of the tab",
     }
     assert 0 < rows["edit to painted"] < rows["edit to translated again"]
     assert min(rows.values()) > 0
