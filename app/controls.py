@@ -256,7 +256,7 @@ def target_box() -> None:
     if session.get("target") and not chosen.target:
         session.put("target", "")
     language = chosen.target_language
-    box, button = st.columns([6, 1], vertical_alignment="center")
+    box, button = st.columns([4, 1], vertical_alignment="center")
     box.text_input(
         f"{language} translation to look at",
         type="search",  # adds a button that clears it
@@ -272,7 +272,7 @@ def target_box() -> None:
     # A typed text is applied on blur, which a click on the button causes. So the button must exist
     # before the text arrives and keep its identity afterwards.
     button.button(
-        "Use reference" if reference else "Look at it",
+        "Use the reference translation" if reference else "Look at it",
         key="use_reference",
         width="stretch",
         on_click=_use_reference,

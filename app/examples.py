@@ -95,7 +95,10 @@ EXAMPLES = (
     ),
     Example(
         "Word order",
-        ("Fußball comes last: where in English?", "soccer comes in the middle: where in German?"),
+        (
+            "Fußball comes last. Where is it in English?",
+            "soccer comes in the middle. Where is it in German?",
+        ),
         "Zwei junge Männer spielen im Park Fußball.",
         "Two young men are playing soccer in the park.",
         (
@@ -119,8 +122,8 @@ EXAMPLES = (
     Example(
         "A split verb",
         (
-            "bereitet … zu is one verb: what is it in English?",
-            "is preparing: in how many places in German?",
+            "bereitet … zu is one verb. What is it in English?",
+            "is preparing is one verb. In how many places is it in German?",
         ),
         "Eine Frau bereitet in der Küche das Essen zu.",
         "A woman is preparing the food in the kitchen.",
@@ -132,8 +135,8 @@ EXAMPLES = (
     Example(
         "A verb at the end",
         (
-            "After wenn the verb comes last: where after if?",
-            "rains is the third word: where is it in German?",
+            "After wenn, the verb comes last. Where is it after if?",
+            "rains is the third word. Where is it in German?",
         ),
         "Wenn es morgen regnet, bleiben wir zu Hause.",
         "If it rains tomorrow, we will stay at home.",

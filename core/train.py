@@ -28,7 +28,7 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
 def parser() -> Parser:
     p = Parser(prog="python -m core.train", description=__doc__)
     p.add_argument("--recipe", choices=RECIPES, required=True)
-    p.add_argument("--data", type=Path, help="folder of corpora; downloaded if omitted")
+    p.add_argument("--data", type=Path, help="folder of corpora; without it they are downloaded")
     p.add_argument("--src", type=Path, help="your own training text, in place of the corpora")
     p.add_argument("--ref", type=Path, help="its translation, line for line")
     p.add_argument("--val-src", type=Path, help="your own validation text")
@@ -43,7 +43,7 @@ def parser() -> Parser:
     p.add_argument(
         "--threads",
         type=whole_number(1, _MAX_THREADS),
-        help="torch threads; two runs with one thread each are faster than one run with two",
+        help="torch threads; side by side, two runs with one thread each finish sooner than two runs one after the other with two threads",
         metavar="N",
     )
     p.add_argument("--resume", action="store_true", help="continue from the last saved state")

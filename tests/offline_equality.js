@@ -1,4 +1,4 @@
-// Runs behind the network's own scripts in a page of the browser: opens weights, and answers with records as JSON.
+// Runs after the network's scripts in a browser page: opens weights, and answers with records as JSON.
 
 const base64 = (numbers) => btoa(Array.from(new Uint8Array(numbers.buffer), (byte) => String.fromCharCode(byte)).join(""));
 
@@ -8,7 +8,7 @@ async function opened(weights) {
   return { network: await makeNetwork(stored), tokenizer: new Tokenizer(stored.tokenizer) };
 }
 
-/* A record with its arrays in base64, or the one line of why there is none. */
+/* A record with its arrays in base64, or one line that says why there is none. */
 function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
   try {
     const record = inspect(network, tokenizer, text, { ...options, edits: parseEdits(edits) });

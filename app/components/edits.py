@@ -8,6 +8,8 @@ from app.look.labels import labels
 from core.record.edits import Edge, Edits, PositionEdit
 from core.record.record import TranslationRecord
 
+_KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
+
 
 def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
     """Return the text form and description of each edit, in the order of the text form."""
@@ -18,7 +20,7 @@ def described(one: Edits, record: TranslationRecord) -> str:
     """Describe a single edit, as listed by `Edits.listed`, with the record's tokens."""
     for heads, what in (
         (one.heads_off, "off"),
-        (one.heads_mean, "at its mean"),
+        (one.heads_mean, "at its average over sample sentences"),
         (one.heads_uniform, "with equal weights"),
     ):
         for head in heads:
@@ -26,10 +28,10 @@ def described(one: Edits, record: TranslationRecord) -> str:
     for edge in one.edges:
         where = _head(edge.kind, edge.layer, edge.head)
         what = f"× {edge.factor:g}" if edge.factor else "cut"
-        return f"{_link(edge, record)} {what}, {where}"
+        return f"{_edge(edge, record)}: {what}, {where}"
     for row in one.rows:
         query = _token(_queries(record, row.kind), row.query)
-        return f"row of {query} by hand, {_head(row.kind, row.layer, row.head)}"
+        return f"row of {query} drawn by hand, {_head(row.kind, row.layer, row.head)}"
     for t in one.temperatures:
         return f"{_head(t.kind, t.layer, t.head)} at temperature {t.value:g}"
     for place in one.hidden_source:
@@ -55,10 +57,10 @@ def _positions(edit: PositionEdit, side: str) -> str:
 def _head(kind: str, layer: int | None, head: int | None) -> str:
     where = "every layer" if layer is None else f"layer {layer + 1}"
     which = "every head" if head is None else f"head {head + 1}"
-    return f"{kind} {where}, {which}"
+    return f"{_KINDS[kind]}, {where}, {which}"
 
 
-def _link(edge: Edge, record: TranslationRecord) -> str:
+def _edge(edge: Edge, record: TranslationRecord) -> str:
     keys = labels(record.target_in, 0) if edge.kind == "decoder" else labels(record.source, 1)
     return f"{_token(keys, edge.key)} → {_token(_queries(record, edge.kind), edge.query)}"
 
@@ -70,4 +72,4 @@ def _queries(record: TranslationRecord, kind: str) -> Sequence[str]:
 def _token(words: Sequence[str], place: int | None) -> str:
     if place is None:
         return "every token"
-    return words[place] if place < len(words) else f"token {place + 1}"
+    return f"“{words[place]}”" if place < len(words) else f"token {place + 1}"

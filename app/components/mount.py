@@ -19,10 +19,10 @@ _lock = Lock()
 _scripts = TemporaryDirectory(prefix="headlight-scripts-")
 
 
-def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
-    """Return the function that mounts the component in a package's folder (`package`: `__file__`).
+def component(package: str, entry_file: str, root: str = "") -> Callable[..., Any]:
+    """Return the function that mounts the component in a package's folder (`package` is its `__file__`).
 
-    `script` is the entry module. With `root`, the selector of its root element, the component has
+    `entry_file` is the entry module. With `root`, the selector of its root element, the component has
     markup and the palette; without it, nothing is drawn and its style applies to the page.
     """
     folder = Path(package).parent
@@ -32,7 +32,7 @@ def component(package: str, script: str, root: str = "") -> Callable[..., Any]:
         name,
         html=read(folder / f"{name}.html") if root else None,
         css=f"{palette(root)}\n{style}" if root else style,
-        script=joined(folder / script),
+        script=joined(folder / entry_file),
         isolate_styles=bool(root),
     )
 
@@ -48,8 +48,8 @@ def mounting(
 ) -> Callable[..., Any]:
     """Return Streamlit's mount function for a bundled script, whose function `entry` it calls.
 
-    Streamlit resends an inline script with every update: two thirds of the bytes for a short
-    sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
+    Streamlit resends an inline script with every update: two thirds of what is sent for a
+    short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
     This one is bundled at start-up, so its folder is registered here.
     """
     module = as_module(script, entry)

@@ -120,13 +120,13 @@ def cheating_figure(
     chance: float,
     theme: str,
 ) -> go.Figure:
-    """Draw the mean probability of the right next word by training step, with and without mask."""
+    """Draw the mean probability of the next token by training step, with and without mask."""
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(
             theme,
             "Two networks learn to predict random tokens",
-            f"mean probability of the right next word; guessing gives {chance:.4g}",
+            f"mean probability of the next token; guessing gives {chance:.4g}",
             height=300,
         )
     )

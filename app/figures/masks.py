@@ -32,7 +32,7 @@ from app.look.numbers import number
 from app.look.palette import PALETTES
 
 FUTURE = "the future: written later"
-PADDING = "padding: no token at all"
+PADDING = "padding: no part of the sentence"
 BOTH = "padding, and in the future"
 _OTHER = "masked"
 _HATCH = {FUTURE: "/", PADDING: "\\", BOTH: "x"}

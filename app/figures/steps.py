@@ -67,7 +67,7 @@ def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
     figure.add_trace(
         go.Heatmap(
             z=np.concatenate([weights, weights.mean(0, keepdims=True)]),
-            text=[[f"{row} → <b>{tick(word)}</b>" for word in words] for row in rows],
+            text=[[f"{row}: weight on <b>{tick(word)}</b>" for word in words] for row in rows],
             colorscale=sequential(theme),
             zmin=0,
             zmax=1,

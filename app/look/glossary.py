@@ -18,8 +18,9 @@ TERMS = {
     "entropy": "Entropy in bits says how widely attention is spread: 0 bits when one token "
     "gets all of it, 3 bits when 8 tokens get equal shares.",
     "query": "A query is the token that a row of the map belongs to: it spreads its attention "
-    "over the keys.",
-    "key": "A key is a token that queries look at: a column of the map.",
+    "over the keys. The vector that a head computes for this row is also called the query.",
+    "key": "A key is a token that queries look at: a column of the map. The vector that a head "
+    "computes from it is also called the key.",
     "value": "The value is the vector that a key contributes: the output of a head is the sum of "
     "the values, each times its weight.",
     "weight": "An attention weight is the share of its attention that a query gives to a key; "
@@ -30,8 +31,8 @@ TERMS = {
     "larger; dividing by √d_k makes up for that, so that the softmax does not give nearly all "
     "weight to one key.",
     "norm": "The length (norm) of a vector is the square root of the sum of its squared numbers.",
-    "head": "A head is one attention pattern: each layer has several, which read the same tokens "
-    "with matrices of their own.",
+    "head": "A head computes one attention map. Each layer has several heads, which read the same "
+    "tokens with matrices of their own.",
     "cross-attention": "In cross-attention the tokens being written look at the source sentence.",
     "residual stream": "The residual stream is a token's vector on its way through the layers: "
     "every head and feed-forward layer adds to it.",
@@ -40,16 +41,19 @@ TERMS = {
     "all orders in which the source words can be revealed.",
     "Spearman": "Spearman's rank correlation compares two orders: 1 is the same order, 0 no "
     "relation, −1 the reverse.",
-    "rollout": "Attention rollout multiplies the layers' mean maps, which traces attention back "
-    "to the input tokens (Abnar & Zuidema 2020).",
-    "value norms": "Value norms scale each weight by the length of what the key adds to the "
-    "output: a large weight on a short vector has little effect (Kobayashi et al. 2020).",
+    "rollout": "Attention rollout multiplies the layers' mean maps, each averaged with the identity "
+    "for the residual connection. This traces attention back to the input tokens (Abnar & Zuidema "
+    "2020).",
+    "value norms": "A value norm is the length of the vector that a key adds to the head's output: "
+    "its weight times the length of its projected value. A large weight on a short vector has "
+    "little effect (Kobayashi et al. 2020).",
     "logit lens": "The logit lens applies the output layer to the state after each layer, to see "
     "which token the network would write if it stopped there.",
     "beam search": "Beam search keeps the best few unfinished translations at each step, extends "
     "all of them, and keeps the best again.",
-    "length penalty": "A longer translation has a lower log-probability, so the beam divides it "
-    "by ((5 + length) / 6)^α before it compares.",
+    "length penalty": "Every further token can only lower the log-probability. So that longer "
+    "translations can compete, the log-probability is divided by ((5 + length) / 6)^α, the length "
+    "penalty.",
     "score": "The score of a translation is its log-probability divided by the length penalty. The "
     "beam compares finished translations by it.",
     "forced prefix": "A forced prefix fixes the first tokens of the translation; the search "

@@ -1,4 +1,4 @@
-"""Attention scores before the mask, and the split of a first layer's into content and position.
+"""Attention scores before the mask, and the split of a first layer's scores into content and position.
 
 Axes: L layer, H head, Q query, K key, N token, D d_model, E size of one head.
 """
@@ -94,10 +94,10 @@ def score_parts(
             (site.to_key, site.key_bias, site.memory_KD),
         )
     )
-    size = math.sqrt(q[1].shape[-1])
+    scale = math.sqrt(q[1].shape[-1])
     return ScoreParts(
-        parts=q[0][:, None] @ k[0].swapaxes(-1, -2) / size,
-        scores=q[1] @ k[1].swapaxes(-1, -2) / size,
+        parts=q[0][:, None] @ k[0].swapaxes(-1, -2) / scale,
+        scores=q[1] @ k[1].swapaxes(-1, -2) / scale,
         weights=site.maps_HQK,
         mask=site.mask_QK,
         norm_first=model.config.norm_first,

@@ -238,7 +238,7 @@ class Edits:
             kept = [one for one in found.values() if not neutral or getattr(one, neutral) != 1]
             self._set(name, tuple(sorted(kept, key=lambda one: _sort_key(one.where))))
         if (count := self._count()) > MAX_EDITS:
-            raise EditError(f"{count} edits are too many: the limit is {MAX_EDITS}, undo some")
+            raise EditError(f"{count} edits are too many: the limit is {MAX_EDITS}. Undo some.")
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

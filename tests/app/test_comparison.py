@@ -145,9 +145,9 @@ def test_the_page_in_a_browser(local_page, serve):
     """Read the difference, turn the maps, reload, and run the checklist."""
     local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")  # the smaller models
     main = local_page.locator("[data-testid=stMain]")
-    expect(main.get_by_text(re.compile("All weights agree (exactly|within 1e-5)"))).to_be_visible(
-        timeout=60_000
-    )
+    expect(
+        main.get_by_text(re.compile("All attention weights agree (exactly|within 1e-5)"))
+    ).to_be_visible(timeout=60_000)
     expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")
     for key in ("matched_heads", "curves"):
         expect(main.locator(f".st-key-{key} .main-svg").first).to_be_visible(timeout=30_000)

@@ -172,10 +172,10 @@ def test_the_largest_difference(pages, models, similarities, which):
     )
     cells = sum(first.maps(kind).size for kind in KINDS)
     match = page.claim_matching(
-        r"\*\*All weights agree within 1e-5\.\*\* The largest difference over all "
-        rf"{cells:,} weights, of every kind, layer and head, is \*\*(.+?)\*\*: .*"
+        r"\*\*All attention weights agree within 1e-5\.\*\* The largest difference over all "
+        rf"{cells:,}, of every kind, layer and head, is \*\*(.+?)\*\*: .*"
         if which == SAME
-        else rf"\*\*The largest difference over all {cells:,} weights is (.+?)\.\*\* .*"
+        else rf"\*\*The largest difference over all {cells:,} attention weights is (.+?)\.\*\* .*"
     )
     assert from_scientific(match[1]) == pytest.approx(size, rel=0.06, abs=0)
 

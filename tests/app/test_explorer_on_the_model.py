@@ -114,7 +114,7 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
     reference.click()
     given = translator.inspect(example.de, example.en)
     expect(root).to_have_attribute("data-sentence", given.id)
-    expect(reference).to_have_text("Use reference")
+    expect(reference).to_have_text("Use the reference translation")
     reference.click()  # twice is once
     expect(local_page.locator(".st-key-target input")).to_have_value(example.en)
     local_page.locator(".st-key-target").get_by_role("button", name="Clear entry").click()

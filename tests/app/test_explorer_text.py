@@ -201,7 +201,7 @@ def test_a_cell(shown: Mounted, kind: str) -> None:
             f"entropy {fixed(bits(values[query]), 1)} bits",
         ]
         if kind != "encoder":
-            parts.append(f"row {query + 1}: {TARGET[query]} was fed in, {rows[query]} came out")
+            parts.append(f"row {query + 1}: reads {TARGET[query]}, next token {rows[query]}")
             assert said["data"]["step"] == str(query)
             assert said["parts"]["step-looked-at"] == f"at step {query + 1}"
         assert said["second"] == " · ".join(parts)
@@ -219,7 +219,7 @@ def test_a_pinned_row(shown: Mounted, kind: str) -> None:
         f"While {VERB[kind]} {name}, head {head + 1} of layer {layer + 1} looks most at "
         f"{columns[best]} {fixed(row[best])}"
     )
-    written = f"written with probability {share(np.exp(RECORD.log_probs[query]))} · "
+    written = f"probability {share(np.exp(RECORD.log_probs[query]))} · "
     assert said["second"] == (
         f"{'' if kind == 'encoder' else written}then {named(columns, rest[:4], row)} · "
         f"entropy {fixed(bits(row), 1)} bits"
@@ -302,7 +302,7 @@ def test_words(shown: Mounted) -> None:
     assert "tokens of a key word are added, those of a query word averaged" in said["note"]
     said = shown.does(press_token("target", 8), ("leave",))
     chance = np.exp(RECORD.log_probs[6:8].sum())
-    assert f"written with probability {share(chance)}" in said["second"]
+    assert f"probability {share(chance)}" in said["second"]
     pressed = [token["pressed"] == "true" for token in said["target"][6:10]]
     assert pressed == [False, True, True, False]
 
@@ -348,7 +348,7 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
         fixed(value, 4) + (", derived: rollout" if rollout else ""),
         f"number {1 + int((values[8] > value).sum())} of {len(SOURCE)} in its row",
         *([f"entropy {fixed(bits(values[8]), 1)} bits"] if rollout else []),
-        f"row 9: {TARGET[8]} was fed in, {rows[8]} came out",
+        f"row 9: reads {TARGET[8]}, next token {rows[8]}",
     ]
     assert said["second"] == " · ".join(parts)
     said = shown.does(press_token("target", 5), ("leave",))
@@ -471,7 +471,7 @@ def measures(kind: str, values: NDArray) -> list[list[str]]:
         "off the diagonal" if kind == "cross" else "distance": f"{fixed(far, 1)} tokens",
     }
     if kind == "decoder":
-        lines |= {"on the previous token": on(0, 2), "on the one before it": on(-1, 2)}
+        lines |= {"on the previous token": on(0, 2), "on the token 2 back": on(-1, 2)}
         lines["attention to <bos>"] = share(values[2:, 0].mean())
         return [list(line) for line in lines.items()]
     if kind == "encoder":
@@ -490,9 +490,10 @@ def test_statistics(shown: Mounted, kind: str) -> None:
     said = shown.does(*press_head(kind, layer, head))
     assert said["statistics"] == measures(kind, weights(kind, layer, head))
     assert said["parts"]["statistics-title"] == f"Layer {layer + 1}, head {head + 1}"
+    name = "cross-attention" if kind == "cross" else kind
     assert said["parts"]["statistics-note"] == (
-        f"Short ticks: the {LAYERS[kind] * HEADS} {kind} heads, their weights on this sentence; "
-        "tall tick: the chosen one."
+        f"Each short tick is one of the {LAYERS[kind] * HEADS} {name} heads here; "
+        "the tall tick is the chosen one."
     )
 
 
@@ -688,7 +689,7 @@ def test_an_edited_pass(at: Mounted) -> None:
 def test_what_each_button_would_do(at: Mounted) -> None:
     none = {**WHAT_IF, "text": "", "edits": [], "change": None}
     for kind in LAYERS:
-        link = f"{COLUMNS[kind][2]} → {ROWS[kind][8]}"
+        edge = f"{COLUMNS[kind][2]} → {ROWS[kind][8]}"
         side = "target" if kind == "decoder" else "source"
         hides = {"cross": SOURCE[2], "encoder": SOURCE[8]}.get(kind)
         at.show(sent(what_if=none))
@@ -696,8 +697,8 @@ def test_what_each_button_would_do(at: Mounted) -> None:
         buttons = {name: (words, disabled) for name, words, disabled in said["buttons"]}
         expected = {
             "head": "Switch off head 4 of layer 2",
-            "cut": f"Cut {link}",
-            "times": f"Strengthen {link}",
+            "cut": f"Cut {edge}",
+            "times": f"Strengthen {edge}",
             "positions": f"Remove the positions of the {side}",
         }
         assert {name: buttons[name] for name in expected} == {

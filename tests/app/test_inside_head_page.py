@@ -294,10 +294,9 @@ def check_the_product(page: Rendered, cell: Cell) -> None:
         page,
         "product",
         rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}",
-        "Multiply q and k dimension by dimension; the sum of the products is the score. "
-        f"The 5 largest of {size} products add up to {number(part, 2)}, the other {size - 5} to "
-        f"{number(score - part, 2)}; the score is {number(score, 2)}. Blue raises the score, "
-        "orange lowers it.",
+        "Multiply q and k dimension by dimension; the sum of the products is the dot product "
+        f"q·k. The 5 largest of {size} products add up to {number(part, 2)}, the other {size - 5} to "
+        f"{number(score - part, 2)}; q·k is {number(score, 2)}. Blue raises q·k, orange lowers it.",
     )
     figure = page.figure("inside_product")
     (strip,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
@@ -322,8 +321,9 @@ def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
         "scale",
         rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
         f"{tex(scaled)}",
-        f"Each of the {count} scores is scaled; the chosen key is bold. The code scales q before "
-        f"the product, which gives the same number: √{size} = {number(size**0.5)}.",
+        "Every key's dot product is divided by √d_k; the result is the score. The chosen key is "
+        "bold. The code scales q before the product, which gives the same number: "
+        f"√{size} = {number(size**0.5)}.",
     )
     hidden = int((~cell.may).sum())
     mask, plus = ("0", "+ 0") if cell.may[k] else (r"-\infty", r"- \infty")

@@ -130,7 +130,7 @@ def test_masks_and_their_axes(records, kind, query, key):
         assert list(layout["xaxis3"]["ticktext"]) == [str(i) for i in columns]
         reasons = {
             "f": ("the future: written later", padding & ~causal),
-            "p": ("padding: no token at all", ~padding & causal),
+            "p": ("padding: no part of the sentence", ~padding & causal),
             "pf": ("padding, and in the future", ~padding & ~causal),
         }
         expected = {"%{y}<br>may look at <b>%{x}</b><br>M = 0": mask} | {
@@ -268,7 +268,10 @@ def test_the_effect_of_removing_the_causal_mask(shown, net, records):
     record = records[0]
     opened = net.inspect(SENTENCE, record.translation, Edits(causal_mask=False))
     before, after = np.exp(record.log_probs), np.exp(opened.log_probs)
-    title, states = "Probability of the right next token", ("with the causal mask", "without it")
+    title, states = (
+        "Probability of the next token of the target",
+        ("with the causal mask", "without it"),
+    )
     words = drawn(names(record.target_out, 1))
     compare_change(shown, "leak", title, states, words, before, after)
     T = len(before)
@@ -276,8 +279,8 @@ def test_the_effect_of_removing_the_causal_mask(shown, net, records):
     gain = (after - before).mean()
     assert gain < -0.005
     shown.claim(
-        f"Mean probability of the right token: from **{percent(before.mean())}** to "
-        f"**{percent(after.mean())}** (gain {number(gain, 3, '+')}); of {T} tokens, "
+        f"Mean probability of the next token of the target: from **{percent(before.mean())}** to "
+        f"**{percent(after.mean())}** (change {number(gain, 3, '+')}); of {T} tokens, "
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
         "to them. On average, future tokens are noise to this network: it was trained with the "
@@ -303,7 +306,7 @@ def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
 
     monkeypatch.setattr("app.views.masks.without.leaks.leak", fixed_gain)
     page = render("masks", "open_causal", source=SENTENCE, direction="de-en")
-    match = page.claim_matching(r"Mean probability of the right token: .* goes to them\. (.*)")
+    match = page.claim_matching(r"Mean probability of the next token .* goes to them\. (.*)")
     assert verdict in match[1]
 
 
@@ -383,7 +386,7 @@ def test_two_small_networks_and_what_they_learned():
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
     page = render("masks", "open_causal", source=SENTENCE, state={"saved cheating": points})
     page.claim_matching(
-        rf"After {STEPS} steps the right token gets 75\u00a0% without the mask and 12\u00a0% with "
+        rf"After {STEPS} steps the next token gets 75\u00a0% without the mask and 12\u00a0% with "
         rf"it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
     )
     figure = page.figure("cheating")

@@ -342,7 +342,7 @@ def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     expect(part(page, "translation")).to_have_text("A dog.")
     assert link(page)["source"] == SHORT
     translate(page, EXAMPLE)
-    page.get_by_role("button", name="Use reference").click()
+    page.get_by_role("button", name="Use the reference translation").click()
     expect(part(page, "translation")).to_have_text(EXAMPLES[0].text("en"))
 
 

@@ -219,8 +219,8 @@ def test_sums_of_embeddings_and_positions(record, weights, which):
     )
     ratio = np.mean(lengths[1] / lengths[0])
     page.claim(
-        f"On average the position is **{ratio:.2f} times** as long as the token's embedding, and "
-        f"the angle between the embedding alone and the sum has a cosine of {cosine.mean():.3f} "
+        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model, "
+        f"and the angle between the embedding alone and the sum has a cosine of {cosine.mean():.3f} "
         f"(from {cosine.min():.3f} to {cosine.max():.3f}; 1 would be no change)."
     )
     both = np.concatenate([content, total])
@@ -425,7 +425,7 @@ def test_every_number_on_the_page_is_compared(shown, net, record):
     for beginning in (
         "Positions off: over all layers ",
         r"Over \d+ starting positions ",
-        "On average the position is ",
+        "On average the position vector is ",
         "pos counts from 0, as the formula does: ",
         "Over all heads, the parts add ",
     ):

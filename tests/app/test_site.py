@@ -521,7 +521,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     future = np.triu(opened_.decoder.mean((0, 1)), 1)[:-1].sum(-1).mean()
     gain = f"{free.mean() - masked.mean():+.3f}".replace("-", "−")
     expect(causal).to_contain_text(
-        f"from {percent(masked.mean())} to {percent(free.mean())} (gain {gain}); of {T} tokens, "
+        f"from {percent(masked.mean())} to {percent(free.mean())} (change {gain}); of {T} tokens, "
         f"{(free > masked).sum()} became more probable and {(free < masked).sum()} less. In the rows that "
         f"have future tokens, {percent(float(future))} of the decoder's self-attention now goes to them."
     )

@@ -74,7 +74,7 @@ def claim_heads(page: Rendered, record: TranslationRecord) -> None:
     (map_,) = figure["data"]
     np.testing.assert_allclose(array(map_["z"]), rows, rtol=0, atol=1e-6)
     assert (map_["zmin"], map_["zmax"]) == (0, 1)
-    hovers = [[f"{head} → <b>{word}</b>" for word in words] for head in heads]
+    hovers = [[f"{head}: weight on <b>{word}</b>" for word in words] for head in heads]
     assert map_["text"] == hovers
     layout = figure["layout"]
     assert layout["xaxis"]["ticktext"] == words

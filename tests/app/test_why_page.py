@@ -69,9 +69,9 @@ def first_row_is_on_top(figure: dict) -> bool:
 
 def check_the_rest(page: Rendered, *figures: str) -> None:
     page.claim(
-        "Attention is not explanation: a large attention weight need not change the translation. "
-        "So every answer here comes from running the network again. Sums are exact up to rounding, "
-        "predictions are shown next to the true effect, and sampled values have 95 % intervals."
+        "An attention weight alone does not explain a translation: a large weight need not change "
+        "it. So the answers here are tested by running the network again. Sums are exact up to "
+        "rounding, predictions are shown next to the true effect, and sampled values have 95 % intervals."
     )
 
     def has_its_own_test(item: Item) -> bool:
@@ -136,12 +136,11 @@ def test_important_heads(net, source, token):
         else "Switching off any of these heads lowers the probability."
     )
     little = sum(abs(v) < 0.05 for *_, v in heads)
-    half = {1: "Most heads", 0: "Half of the heads", -1: "Fewer than half of the heads"}
+    assert little > 1
     page.claim(
-        f"{half[int(np.sign(2 * little - len(heads)))]} matter little by themselves: switched off "
-        f"one at a time, {little} of {len(heads)} ({percent(little / len(heads))}) "
-        f"{'changes' if little == 1 else 'change'} the log-probability by less than 0.05 nats. "
-        "Another head may do the same work, which the next section tests."
+        f"{little} of {len(heads)} heads ({percent(little / len(heads))}) matter little by "
+        "themselves: switching off any one of them changes the log-probability by less than 0.05 "
+        "nats. Another head may do the same work, which the next section tests."
     )
     check_the_rest(page)
 

@@ -1,4 +1,4 @@
-"""Mask experiments, checked against separate passes; and two models with and without a mask."""
+"""Mask experiments, checked against separate passes; and two models trained with and without the causal mask."""
 
 import dataclasses
 import math

@@ -136,7 +136,7 @@ def test_a_batch_is_bounded_in_number_and_in_size(backend):
     assert backend.batches[-1] == ["long " * 90]
 
 
-def test_equal_requests_are_answered_once(backend):
+def test_equal_requests_are_computed_once(backend):
     queue = Queue(backend, limit=1)
     first = at_work(queue, backend)
     requests = [Request(queue, "same", visitor) for visitor in range(5)] + [Request(queue, "first")]
@@ -225,7 +225,7 @@ def test_heavy_users_are_throttled(backend, monkeypatch):
 
 
 def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
-    """After a long sentence, the worker takes no other for twice its time."""
+    """After a long sentence, the worker takes no other long one for twice the time it needed."""
     queue = Queue(backend)
     requests = [Request(queue, "a" * 480, "one")]
     until(lambda: backend.batches)
@@ -235,7 +235,7 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
     backend.go.release()
     begun = time.monotonic()
     until(lambda: len(backend.batches) == 2)
-    assert time.monotonic() - begun < 0.4, "nobody asks for short ones"
+    assert time.monotonic() - begun < 0.4, "delayed although no short request waits"
     for text, visitor in [("c", "reader"), ("e", "another"), ("d" * 480, "one")]:
         requests.append(Request(queue, text, visitor))
         until(lambda: len(queue._waiting) == len(requests) - 2)
@@ -253,7 +253,7 @@ def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
 def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
     shared = fair_share.FairShare()
     queue = Queue(backend, shares=shared)
-    shared.charge("greedy", 1.0)  # heavy, but still in credit
+    shared.charge("greedy", 1.0)  # heavy, but below the limit
     requests = [Request(queue, "a first one")]
     until(lambda: backend.batches)
     for text, visitor in [("g" * 200, "greedy"), ("l" * 480, "one"), ("m" * 480, "two")]:

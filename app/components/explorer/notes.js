@@ -31,7 +31,8 @@ const QUANTITY_NOTES = {
 };
 
 const ROLLOUT_OF_LAYERS =
-  "Rollout: the product of all layers so far, each the mean of its heads averaged with the identity (the residual connection)";
+  "Rollout: the product of one matrix per layer up to this one. Each is the mean of the layer\u2019s heads, averaged with the " +
+  "identity, which stands for the residual connection";
 
 const ROLLOUT_NOTES = {
   encoder: ROLLOUT_OF_LAYERS,

@@ -7,7 +7,7 @@ import { HIDEABLE, OPTIONS, QUANTITY_OPTIONS } from "./choices.js";
 import { explain } from "./help.js";
 import { currentMap } from "./focus.js";
 import { hasMasked, rampOf } from "./maps.js";
-import { isSorted } from "./overview_picture.js";
+import { isSortedInGrid } from "./overview_picture.js";
 
 /* List only the quantities that are available. */
 export function buildQuantities({ dom: { parts }, data }) {
@@ -36,7 +36,7 @@ export function paintOptions(explorer) {
   press("units", "unitOption", unit);
   press("combines", "combineOption", combine);
   // Show "layer" while the chosen order is unavailable.
-  parts.sort.value = isSorted(explorer) || explorer.requests.effects ? sort : "layer";
+  parts.sort.value = isSortedInGrid(explorer) || explorer.requests.effects ? sort : "layer";
   parts.quantity.value = wanted;
   explain(explorer, parts.quantity, wanted);
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);

@@ -7,7 +7,7 @@ import { orderMeaning, pinnedProduced } from "./captions.js";
 import { KINDS } from "./data.js";
 import { atHead } from "./focus.js";
 import { ROLLOUT } from "./maps.js";
-import { isCrowded, isDense, isSorted, overviewOf } from "./overview_picture.js";
+import { isCrowded, isDense, isSortedInGrid, overviewOf } from "./overview_picture.js";
 import { headName } from "./words.js";
 
 /**
@@ -73,7 +73,7 @@ export function paintOverview(explorer) {
   const overview = overviewOf(explorer);
   if (explorer.dom.overview === overview) return;
   explorer.dom.overview = overview;
-  const sorted = isSorted(explorer);
+  const sorted = isSortedInGrid(explorer);
   const ofLayers = quantity === ROLLOUT;
   const columns = ofLayers ? data.layers[kind] : data.heads;
   for (const [head, label] of explorer.dom.headLabels.entries()) {

@@ -26,7 +26,7 @@ function arrangement(explorer) {
   /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
-  const sorted = isSorted(explorer);
+  const sorted = isSortedInGrid(explorer);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
     heads.sort((a, b) => value.get(a) - value.get(b));
@@ -45,7 +45,7 @@ function arrangement(explorer) {
 }
 
 /** @param {Explorer} explorer */
-export const isSorted = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
+export const isSortedInGrid = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
 /* Pixels by which a caption may extend beyond its thumbnail. */
 const REACH = 3;

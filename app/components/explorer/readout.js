@@ -96,7 +96,7 @@ function describeCell(explorer, map, query, key) {
   ];
   if (map.kind !== "encoder" && explorer.view.unit === "pieces") {
     const fed = tokenName(explorer.data.sides.fed[query]);
-    second.push(`row ${query + 1}: ${fed} was fed in, ${tokenName(map.rows[query])} came out`);
+    second.push(`row ${query + 1}: reads ${fed}, next token ${tokenName(map.rows[query])}`);
   }
   return {
     first: [
@@ -146,7 +146,7 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(map.kind === "encoder" ? [] : [`written with probability ${percent(map.rows[query].probability)}`]),
+      ...(map.kind === "encoder" ? [] : [`probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),

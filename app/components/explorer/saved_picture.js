@@ -6,7 +6,7 @@ import { isOverview, orderMeaning } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { linesMap, namedQueries, queryY } from "./lines.js";
 import { mapOf } from "./maps.js";
-import { isSorted, overviewOf } from "./overview_picture.js";
+import { isSortedInGrid, overviewOf } from "./overview_picture.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { drawThumbnail } from "./raster.js";
 import { derivation, mapTitle, pictureTitle } from "./words.js";
@@ -91,7 +91,7 @@ export function overviewPicture(explorer) {
   const { hide } = explorer.view;
   const rows = explorer.dom.thumbnails.length / (data.heads + 1);
   return {
-    title: `Every layer and head${isSorted(explorer) ? `, by the ${orderMeaning(explorer)}` : ""} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
+    title: `Every layer and head${isSortedInGrid(explorer) ? `, by the ${orderMeaning(explorer)}` : ""} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
     width: 40 + (data.heads + 1) * (TILE + 10),
     height: rows * (TILE + 30) + 8,
     draw: (context) => {
@@ -106,7 +106,7 @@ export function overviewPicture(explorer) {
         context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
         // While sorted, the caption already names the head.
-        const name = isSorted(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
+        const name = isSortedInGrid(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
         context.font = fontOf(theme, 11);
         drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
         drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });

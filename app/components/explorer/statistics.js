@@ -23,7 +23,7 @@ const STATISTICS = [
   },
   { label: "distance", about: "distance", of: ({ distance }) => distance, shown: (tokens, _most, map) => `${measuredFigure(map, tokens)} tokens` },
   { label: "on the previous token", role: "prev" },
-  { label: "on the one before it", role: "second" },
+  { label: "on the token 2 back", role: "second" },
   { label: "on itself", role: "self" },
   { label: "on the next token", role: "next" },
   { label: "attention to <bos>", about: "bos", role: "bos" },
@@ -65,8 +65,8 @@ export function paintStatistics(explorer) {
   const map = measuredMap(explorer, layer, head);
   const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
   parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
-  const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind} heads, their weights on this sentence`;
-  parts["statistics-note"].textContent = `Short ticks: the ${all.length} ${what}; tall tick: the chosen one.`;
+  const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind === "cross" ? "cross-attention" : kind} heads here`;
+  parts["statistics-note"].textContent = `Each short tick is one of the ${all.length} ${what}; the tall tick is the chosen one.`;
   const rows = [...parts.statistics.children];
   const context = prepareCanvas(parts.ticks, explorer.layout.tickWidth, STATISTIC_HEIGHT * rows.length);
   rows.forEach((row, index) => {

@@ -54,7 +54,7 @@ function offers(explorer) {
   const { query, key } = pinnedTokens(explorer);
   const { pinned } = view;
   const cell = head && query !== null && key !== null && !isMasked(map, pinned.query, pinned.key);
-  const link = cell ? `${tokenName(map.columns[pinned.key])} \u2192 ${tokenName(map.rows[pinned.query])}` : "";
+  const edge = cell ? `${tokenName(map.columns[pinned.key])} \u2192 ${tokenName(map.rows[pinned.query])}` : "";
   const word = view.kind === "encoder" ? query : view.kind === "cross" ? key : null;
   const hidden = word !== null && !data.sides.source[word].special;
   const side = view.kind === "decoder" ? "target" : "source";
@@ -62,10 +62,10 @@ function offers(explorer) {
   const becomes = parts["head-becomes"].value;
   return {
     head: head ? { text: `${becomes}.${head}`, label: `Switch off ${name}` } : { label: "Switch off: choose one head" },
-    cut: cell ? { text: `cut.${head}.${query}.${key}`, label: `Cut ${link}` } : { label: "Cut a link: pin a cell" },
+    cut: cell ? { text: `cut.${head}.${query}.${key}`, label: `Cut ${edge}` } : { label: "Cut an edge: pin a cell" },
     times: cell
-      ? { text: `times.${head}.${query}.${key}.${STRENGTHENED}`, label: `Strengthen ${link}` }
-      : { label: "Strengthen a link: pin a cell" },
+      ? { text: `times.${head}.${query}.${key}.${STRENGTHENED}`, label: `Strengthen ${edge}` }
+      : { label: "Strengthen an edge: pin a cell" },
     sharper: head ? { text: `temp.${head}.${SHARPER}`, label: "Sharpen this head" } : { label: "Sharpen this head" },
     flatter: head ? { text: `temp.${head}.${FLATTER}`, label: "Flatten this head" } : { label: "Flatten this head" },
     hide: hidden ? { text: `hide.${word}`, label: `Hide ${tokenName(data.sides.source[word])}` } : { label: "Hide a word: pin it" },

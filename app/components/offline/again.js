@@ -2,6 +2,8 @@
 
 import { bold } from "../shared/dom.js";
 
+const AGAIN = "Translated again under the edits, the model";
+
 /**
  * Mark the words of `after` that are not in a longest common subsequence of both texts.
  * @param {string} before
@@ -40,6 +42,6 @@ export function newWords(before, after) {
  * @returns {(string | Node)[]}
  */
 export function againLine(before, after) {
-  if (after === before) return [`Translated again, it still writes: ${after}`];
-  return ["Translated again, it now writes:", ...newWords(before, after).flatMap(([run, isNew]) => [" ", isNew ? bold(run) : run])];
+  if (after === before) return [`${AGAIN} still writes: ${after}`];
+  return [`${AGAIN} now writes:`, ...newWords(before, after).flatMap(([run, isNew]) => [" ", isNew ? bold(run) : run])];
 }

@@ -87,7 +87,7 @@ export function typographyNote(typed) {
   const found = [...new Set(typed.match(TYPOGRAPHY) ?? [])];
   if (!found.length) return "";
   const names = found.map((character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`).join(", ");
-  return `Typesetting characters were replaced (${names}): soft hyphens and ligatures are read as plain text.`;
+  return `Some typographic characters were removed or simplified (${names}).`;
 }
 
 /** Name the least probable token. @param {{name: string, probability: number}[]} tokens */

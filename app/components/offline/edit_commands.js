@@ -20,6 +20,6 @@ export function changedEdits(text, command) {
   parseEdits(one, problems);
   if (problems.length) throw new Error(problems[0]);
   const kept = before.filter((other) => listEdits(parseEdits(`${one}~${other}`)).length === 2);
-  if (kept.length >= MOST_EDITS) throw new Error(`${kept.length + 1} edits are too many: the limit is ${MOST_EDITS}, undo some`);
+  if (kept.length >= MOST_EDITS) throw new Error(`${kept.length + 1} edits are too many: the limit is ${MOST_EDITS}. Undo some.`);
   return editsText(parseEdits([...kept, one].join("~")));
 }

@@ -73,7 +73,7 @@ export function paintForm(parts, models, choice, change) {
   setField(parts.source, choice.source, from, `Type a sentence in ${model.source}`, `${model.source} sentence`);
   setField(parts.target, choice.target, to, `Optional: another ${model.target} translation to look at instead`, `${model.target} translation to look at`);
   const reference = referenceOf(model, choice.source);
-  parts["use-target"].textContent = reference && !choice.target ? "Use reference" : "Look at it";
+  parts["use-target"].textContent = reference && !choice.target ? "Use the reference translation" : "Look at it";
   paintExamples(parts, model, choice, change);
 }
 

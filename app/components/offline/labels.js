@@ -113,14 +113,14 @@ export const listedEdits = (singles, record) => singles.map((one) => ({ text: ed
 
 /* Describe a single edit with the record's tokens. */
 function describeEdit(one, record) {
-  for (const [heads, what] of [[one.headsOff, "off"], [one.headsMean, "at its mean"], [one.headsUniform, "with equal weights"]]) {
+  for (const [heads, what] of [[one.headsOff, "off"], [one.headsMean, "at its average over sample sentences"], [one.headsUniform, "with equal weights"]]) {
     for (const { kind, layer, head } of heads) return `${nameOfHead(kind, layer, head)} ${what}`;
   }
   for (const edge of one.edges) {
     const what = edge.factor ? `\xd7 ${general(edge.factor)}` : "cut";
-    return `${linkOfEdge(edge, record)} ${what}, ${nameOfHead(edge.kind, edge.layer, edge.head)}`;
+    return `${nameOfEdge(edge, record)}: ${what}, ${nameOfHead(edge.kind, edge.layer, edge.head)}`;
   }
-  for (const { kind, layer, head, query } of one.rows) return `row of ${nameOfToken(queriesOf(record, kind), query)} by hand, ${nameOfHead(kind, layer, head)}`;
+  for (const { kind, layer, head, query } of one.rows) return `row of ${nameOfToken(queriesOf(record, kind), query)} drawn by hand, ${nameOfHead(kind, layer, head)}`;
   for (const { kind, layer, head, value } of one.temperatures) return `${nameOfHead(kind, layer, head)} at temperature ${general(value)}`;
   for (const place of one.hiddenSource) return `${nameOfToken(numberedLabels(record.source, 1), place)} hidden`;
   const sides = { source: one.sourcePositions, target: one.targetPositions };
@@ -140,16 +140,16 @@ function describePositions({ scale, stretch, shift, order }, side) {
 }
 
 const nameOfHead = (kind, layer, head) =>
-  `${kind} ${layer === null ? "every layer" : `layer ${layer + 1}`}, ${head === null ? "every head" : `head ${head + 1}`}`;
+  `${kind === "cross" ? "cross-attention" : kind}, ${layer === null ? "every layer" : `layer ${layer + 1}`}, ${head === null ? "every head" : `head ${head + 1}`}`;
 
-function linkOfEdge({ kind, query, key }, record) {
+function nameOfEdge({ kind, query, key }, record) {
   const keys = kind === "decoder" ? numberedLabels(record.targetIn, 0) : numberedLabels(record.source, 1);
   return `${nameOfToken(keys, key)} \u2192 ${nameOfToken(queriesOf(record, kind), query)}`;
 }
 
 const queriesOf = (record, kind) => numberedLabels(kind === "encoder" ? record.source : record.targetOut, 1);
 
-const nameOfToken = (labels, place) => (place === null ? "every token" : labels[place] ?? `token ${place + 1}`);
+const nameOfToken = (labels, place) => (place === null ? "every token" : place < labels.length ? `\u201c${labels[place]}\u201d` : `token ${place + 1}`);
 
 /* Python's `{:g}`: at most six significant digits, an exponent below 0.0001 and from a million. */
 function general(value) {

@@ -151,8 +151,8 @@ export function openPage() {
     tell(
       "doubts",
       reasons.length &&
-        `Do not trust this translation: ${reasons.join("; ")}. The network knows ${learned}. The maps are still exact: ` +
-          "this is how attention looks when the network is out of its depth.",
+        `Do not trust this translation: ${reasons.join("; ")}. The network was trained on ${learned}. The maps are still ` +
+          "exact: they show what attention does when a translation cannot be trusted.",
     );
     const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
     tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));

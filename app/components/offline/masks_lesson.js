@@ -18,8 +18,8 @@ function maskedCells() {
   const counted = lineOf();
   const section = sectionOf(
     "What is masked",
-    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of padding, which is not a " +
-      "token, and in the decoder those of tokens that are written later. A forbidden score becomes \u2212\u221e, so its weight is exactly 0.",
+    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of padding, which is no " +
+      "part of the sentence, and in the decoder those of tokens that are written later. A forbidden score becomes \u2212\u221e, so its weight is exactly 0.",
     formulaOf("Attention(Q, K, V) = softmax(QK\u1d40 / \u221ad\u2096 + M) V"),
     counted,
   );
@@ -55,7 +55,7 @@ function withoutCausalMask(tools) {
     said.textContent = leakInWords(pass, open);
     row.show(rowOfPasses("decoder", [pass, open], [
       { name: "With the mask", short: "with", note: "as trained" },
-      { name: "Without it", short: "without", note: "every row may look ahead" },
+      { name: "Without the mask", short: "without", note: "every row may look ahead" },
     ]));
   };
   return { section, show };
@@ -72,7 +72,7 @@ export function leakInWords(masked, open) {
         ? "On the whole, that changes next to nothing."
         : "On the whole, the answer leaked into the rows that should predict it.";
   return (
-    `Mean probability of the right token: from ${percent(before)} to ${percent(after)} (gain ${signed(gained, 3)}); of ` +
+    `Mean probability of the next token of the target: from ${percent(before)} to ${percent(after)} (change ${signed(gained, 3)}); of ` +
     `${open.probabilities.length} tokens, ${more} became more probable and ${less} less. In the rows that have future ` +
     `tokens, ${percent(shareOnFuture(open))} of the decoder's self-attention now goes to them. ${verdict}`
   );
@@ -89,14 +89,14 @@ function withoutWord(tools) {
   const { box, list } = choiceBox("Word to mask away", [], () => show(shown));
   const section = sectionOf(
     "What if one word were masked away?",
-    "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for every query of the encoder " +
-      "and of the decoder, and the sentence is translated again.",
+    "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for every query in the " +
+      "encoder and in cross-attention, and the sentence is translated again.",
     box,
     none,
     texts,
     table,
-    "Tokens whose probability falls depended on the hidden word; the network predicts the others from the rest of the " +
-      "sentence and from the tokens written so far.",
+    "A token whose probability changes depended on the hidden word. Where it hardly changes, the rest of the sentence and " +
+      "the tokens written so far are enough.",
     row.place,
   );
   /** @param {Pass} pass */
@@ -114,7 +114,7 @@ function withoutWord(tools) {
     paint(pass, hidden);
     row.show(rowOfPasses("cross", [pass, hidden], [
       { name: "With the word", short: "with", note: "as trained" },
-      { name: "Without it", short: "without", note: "its column is masked" },
+      { name: "Without the word", short: "without", note: "its column is masked" },
     ]));
   };
   return { section, show };

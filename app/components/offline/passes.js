@@ -57,7 +57,7 @@ function axesOf({ source, targetIn, targetOut, languages }, kind) {
 }
 
 /**
- * Return the packed data of a map row: a kind's maps before and after a change, and after − before. Each map hatches
+ * Return the packed data of a row of maps: a kind's maps before and after a change, and after − before. Each map hatches
  * the cells that its own pass masks; the difference only those that both mask.
  * @param {Kind} kind
  * @param {[Pass, Pass]} passes
@@ -86,7 +86,7 @@ export function rowOfPasses(kind, [before, after], names) {
 }
 
 /**
- * Return the packed data of a map row with one matrix [token, token] on a scale from −limit to limit.
+ * Return the packed data of a row of maps with one matrix [token, token] on a scale from −limit to limit.
  * @param {SentToken[]} tokens
  * @param {Float32Array} values
  * @param {MapName & {word: string, site: string, titles: {query: string, key: string}}} named  titles: of the axes

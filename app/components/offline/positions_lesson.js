@@ -15,7 +15,7 @@ const CHANGES = {
   stretched: { name: "Stretched", edit: () => "stretch-2", formula: "x\u209a = \u221ad E(w\u209a) + PE(2p)" },
 };
 
-const SIDES = { both: "Both sentences", source: "Source", target: "Target" };
+const SIDES = { both: "Both", source: "Source", target: "Target" };
 
 /**
  * Build the lesson: its sections, each with a function that shows a pass.
@@ -29,7 +29,7 @@ function encodings() {
   const formula = formulaOf("PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))");
   const section = sectionOf(
     "What is added to each token",
-    "The network reads all tokens at once. So that it knows their order, each embedding gets the row of its position added.",
+    "The network reads all tokens at once. So that it knows their order, the row of its position is added to each embedding.",
     figure,
     look,
     formula,
@@ -41,7 +41,8 @@ function encodings() {
     formula.hidden = !sinusoidal;
     look.textContent = sinusoidal
       ? "Look from left to right: on the left, neighbouring rows differ strongly; on the right, the column hardly changes " +
-        "over the whole sentence. Fast waves tell neighbours apart, slow ones tell the beginning from the end."
+        "over the whole sentence. Short waves tell neighbours apart; waves somewhat longer than the sentence tell its beginning " +
+        "from its end; the longest would do so only in a far longer text."
       : "This network has learned its positions. Look for rows that are alike: positions that it hardly tells apart.";
   };
   return { section, show };
@@ -90,7 +91,7 @@ function withoutPositions(tools) {
   let shown = null;
   const again = () => show(shown);
   const change = choiceBox("Positions", Object.entries(CHANGES).map(([value, { name }]) => [value, name]), again);
-  const side = choiceBox("Of the", Object.entries(SIDES), again);
+  const side = choiceBox("Side", Object.entries(SIDES), again);
   const section = sectionOf(
     "What if the positions were removed or shuffled?",
     "The words stay the same; only what is added for their positions changes, and the sentence is translated again.",
@@ -99,7 +100,7 @@ function withoutPositions(tools) {
     formula,
     texts,
     table,
-    "Tokens whose probability falls depended on the original positions; the others did not.",
+    "A token whose probability changes, up or down, depended on the original positions.",
     row.place,
     look,
   );

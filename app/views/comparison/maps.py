@@ -27,13 +27,13 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
     size = scientific(abs(largest.difference))
     if largest.difference == 0:
         st.write(
-            f"**All weights agree exactly:** all {cells:,} weights, of every kind, layer and head, "
+            f"**All attention weights agree exactly:** all {cells:,}, of every kind, layer and head, "
             "are equal to the last bit."
         )
     elif same_weights and abs(largest.difference) <= SAME:
         st.write(
-            f"**All weights agree within 1e-5.** The largest difference over all {cells:,} "
-            f"weights, of every kind, layer and head, is **{size}**: the two add the same numbers "
+            f"**All attention weights agree within 1e-5.** The largest difference over all {cells:,}, "
+            f"of every kind, layer and head, is **{size}**: the two add the same numbers "
             "in a different order, and float32 rounds after about seven digits. The checklist "
             "above repeats the comparison in float64, where a difference may not exceed 1e-12."
         )
@@ -44,7 +44,7 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
         )
     else:
         st.write(
-            f"**The largest difference over all {cells:,} weights is {size}.** These two were "
+            f"**The largest difference over all {cells:,} attention weights is {size}.** These two were "
             "trained independently, so their maps differ; each head is compared with the one "
             "matched to it below, because their heads are numbered arbitrarily."
         )
@@ -155,7 +155,7 @@ def show_maps(
     scale_words = (
         f"The scale ends at the largest difference; one below {scientific(SAME)} is rounding."
         if scale == "own"
-        else "The scale is as wide as that of the weights, so a small difference looks small."
+        else "The scale is that of the weights, in both directions, so a small difference looks small."
     )
     st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
     if kind == "decoder":

@@ -61,8 +61,8 @@ st.title("Inside a head")
 card, record = controls.ask_for_record()
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
-    "head adds to the output. All numbers are those of the real pass: with the tables and a pocket "
-    "calculator you can reproduce the weight."
+    "head adds to the output. All numbers are those of the real pass: from q and k on, you can "
+    "reproduce the weight with the tables and a pocket calculator."
 )
 follow_link(record)
 with st.container(horizontal=True):

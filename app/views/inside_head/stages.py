@@ -111,7 +111,7 @@ def stages(
     """
     E, D, K = len(inside.q_E), len(inside.x_D), len(inside.weights_K)
     h, heads = inside.head + 1, len(inside.parts_HD)
-    score, scaled, masked = (a[key] for a in (inside.scores_K, inside.scaled_K, inside.masked_K))
+    product, score, masked = (a[key] for a in (inside.scores_K, inside.scaled_K, inside.masked_K))
     exp, weight = inside.exps_K[key], inside.weights_K[key]
     highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
@@ -146,11 +146,11 @@ def stages(
             "Dot product",
             "Dot product",
             ("dot product",),
-            rf"q \cdot k = \sum_{{e=1}}^{{{E}}} q_e k_e = {tex(score)}",
-            "Multiply q and k dimension by dimension; the sum of the products is the score. "
-            f"{_largest_terms(inside.products_KE[key], score)} Blue raises the score, orange "
+            rf"q \cdot k = \sum_{{e=1}}^{{{E}}} q_e k_e = {tex(product)}",
+            "Multiply q and k dimension by dimension; the sum of the products is the dot product "
+            f"q·k. {_largest_terms(inside.products_KE[key], product)} Blue raises q·k, orange "
             "lowers it.",
-            f"q·k = {number(score)}",
+            f"q·k = {number(product)}",
             small["product"],
             figures.product_figure(inside, key, theme),
             f"All {E} numbers of q and k, and their products",
@@ -169,10 +169,11 @@ def stages(
             "Scaled",
             ("d_k",),
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
-            rf"\frac{{{tex(score)}}}{{\sqrt{{{E}}}}} = {tex(scaled)}",
-            f"Each of the {K} scores is scaled; the chosen key is bold. The code scales q before "
-            f"the product, which gives the same number: √{E} = {number(math.sqrt(E))}.",
-            f"÷ √{E} = {number(scaled)}",
+            rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}} = {tex(score)}",
+            "Every key's dot product is divided by √d_k; the result is the score. The chosen key is "
+            "bold. The code scales q before the product, which gives the same number: "
+            f"√{E} = {number(math.sqrt(E))}.",
+            f"÷ √{E} = {number(score)}",
             small["scale"],
             figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key, theme),
         ),
@@ -181,7 +182,7 @@ def stages(
             "Masked",
             "Masked",
             ("mask",),
-            _mask_formula(scaled, masked, bool(inside.open_K[key])),
+            _mask_formula(score, masked, bool(inside.open_K[key])),
             f"{masked_keys} of {K} keys {'is' if masked_keys == 1 else 'are'} masked, because the "
             "decoder may not read tokens that come later: "
             f"{'−∞' if inside.masked_K.min() == -math.inf else 'a very low score'} replaces "
@@ -269,8 +270,8 @@ def _numbered(keys: list[str], first: int) -> list[str]:
     return [f"{first + n} {word}" for n, word in enumerate(keys)]
 
 
-def _largest_terms(terms: np.ndarray, score: float) -> str:
-    """Say how much of the score its largest terms contribute, and how much the others."""
+def _largest_terms(terms: np.ndarray, product: float) -> str:
+    """Say how much of q·k its largest terms contribute, and how much the others."""
     named = largest(terms, figures.TERMS)
     part = float(terms[named].sum())
     others = len(terms) - len(named)
@@ -278,7 +279,7 @@ def _largest_terms(terms: np.ndarray, score: float) -> str:
         return ""
     return (
         f"The {len(named)} largest of {len(terms)} products add up to {number(part, 2)}, the other "
-        f"{others} to {number(score - part, 2)}; the score is {number(score, 2)}."
+        f"{others} to {number(product - part, 2)}; q·k is {number(product, 2)}."
     )
 
 
@@ -304,14 +305,14 @@ def _rank(lengths: np.ndarray, head: int) -> str:
     return f"By length, its part ranks number {rank} of {len(lengths)} here."
 
 
-def _mask_formula(scaled: float, masked: float, is_open: bool) -> str:
+def _mask_formula(score: float, masked: float, is_open: bool) -> str:
     if not is_open and masked > -math.inf:  # a finite mask value replaces the score
-        return rf"s_k = {tex(scaled)} \;\rightarrow\; {tex(masked)}"
+        return rf"s_k = {tex(score)} \;\rightarrow\; {tex(masked)}"
     mask = "0" if is_open else r"-\infty"
     plus = "+ 0" if is_open else r"- \infty"
     return _aligned(
         rf"M_{{qk}} &= {mask}",
-        rf"s_k + M_{{qk}} &= {tex(scaled)} {plus}",
+        rf"s_k + M_{{qk}} &= {tex(score)} {plus}",
         rf"&= {tex(masked)}",
     )
 

@@ -52,8 +52,8 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
             session.theme(),
         ),
         "why_score",
-        "Large position × position: the head attends by position. Large token × token: it attends "
-        "by word. A large row or column of heads: it builds on earlier heads. A part that is the "
+        "Large position × position: position contributes much to this score. Large token × token: "
+        "the tokens do. A large row or column of heads: earlier heads do. A part that is the "
         "same for every key changes no weight; norms and biases often contribute such a part.",
     )
     largest = split.largest(_TERMS)

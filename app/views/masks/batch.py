@@ -40,11 +40,9 @@ LOOK_FOR = {
     "whole source, but not at the padding after it.",
 }
 LETTERS = "Letters: p padding, f future, pf both."
-PADDING_FORMULA = (
-    r"M_{qk} = \begin{cases} 0 & k \text{ is a token} \\ -\infty & k \text{ is padding}\end{cases}"
-)
+PADDING_FORMULA = r"M_{qk} = \begin{cases} 0 & k \text{ is not padding} \\ -\infty & k \text{ is padding}\end{cases}"
 DECODER_FORMULA = (
-    r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is a token} \\ -\infty & "
+    r"M_{qk} = \begin{cases} 0 & k \le q \text{ and } k \text{ is not padding} \\ -\infty & "
     r"\text{otherwise} \end{cases}"
 )
 FED = {"source": "source token", "target": "target token fed in"}
@@ -170,9 +168,10 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(DECODER_FORMULA if kind == "decoder" else PADDING_FORMULA)
     st.write(
-        "In torch a mask is a boolean tensor: True = may attend. An axis along which the mask is "
-        "shared, such as that of the heads, has length 1 or is left out. Attention broadcasts the "
-        "mask to [batch, head, query, key]."
+        "Here a mask is a boolean tensor with True = may attend, as in torch's "
+        "scaled_dot_product_attention; torch.nn.Transformer uses True = may not attend. An axis "
+        "along which the mask is shared, such as that of the heads, has length 1 or is left out. "
+        "Attention broadcasts the mask to [batch, head, query, key]."
     )
     st.table(
         [

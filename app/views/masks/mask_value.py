@@ -32,8 +32,9 @@ def show_mask_values(inspection: Inspection) -> None:
 
     record = inspection.record
     st.markdown(
-        "A masked cell has a score like any other; the mask overwrites it before the softmax. Here "
-        "is one row of the decoder's self-attention, which may look at the tokens written so far.",
+        "A masked cell has a score like any other; before the softmax, the mask turns it into −∞ "
+        "(here: into the chosen value). Here is one row of the decoder's self-attention, which may "
+        "look at the tokens written so far.",
         help=meaning("softmax", "weight"),
     )
     layers, heads = record.decoder.shape[:2]

@@ -16,7 +16,8 @@ from app.views.shared.section import section
 st.title("Masks")
 st.caption(
     "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
-    "padding, which is not a token, and in the decoder those of tokens that are written later.",
+    "padding, which is no part of the sentence, and in the decoder those of tokens that are "
+    "written later.",
     help=meaning("query", "key", "mask"),
 )
 inspection = ask_for_inspection()

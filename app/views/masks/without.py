@@ -60,22 +60,22 @@ def show_without_causal_mask(inspection: Inspection) -> None:
             leak.masked,
             leak.open,
             ("with the causal mask", "without it"),
-            "Probability of the right next token",
+            "Probability of the next token of the target",
             session.theme(),
         ),
         "leak",
-        "A dot above its bar: seeing future tokens made the right token more probable. A dot "
-        "below: less probable.",
+        "A dot above its bar: seeing future tokens made the next token of the target more "
+        "probable. A dot below: less probable.",
     )
     st.latex(
-        r"\text{gain} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
+        r"\text{change} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) - "
         r"P(y_t \mid x, y_{<t}) \right]"
     )
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
     more, less = int((leak.open > leak.masked).sum()), int((leak.open < leak.masked).sum())
     st.write(
-        f"Mean probability of the right token: from **{percent(leak.masked.mean())}** to "
-        f"**{percent(leak.open.mean())}** (gain {number(leak.gained, 3, sign='+')}); of "
+        f"Mean probability of the next token of the target: from **{percent(leak.masked.mean())}** to "
+        f"**{percent(leak.open.mean())}** (change {number(leak.gained, 3, sign='+')}); of "
         f"{len(leak.open)} tokens, {more} became more probable and {less} less. In the rows that "
         f"have future tokens, {percent(share)} of the decoder's self-attention now goes to them. "
         + _interpret_gain(leak.gained)
@@ -124,7 +124,7 @@ def _train() -> None:
 
         last = points[-1]
         st.caption(
-            f"After {last.step} steps the right token gets {percent(last.open)} without the mask "
+            f"After {last.step} steps the next token gets {percent(last.open)} without the mask "
             f"and {percent(last.masked)} with it; guessing gives {percent(1 / WORDS)}. Random "
             "tokens cannot be predicted, so anything above guessing was copied from the input. A "
             "network that generates text has no such input."
@@ -210,7 +210,7 @@ def show_without_word(inspection: Inspection) -> None:
     words = source_words(record.source)
     st.write(
         "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for "
-        "every query of the encoder and of the decoder, and the sentence is translated again."
+        "every query in the encoder and in cross-attention, and the sentence is translated again."
     )
     if not words:
         st.caption("This sentence has no word to hide.")
@@ -226,7 +226,7 @@ def show_without_word(inspection: Inspection) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "Tokens whose probability falls depended on the hidden word; the network predicts the "
-            "others from the rest of the sentence and from the tokens written so far.",
+            "A token whose probability changes depended on the hidden word. Where it hardly changes, "
+            "the rest of the sentence and the tokens written so far are enough.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

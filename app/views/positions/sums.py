@@ -30,12 +30,12 @@ def show_sums(inspection: Inspection) -> None:
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare each dash, the length of the position, with its bar, that of the embedding.",
+        "Compare each dash, the length of the position vector, with its bar, that of embedding · √d_model.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
-        f"On average the position is **{ratio:.2f} times** as long as the token's embedding, and "
-        "the angle between the embedding alone and the sum has a cosine of "
+        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model, "
+        "and the angle between the embedding alone and the sum has a cosine of "
         f"{result.cosine.mean():.3f} (from {result.cosine.min():.3f} to "
         f"{result.cosine.max():.3f}; 1 would be no change)."
     )

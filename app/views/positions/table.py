@@ -66,8 +66,11 @@ def show_table(inspection: Inspection) -> None:
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
-        "Short waves tell neighbouring positions apart, long waves tell the beginning of the "
-        "sentence from its end. Together they work like the digits of a number.",
+        "Short waves tell neighbours apart; waves somewhat longer than the sentence tell its "
+        "beginning from its end; the longest would do so only in a far longer text. Together they "
+        "work like the digits of a number: the last changes at every step, the first rarely."
+        if positions.is_sinusoidal(rows)
+        else "These positions were learned, so their columns need not be waves.",
     )
     if positions.is_sinusoidal(rows):
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
@@ -104,7 +107,7 @@ def show_rotation(inspection: Inspection) -> None:
         return
     st.write(
         "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
-        "by its own angle. So a network can learn “k to the left” once for all positions."
+        "by its own angle. So a network can learn “k positions ahead” once for all positions."
     )
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "

@@ -101,7 +101,7 @@ def show_position_edits(inspection: Inspection) -> None:
         result,
         ("as trained", "edited"),
         "position",
-        "Tokens whose probability falls depended on the original positions; the others did not.",
+        "A token whose probability changes, up or down, depended on the original positions.",
     )
     _show_maps(
         record,

@@ -30,10 +30,7 @@ def show_quality_warnings(record: TranslationRecord, training_domain: str, typed
             )
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
-            st.caption(
-                f"Typesetting characters were replaced ({names}): soft hyphens and ligatures are "
-                "read as plain text."
-            )
+            st.caption(f"Some typographic characters were removed or simplified ({names}).")
         if (least := least_certain(record)) is not None:
             place, probability = least
             words = labels(record.target_out, 1)

@@ -22,6 +22,7 @@ from core.record.record import TranslationRecord
 _EDITS = "edits"  # their text form, in the session and in the URL
 _REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
 _REQUEST = "edit_request"  # the number of the last edit request
+_AGAIN = "Translated again under the edits, the model"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,10 @@ def show_edits(edits: Edits | None, problems: list[str], record: TranslationReco
         return
     words = "; ".join(described(one, record) for one in edits.listed())
     with st.container(horizontal=True, vertical_alignment="center", key="edits_line"):
-        st.markdown(plain(f"With the edits made on the page Translate: {words}."), width="content")
+        st.markdown(
+            plain(f"This pass includes the edits made on the page Translate: {words}."),
+            width="content",
+        )
         st.button("Remove all edits", key="remove_edits", on_click=edit, args=("",))
 
 
@@ -137,10 +141,10 @@ def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeCo
             st.caption(plain(str(error)))
             return
         if again.translation == own:
-            st.markdown(f"Translated again, it still writes: {plain(again.translation)}")
+            st.markdown(f"{_AGAIN} still writes: {plain(again.translation)}")
         else:
             words = _marked(own, again.translation)
-            st.markdown(f"Translated again, it now writes: {words}")
+            st.markdown(f"{_AGAIN} now writes: {words}")
         st.caption(f"Log-probability {number(again.log_prob, 2)} with the edits, {decode.label}")
 
 

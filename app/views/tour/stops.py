@@ -153,7 +153,7 @@ def _back_by_one(source: str) -> Stop:
 
 def _nothing_to_look_for(source: str) -> Stop:
     return Stop(
-        "Nothing to look for",
+        "A head with nothing to find",
         source,
         "The weights of a row sum to 1, even where a head finds nothing to look for. They have "
         "to go somewhere: often to the first token, which starts every translation "
@@ -219,8 +219,8 @@ _FROM_ENGLISH = (
     Stop(
         "Two words become one",
         "A street musician is playing guitar at a bus stop.",
-        "Street musician is two English words, Straßenmusiker one German one. Where it is "
-        "written in several tokens: which of them looks at street, and which at musician?",
+        "Street musician is two English words, Straßenmusiker one German one. If it is written "
+        "in several tokens, which of them looks at street, and which at musician?",
         "on street, then on musician, while producing the first tokens of Straßenmusiker",
         _compound("Straßenmusiker", "street", "musician"),
     ),

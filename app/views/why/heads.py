@@ -60,18 +60,22 @@ def show_important_heads(inspection: Inspection) -> None:
         if harm
         else "Switching off any of these heads lowers the probability.",
     )
-    share = percent(little / len(ranked))
-    st.caption(
-        (
-            "Most heads matter little by themselves: "
-            if 2 * little > len(ranked)
-            else "Fewer than half of the heads matter little by themselves: "
-            if 2 * little < len(ranked)
-            else "Half of the heads matter little by themselves: "
+    st.caption(_few_effects(little, len(ranked)))
+
+
+def _few_effects(little: int, heads: int) -> str:
+    """Say how many heads hardly change the log-probability when switched off alone."""
+    if not little:
+        return (
+            "No head matters little by itself: switching off any one of them changes the "
+            f"log-probability by {_LITTLE} nats or more."
         )
-        + f"switched off one at a time, {little} of {len(ranked)} ({share}) "
-        f"{'changes' if little == 1 else 'change'} the log-probability by less than "
-        f"{_LITTLE} nats. Another head may do the same work, which the next section tests."
+    matter = "matters little by itself" if little == 1 else "matter little by themselves"
+    which = "it" if little == 1 else "any one of them"
+    return (
+        f"{little} of {heads} heads ({percent(little / heads)}) {matter}: switching off {which} "
+        f"changes the log-probability by less than {_LITTLE} nats. Another head may do the same "
+        "work, which the next section tests."
     )
 
 

@@ -42,8 +42,8 @@ def show_decoder_lens(inspection: Inspection) -> None:
         core.decoder_lens,
         "The most probable token when the decoder reads layer k of the encoder",
         "why_decoder_lens",
-        "A token that fills its whole column needs no context from the encoder: the source "
-        "embeddings and the translation so far are enough.",
+        "If one token is the most probable in every row of its column, the source embeddings and "
+        "the translation so far are enough for it.",
     )
 
 

@@ -16,8 +16,8 @@ _WORD_CHOICE_PASSES = 40  # passes for one token: terms, alternatives, removals
 
 st.title("Ask why")
 st.caption(
-    "Attention is not explanation: a large attention weight need not change the translation. "
-    "So every answer here comes from running the network again. Sums are exact up to rounding, "
+    "An attention weight alone does not explain a translation: a large weight need not change it. "
+    "So the answers here are tested by running the network again. Sums are exact up to rounding, "
     "predictions are shown next to the true effect, and sampled values have 95 % intervals."
 )
 inspection = ask_for_inspection()

@@ -160,8 +160,8 @@ def _show_methods(scores, shapley: Shapley, chosen: int, token: str, columns: li
             session.theme(),
         ),
         "why_sources",
-        "Compare each row with the Shapley values. A method that highlights other words does not "
-        "show how the words affect the log-probability.",
+        "Compare each row with the Shapley values. A method that highlights other words "
+        "answers a different question.",
     )
 
 

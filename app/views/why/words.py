@@ -60,8 +60,8 @@ def show_word_choice(inspection: Inspection) -> None:
         )
     st.write(
         "A token's logit is the dot product of the decoder's final state with the token's output "
-        "vector. That state is a sum: the embedding, the position, and the outputs of all heads "
-        "and feed-forward layers. So the difference of two logits is a sum too. Each bar is one "
+        "vector. That state is a sum: the embedding, the position, the outputs of all heads and "
+        "feed-forward layers, and constant terms (biases, norm shifts). So the difference of two logits is a sum too. Each bar is one "
         "of its terms; the last bar adds up all smaller terms."
     )
     largest = choice.largest(_BARS)
@@ -84,9 +84,9 @@ def show_word_choice(inspection: Inspection) -> None:
         ),
         "why_terms",
         f"All {len(choice.terms)} terms add up to the difference"
-        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Grey bars "
-        "show how much the difference really falls when the head is switched off. Cross-attention "
-        "heads bring in information from the source.",
+        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Only "
+        "heads have a grey bar: how much the difference actually falls when the head is switched "
+        "off. Cross-attention heads bring in information from the source.",
     )
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, measured))
