@@ -183,6 +183,11 @@ def test_it_opens_from_a_disk_and_translates(fresh, inspect):
     assert page.get_by_label("German sentence").input_value() == EXAMPLE
     held = explorer(page).get_attribute("data-checks")
     assert re.fullmatch(r"(\d+)/\1", held) and held != "0/0"
+    count = held.split("/")[0]
+    expect(explorer(page).locator("[data-part=badge]")).to_have_text(
+        f"Checks: {count} of {count} passed"
+    )
+    expect(explorer(page).locator("[data-part=not-checked]")).to_be_empty()
     expect(part(page, "problem")).to_be_empty()
     assert re.fullmatch(
         r"Beam 5, computed in this page in \d+ ms\.", part(page, "status").inner_text()
