@@ -21,6 +21,9 @@ function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
   }
 }
 
+const hypothesesAnswer = ({ network, tokenizer }, text, beam) =>
+  translate(network, tokenizer, text, { beam }).hypotheses.map(({ ids }) => ids);
+
 async function effectsAnswer({ network, tokenizer }, text, edits) {
   const found = await headEffects(network, inspect(network, tokenizer, text, { edits: parseEdits(edits) }));
   return Object.fromEntries(Object.entries(found).map(([kind, changes]) => [kind, base64(changes)]));

@@ -57,6 +57,7 @@ OPEN = f"""async (weights) => {{
         ...open,
         record: (text, options) => recordAnswer(open, text, options),
         effects: (text, edits) => effectsAnswer(open, text, edits),
+        hypotheses: (texts, beam) => texts.map((text) => hypothesesAnswer(open, text, beam)),
         inspect, search, logTotal,
     }};
 }}"""
@@ -83,6 +84,11 @@ class OfflineNetwork:
             for kind in KINDS:
                 record[kind] = record[kind].reshape(record["layers"][kind], H, *sizes[kind])
         return record
+
+    def hypotheses(self, texts: Sequence[str], beam: int) -> list[list[list[int]]]:
+        """Return the ids of each text's hypotheses, from searches alone."""
+        work = "([texts, beam]) => offline.hypotheses(texts, beam)"
+        return self.page.evaluate(work, [list(texts), beam])
 
     def effects(self, text: str, edits: str = "") -> dict[str, np.ndarray]:
         """Return the effects of all heads on the translation's tokens, as one row per kind."""

@@ -43,9 +43,10 @@
  * @property {(click: (event: MouseEvent) => void) => () => void} listen  call `click` with clicks on other links to it;
  *   returns a function that stops it
  *
- * @typedef {{sentence: string, name: keyof Requests, request: number | null, failed?: string,
+ * @typedef {{sentence: string, name: keyof Requests | "checks", request: number | null, failed?: string,
  *   quantities?: Record<string, SentQuantity>, exact?: {quantity: Quantity, kind: Kind, layer: number | null,
- *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array}} Answer  the numbers of a
+ *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array, checks?: Check[],
+ *   checked?: "here"}} Answer  the numbers of a
  *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
  * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>}} SentQuantity  levels: null
  *   for 32-bit floats
@@ -70,7 +71,7 @@
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
  *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[],
- *   checked: "here" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
+ *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
@@ -101,7 +102,7 @@
  * @property {string} search
  * @property {boolean} givenTarget
  * @property {Check[]} checks
- * @property {"here" | "elsewhere" | "never"} checked
+ * @property {"here" | "pending" | "elsewhere" | "never"} checked
  * @property {number} logProb
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides

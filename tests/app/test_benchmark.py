@@ -51,7 +51,7 @@ def test_a_benchmark_is_found_by_name(monkeypatch, tmp_path):
     report = json.loads(file.read_text())
     assert report["rows"] == [row, row] and set(report["versions"]) == {"torch", "numpy"}
     known = "capture, decode, nothing, scale, train, why"
-    with pytest.raises(ValueError, match=f"no benchmark 'page' is known: choose from {known}"):
+    with pytest.raises(ValueError, match=f"unknown benchmark 'page': choose from {known}"):
         benchmark.run(benchmark.parser().parse_args(["page"]))
     assert set(groups) == {"headlight.benchmarks"}
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]

@@ -312,6 +312,41 @@ def test_a_pass_refuses_what_does_not_fit(captions):
     assert said == "the means of the heads are not on this page: switch heads off instead"
 
 
+def test_a_search_that_needs_too_much_memory(captions):
+    said = failure(
+        captions.page,
+        """(() => {
+             const network = networks.get(ask);
+             network.free();
+             network.start(network.encode([5, 2]), 100, 256);
+           })()""",
+        captions.name,
+    )
+    assert said == "The sentence needs more memory than the page has reserved: take a shorter one."
+
+
+def test_a_memory_outlives_what_came_after_it(captions):
+    """Each of many passes over one memory gives the same, and the page's memory does not grow."""
+    found = captions.page.evaluate(
+        """(name) => {
+             const network = networks.get(name), used = [];
+             network.free();
+             const memory = network.encode([5, 6, 7, 2]);
+             const first = network.decode([1, 8, 9], memory).slice();
+             for (let i = 0; i < 3; i++) {
+               network.decode([1, 4], network.encode([9, 8, 2]));
+               network.start(memory, 2, 5);
+               network.free(memory);
+               used.push(network.heap.used);
+             }
+             const again = network.decode([1, 8, 9], memory);
+             return [first.every((logit, i) => logit === again[i]), new Set(used).size];
+           }""",
+        captions.name,
+    )
+    assert found == [True, 1]
+
+
 TEXTS = [
     *EDITS,
     "",

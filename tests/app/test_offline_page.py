@@ -32,6 +32,7 @@ from core.analysis.quality_warnings import (
     quality_warnings,
     warnings_about,
 )
+from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
@@ -182,6 +183,11 @@ def test_it_opens_from_a_disk_and_translates(fresh, inspect):
     assert page.get_by_label("German sentence").input_value() == EXAMPLE
     held = explorer(page).get_attribute("data-checks")
     assert re.fullmatch(r"(\d+)/\1", held) and held != "0/0"
+    count = held.split("/")[0]
+    expect(explorer(page).locator("[data-part=badge]")).to_have_text(
+        f"Checks: {count} of {count} passed"
+    )
+    expect(explorer(page).locator("[data-part=not-checked]")).to_be_empty()
     expect(part(page, "problem")).to_be_empty()
     assert re.fullmatch(
         r"Beam 5, computed in this page in \d+ ms\.", part(page, "status").inner_text()
@@ -660,7 +666,10 @@ def test_a_missing_argument_gets_one_line(capsys):
 
 def test_a_page_is_reproducible():
     folder = FOLDERS["de-en"]
-    assert offline.page([offline.network(folder)]) == offline.page([offline.network(folder)])
+    weights = pack(folder)
+    assert pack(folder) == weights
+    network = offline.Network(read_card(folder), weights, "")
+    assert offline.page([network]) == offline.page([network])
 
 
 def test_the_app_offers_its_model_as_a_page():
@@ -685,7 +694,7 @@ def test_actions_in_the_page_are_timed(visit):
         "edit to translated again",
         "layer or head to painted",
         "effects of all heads",
-        "heap of the page’s own scripts",
+        "memory of the tab",
     }
     assert 0 < rows["edit to painted"] < rows["edit to translated again"]
     assert min(rows.values()) > 0

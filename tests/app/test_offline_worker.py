@@ -159,12 +159,21 @@ def test_translation(worker: Worker, passes: dict[str, TranslationRecord]) -> No
     quantities = dict.fromkeys(("scores", "norms", "rollout"))
     expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
     assert found.pop("answered") == record.translation
-    checks = found.pop("checks")
-    assert checks and all(check["passed"] for check in checks)
-    # Rounding differs, so hash and checks do too.
+    # Rounding differs, so the hash does too. The checks come later.
     assert len(found.pop("sentence")) == len(expected.pop("sentence")) == 16
-    del expected["checks"]
+    assert (found.pop("checks"), found.pop("checked")) == ([], "pending")
+    del expected["checks"], expected["checked"]
     assert_close(found, expected, "payload")
+
+
+def test_checks_follow_the_payload_and_are_made_once(worker: Worker) -> None:
+    shown = worker.translate(text="Zwei Hunde schlafen.")
+    answers = [unpacked(worker.ask("checks")["answer"]) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert answers[0]["sentence"] == shown["sentence"] and answers[0]["checked"] == "here"
+    assert len(answers[0]["checks"]) == 5 and all(one["passed"] for one in answers[0]["checks"])
+    again = worker.translate(text="Zwei Hunde schlafen.")
+    assert (again["checked"], again["checks"]) == ("here", answers[0]["checks"])
 
 
 def test_edits(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
@@ -247,6 +256,7 @@ def test_npz(
     saved = worker.ask("npz")
     record = TranslationRecord.load(io.BytesIO(saved["npz"]))
     assert record.id == sentence and saved["name"] == f"headlight-{sentence}.npz"
+    assert record.checks and all(check.passed for check in record.checks)
     assert record.edits == passes[name].edits and record.search == passes[name].search
     checked = translator.recheck(record)
     failed = [check.name for check in checked.checks if not check.passed]

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from app.components.explorer import payload as module
 from app.components.explorer.answers import answers
 from app.components.explorer.payload import pack, payload
-from app.state.address import first_view
+from app.state.address import initial_view
 from core.kinds import KINDS
 from core.record.record import RecordToken, TranslationRecord
 from tests.app.explorer_harness import synthetic_quantity, synthetic_record
@@ -73,7 +73,7 @@ LARGEST = {
 @pytest.mark.parametrize("size", LARGEST.values(), ids=LARGEST)
 def test_the_largest_records_can_be_sent(size):
     record = TranslationRecord.load(io.BytesIO(even(*size).to_bytes()))
-    sent = payload(record, first_view(record))
+    sent = payload(record, initial_view(record))
     assert len(pack(sent)) < SERVER_LIMIT
     for kind in KINDS:
         maps = record.maps(kind)

@@ -8,6 +8,9 @@ import { derivation } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
+/* What is said where no checks were made here. */
+const WITHOUT_CHECKS = { pending: "checking\u2026", elsewhere: "as saved, not checked here", never: "what-if, not checked" };
+
 /* With a `name` the mark is announced; without one it only decorates a text that says the same. */
 function checkMark(passed, name) {
   const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
@@ -31,7 +34,7 @@ function checkLine({ name, passed, figure, limit, words }) {
 function verdictOf(explorer) {
   const { data } = explorer;
   const { quantity } = explorer.view;
-  if (data.checked !== "here") return { elsewhere: "as saved, not checked here", never: "what-if, not checked" }[data.checked];
+  if (data.checked !== "here") return WITHOUT_CHECKS[data.checked];
   const derived = derivation(explorer.data, explorer.view) !== null;
   if (quantity === WEIGHTS && !derived) return null;
   if (data.checks.some(({ passed }) => !passed)) return "the weights failed a check";

@@ -78,6 +78,8 @@ export const withAnswer = (data, answer) =>
     quantities: Object.freeze({ ...data.quantities, ...decodeQuantities(answer) }),
     exact: new Map([...data.exact, ...decodeExact(data, answer)]),
     effects: decodeEffects(answer) ?? data.effects,
+    checks: answer.checks ?? data.checks,
+    checked: answer.checked ?? data.checked,
     peers: new Map(),
     maps: new Map(),
   });

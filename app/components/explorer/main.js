@@ -5,7 +5,7 @@ import { partsOf } from "../shared/dom.js";
 import { NO_CELL } from "../shared/grid.js";
 import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
-import { buildBadge } from "./badge.js";
+import { buildBadge, paintBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, KINDS, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
@@ -219,12 +219,24 @@ function receive(explorer, bytes) {
     explorer.early.set(answer.name, answer);
     return;
   }
+  if (answer.name === "checks") {
+    showChecks(explorer, answer);
+    return;
+  }
   explorer.data = withAnswer(explorer.data, answer);
   const failed = settleRequest(explorer, answer);
   settleQuantity(explorer, failed && answer.name === "quantity");
   askEffects(explorer);
   broadcastData(explorer);
   showData(explorer);
+}
+
+/** Show checks that were made after the maps were painted; the maps stay. @param {Explorer} explorer @param {Answer} answer */
+function showChecks(explorer, { checks, checked }) {
+  explorer.data = Object.freeze({ ...explorer.data, checks, checked });
+  buildBadge(explorer);
+  paintBadge(explorer);
+  warmUp(explorer);
 }
 
 /** Apply the answers that came before their record. Returns whether one said that a quantity failed. @param {Explorer} explorer */

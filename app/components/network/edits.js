@@ -133,11 +133,12 @@ function positionEdit({ scale = "1", stretch = "1", shift = "0", order = "" }) {
  * @param {string} text @param {string[]} problems @returns {Edits}
  */
 export function parseEdits(text, problems = []) {
-  const found = new Map(), said = [], parts = text ? text.slice(0, MAX_TEXT + 1).split("~", MAX_PARTS + 1) : [];
+  if (!text) return NO_EDITS;
   if (text.length > MAX_TEXT) {
     problems.push(`${grouped(text.length)} characters of edits are too many: the limit is 1 MB`);
     return NO_EDITS;
   }
+  const found = new Map(), said = [], parts = text.split("~", MAX_PARTS + 1);
   if (parts.length > MAX_PARTS) said.push(`everything after the first ${grouped(MAX_PARTS)} edits is ignored: undo some`);
   for (const part of parts.slice(0, MAX_PARTS)) {
     try {

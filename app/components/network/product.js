@@ -75,16 +75,18 @@ function plainProduct(first, { x, w, bias, out, rows, inner, outer, xStep, wStep
 
 /*
  * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), all
- * in bytes. It computes four columns of one row at a time:
+ * in bytes. It computes four columns of two rows at a time; a last row alone is computed twice.
  *
- *   do {                                                  // four columns: w, w1, w2, w3 are wStep apart
- *     row = x; to = out
- *     do {                                                // rows
- *       a = 0; i = 0
- *       do a[c] += row[i … i+3] · w[c][i … i+3]           // c = 0…3; four products at once
- *       while ((i += 16) < inner)
- *       to[0…3] = (sum of the four numbers in each a[c]) + bias[0…3]
- *     } while ((to += outStep), (row += xStep) < xEnd)
+ *   do {                                                          // four columns: w, w1, w2, w3 are wStep apart
+ *     row = x; to = out; ahead = w3 + wStep < wEnd ? w3 + wStep : w
+ *     do {                                                        // two rows
+ *       more = row + xStep < xEnd; row1 = row + more · xStep; a = 0; i = 0
+ *       do {
+ *         read ahead[4 · i]                                       // memory is slow: fetch the next columns while computing
+ *         a[r][c] += row[r][i … i+3] · w[c][i … i+3]              // r = 0, 1; c = 0…3; four products at once
+ *       } while ((i += 16) < inner)
+ *       to[0…3] = sums of the four numbers in each a[0][c], + bias[0…3]; to += more · outStep; the same for a[1]
+ *     } while ((to += outStep), (row = row1 + xStep) < xEnd)
  *     out += 16; bias += biasStep
  *   } while ((w = w3 + wStep) < wEnd)
  *
@@ -92,10 +94,13 @@ function plainProduct(first, { x, w, bias, out, rows, inner, outer, xStep, wStep
  */
 function kernelBytes() {
   const [x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep] = Array(11).keys(); // parameters are locals
-  const row = 11, to = 12, i = 13, columns = [w, 14, 15, 16], a = [17, 18, 19, 20], numbers = 21; // i32 to 16, then v128
+  const [row, row1, more, to, ahead, i, w1, w2, w3] = [11, 12, 13, 14, 15, 16, 17, 18, 19], columns = [w, w1, w2, w3]; // i32 …
+  const a = [[20, 21, 22, 23], [24, 25, 26, 27]], numbers = [28, 29], weights = 30; // … and v128
   const get = (local) => [0x20, local], set = (local) => [0x21, local], tee = (local) => [0x22, local];
-  const plus = 0x6a, lessThan = 0x49, end = 0x0b; // i32.add, i32.lt_u
-  const sum = (p, q) => [...get(p), ...get(q), plus], constant = (number) => [0x41, number]; // i32.const
+  const plus = 0x6a, mul = 0x6c, lessThan = 0x49, select = 0x1b, drop = 0x1a, end = 0x0b; // of i32: add, mul, lt_u
+  const constant = (number) => [0x41, number]; // i32.const
+  const sumOf = (p, q) => [...get(p), ...get(q), plus], increase = (local, by) => [...sumOf(local, by), ...set(local)];
+  const ifMore = (start, step) => [...get(start), ...get(more), ...get(step), mul, plus];
   const repeat = (body, condition) => [0x03, 0x40, ...body, ...condition, 0x0d, 0, end]; // loop … br_if 0 end
   const load = [0xfd, 0, 4, 0], store = [0xfd, 11, 4, 0]; // v128, aligned to 2⁴ bytes, offset 0
   const zero = [0xfd, 12, ...Array(16).fill(0)]; // v128.const
@@ -103,28 +108,33 @@ function kernelBytes() {
   const pick = (...lanes) => [0xfd, 13, ...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))]; // shuffle
   const halves = (p, q, low, high) => [...get(p), ...get(q), ...pick(...low), ...get(p), ...get(q), ...pick(...high), ...add];
   const pair = (p, q) => [...halves(p, q, [0, 4, 1, 5], [2, 6, 3, 7]), ...set(p)]; // p = p₀+p₂, q₀+q₂, p₁+p₃, q₁+q₃
+  const sums = ([p, q, r, s]) => [...pair(p, q), ...pair(r, s), ...halves(p, r, [0, 1, 4, 5], [2, 3, 6, 7])];
+  const write = (of) => [...get(to), ...sums(of), ...get(bias), ...load, ...add, ...store];
+  const loadAt = (start, into) => [...sumOf(start, i), ...load, ...set(into)];
+  const multiply = (r, c) => [...get(numbers[r]), ...get(weights), ...times, ...get(a[r][c]), ...add, ...set(a[r][c])];
   const products = [
-    ...sum(row, i), ...load, ...set(numbers),
-    ...columns.flatMap((column, c) => [
-      ...get(numbers), ...sum(column, i), ...load, ...times, ...get(a[c]), ...add, ...set(a[c]),
-    ]),
+    ...get(ahead), ...get(i), ...constant(4), mul, plus, ...load, drop,
+    ...loadAt(row, numbers[0]), ...loadAt(row1, numbers[1]),
+    ...columns.flatMap((column, c) => [...loadAt(column, weights), ...multiply(0, c), ...multiply(1, c)]),
   ];
-  const oneRow = [
-    ...a.flatMap((local) => [...zero, ...set(local)]), ...constant(0), ...set(i),
+  const twoRows = [
+    ...sumOf(row, xStep), ...get(xEnd), lessThan, ...set(more), ...ifMore(row, xStep), ...set(row1),
+    ...a.flat().flatMap((local) => [...zero, ...set(local)]), ...constant(0), ...set(i),
     ...repeat(products, [...get(i), ...constant(16), plus, ...tee(i), ...get(inner), lessThan]),
-    ...pair(a[0], a[1]), ...pair(a[2], a[3]), ...get(to), ...halves(a[0], a[2], [0, 1, 4, 5], [2, 3, 6, 7]),
-    ...get(bias), ...load, ...add, ...store, ...sum(to, outStep), ...set(to),
+    ...write(a[0]), ...ifMore(to, outStep), ...set(to), ...write(a[1]), ...increase(to, outStep),
   ];
   const fourColumns = [
-    ...[1, 2, 3].flatMap((c) => [...sum(columns[c - 1], wStep), ...set(columns[c])]), ...get(x), ...set(row), ...get(out), ...set(to),
-    ...repeat(oneRow, [...sum(row, xStep), ...tee(row), ...get(xEnd), lessThan]),
-    ...get(out), ...constant(16), plus, ...set(out), ...sum(bias, biasStep), ...set(bias),
+    ...[1, 2, 3].flatMap((c) => [...sumOf(columns[c - 1], wStep), ...set(columns[c])]),
+    ...get(x), ...set(row), ...get(out), ...set(to),
+    ...sumOf(w3, wStep), ...tee(ahead), ...get(w), ...get(ahead), ...get(wEnd), lessThan, select, ...set(ahead),
+    ...repeat(twoRows, [...sumOf(row1, xStep), ...tee(row), ...get(xEnd), lessThan]),
+    ...get(out), ...constant(16), plus, ...set(out), ...increase(bias, biasStep),
   ];
-  const code = [...repeat(fourColumns, [...sum(columns[3], wStep), ...tee(w), ...get(wEnd), lessThan]), end];
+  const code = [...repeat(fourColumns, [...sumOf(w3, wStep), ...tee(w), ...get(wEnd), lessThan]), end];
   const name = (text) => [text.length, ...new TextEncoder().encode(text)];
   const size = (count) => [(count & 127) | 128, count >> 7]; // LEB128 of two bytes
   const section = (id, ...content) => [id, ...size(content.length), ...content];
-  const body = [2, 6, 0x7f, 5, 0x7b, ...code]; // two groups of locals: six i32, five v128
+  const body = [2, 9, 0x7f, 11, 0x7b, ...code]; // two groups of locals: nine i32, eleven v128
   return new Uint8Array([
     0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // "\0asm", version 1
     ...section(1, 1, 0x60, 11, ...Array(11).fill(0x7f), 0), // one type: eleven i32 to nothing

@@ -30,7 +30,16 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
  * the network or the sentence.
  * @returns {PassRecord}
  */
-export function inspect(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
+export function inspect(network, tokenizer, text, options) {
+  const { record, makeChecks } = inspectUnchecked(network, tokenizer, text, options);
+  return { ...record, checks: makeChecks() };
+}
+
+/**
+ * Do as `inspect`, but leave `checks` empty: `makeChecks` runs the network twice more, and can wait until the record is
+ * shown. @returns {{record: PassRecord, makeChecks: () => Check[]}}
+ */
+export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
   const task = taskOf(network, tokenizer, text, target, edits);
   const hypotheses = task.target ? [] : search(network, idsOf(task.source), { beam, edits });
   const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
@@ -57,8 +66,9 @@ export function inspect(network, tokenizer, text, { beam = 5, edits = NO_EDITS, 
     hypotheses: hypotheses.map((one) => ({ text: tokenizer.decode(one.ids), ...one })),
     edits,
     editsText: editsText(edits),
+    checks: [],
   };
-  return { ...record, checks: checksOf(network, record, logits) };
+  return { record, makeChecks: () => checksOf(network, record, logits) };
 }
 
 /* Validate and tokenise the arguments; `target` is null unless one is given. */

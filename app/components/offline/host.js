@@ -6,7 +6,8 @@ import { readFragment, writeFragment } from "./fragment.js";
  * @param {object} page
  * @param {(name: string, value: object) => Promise<Uint8Array>} page.answer  ask the worker for a packed `Answer`
  * @param {(command: string, request: number) => void} page.edit  add or remove an edit and render the edited pass
- * @returns {{host: Host, navigate: () => void}} navigate: announce that the fragment has changed
+ * @returns {{host: Host, deliver: (packed: Uint8Array) => void, navigate: () => void}} deliver: pass an answer that was not
+ *   requested; navigate: announce that the fragment has changed
  */
 export function offlineHost({ answer, edit }) {
   const receivers = new Set();
@@ -17,8 +18,9 @@ export function offlineHost({ answer, edit }) {
   };
   const ask = (name, value) => {
     if (name === "edit") return edit(value.command, value.request);
-    return answer(name, value).then((packed) => receivers.forEach((receive) => receive(packed)));
+    return answer(name, value).then(deliver);
   };
+  const deliver = (packed) => receivers.forEach((receive) => receive(packed));
   /** @type {Host} */
   const host = {
     answers: new Set(["quantity", "effects", "edit"]),
@@ -32,5 +34,5 @@ export function offlineHost({ answer, edit }) {
     },
     headPage: null,
   };
-  return { host, navigate: () => followers.forEach((follow) => follow()) };
+  return { host, deliver, navigate: () => followers.forEach((follow) => follow()) };
 }

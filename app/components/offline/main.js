@@ -63,7 +63,7 @@ export function openPage() {
   let shown = null; // the last translation: its text, translation and payload
   let latest = 0; // number of the newest refresh; the answers of older ones are dropped
 
-  const { host, navigate } = offlineHost({
+  const { host, deliver, navigate } = offlineHost({
     answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
     edit: async (command, request) => {
       let problem = "";
@@ -111,6 +111,7 @@ export function openPage() {
       await nextFrame();
       const own = target ? await ownTranslation(turn) : answer.translation;
       if (edits) await translateAgain(turn, own);
+      await check(turn);
     } catch (error) {
       if (turn !== latest) return undefined;
       showNothing("");
@@ -140,6 +141,16 @@ export function openPage() {
     if (turn !== latest) return;
     parts.again.hidden = false;
     parts.again.replaceChildren(...line);
+  }
+
+  /* The maps are painted; now they are checked. A newer translation replaces the question. */
+  async function check(turn) {
+    try {
+      const { answer } = await worker.ask("checks");
+      if (turn === latest) deliver(answer);
+    } catch (error) {
+      if (turn === latest) tell("problem", `The checks could not be made: ${error.message}`);
+    }
   }
 
   /* What speaks against the translation, and notes on how the text was read. */

@@ -20,12 +20,12 @@ const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed
  * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
- *   whatIf?: WhatIf | null}} shown  offered: quantities that can be requested beside the weights; quantities: those to
- *   send along
+ *   whatIf?: WhatIf | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested beside the
+ *   weights; quantities: those to send along; checked: "pending" if the checks follow as an answer
  * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
  */
-export function payloadOf(record, { view, offered, quantities = {}, whatIf = null }) {
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, checked = "here" }) {
   for (const kind of KINDS_OF_MAPS) {
     if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
   }
@@ -45,7 +45,7 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     given_target: record.decode === null,
     log_prob: logProbOf(record),
     checks: record.checks,
-    checked: "here",
+    checked,
     source: record.source.map(describeToken),
     target_in: record.targetIn.map(describeToken),
     target_out: record.targetOut.map((token, t) => ({ ...describeToken(token), p: probabilityOf(record.logProbs[t]) })),

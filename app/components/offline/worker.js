@@ -1,7 +1,7 @@
 // The worker of the offline page: holds the networks, and answers the page's questions one after the other.
 
 import { editsText, fitEdits, listEdits, NO_EDITS, parseEdits } from "../network/edits.js";
-import { headEffects, InputError, inspect, translate } from "../network/record.js";
+import { headEffects, InputError, inspectUnchecked, translate } from "../network/record.js";
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
@@ -21,22 +21,25 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
  *   again {} → {translation, logProb}: searched under the edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
+ *   checks {} → {answer}: a packed `Answer` that nobody requested, with the checks of the pass
  *   npz {} → {npz, name}: the record of the pass as a file
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}; changes nothing
  *     above
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
  *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
  *     float32; `again` is the translation under the edits, null if they allow none; changes nothing above
- * A `translate` replaces those that still wait, and `again` about an earlier one: they fail. Head effects, which take
+ * A `translate` replaces those that still wait, and `again` and `checks` about an earlier one: they fail. Head effects, which take
  * longest, give way to it. So fast typing never queues.
  */
-const QUESTIONS = { open, translate: show, edited, again, answer, npz, inspect: inspectText, lesson };
+const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson };
 
 /* Unedited passes that need not run again when an edit changes. */
 const MOST_RECORDS = 4;
 
 const networks = new Map();
 const records = new Map();
+/* How to make the checks of a record that has none yet: they wait until its maps are painted. */
+const unchecked = new WeakMap();
 /* What was translated last: {direction, text, beam, edits, before, after}. */
 let shown = null;
 /* The quantity that the explorer wants, for later sentences too. */
@@ -68,8 +71,10 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
   let record = records.get(name);
   records.delete(name);
   if (!record) {
-    record = inspect(network, tokenizer, text, { beam, edits, target });
+    const made = inspectUnchecked(network, tokenizer, text, { beam, edits, target });
+    record = made.record;
     record.id = await identityOf(record);
+    unchecked.set(record, made.makeChecks);
   }
   records.set(name, record); // the last one to go
   if (records.size > MOST_RECORDS) records.delete(records.keys().next().value);
@@ -106,7 +111,8 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     request,
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf }));
+  const checked = unchecked.has(after) ? "pending" : "here";
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, checked }));
   shown = next;
   return { payload, translation: before.translation };
 }
@@ -160,8 +166,21 @@ async function answer({ name, value }) {
   }
 }
 
-function npz() {
+/* Make the checks of the shown record, once. */
+function checkShown() {
   const { after } = shown;
+  if (unchecked.has(after)) after.checks = unchecked.get(after)();
+  unchecked.delete(after);
+  return after;
+}
+
+function checks() {
+  const record = checkShown();
+  return { answer: packPayload({ sentence: record.id, name: "checks", request: null, checked: "here", checks: record.checks }) };
+}
+
+function npz() {
+  const after = checkShown();
   return { npz: npzOf(after), name: `headlight-${after.id}.npz` };
 }
 
@@ -171,7 +190,7 @@ function inspectText({ direction, text, beam, edits }) {
   const problems = [];
   const parsed = parseEdits(edits, problems);
   if (problems.length) throw new InputError(problems[0]);
-  const { source, targetOut, translation, logProbs, encoder, decoder, cross } = inspect(network, tokenizer, text, { beam, edits: parsed });
+  const { source, targetOut, translation, logProbs, encoder, decoder, cross } = inspectUnchecked(network, tokenizer, text, { beam, edits: parsed }).record;
   const texts = (tokens) => tokens.map((token) => token.text);
   const ids = targetOut.map(({ id }) => id);
   return { record: { source: texts(source), target: texts(targetOut), translation, ids, logProbs, maps: { encoder, decoder, cross } } };
@@ -225,7 +244,7 @@ const reply = (message) => self.postMessage(message, { transfer: [message.payloa
 function accept(question) {
   if (question.ask === "translate") {
     for (let at = waiting.length - 1; at >= 0; at--) {
-      if (!["translate", "again"].includes(waiting[at].ask)) continue;
+      if (!["translate", "again", "checks"].includes(waiting[at].ask)) continue;
       reply({ id: waiting[at].id, failed: "A newer translation was asked for." });
       waiting.splice(at, 1);
     }
