@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from app.views.why.heads import _few_effects
 from core.analysis.attribution import source_words
 from core.experiments.attribution import METHODS, attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
@@ -86,6 +87,16 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
         "(DecoderLens, Langedijk et al. 2023)",
     )
     nothing_else(page, "why_heads", *figures, fixed=fixed, but=has_its_own_test)
+
+
+def test_heads_with_little_effect_are_counted():
+    assert _few_effects(0, 48) == (
+        "No head matters little by itself: switching off any one of them changes the "
+        "log-probability by 0.05 nats or more."
+    )
+    assert _few_effects(1, 48).startswith(
+        f"1 of 48 heads ({percent(1 / 48)}) matters little by itself: switching it off changes "
+    )
 
 
 def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, int, float]]:

@@ -71,9 +71,9 @@ def _few_effects(little: int, heads: int) -> str:
             f"log-probability by {_LITTLE} nats or more."
         )
     matter = "matters little by itself" if little == 1 else "matter little by themselves"
-    which = "it" if little == 1 else "any one of them"
+    which = "it off" if little == 1 else "off any one of them"
     return (
-        f"{little} of {heads} heads ({percent(little / heads)}) {matter}: switching off {which} "
+        f"{little} of {heads} heads ({percent(little / heads)}) {matter}: switching {which} "
         f"changes the log-probability by less than {_LITTLE} nats. Another head may do the same "
         "work, which the next section tests."
     )
