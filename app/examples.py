@@ -85,7 +85,10 @@ def minimal_pairs(direction: str) -> tuple[MinimalPair, ...]:
 EXAMPLES = (
     Example(
         "A word twice",
-        ("Which man and which shirt is meant?", "Which man and which shirt is meant?"),
+        (
+            "Two men, two shirts: which ones does each word of the translation look at?",
+            "Two men, two shirts: which ones does each word of the translation look at?",
+        ),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",
         (

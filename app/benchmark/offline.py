@@ -90,7 +90,7 @@ def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name, file in files.items():
             times = [_opened(browser, file) for _ in range(min(rounds, 9))]
-            yield row("open to first translation painted", name, 17, statistics.median(times))
+            yield row("open to first translation painted", name, 13, statistics.median(times))
         file = files["two directions, fp16"]
         for contestant, link in (("headlight", {}), ("plain JavaScript", {"plain": 1})):
             page = _page(browser, file, **link)

@@ -15,7 +15,7 @@ import numpy as np
 from core.record.record import TranslationRecord
 
 LOW = 0.4
-"""A mean probability per token below this raises a warning."""
+"""A geometric mean of the tokens' probabilities below this raises a warning."""
 
 _SHOWN = 3  # items quoted per warning; the explorer marks every unknown token
 
@@ -106,7 +106,8 @@ class QualityWarnings:
             found.append(f"the translation lacks {_listed(self.lost, shown)} of the source")
         if self.probability is not None:
             found.append(
-                f"its tokens have a mean probability of only {100 * self.probability:.0f} %"
+                f"the geometric mean of its tokens' probabilities is only "
+                f"{100 * self.probability:.0f} %"
             )
         return found
 
@@ -129,7 +130,7 @@ def warnings_about(
     unknown: tuple[str, ...],
     probability: float,
 ) -> QualityWarnings:
-    """Return the warnings about a translation, given its mean probability per token."""
+    """Return the warnings; `probability` is the geometric mean of the tokens' probabilities."""
     return QualityWarnings(
         unknown,
         other_language(source, source_language),

@@ -12,6 +12,7 @@ from app.views.shared.axes import axis_words
 from app.views.shared.what_if import WhatIf, _marked
 from core.record.edits import Edits
 from tests.app.explorer_harness import synthetic_record
+from tests.app.rendered import render
 
 RECORD = synthetic_record("short", 3, 4)
 SOURCE = "Ein Mann in einem₄ roten Hemd sprich t mit einem₁₀ Hund . <eos>".split()
@@ -77,3 +78,12 @@ def test_effects_of_edits() -> None:
 def test_new_words_are_bold() -> None:
     assert _marked("A man in a shirt .", "A man in a red shirt .") == "A man in a **red** shirt ."
     assert _marked("A red shirt", "The red dog") == "**The** red **dog**"
+
+
+@pytest.mark.parametrize("page", ["head", "why", "masks", "positions"])
+def test_pages_without_the_edits_say_so(page):
+    """They show the pass as trained, also while the first page shows an edited one."""
+    note = "The edits made on the page Translate are not applied here"
+    for query, count in (({}, 0), ({"edits": "off.cross.2.0"}, 1)):
+        shown = render(page, source="Ein Hund läuft.", **query)
+        assert sum(text.startswith(note) for text in shown.texts()) == count

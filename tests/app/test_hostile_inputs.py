@@ -42,7 +42,7 @@ def test_an_odd_text_is_answered(name, text):
         ("", "Ein Hund 😀 schläft.", "no token for “😀”"),
         ("masks", "Ein Hund 😀 schläft.", "no token for “😀”"),
         ("", "The cat is in the mud.", "looks like English, but it is read as German"),
-        ("", "qqq ÄÖÜ zzxx wurb", "a mean probability of only "),
+        ("", "qqq ÄÖÜ zzxx wurb", "the geometric mean of its tokens' probabilities is only "),
     ],
 )
 def test_a_doubtful_text_gets_a_warning(name, text, warning):

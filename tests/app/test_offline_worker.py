@@ -308,7 +308,7 @@ def test_edits_that_stop_the_search(worker: Worker, passes: dict[str, Translatio
 
 
 def test_typing_never_queues(worker: Worker) -> None:
-    """Of translations asked for in a row, only the first and the last are made."""
+    """Of translations asked for in a row, the last is made, and besides it at most the first."""
     script = """async (asked_) => {
       const texts = Array.from({ length: 30 }, (_, i) => asked_.text.slice(0, 12 + i));
       const questions = texts.map((text) => asked("translate", { ...asked_, text, view: null }));

@@ -81,7 +81,7 @@ def file_cases() -> list[Case]:
         Case("config of 1 GB", s.sparse(CONFIG, 1 << 30, False), "the limit is 65,536"),
         Case("tokenizer, a bit", s.flipped(TOKENIZER, 0.5), "SHA-256 differs"),
         Case("weights, a bit", s.flipped(WEIGHTS, 0.9), "SHA-256 differs", late=True),
-        Case("the pipe of the kernel's log", kernel_log, "link"),
+        Case("a link to the kernel's log", kernel_log, "link"),
     ]
 
 

@@ -144,6 +144,9 @@ def test_the_repr_of_a_translator(translator):
         f"Translator(scratch-de-en, German → English, scratch, "
         f"{translator.card.parameters:,} weights, cpu)"
     )
+
+
+def test_the_log_probability_of_a_translation(translator):
     (translation,) = translator.translate(SENTENCES[:1])
     assert translation.log_prob == translation.hypotheses[0].log_prob < 0
 

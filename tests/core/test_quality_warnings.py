@@ -134,7 +134,7 @@ def test_reasons_give_percent_and_the_first_unknown_parts():
         QualityWarnings(probability=0.374),
         QualityWarnings(unknown=("a", "b", "c", "d", "e")),
     )
-    assert low.reasons("German") == ["its tokens have a mean probability of only 37 %"]
+    assert low.reasons("German") == ["the geometric mean of its tokens' probabilities is only 37 %"]
     (reason,) = unknown.reasons("German", lambda text: text.upper())
     assert "“A”, “B”, “C” and 2 more" in reason
 

@@ -16,16 +16,16 @@ import { derivation, summedFigure } from "./words.js";
 const QUANTITY_NOTES = {
   change: {
     one: "Number: attention weight after the edit minus before. Each row sums to\u00a00.",
-    joined: (how) => `Number: ${how} of attention weight after the edit minus before; blue is more, orange less.`,
+    joined: (how) => `Number: attention weight after the edit minus before (${how}); blue is more, orange less.`,
   },
   scores: {
     one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
-    joined: (how) => `Number: ${how} of q\u00b7k/\u221ad. The softmax of such a row is not a row of mean weights.`,
+    joined: (how) => `Number: q\u00b7k/\u221ad (${how}). The softmax of such a row is not a row of the weights combined in the same way.`,
   },
   norms: {
     one: "Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016, the length of the vector that a key adds in this head (Kobayashi et al. 2020).",
     joined: (how) =>
-      `Number: ${how} of \u2016\u03b1\u2009v\u2009W\u1d3c\u2016. This is not the length of their combined ` +
+      `Number: \u2016\u03b1\u2009v\u2009W\u1d3c\u2016 (${how}). This is not the length of their combined ` +
       "contribution, which is the norm of the sum (Kobayashi et al. 2020).",
   },
 };

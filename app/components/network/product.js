@@ -49,26 +49,31 @@ export async function makeHeap(count, plain = false) {
   return new Heap(new ArrayBuffer(4 * count), null);
 }
 
-/* The product's columns from `first` on, four at a time so that each number of x is read once for four. */
+/*
+ * The product's columns from `first` on, four columns of two rows at a time: six numbers are read for eight products. Past
+ * the last column or row, that one is computed again.
+ */
 function plainProduct(first, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep }) {
-  for (let c = first; c < outer; c += 4) {
-    const count = Math.min(4, outer - c);
-    // Past the last column, compute that one again; its result is not kept.
-    const [w0, w1, w2, w3] = [0, 1, 2, 3].map((i) => (c + Math.min(i, count - 1)) * wStep);
-    for (let r = 0; r < rows; r++) {
-      let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-      for (let i = 0, at = r * xStep; i < inner; i++, at++) {
-        const value = x[at];
-        s0 += value * w[w0 + i];
-        s1 += value * w[w1 + i];
-        s2 += value * w[w2 + i];
-        s3 += value * w[w3 + i];
+  for (let c0 = first; c0 < outer; c0 += 4) {
+    const [c1, c2, c3] = [1, 2, 3].map((i) => Math.min(c0 + i, outer - 1));
+    const w1 = (c1 - c0) * wStep, w2 = (c2 - c0) * wStep, w3 = (c3 - c0) * wStep;
+    for (let r = 0; r < rows; r += 2) {
+      const more = r + 1 < rows ? 1 : 0, x1 = more * xStep;
+      let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
+      for (let i = r * xStep, j = c0 * wStep, end = i + inner; i < end; i++, j++) {
+        const a = x[i], b = x[i + x1], v0 = w[j], v1 = w[j + w1], v2 = w[j + w2], v3 = w[j + w3];
+        a0 += a * v0;
+        a1 += a * v1;
+        a2 += a * v2;
+        a3 += a * v3;
+        b0 += b * v0;
+        b1 += b * v1;
+        b2 += b * v2;
+        b3 += b * v3;
       }
-      const to = r * outStep + c;
-      out[to] = s0 + (bias ? bias[c] : 0);
-      if (count > 1) out[to + 1] = s1 + (bias ? bias[c + 1] : 0);
-      if (count > 2) out[to + 2] = s2 + (bias ? bias[c + 2] : 0);
-      if (count > 3) out[to + 3] = s3 + (bias ? bias[c + 3] : 0);
+      const sums = [[a0, a1, a2, a3], [b0, b1, b2, b3]];
+      for (const [row, place] of [[0, r * outStep], [1, (r + more) * outStep]])
+        for (const [i, c] of [c0, c1, c2, c3].entries()) out[place + c] = sums[row][i] + (bias ? bias[c] : 0);
     }
   }
 }

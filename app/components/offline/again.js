@@ -2,7 +2,7 @@
 
 import { bold } from "../shared/dom.js";
 
-const AGAIN = "Translated again under the edits, the model";
+const AGAIN = "Translating again under the edits, the model";
 
 /**
  * Mark the words of `after` that are not in a longest common subsequence of both texts.

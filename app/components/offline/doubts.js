@@ -2,7 +2,7 @@
 
 import { fixed, percent } from "../shared/numbers.js";
 
-/* A mean probability per token below this raises a warning. */
+/* A geometric mean of the tokens’ probabilities below this raises a warning. */
 const LOW = 0.4;
 /* Items quoted per warning. */
 const QUOTED = 3;
@@ -21,7 +21,7 @@ const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
  * @property {string} translation
  * @property {string} language  of the source, such as "German"
  * @property {string[]} unknown  parts of the source that are read as <unk>
- * @property {number} probability  mean of the target's tokens; 1 for a given target, which no search chose
+ * @property {number} probability  geometric mean over the target's tokens; 1 for a given target, which no search chose
  */
 
 /**
@@ -38,7 +38,7 @@ export function reasonsToDoubt({ source, translation, language, unknown, probabi
     other && `this looks like ${other}, but it is read as ${language}`,
     unknown.length > 0 && `the network has no token for ${quotedList(unknown)} and reads it as <unk>`,
     lost.length > 0 && `the translation lacks ${quotedList(lost)} of the source`,
-    probability < LOW && `its tokens have a mean probability of only ${fixed(100 * probability, 0)} %`,
+    probability < LOW && `the geometric mean of its tokens' probabilities is only ${fixed(100 * probability, 0)} %`,
   ].filter(Boolean);
 }
 

@@ -40,7 +40,7 @@ function encodings() {
     paint(displayTokens(source, 1).map(tokenName), positions, sinusoidal);
     formula.hidden = !sinusoidal;
     look.textContent = sinusoidal
-      ? "Look from left to right: on the left, neighbouring rows differ strongly; on the right, the column hardly changes " +
+      ? "Look from left to right: on the left, neighbouring rows differ strongly; on the right, a column hardly changes " +
         "over the whole sentence. Short waves tell neighbours apart; waves somewhat longer than the sentence tell its beginning " +
         "from its end; the longest would do so only in a far longer text."
       : "This network has learned its positions. Look for rows that are alike: positions that it hardly tells apart.";

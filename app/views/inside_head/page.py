@@ -14,6 +14,7 @@ from app.views.inside_head.stages import show_overview, show_stages, stages
 from app.views.inside_head.why import show_score_split
 from app.views.shared.axes import axis_words
 from app.views.shared.section import section
+from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
@@ -61,9 +62,10 @@ st.title("Inside a head")
 card, record = controls.ask_for_record()
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
-    "head adds to the output. All numbers are those of the real pass: from q and k on, you can "
+    "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
     "reproduce the weight with the tables and a pocket calculator."
 )
+note_unused_edits()
 follow_link(record)
 with st.container(horizontal=True):
     kind = select("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")

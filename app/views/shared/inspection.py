@@ -17,6 +17,7 @@ from app.state import results, session
 from app.state.results import Function
 from app.views.shared.figure import show
 from app.views.shared.quality_warnings import show_quality_warnings
+from app.views.shared.what_if import note_unused_edits
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
@@ -65,6 +66,7 @@ def ask_for_inspection() -> Inspection:
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
         st.text(f"{record.source_text}\n→ {record.translation}")
+    note_unused_edits()
     show_quality_warnings(record, controls.training_domain(card), chosen.source)
     return Inspection(card, record, chosen.decode, chosen.direction)
 

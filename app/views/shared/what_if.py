@@ -22,7 +22,7 @@ from core.record.record import TranslationRecord
 _EDITS = "edits"  # their text form, in the session and in the URL
 _REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
 _REQUEST = "edit_request"  # the number of the last edit request
-_AGAIN = "Translated again under the edits, the model"
+_AGAIN = "Translating again under the edits, the model"
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,15 @@ def show_edits(edits: Edits | None, problems: list[str], record: TranslationReco
             width="content",
         )
         st.button("Remove all edits", key="remove_edits", on_click=edit, args=("",))
+
+
+def note_unused_edits() -> None:
+    """Say on a page that shows the pass without the visitor's edits that there are some."""
+    if session.get(_EDITS) or address.requested(_EDITS):
+        st.caption(
+            "The edits made on the page Translate are not applied here: all numbers are those of "
+            "the pass without them."
+        )
 
 
 def edit_by(request: Mapping[str, Any] | None) -> None:
