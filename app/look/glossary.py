@@ -44,9 +44,9 @@ TERMS = {
     "rollout": "Attention rollout multiplies the layers' mean maps, each averaged with the "
     "identity for the residual connection. This traces attention back to the input tokens (Abnar & "
     "Zuidema 2020).",
-    "value norms": "A value norm is the length of the vector that a key adds to the head's output: "
-    "its weight times the length of its projected value. A large weight on a short vector has "
-    "little effect (Kobayashi et al. 2020).",
+    "value norms": "A value norm is the length of what a key adds to the head's output: its weight "
+    "times the length of its projected value. A large weight on a short vector has little effect "
+    "(Kobayashi et al. 2020).",
     "logit lens": "The logit lens applies the output layer to the state after each layer, to see "
     "which token the network would write if it stopped there.",
     "beam search": "Beam search keeps the best few unfinished translations at each step, extends "
