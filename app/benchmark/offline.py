@@ -194,7 +194,7 @@ def _effects(page: Any, rounds: int) -> float:
 
 
 def _served(browser: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield what can be compared with the app, served on this machine to one visitor."""
+    """Yield the served app's times for what both can do, with one visitor on this machine."""
     rounds = min(rounds, _MOST)
     with serve(ROOT / "app/main.py") as url:
         page = browser.new_page(viewport=SIZE)

@@ -1,4 +1,4 @@
-"""Export a record: as a standalone HTML page, or as tables."""
+"""Export a record as a page or as tables, and the app as one file or a site."""
 
 from app.export.page import show
 

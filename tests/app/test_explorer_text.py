@@ -282,7 +282,7 @@ def test_what_a_row_may_look_at(shown: Mounted) -> None:
     said = shown.does(*press_head("encoder", 0, 0), choose("quantity", "rollout"), ("leave",))
     assert "in a row of layer 1 is" in said["first"]
     said = shown.does(("press", ".thumbnail[data-l='1']:not(.missing)"))
-    assert "in a row of the first 2 layers together is" in said["first"]
+    assert "in a row of the rollout of the first 2 layers is" in said["first"]
 
 
 def test_words(shown: Mounted) -> None:
@@ -295,8 +295,8 @@ def test_words(shown: Mounted) -> None:
         f"While producing talksks, head 3 of layer 2 gives {fixed(row[key])} to spricht"
     )
     assert said["second"] == (
-        f"{fixed(row[key], 4)}, derived: the sum over a word’s tokens · number "
-        f"{1 + int((row > row[key]).sum())} of {len(row)} in its row · entropy "
+        f"{fixed(row[key], 4)}, derived: tokens of a key word added, those of a query word averaged "
+        f"· number {1 + int((row > row[key]).sum())} of {len(row)} in its row · entropy "
         f"{fixed(bits(row), 1)} bits"
     )
     assert "tokens of a key word are added, those of a query word averaged" in said["note"]
@@ -394,7 +394,7 @@ def test_means_and_maxima(shown: Mounted) -> None:
         both = (said["data"]["layer"], said["data"]["head"])
         assert both == (str(layer) if layer < 2 else how, str(head) if head < HEADS else how)
         assert said["parts"]["not-checked"] == "derived, not checked"
-        assert ("Each cell is its own maximum" in said["note"]) == (how == "max")
+        assert ("Each cell is the largest of its values" in said["note"]) == (how == "max")
         assert "switch-head" in said["hidden"], "an edit needs a single head"
 
 
@@ -493,7 +493,7 @@ def test_statistics(shown: Mounted, kind: str) -> None:
     name = "cross-attention" if kind == "cross" else kind
     assert said["parts"]["statistics-note"] == (
         f"Each short tick is one of the {LAYERS[kind] * HEADS} {name} heads; "
-        "the tall tick is the chosen one."
+        "the tall tick is the chosen map."
     )
 
 

@@ -323,8 +323,8 @@ def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
         rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
         f"{tex(scaled)}",
         "Every key's dot product is divided by √d_k; the result is the score. The chosen key is "
-        "bold. The code scales q before the product, which gives the same number: "
-        f"√{size} = {number(size**0.5)}.",
+        f"bold. Here √{size} = {number(size**0.5)}. The code scales q before the product, "
+        "which gives the same score.",
     )
     hidden = int((~cell.may).sum())
     mask, plus = ("0", "+ 0") if cell.may[k] else (r"-\infty", r"- \infty")

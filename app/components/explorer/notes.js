@@ -19,7 +19,7 @@ const QUANTITY_NOTES = {
     joined: (how) => `Number: attention weight after the edit minus before (${how}); blue is more, orange less.`,
   },
   scores: {
-    one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax of a row gives its weights.",
+    one: "Number: q\u00b7k/\u221ad, before mask and softmax; the softmax over a row\u2019s unmasked scores gives its weights.",
     joined: (how) => `Number: q\u00b7k/\u221ad (${how}). The softmax of such a row is not a row of the weights combined in the same way.`,
   },
   norms: {
@@ -75,7 +75,7 @@ function numberNote(explorer, lines) {
   }
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
-  if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is its own maximum: a row may sum to more than 1."];
+  if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is the largest of its values over the heads or layers: a row may sum to more than 1."];
   const sum = lines ? "The weights of each query sum to\u00a01" : "Each row sums to\u00a01";
   return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
 }

@@ -66,7 +66,7 @@ export function paintStatistics(explorer) {
   const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
   parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind === "cross" ? "cross-attention" : kind} heads`;
-  parts["statistics-note"].textContent = `Each short tick is one of the ${all.length} ${what}; the tall tick is the chosen one.`;
+  parts["statistics-note"].textContent = `Each short tick is one of the ${all.length} ${what}; the tall tick is the chosen map.`;
   const rows = [...parts.statistics.children];
   const context = prepareCanvas(parts.ticks, explorer.layout.tickWidth, STATISTIC_HEIGHT * rows.length);
   rows.forEach((row, index) => {

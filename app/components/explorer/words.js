@@ -11,7 +11,7 @@ export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
-  if (quantity === ROLLOUT) return kind === "cross" || layer === 0 ? `layer ${layer + 1}` : `the first ${layer + 1} layers together`;
+  if (quantity === ROLLOUT) return kind === "cross" || layer === 0 ? `layer ${layer + 1}` : `the rollout of the first ${layer + 1} layers`;
   if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
   if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
@@ -74,8 +74,9 @@ export function derivation(data, { quantity, unit, combine, kind, layer, head })
   if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {
     parts.push(`${together} of ${heads * layers} ${layers > 1 && heads === 1 ? "layers" : heads * layers === 1 ? "head" : "heads"}`);
   }
-  if (unit === "words") parts.push(`${quantity === SCORES ? "mean" : "sum"} over a word\u2019s tokens`);
-  return parts.length ? `the ${parts.join(" of the ")}` : null;
+  const words = quantity === SCORES ? "the mean over the words\u2019 tokens" : "tokens of a key word added, those of a query word averaged";
+  const derived = [parts.length ? `the ${parts.join(" of the ")}` : "", unit === "words" ? words : ""].filter(Boolean);
+  return derived.length ? derived.join("; ") : null;
 }
 
 /* Significant decimals of a map's numbers; the last may be off by one if they were rounded. */

@@ -16,8 +16,9 @@ const OTHER = { masks: "positions", positions: "masks" };
  * @param {object} page
  * @param {HTMLElement} page.place
  * @param {HTMLTemplateElement} page.files  style, lesson and row of maps
- * @param {(edits: string) => Promise<{payload: Uint8Array, again: string}>} page.pass  translates the page's sentence,
- *   and passes its target again under edits; `again` is the translation under the edits. Rejects with one line.
+ * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  translates the page's sentence,
+ *   and passes its target again under edits; `again` is the translation under the edits, null if they allow none. Rejects with
+ *   one line.
  * @param {(name: string | null) => void} page.open  open another lesson, or none
  * @returns {(name: string | null) => Promise<void>} show a lesson of the page's sentence; null for none
  */

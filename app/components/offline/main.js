@@ -20,7 +20,7 @@ import { startWorker } from "./worker_client.js";
  * @typedef {import("./choice.js").OfflineModel} OfflineModel
  */
 
-/* Parameters of a link that open a view of the explorer, the first ones only together. */
+/* Parameters of a link that set the explorer's view; without `kind`, all are ignored. */
 const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /** The page's elements by name. @returns {Record<string, any>} */
@@ -108,7 +108,6 @@ export function openPage() {
       tell("translation", answer.translation);
       tellDoubts(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
-      await nextFrame();
       const own = target ? await ownTranslation(turn) : answer.translation;
       if (edits) await translateAgain(turn, own);
       await check(turn);
@@ -242,10 +241,3 @@ export function openPage() {
   };
   Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
 }
-
-/* A hidden page has no frames: do not wait for one. */
-const nextFrame = () =>
-  new Promise((resolve) => {
-    requestAnimationFrame(() => setTimeout(resolve));
-    setTimeout(resolve, 100);
-  });

@@ -9,7 +9,7 @@ const FLOATS = new Set(["figure", "limit", "log_prob", "score"]);
 
 const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
 const ZIP_VERSION = 20;
-const ZIP_DATE = 0x21; // 1 January 1980, as the same record is the same file
+const ZIP_DATE = 0x21; // always 1 January 1980, so that the same record gives the same file
 
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;

@@ -29,7 +29,7 @@ function encodings() {
   const formula = formulaOf("PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))");
   const section = sectionOf(
     "What is added to each token",
-    "The network reads all tokens at once. So that it knows their order, the row of its position is added to each embedding.",
+    "The network reads all tokens at once. So that it knows their order, a vector for the token\u2019s position, a row of this table, is added to each embedding.",
     figure,
     look,
     formula,

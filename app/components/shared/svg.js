@@ -2,7 +2,7 @@
 
 import { svgElement } from "./dom.js";
 
-/* Replace characters that are illegal in XML, lone surrogates included, by ‹U+0001›. */
+/* Replace characters that are illegal in XML, lone surrogates included, by their codes, such as ‹U+0001›. */
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
 export const legalInXml = (text) =>

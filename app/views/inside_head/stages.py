@@ -171,8 +171,8 @@ def stages(
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
             rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}} = {tex(score)}",
             "Every key's dot product is divided by √d_k; the result is the score. The chosen key "
-            "is bold. The code scales q before the product, which gives the same number: "
-            f"√{E} = {number(math.sqrt(E))}.",
+            f"is bold. Here √{E} = {number(math.sqrt(E))}. The code scales q before the product, "
+            "which gives the same score.",
             f"÷ √{E} = {number(score)}",
             small["scale"],
             figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key, theme),

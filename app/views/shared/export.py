@@ -56,7 +56,7 @@ def export(record: TranslationRecord, card: Card) -> None:
                     on_click="ignore",
                     key=f"save_{label.lower()}",
                 )
-            if (card.folder / "tokenizer.json").is_file():  # one of subwords, as the page needs
+            if (card.folder / "tokenizer.json").is_file():  # subwords, which the page needs
                 _download_app(card)
         uploaded = st.file_uploader("A saved record", type="npz", key="open_record")
     if uploaded is None:

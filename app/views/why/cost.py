@@ -1,4 +1,4 @@
-"""Estimates the time of each experiment on this page from its last head effects."""
+"""Estimates the time of each experiment on this page from the model's last run of head effects."""
 
 import core
 from app.state import results

@@ -125,7 +125,8 @@ def _rank(inspection: Inspection, word: str, rivals: Rivals) -> str:
     elif inspection.decode.beam > 1:
         why = ": beam search compares whole translations, and its best one has this token here"
     elif all(token.special for token in above):
-        why = f": {', '.join(label(token) for token in above)} is never generated"
+        are = "is" if len(above) == 1 else "are"
+        why = f": {', '.join(label(token) for token in above)} {are} never generated"
     else:
         why = ""
     return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
