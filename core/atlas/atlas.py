@@ -1,0 +1,315 @@
+"""The Atlas: what every head of a network does over a corpus, as one frozen value and one file.
+
+Axes: N heads, counted kind by kind, layer by layer; n heads of one kind, or all; O roles of a kind;
+A distances; P quoted sentences; 3 a value and the bounds of its 95 % bootstrap interval.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.files import write_atomic
+from core.frozen import Frozen
+from core.kinds import KINDS, Kind
+from core.record.archive import archive
+
+FILE = "atlas.npz"
+LIMIT = 300_000  # bytes
+DISTANCES = tuple(range(-20, 21))
+"""Axis A: key minus query position (self-attention) or minus the diagonal's; the ends hold more."""
+READINGS = ("output", "input")
+QUANTITIES = ("weights", "norms")
+ALL = "all"
+"""Names the pruning curve over all kinds."""
+
+_FORMAT = 1
+_MAX_UNPACKED_BYTES = 8 << 20
+_MAX_JSON_BYTES = 1 << 20
+_MAX_TEXT = 600  # characters of a quoted sentence
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What an atlas was computed from, so that it can be computed again.
+
+    `sources_sha256` and `references_sha256` are of the corpus lines joined by "\\n". `gold` is ""
+    or names the file of manual alignments, which may be of another text.
+    """
+
+    command: str
+    corpus: str
+    sources_sha256: str
+    references_sha256: str
+    weights_sha256: str
+    checkpoint: str
+    source_language: str
+    target_language: str
+    sentences: int
+    source_tokens: int
+    target_tokens: int
+    skipped: int
+    gold: str = ""
+    gold_sha256: str = ""
+    gold_sentences: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class AlignmentHeads:
+    """The best set of cross-attention heads [(layer, head), …] as a word aligner.
+
+    Chosen greedily on one half of the gold sentences; `aer`, `low` and `high` are of the other.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    reading: str
+    quantity: str
+    aer: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A sentence of the corpus, quoted as an example, and its reference translation."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class TokenLoss:
+    """A target token that suffers when a head is ablated: mean change of its loss, in nats."""
+
+    text: str
+    change: float
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas(Frozen):
+    """Statistics of all heads over a corpus. Arrays that were not measured are absent.
+
+    Names and axes of `arrays`, float32 unless stated otherwise (NaN: not measurable here):
+
+    - loss, bleu [3]: the network's own, in nats per target token and BLEU points
+    - zero, mean [N, 3]: change of the loss when a head is zero- or mean-ablated
+    - bleu_zero [N, 3]: change of BLEU when a head is zero-ablated
+    - zero_p, mean_p, bleu_zero_p [N]: p-values of no change, after Holm's correction over N heads
+    - entropy, largest [N, 3]: mean row entropy relative to a uniform row's; mean largest weight
+    - distance [N, A]: mean weight by distance
+    - role_KIND [O, n, 3]: share of attention on each role's keys; role_KIND_shuffled [O, n]: the
+      same with each row shuffled; role_KIND_random [O]: the highest of any head of random networks
+    - prune_X_order int16 [n]: heads in the order of removal, X a kind or "all";
+      prune_X_loss, prune_X_bleu [n + 1, 3]: after each removal
+    - single_KIND [n], pair_KIND [n, n, 3]: on a sample, the change of loss for one head, and the
+      part of a pair's joint change that the sum of both lacks (positive: they cover for each other)
+    - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
+      head, by reading and quantity; index L or H is the mean over layers or heads
+    - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
+    - partner int16 [N], similarity [N, 3]: of the other implementation's network
+    - strength [N, P]: change of each quoted sentence's loss per token under zero ablation;
+      deciles [N, 9] of it over the corpus; cell int16 [N, P, 2]: the query whose token suffers most
+      and the key with its largest weight
+
+    `roles` names axis O for each kind, `tokens` has up to 12 target tokens per head. Raises
+    ValueError for parts that do not fit together.
+    """
+
+    origin: Origin
+    layers: Mapping[Kind, int]
+    num_heads: int
+    roles: Mapping[Kind, tuple[str, ...]]
+    arrays: Mapping[str, NDArray]
+    tokens: tuple[tuple[TokenLoss, ...], ...] = ()
+    quoted: tuple[Quoted, ...] = ()
+    alignment_heads: AlignmentHeads | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shapes = self._shapes()
+        for name in ("loss", "zero", "entropy", "largest", "distance"):
+            if name not in self.arrays:
+                raise ValueError(f"{name} is missing")
+        for name, array in self.arrays.items():
+            if name not in shapes:
+                raise ValueError(f"{name} is not a part of an atlas")
+            dtype, shape = (np.int16 if _integers(name) else np.float32), shapes[name]
+            if array.dtype != dtype or array.shape != shape:
+                raise ValueError(
+                    f"{name} is {array.dtype} {array.shape}, not {np.dtype(dtype)} {shape}"
+                )
+            if np.isinf(array.astype(np.float32)).any():
+                raise ValueError(f"{name} holds an infinite number")
+        self._check_values()
+
+    @property
+    def count(self) -> int:
+        """The number of heads N."""
+        return sum(self.layers.values()) * self.num_heads
+
+    @cached_property
+    def heads(self) -> tuple[tuple[Kind, int, int], ...]:
+        """Kind, layer and number of each head, in the order of axis N."""
+        return tuple(
+            (kind, layer, head)
+            for kind in KINDS
+            for layer in range(self.layers[kind])
+            for head in range(self.num_heads)
+        )
+
+    def span(self, kind: str) -> slice:
+        """Where the heads of a kind, or of "all", stand on axis N."""
+        if kind == ALL:
+            return slice(0, self.count)
+        before = sum(self.layers[k] for k in KINDS[: KINDS.index(kind)])  # ty: ignore
+        return slice(
+            before * self.num_heads,
+            (before + self.layers[kind]) * self.num_heads,  # ty: ignore
+        )
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        N, A, P, L, H = (
+            self.count,
+            len(DISTANCES),
+            len(self.quoted),
+            self.layers["cross"],
+            self.num_heads,
+        )
+        shapes: dict[str, tuple[int, ...]] = {"loss": (3,), "bleu": (3,)}
+        shapes |= dict.fromkeys(("zero", "mean", "bleu_zero", "entropy", "largest"), (N, 3))
+        shapes |= dict.fromkeys(("zero_p", "mean_p", "bleu_zero_p", "partner"), (N,))
+        shapes |= {"distance": (N, A), "similarity": (N, 3)}
+        shapes |= {"strength": (N, P), "deciles": (N, 9), "cell": (N, P, 2)}
+        shapes |= {"aer": (2, 2, L + 1, H + 1, 3)}
+        shapes |= dict.fromkeys(("precision", "recall"), (2, 2, L + 1, H + 1))
+        shapes |= dict.fromkeys(("aer_diagonal", "aer_random"), (3,))
+        for kind in (*KINDS, ALL):
+            n = N if kind == ALL else self.layers[kind] * H
+            shapes[f"prune_{kind}_order"] = (n,)
+            shapes |= dict.fromkeys((f"prune_{kind}_loss", f"prune_{kind}_bleu"), (n + 1, 3))
+        for kind in KINDS:
+            n, O = self.layers[kind] * H, len(self.roles[kind])  # noqa: E741
+            shapes |= {f"role_{kind}": (O, n, 3), f"role_{kind}_shuffled": (O, n)}
+            shapes |= {f"role_{kind}_random": (O,), f"single_{kind}": (n,)}
+            shapes |= {f"pair_{kind}": (n, n, 3)}
+        return shapes
+
+    def _check_values(self) -> None:
+        for kind in (*KINDS, ALL):
+            order = self.arrays.get(f"prune_{kind}_order")
+            if order is not None and sorted(order) != list(range(len(order))):
+                raise ValueError(f"prune_{kind}_order does not name each head once")
+        for name, array in self.arrays.items():
+            share = name.startswith("role_") or name in _SHARES
+            if share and not ((array >= -1e-6) & (array <= 1 + 1e-6) | np.isnan(array)).all():
+                raise ValueError(f"{name} holds a number outside 0..1")
+        if self.tokens and len(self.tokens) != self.count:
+            raise ValueError(f"tokens of {len(self.tokens)} heads, not {self.count}")
+        if any(max(len(q.source), len(q.target)) > _MAX_TEXT for q in self.quoted):
+            raise ValueError(f"a quoted sentence has more than {_MAX_TEXT} characters")
+
+    def to_bytes(self) -> bytes:
+        """Serialise as NPZ: arrays, and the rest as JSON; no pickle."""
+        words = {
+            "format": _FORMAT,
+            "origin": dataclasses.asdict(self.origin),
+            "layers": dict(self.layers),
+            "num_heads": self.num_heads,
+            "roles": {kind: list(names) for kind, names in self.roles.items()},
+            "arrays": {name: array.ndim for name, array in self.arrays.items()},
+            "tokens": [[[t.text, t.change, t.count] for t in each] for each in self.tokens],
+            "quoted": [[q.source, q.target] for q in self.quoted],
+            "alignment_heads": self.alignment_heads and dataclasses.asdict(self.alignment_heads),
+        }
+        encoded = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, words=encoded, **self.arrays)
+        return buffer.getvalue()
+
+    def save(self, file: Path) -> None:
+        """Write `to_bytes` to a file atomically. Raises ValueError above 300 kB."""
+        content = self.to_bytes()
+        if len(content) > LIMIT:
+            raise ValueError(
+                f"an atlas of {len(content):,} bytes is too large: the limit is {LIMIT:,}"
+            )
+        write_atomic(file, content)
+
+    @classmethod
+    def load(cls, file: Path | BinaryIO) -> Atlas:
+        """Read and validate a file written by `save`. Raises ValueError, one line, otherwise."""
+        remedy = "write it again with `python -m core.analyse atlas`"
+        with archive(file, "an atlas of heads", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
+            words = npz.json("words", _MAX_JSON_BYTES)
+            try:
+                if words["format"] != _FORMAT:
+                    raise ValueError(f"its format is {str(words['format'])[:20]}, not {_FORMAT}")
+                heads = words["alignment_heads"]
+                arrays = {
+                    name: npz.array(name, [np.int16 if _integers(name) else np.float32], axes)
+                    for name, axes in words["arrays"].items()
+                }
+                return cls(
+                    _typed(Origin, words["origin"]),
+                    {kind: _integer(words["layers"][kind], 64) for kind in KINDS},
+                    _integer(words["num_heads"], 64),
+                    {kind: tuple(map(_text, words["roles"][kind])) for kind in KINDS},
+                    arrays,
+                    tuple(
+                        tuple(
+                            TokenLoss(_text(t), float(c), _integer(n, 1 << 40)) for t, c, n in each
+                        )
+                        for each in words["tokens"]
+                    ),
+                    tuple(Quoted(_text(s), _text(t)) for s, t in words["quoted"]),
+                    heads and _alignment_heads(heads),
+                )
+            except (KeyError, TypeError, AttributeError, OverflowError) as error:
+                raise ValueError(f"its words have another structure: {error}") from None
+
+
+_SHARES = ("entropy", "largest", "precision", "recall", "distance", "similarity")
+
+
+def _integers(name: str) -> bool:
+    return name.endswith("_order") or name in ("partner", "cell")
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError("one of its texts is not a text")
+    return value
+
+
+def _integer(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{str(value)[:20]} is not a whole number from 0 to {most:,}")
+    return value
+
+
+def _typed(cls: Any, values: Any) -> Any:
+    """Build a dataclass of texts and counts from JSON."""
+    fields = {field.name: field.type for field in dataclasses.fields(cls)}
+    if not isinstance(values, dict) or set(values) != set(fields):
+        raise ValueError(f"its {cls.__name__.lower()} has other fields")
+    parse = {"str": _text, "int": lambda value: _integer(value, 1 << 40)}
+    return cls(**{name: parse[kind](values[name]) for name, kind in fields.items()})
+
+
+def _alignment_heads(values: Any) -> AlignmentHeads:
+    heads = tuple((_integer(layer, 64), _integer(head, 64)) for layer, head in values["heads"])
+    if values["reading"] not in READINGS or values["quantity"] not in QUANTITIES:
+        raise ValueError("its alignment heads have an unknown reading or quantity")
+    numbers = (float(values[name]) for name in ("aer", "low", "high"))
+    return AlignmentHeads(heads, values["reading"], values["quantity"], *numbers)

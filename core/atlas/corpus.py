@@ -1,0 +1,111 @@
+"""A corpus for the atlas: sentence pairs as tokens, with what roles and references need to know."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.analysis.alignment import Gold
+from core.checkpoint.folder import Checkpoint
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special
+
+CHUNK = 25
+"""Sentences that are measured together. Chunks are fixed, so results do not depend on shards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0."""
+
+    index: int
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    source_text: str
+    reference: str
+    gold: Gold | None = None
+
+    @property
+    def target_in(self) -> tuple[Token, ...]:
+        """The tokens fed to the decoder: <bos>, then all of the target but <eos>."""
+        return (special(BOS), *self.target[:-1])
+
+    @property
+    def ids(self) -> tuple[list[int], list[int]]:
+        """The ids of both sides, with <eos>."""
+        return [t.id for t in self.source], [t.id for t in self.target]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentence pairs in the order of their lines.
+
+    `source_counts` and `target_counts` say how often each token id occurs. `skipped` has one line
+    for each pair that cannot be measured. The SHA-256 are of the lines as given, joined by "\\n".
+    """
+
+    sentences: tuple[Sentence, ...]
+    skipped: tuple[str, ...]
+    source_language: str
+    target_language: str
+    source_sha256: str
+    target_sha256: str
+    source_counts: Mapping[int, int]
+    target_counts: Mapping[int, int]
+
+    def chunks(self) -> Iterator[tuple[Sentence, ...]]:
+        """Yield the sentences in chunks of CHUNK."""
+        for start in range(0, len(self.sentences), CHUNK):
+            yield self.sentences[start : start + CHUNK]
+
+
+def corpus(
+    checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], gold: Sequence[Gold] | None = None
+) -> Corpus:
+    """Tokenise pairs of text for a checkpoint; skip pairs with an empty side or one too long.
+
+    `gold` are manual alignments of the pairs' words, split at spaces. Raises ValueError if another
+    number of them is given, or if no pair is left.
+    """
+    if gold is not None and len(gold) != len(pairs):
+        raise ValueError(
+            f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
+            "they need the same number, line for line"
+        )
+    sentences: list[Sentence] = []
+    skipped: list[str] = []
+    limit = checkpoint.card.model.max_length
+    tokenizers = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    for index, pair in enumerate(pairs):
+        source, target = map(_encoded, tokenizers, pair)
+        longest = max(len(source), len(target))
+        if min(len(source), len(target)) == 1:
+            skipped.append(f"line {index + 1} has an empty side")
+        elif longest > limit:
+            skipped.append(
+                f"line {index + 1} has {longest} tokens with <eos>: the limit is {limit}"
+            )
+        else:
+            links = gold[index] if gold is not None else None
+            sentences.append(Sentence(index, source, target, *pair, links))
+    if not sentences:
+        reason = f" ({skipped[0]})" if skipped else ""
+        raise ValueError(f"there is no sentence pair to measure{reason}: at least 1 is needed")
+    return Corpus(
+        tuple(sentences),
+        tuple(skipped),
+        checkpoint.card.source_language,
+        checkpoint.card.target_language,
+        *(_sha256([pair[side] for pair in pairs]) for side in (0, 1)),
+        Counter(token.id for s in sentences for token in s.source),
+        Counter(token.id for s in sentences for token in s.target),
+    )
+
+
+def _encoded(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
+    return (*tokenizer.encode(text), special(EOS))
+
+
+def _sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,92 @@
+"""Sums over sentences: named arrays that add up, so that a corpus can be split over machines."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.frozen import Doubles
+from core.record.archive import archive
+
+REPLICATES = 1000
+"""Bootstrap replicates of every interval."""
+
+_SEED = 48
+_MAX_BYTES = 1 << 30
+
+Array = NDArray[np.float64] | NDArray[np.int64]
+
+
+class Sums(Mapping[str, Array]):
+    """Named sums over sentences, float64 or int64. `a + b` are the sums over both parts.
+
+    A name that only one part has, such as a token that the other never saw, is kept as it is.
+    Raises ValueError for arrays of other types, and when two parts disagree about a shape.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray] = {}):
+        self._arrays = {name: np.asarray(array) for name, array in arrays.items()}
+        for name, array in self._arrays.items():
+            if array.dtype not in (np.float64, np.int64):
+                raise ValueError(f"{name} is {array.dtype}: sums are float64 or int64")
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self):
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums.total((self, other))
+
+    @classmethod
+    def total(cls, parts: Iterable[Sums]) -> Sums:
+        """Add up any number of parts; without parts, no sums."""
+        added: dict[str, Array] = {}
+        for part in parts:
+            for name, array in part.items():
+                if name not in added:
+                    added[name] = array.copy()
+                elif (added[name].shape, added[name].dtype) != (array.shape, array.dtype):
+                    raise ValueError(
+                        f"{name} is {array.dtype} {array.shape} in one part and "
+                        f"{added[name].dtype} {added[name].shape} in another"
+                    )
+                else:
+                    added[name] += array
+        return cls(added)
+
+    def to_bytes(self) -> bytes:
+        """Serialise as NPZ without pickle."""
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **self._arrays)
+        return buffer.getvalue()
+
+    @classmethod
+    def load(cls, file: Path | BinaryIO) -> Sums:
+        """Read what `to_bytes` wrote. Raises ValueError of one line for anything else."""
+        remedy = "delete it and run the command again"
+        with archive(file, "a file of sums", remedy, _MAX_BYTES, _MAX_BYTES) as npz:
+            return cls({name: npz.any_array(name, (np.float64, np.int64)) for name in npz.names})
+
+
+def bootstrap_weights(indices: Iterable[int]) -> Doubles:
+    """Return how often each sentence counts in each replicate: [B, 1 + REPLICATES].
+
+    Column 0 is 1, the sample itself; the others are Poisson(1) draws (the Poisson bootstrap, which
+    approximates drawing B sentences with replacement). A sentence's draws depend only on its index
+    in the corpus, so replicates agree however the corpus is split.
+    """
+    rows = [
+        np.concatenate(([1.0], np.random.default_rng((_SEED, index)).poisson(1.0, REPLICATES)))
+        for index in indices
+    ]
+    return np.array(rows).reshape(-1, 1 + REPLICATES)
