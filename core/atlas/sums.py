@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ REPLICATES = 1000
 _SEED = 48
 _MAX_BYTES = 1 << 30
 
-Array = NDArray[np.float64] | NDArray[np.int64]
+Array = NDArray[Any]
+"""Float64 or int64."""
 
 
 class Sums(Mapping[str, Array]):
@@ -75,7 +76,7 @@ class Sums(Mapping[str, Array]):
         """Read what `to_bytes` wrote. Raises ValueError of one line for anything else."""
         remedy = "delete it and run the command again"
         with archive(file, "a file of sums", remedy, _MAX_BYTES, _MAX_BYTES) as npz:
-            return cls({name: npz.any_array(name, (np.float64, np.int64)) for name in npz.names})
+            return cls({name: npz.array(name, [np.float64, np.int64], None) for name in npz.names})
 
 
 def bootstrap_weights(indices: Iterable[int]) -> Doubles:
