@@ -73,10 +73,14 @@ class Partial:
     def _load(self, file: Path | None, chunks: int) -> tuple[frozenset[int], Sums]:
         if file is None or not file.is_file():
             return frozenset(), Sums()
-        arrays = dict(Sums.load(file))
-        done = frozenset(arrays.pop(_DONE).tolist())
-        if not done <= frozenset(range(chunks)):
-            raise ValueError(f"{file} is of another corpus: delete it and run the command again")
+        try:
+            arrays = dict(Sums.from_bytes(file.read_bytes()))
+            done = frozenset(arrays.pop(_DONE, np.array([-1])).tolist())
+            if not done <= frozenset(range(chunks)):
+                raise ValueError("it holds other chunks")
+        except ValueError as error:
+            problem = f"{file} cannot be continued: {error}"
+            raise ValueError(f"{problem}; delete it and run the command again") from None
         return done, Sums(arrays)
 
     def _save(self, file: Path | None, done: frozenset[int], total: Sums) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,7 +37,7 @@ def on_ray(workers: int) -> Runner:
         arguments = measure, folder, by_number
         measured = rows.map(_Worker, compute=pool, fn_constructor_args=arguments, num_cpus=1)
         for row in measured.iter_rows():
-            yield int(row["number"]), Sums.load(io.BytesIO(row["sums"]))
+            yield int(row["number"]), Sums.from_bytes(row["sums"])
 
     return run
 

@@ -43,11 +43,6 @@ class Archive:
                 f"it unpacks to {total / 1e6:,.0f} MB, the limit is {in_megabytes(max_bytes)}"
             )
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its arrays."""
-        return tuple(name.removesuffix(".npy") for name in self._members)
-
     def json(self, name: str, max_bytes: int, finite: bool = True) -> Any:
         """Return the JSON stored in an array of bytes; see core.checkpoint.strict_json.parse."""
         member = self._members.get(f"{name}.npy")
@@ -62,8 +57,8 @@ class Archive:
         """Return the shape of an array with one of these types and `axes` axes; read no data."""
         return self._header(name, dtypes, axes)[0]
 
-    def array(self, name: str, dtypes: Sequence[DTypeLike], axes: int | None) -> NDArray:
-        """Return an array with one of these types and `axes` axes (None: any), read-only."""
+    def array(self, name: str, dtypes: Sequence[DTypeLike], axes: int) -> NDArray:
+        """Return an array with one of these types and `axes` axes, read-only."""
         shape, dtype, fortran_order, start = self._header(name, dtypes, axes)
         size = math.prod(shape) * dtype.itemsize
         with self._zip.open(self._members[f"{name}.npy"]) as stream:
@@ -71,7 +66,7 @@ class Archive:
         return np.ndarray(shape, dtype, content, order="F" if fortran_order else "C")
 
     def _header(
-        self, name: str, dtypes: Sequence[DTypeLike], axes: int | None
+        self, name: str, dtypes: Sequence[DTypeLike], axes: int
     ) -> tuple[tuple[int, ...], np.dtype, bool, int]:
         """Return shape, type, whether in Fortran order, and the offset of the data."""
         wrong = ValueError(f"{name} is missing or not an array of the right type")
@@ -87,7 +82,7 @@ class Archive:
             raise wrong from None
         if version != (1, 0) or dtype not in [np.dtype(kind) for kind in dtypes]:
             raise wrong
-        if axes not in (None, len(shape)) or min(shape, default=0) < 0:
+        if len(shape) != axes or min(shape, default=0) < 0:
             raise ValueError(f"{name} is {_shape_text(shape)} and should have {axes} axes")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
             raise ValueError(f"{name} has a different size than its shape {_shape_text(shape)}")

@@ -1,6 +1,5 @@
 """Sums over a corpus: shards agree, interrupted measurements continue, and hostile files fail."""
 
-import io
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,15 +55,19 @@ def whole(checkpoint, checkpoint_folder):
     return found, Sums.total(sums for _, sums in runs)
 
 
+@pytest.fixture(scope="module")
+def by_processes(whole, checkpoint_folder):
+    """The sums of each chunk, from three processes."""
+    return dict(in_processes(3)(Loss(), checkpoint_folder, [*enumerate(whole[0].chunks())]))
+
+
 @pytest.mark.parametrize("shards", [1, 3, 7])
-def test_any_number_of_shards_gives_the_same_sums(whole, checkpoint_folder, shards):
+def test_any_number_of_shards_gives_the_same_sums(whole, by_processes, shards):
     """Counts agree exactly and sums to 1e-12, whichever process measured a chunk, and when."""
     found, expected = whole
-    run = in_processes(shards)
-    numbered = dict(run(Loss(), checkpoint_folder, [*enumerate(found.chunks())]))
-    assert sorted(numbered) == list(range(5))
+    assert sorted(by_processes) == list(range(5))
     parts = [
-        Sums.total(numbered[number] for number in range(shard, 5, shards))
+        Sums.total(by_processes[number] for number in range(shard, 5, shards))
         for shard in range(shards)
     ]
     total = Sums.total(reversed(parts))
@@ -123,12 +126,11 @@ def test_a_damaged_part_is_rejected_in_one_line(checkpoint, checkpoint_folder, t
     partial = Partial(tmp_path / "part", "i")
     partial.measured(Loss(), checkpoint_folder, chunks, in_process(checkpoint))
     (file,) = (tmp_path / "part").iterdir()
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(ValueError, match="is not a file of sums .* delete it and run") as caught:
-        partial.measured(Loss(), checkpoint_folder, chunks, in_process(checkpoint))
-    assert str(caught.value).isprintable()
+    for content in (file.read_bytes()[:-1], Sums({"done": np.array([9])}).to_bytes(), b"{}"):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match="cannot be continued: it .* delete it and") as caught:
+            partial.measured(Loss(), checkpoint_folder, chunks, in_process(checkpoint))
+        assert str(caught.value).isprintable()
 
 
 def test_sums_that_do_not_fit_are_rejected():
@@ -139,7 +141,7 @@ def test_sums_that_do_not_fit_are_rejected():
         ones + Sums({"a": np.ones(2)})
     with pytest.raises(ValueError, match="a is float32: sums are float64 or int64"):
         Sums({"a": np.ones(3, np.float32)})
-    found = Sums.load(io.BytesIO(Sums({"a": np.ones((2, 3)), "n": np.array(4)}).to_bytes()))
+    found = Sums.from_bytes(Sums({"a": np.ones((2, 3)), "n": np.array(4)}).to_bytes())
     assert found["a"].shape == (2, 3) and found["n"] == 4
 
 
