@@ -58,7 +58,8 @@ def whole(checkpoint, checkpoint_folder):
 @pytest.fixture(scope="module")
 def by_processes(whole, checkpoint_folder):
     """The sums of each chunk, from three processes."""
-    return dict(in_processes(3)(Loss(), checkpoint_folder, [*enumerate(whole[0].chunks())]))
+    with in_processes(3) as run:
+        return dict(run(Loss(), checkpoint_folder, [*enumerate(whole[0].chunks())]))
 
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
