@@ -1,6 +1,7 @@
-"""Analyse a checkpoint's heads: word alignment, importance, and effect on single words.
+"""Analyse a checkpoint's heads over a corpus: importance, roles, word alignment, single words.
 
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
+python -m core.analyse atlas --checkpoint DIR --src FILE --ref FILE [--gold FILE] --out FILE.npz
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
@@ -67,6 +68,124 @@ def alignment(arguments: Namespace) -> None:
             "best": _values(best(rows)),
         },
     )
+
+
+def atlas(arguments: Namespace) -> None:
+    """Compute everything that is known of each head over a corpus, and write it to one file."""
+    refuse_unwritable("--out", arguments.out)
+    if arguments.shards > 1 and arguments.device not in ("auto", "cpu"):
+        raise ValueError("--shards are processes on the CPU: leave out --device or --shards")
+    device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
+    torch.set_num_threads(1)  # so that shards agree; with more, small networks are no faster
+    network = load(arguments.checkpoint, device)
+    text = corpus(network, _pairs(arguments))
+    extras, gold = _extras(arguments, network, text, device)
+    for line in (*text.skipped[:_TABLE_ROWS], *Facts.of(text).notes):
+        print(f"{arguments.src.name}: {line}", file=sys.stderr)
+    origin = origin_of(network, text, _names(arguments.src, arguments.ref), _command(arguments), **gold)
+    partial = Partial(arguments.out.with_name(f"{arguments.out.name}.partial"), repr(origin))
+    with (
+        _runner(arguments, network) as run,
+        progress_bar(count_passes(network, text, extras), " passes") as on_progress,
+    ):
+        found = build(network, text, origin, Work(run, partial, on_progress), extras)
+    found.save(arguments.out)
+    partial.remove()
+    heads = report(found)
+    _atlas_tables(found, heads)
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": network.card.folder.name,
+            "sentences": origin.sentences,
+            "origin": asdict(origin),
+            "heads": heads,
+            "alignment_heads": found.alignment_heads and asdict(found.alignment_heads),
+        },
+    )
+
+
+def _extras(
+    arguments: Namespace, network: Checkpoint, text: Corpus, device: str
+) -> tuple[Extras, dict[str, Any]]:
+    """Return the gold, the other network and whether to translate; and what identifies the gold."""
+    other = load(arguments.other, device) if arguments.other else None
+    if (arguments.gold_src is None) != (arguments.gold_ref is None):
+        raise ValueError("--gold-src and --gold-ref go together: give both, or none")
+    if arguments.gold is None:
+        if arguments.gold_src is not None:
+            raise ValueError("--gold-src needs --gold, the alignments of that text")
+        return Extras(None, other, not arguments.no_bleu), {}
+    own = arguments.gold_src is None
+    pairs = _pairs(arguments) if own else list(LinePairs(arguments.gold_src, arguments.gold_ref))
+    lines = read_lines(arguments.gold)
+    gold = read_gold(
+        lines,
+        len(pairs),
+        str(arguments.gold),
+        arguments.one_based,
+        arguments.gold_target_first,
+    )
+    aligned = corpus(network, pairs, gold)
+    identity = {
+        "gold": arguments.gold.name if own else f"{arguments.gold.name} of {_names(arguments.gold_src, arguments.gold_ref)}",
+        "gold_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
+        "gold_sentences": len(aligned.sentences),
+    }
+    return Extras(aligned, other, not arguments.no_bleu), identity
+
+
+def _runner(arguments: Namespace, network: Checkpoint) -> AbstractContextManager[Runner]:
+    if arguments.ray:
+        return nullcontext(on_ray(arguments.shards))
+    return in_processes(arguments.shards) if arguments.shards > 1 else nullcontext(in_process(network))
+
+
+def _names(*files: Path) -> str:
+    return ", ".join(file.name for file in files)
+
+
+def _command(arguments: Namespace) -> str:
+    """Return the command that reproduces an atlas, with the names of its files alone."""
+    words = ["python -m core.analyse atlas"]
+    for option in ("checkpoint", "src", "ref", "gold", "gold_src", "gold_ref", "other", "out"):
+        if (file := getattr(arguments, option)) is not None:
+            words.append(f"--{option.replace('_', '-')} {shlex.quote(file.name)}")
+    for option in ("one_based", "gold_target_first", "no_bleu"):
+        if getattr(arguments, option):
+            words.append(f"--{option.replace('_', '-')}")
+    if arguments.first is not None:
+        words.append(f"--first {arguments.first}")
+    return " ".join(words)
+
+
+def _atlas_tables(found: Atlas, heads: list[dict[str, Any]]) -> None:
+    origin = found.origin
+    table(
+        [
+            ("sentences", f"{origin.sentences:,}"),
+            ("loss, nats per token", _with_bounds(found.arrays["loss"], 4)),
+            *([("BLEU, greedy", _with_bounds(found.arrays["bleu"], 2))] if "bleu" in found.arrays else []),
+        ]
+    )
+    table([("head (from 1)", "change in loss, 95 % CI, zero ablation", "roles beyond chance")])
+    table(
+        (
+            f"{head['kind']} layer {head['layer'] + 1} head {head['head'] + 1}",
+            _with_bounds([head["loss_change"], head["low"], head["high"]], 4, "+"),
+            ", ".join(name for name, role in head["roles"].items() if role["label"]) or "none",
+        )
+        for head in sorted(heads, key=lambda head: -head["loss_change"])
+    )
+    if (chosen := found.alignment_heads) is not None:
+        names = ", ".join(f"{layer + 1}.{head + 1}" for layer, head in chosen.heads)
+        error = _with_bounds([chosen.aer, chosen.low, chosen.high], 3)
+        table([("alignment heads (from 1)", f"{names}; {chosen.reading} reading, AER {error}")])
+
+
+def _with_bounds(values: Sequence[float | None], digits: int, sign: str = "") -> str:
+    value, low, high = ("—" if v is None or math.isnan(v) else f"{v:{sign}.{digits}f}" for v in values)
+    return f"{value} [{low}, {high}]"
 
 
 def importances(arguments: Namespace) -> None:
