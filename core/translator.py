@@ -231,6 +231,11 @@ class Translator:
             encoded.append(ids)
         return encoded
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of source and target."""
+        return self._source, self._target
+
     @contextmanager
     def exclusive_model(
         self, raise_if_cancelled: Callable[[], object] = lambda: None
