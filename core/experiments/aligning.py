@@ -1,6 +1,6 @@
 """Score each cross-attention head as a word aligner against manual alignments."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,18 +53,29 @@ def align(
             "they need the same number, line for line"
         )
     for number, (pair, alignment) in enumerate(zip(pairs, gold, strict=True), start=1):
-        try:
-            _sides(checkpoint, pair)
-            _check(alignment, pair)
-        except ValueError as error:
-            raise ValueError(f"sentence {number}: {error}") from None
+        check_pair(checkpoint, pair, alignment, number)
     links_of: dict[tuple, list[frozenset]] = {}
     for pair in pairs:
-        for (reading, quantity), map_LHTS in _maps(checkpoint, pair, device).items():
-            for layer, head, map_TS in _with_means(map_LHTS):
-                links_of.setdefault((reading, quantity, layer, head), []).append(links(map_TS))
+        for (reading, quantity), map_LHTS in word_maps(checkpoint, pair, device).items():
+            L, H = map_LHTS.shape[:2]
+            for layer, of_layer in zip((*range(L), None), with_means(map_LHTS), strict=True):
+                for head, map_TS in zip((*range(H), None), of_layer, strict=True):
+                    at = reading, quantity, layer, head
+                    links_of.setdefault(at, []).append(links(map_TS))
         on_progress(1)
     return [Row(*key, score(predicted, gold)) for key, predicted in links_of.items()]
+
+
+def check_pair(checkpoint: Checkpoint, pair: tuple[str, str], gold: Gold, number: int) -> None:
+    """Raise ValueError, naming sentence `number`, unless a pair can be aligned and fits its gold.
+
+    A side must be neither empty nor too long, and each link must refer to words of the pair.
+    """
+    try:
+        _sides(checkpoint, pair)
+        _check(gold, pair)
+    except ValueError as error:
+        raise ValueError(f"sentence {number}: {error}") from None
 
 
 def best(rows: Sequence[Row]) -> Row:
@@ -72,18 +83,21 @@ def best(rows: Sequence[Row]) -> Row:
     return min(rows, key=lambda row: row.score.aer)
 
 
-def _with_means(map_LHTS: np.ndarray) -> Iterator[tuple[int | None, int | None, np.ndarray]]:
-    L, H = map_LHTS.shape[:2]
-    for layer in (*range(L), None):
-        of_layer = map_LHTS.mean(0) if layer is None else map_LHTS[layer]
-        for head in (*range(H), None):
-            yield layer, head, of_layer.mean(0) if head is None else of_layer[head]
+def with_means(map_LHTS: np.ndarray) -> np.ndarray:
+    """Append the mean over layers and the mean over heads: [L, H, …] → [L + 1, H + 1, …]."""
+    of_layers = np.concatenate([map_LHTS, map_LHTS.mean(0, keepdims=True)])
+    return np.concatenate([of_layers, of_layers.mean(1, keepdims=True)], axis=1)
 
 
-def _maps(
-    checkpoint: Checkpoint, pair: tuple[str, str], device: str
+@torch.inference_mode()
+def word_maps(
+    checkpoint: Checkpoint, pair: tuple[str, str], device: str = "cpu"
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
-    """Return the word maps [L, H, T, S] of one pair, by reading and quantity."""
+    """Return the cross-attention of one pair by word [L, H, T, S], by reading and quantity.
+
+    Words are split at spaces; see `align` for readings and quantities. Raises ValueError for a side
+    that is empty or too long. Hooks are process-wide: the caller must hold the model's lock.
+    """
     (source, source_words), (target, target_words) = _sides(checkpoint, pair)
     ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     with capture(checkpoint.model) as captured:

@@ -1,0 +1,267 @@
+"""Cross-attention heads as word aligners: their error with nulls, and the best set of heads.
+
+Axes: R replicates, the sample itself first; L layers, H heads, T target words, S source words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.analysis.alignment import Gold
+from core.atlas.atlas import AlignmentHeads
+from core.atlas.corpus import Corpus, Sentence
+from core.atlas.shards import Chunk, Runner
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.aligning import (
+    QUANTITIES,
+    READINGS,
+    Quantity,
+    Reading,
+    check_pair,
+    with_means,
+    word_maps,
+)
+from core.frozen import Doubles
+
+HeadSet = tuple[tuple[int, int], ...]
+"""Cross-attention heads as (layer, head), counted from 0."""
+
+COMBINATIONS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, QUANTITIES))
+BY_WEIGHTS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, ("weights",)))
+"""What other programs can read of a network: its attention weights, in either reading."""
+
+CHOSEN_ON, SCORED_ON = 0, 1
+"""Which sentences choose the best set and which score it: those with index % 2 == 0 or 1."""
+
+
+def check_gold(checkpoint: Checkpoint, corpus: Corpus) -> None:
+    """Raise ValueError, naming the line, if an alignment does not fit its pair."""
+    for sentence in corpus.sentences:
+        if sentence.gold is not None:
+            check_pair(checkpoint, _texts(sentence), sentence.gold, sentence.index + 1)
+
+
+@dataclass(frozen=True)
+class HeadLinks:
+    """A measure: how many links of each cross-attention head are in the gold.
+
+    Its sums, by replicate: `in_sure` and `in_possible` [R, 2, 2, L + 1, H + 1] by reading and
+    quantity, index L or H being the mean over layers or heads; the same for the monotone diagonal,
+    `diagonal_in_sure` and `diagonal_in_possible` [R]; `made` and `sure` [R], how many links there
+    are. A head links each target word to the source word with the largest value, so `made` is the
+    same for all. Sentences without gold do not count.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+        card = checkpoint.card.model
+        shape = 2, 2, card.num_decoder_layers + 1, card.num_heads + 1
+        counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
+        for sentence, gold in _with_gold(chunk):
+            maps = word_maps(checkpoint, _texts(sentence))
+            best = np.stack([with_means(maps[at]).argmax(-1) for at in COMBINATIONS])
+            T, S = next(iter(maps.values())).shape[-2:]
+            counts.append(
+                (
+                    sentence,
+                    _counts(best.reshape(*shape, T), gold)
+                    | {f"diagonal_{k}": v for k, v in _counts(diagonal(T, S), gold).items()}
+                    | {"made": np.array(T), "sure": np.array(len(gold.sure))},
+                )
+            )
+        names = {"in_sure": shape, "in_possible": shape}
+        names |= dict.fromkeys(("diagonal_in_sure", "diagonal_in_possible", "made", "sure"), ())
+        return _weighted(counts, names)
+
+
+@dataclass(frozen=True)
+class SetLinks:
+    """A measure: how many links of some sets of heads, on half of the sentences, are in the gold.
+
+    A set's map is the mean of its heads' maps. `sets` has the sets n of each of COMBINATIONS; those
+    of number c have the sums `in_sure_c` and `in_possible_c` [R, n]. `made` and `sure` are [R].
+    """
+
+    sets: tuple[tuple[HeadSet, ...], ...]
+    half: int
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+        counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
+        for sentence, gold in _with_gold(chunk):
+            if sentence.index % 2 != self.half:
+                continue
+            maps = word_maps(checkpoint, _texts(sentence))
+            T = next(iter(maps.values())).shape[-2]
+            found = {"made": np.array(T), "sure": np.array(len(gold.sure))}
+            for c, (at, sets) in enumerate(zip(COMBINATIONS, self.sets, strict=True)):
+                best = [mean_map(maps[at], heads).argmax(-1) for heads in sets]
+                of_sets = _counts(np.array(best, dtype=np.int64).reshape(len(sets), T), gold)
+                found |= {f"{name}_{c}": count for name, count in of_sets.items()}
+            counts.append((sentence, found))
+        names: dict[str, tuple[int, ...]] = {"made": (), "sure": ()}
+        for c, sets in enumerate(self.sets):
+            names |= dict.fromkeys((f"in_sure_{c}", f"in_possible_{c}"), (len(sets),))
+        return _weighted(counts, names)
+
+
+def mean_map(map_LHTS: NDArray, heads: HeadSet) -> NDArray:
+    """Return the mean of some heads' maps: [L, H, T, S] → [T, S]."""
+    layers, numbers = zip(*heads, strict=True)
+    return map_LHTS[list(layers), list(numbers)].mean(0)
+
+
+def diagonal(T: int, S: int) -> NDArray[np.int64]:
+    """Return the source word of each target word on the monotone diagonal: round(t·(S−1)/(T−1)).
+
+    Halves are rounded up; a single target word is linked to the first source word.
+    """
+    t = np.arange(T)
+    return (2 * t * (S - 1) + T - 1) // max(1, 2 * (T - 1)) if T > 1 else t
+
+
+def aligner_arrays(total: Sums) -> dict[str, NDArray[np.float32]]:
+    """Turn the sums of `HeadLinks` into the arrays aer, precision, recall, and the nulls' aer.
+
+    See `Atlas`. `aer_random` is of a head, reading and quantity drawn at random: the mean of the
+    AER over all of them. Raises ValueError if no sentence has gold links.
+    """
+    if not total or not total["sure"][0] or not total["made"][0]:
+        raise ValueError("no sentence has a gold alignment: at least 1 sure link is needed")
+    made, sure = (total[name].reshape(-1, 1, 1, 1, 1) for name in ("made", "sure"))
+    aer = _aer(total["in_sure"], total["in_possible"], made, sure)
+    arrays = {
+        "aer": with_interval(aer),
+        "precision": (total["in_possible"] / made)[0],
+        "recall": (total["in_sure"] / sure)[0],
+        "aer_diagonal": with_interval(
+            _aer(
+                total["diagonal_in_sure"],
+                total["diagonal_in_possible"],
+                total["made"],
+                total["sure"],
+            )
+        ),
+        "aer_random": with_interval(aer[..., :-1, :-1].mean((1, 2, 3, 4))),
+    }
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def best_heads(
+    run: Runner,
+    folder: Path,
+    corpus: Corpus,
+    size: tuple[int, int],
+    combinations: Sequence[tuple[Reading, Quantity]] = BY_WEIGHTS,
+    one_layer: bool = False,
+    on_progress: Callable[[int], object] = lambda count: None,
+) -> AlignmentHeads:
+    """Choose the set of cross-attention heads that aligns words best; `size` is (L, H).
+
+    Greedy forward selection for each reading and quantity: add the head that lowers the AER of the
+    mean map most on the sentences with an even index, until none lowers it. The set with the lowest
+    AER there is scored on the other sentences, which had no part in the choice. `one_layer` keeps
+    the heads in the layer of the first one. `on_progress` is called with the number of newly
+    measured chunks. Raises ValueError if a half has no gold links.
+    """
+    chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if any(_with_gold(c))]
+
+    def measured(measure: SetLinks) -> Sums:
+        parts = []
+        for _, sums in run(measure, folder, chunks) if chunks else ():
+            parts.append(sums)
+            on_progress(1)
+        total = Sums.total(parts)
+        if not total or not total["sure"][0]:
+            raise ValueError(
+                "the best heads are chosen on one half of the aligned sentences and scored on the "
+                "other: each half needs at least 1 sure link; add sentences"
+            )
+        return total
+
+    every = tuple(product(range(size[0]), range(size[1])))
+    chosen: dict[int, HeadSet] = {COMBINATIONS.index(at): () for at in combinations}
+    lowest = dict.fromkeys(chosen, np.inf)
+    growing = set(chosen)
+    while growing:
+        sets = tuple(
+            tuple((*chosen[c], head) for head in every if _fits(chosen[c], head, one_layer))
+            if c in growing
+            else ()
+            for c in range(len(COMBINATIONS))
+        )
+        total = measured(SetLinks(sets, CHOSEN_ON))
+        for c in sorted(growing):
+            aer = _set_aer(total, c)[0] if sets[c] else np.array([np.inf])
+            if aer.min() < lowest[c]:
+                chosen[c], lowest[c] = sets[c][aer.argmin()], aer.min()
+            else:
+                growing.remove(c)
+    best = min(chosen, key=lambda c: lowest[c])
+    alone = tuple((chosen[c],) if c == best else () for c in range(len(COMBINATIONS)))
+    aer, low, high = with_interval(_set_aer(measured(SetLinks(alone, SCORED_ON)), best))[0]
+    return AlignmentHeads(chosen[best], *COMBINATIONS[best], float(aer), float(low), float(high))
+
+
+def with_interval(values_R: Doubles) -> Doubles:
+    """Return values and their 95 % percentile bootstrap intervals: [R, …] → […, 3]."""
+    low, high = np.nanquantile(values_R[1:], (0.025, 0.975), axis=0)
+    return np.stack([values_R[0], low, high], axis=-1)
+
+
+def _texts(sentence: Sentence) -> tuple[str, str]:
+    return sentence.source_text, sentence.reference
+
+
+def _with_gold(chunk: Chunk) -> list[tuple[Sentence, Gold]]:
+    return [(sentence, sentence.gold) for sentence in chunk if sentence.gold is not None]
+
+
+def _fits(heads: HeadSet, head: tuple[int, int], one_layer: bool) -> bool:
+    return head not in heads and not (one_layer and heads and head[0] != heads[0][0])
+
+
+def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:
+    """Count the links of target word t to source word source_T[t], [..., T], that are in gold."""
+    T = source_T.shape[-1]
+    counts = {}
+    for name, links in (("in_sure", gold.sure), ("in_possible", gold.possible)):
+        right = np.zeros(source_T.shape[:-1], dtype=np.int64)
+        for source, target in links:
+            if target < T:
+                right += source_T[..., target] == source
+        counts[name] = right
+    return counts
+
+
+def _weighted(
+    counts: Sequence[tuple[Sentence, dict[str, NDArray]]], shapes: dict[str, tuple[int, ...]]
+) -> Sums:
+    """Add up the counts of sentences, weighted by the replicates: [R, …] for each name."""
+    weights_BR = bootstrap_weights(sentence.index for sentence, _ in counts)
+    return Sums(
+        {
+            name: np.tensordot(
+                weights_BR,
+                np.array([count[name] for _, count in counts], float).reshape(len(counts), *shape),
+                axes=(0, 0),
+            )
+            for name, shape in shapes.items()
+        }
+    )
+
+
+def _aer(in_sure: NDArray, in_possible: NDArray, made: NDArray, sure: NDArray) -> Doubles:
+    """Return 1 − (|A∩S| + |A∩P|) / (|A| + |S|) (Och & Ney 2003); NaN without any link."""
+    with np.errstate(invalid="ignore"):
+        return 1 - (in_sure + in_possible) / (made + sure)
+
+
+def _set_aer(total: Sums, c: int) -> Doubles:
+    made, sure = total["made"][:, None], total["sure"][:, None]
+    return _aer(total[f"in_sure_{c}"], total[f"in_possible_{c}"], made, sure)

@@ -1,0 +1,172 @@
+"""Word alignments for a corpus: i-j lines, symmetrised if wanted, and the heads for other programs.
+
+The one-layer form `alignment_layer` and `alignment_heads` is that of OpenNMT-py, fairseq and
+CTranslate2's translation models: layer `alignment_layer`, the mean of its first `alignment_heads`
+heads. The other, [[layer, head], …], is that of Whisper in Hugging Face Transformers
+(generation_config.json) and in CTranslate2 (config.json).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core.analysis.alignment import Gold, Link, links
+from core.atlas.aligners import HeadSet, mean_map, with_interval
+from core.atlas.atlas import AlignmentHeads
+from core.atlas.sums import bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.aligning import word_maps
+
+Links = frozenset[Link]
+"""Links (source word, target word), counted from 0."""
+
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """A network and the heads that align words in it."""
+
+    checkpoint: Checkpoint
+    found: AlignmentHeads
+
+    def links(self, pair: tuple[str, str], device: str = "cpu") -> Links:
+        """Link each target word to the source word with the largest mean value of the heads.
+
+        Words are split at spaces. Raises ValueError for a side that is empty or too long.
+        """
+        maps = word_maps(self.checkpoint, pair, device)
+        quantity = next(at for at in maps if at == (self.found.reading, self.found.quantity))
+        return links(mean_map(maps[quantity], self.found.heads))
+
+
+def aligned(
+    pairs: Iterable[tuple[str, str]],
+    forward: Aligner,
+    reverse: Aligner | None = None,
+    device: str = "cpu",
+) -> Iterator[tuple[Links, str]]:
+    """Yield the links of each pair and "", or no links and the reason why there are none.
+
+    With `reverse`, the aligner of a network for the other direction, the links of both are combined
+    by `grow_diag_final`.
+    """
+    for source, target in pairs:
+        try:
+            found = forward.links((source, target), device)
+            if reverse is not None:
+                turned = reverse.links((target, source), device)
+                found = grow_diag_final(found, frozenset((i, j) for j, i in turned))
+        except ValueError as error:
+            yield frozenset(), str(error)
+        else:
+            yield found, ""
+
+
+def grow_diag_final(first: Links, second: Links) -> Links:
+    """Combine the links of both directions by grow-diag-final (Koehn, Och & Marcu 2003).
+
+    Start from the intersection. Add neighbours, also diagonal ones, that are in the union and link
+    a word that has no link yet, until there are none. At last add the remaining links of `first`,
+    then of `second`, that link such a word, in the order of target words, then source words.
+    """
+    union, found = first | second, set(first & second)
+
+    def add(link: Link) -> bool:
+        covered = {i for i, _ in found}, {j for _, j in found}
+        if link in found or (link[0] in covered[0] and link[1] in covered[1]):
+            return False
+        found.add(link)
+        return True
+
+    growing = True
+    while growing:
+        growing = False
+        for i, j in sorted(found, key=_by_target):
+            for down, right in _NEIGHBOURS:
+                near = i + down, j + right
+                growing |= near in union and add(near)
+    for side in (first, second):
+        for link in sorted(side, key=_by_target):
+            add(link)
+    return frozenset(found)
+
+
+def pharaoh(found: Links) -> str:
+    """Format links as one Pharaoh line: `0-0 1-2`, source word first, sorted."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(found))
+
+
+def score_with_interval(
+    predicted: Sequence[Links], gold: Sequence[Gold], indices: Sequence[int]
+) -> dict[str, float]:
+    """Return AER, its 95 % bootstrap interval (`low`, `high`), precision and recall.
+
+    `indices` are the sentences' places in the corpus, which decide how replicates weigh them.
+    Raises ValueError if nothing is linked, or nothing is sure.
+    """
+    both = list(zip(predicted, gold, strict=True))
+    in_sure, in_possible, made, sure = (
+        bootstrap_weights(indices).T @ np.array(counts, float)
+        for counts in (
+            [len(links & right.sure) for links, right in both],
+            [len(links & right.possible) for links, right in both],
+            [len(links) for links, _ in both],
+            [len(right.sure) for _, right in both],
+        )
+    )
+    if not (made[0] and sure[0]):
+        raise ValueError("there is nothing to score: at least 1 link and 1 sure gold link needed")
+    with np.errstate(invalid="ignore"):
+        aer = with_interval(1 - (in_sure + in_possible) / (made + sure))
+    rates = float(in_possible[0] / made[0]), float(in_sure[0] / sure[0])
+    return dict(zip(("aer", "low", "high", "precision", "recall"), (*aer.tolist(), *rates)))
+
+
+def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:
+    """Return the heads in the forms of other programs, and notes on what these programs read.
+
+    `head_order` reorders a layer's heads so that those chosen come first; the network's output does
+    not depend on the order. A form that cannot express the heads is None.
+    """
+    layers = {layer for layer, _ in found.heads}
+    pairs = [list(head) for head in sorted(found.heads)]
+    first: dict[str, Any] | None = None
+    notes = []
+    if len(layers) == 1:
+        chosen = sorted(head for _, head in found.heads)
+        rest = [head for head in range(num_heads) if head not in chosen]
+        first = {"alignment_layer": found.heads[0][0], "alignment_heads": len(chosen)}
+        if [*chosen, *rest] != list(range(num_heads)):
+            first["head_order"] = [*chosen, *rest]
+            notes.append(
+                "OpenNMT, fairseq and CTranslate2's translators average the first alignment_heads "
+                "heads of the layer: put the layer's heads into head_order first"
+            )
+    else:
+        notes.append(
+            f"the heads are in {len(layers)} layers, which alignment_layer cannot express: "
+            "find the best heads of one layer with --one-layer"
+        )
+    if found.quantity != "weights":
+        notes.append("the heads were chosen by norms, but these programs read attention weights")
+    if found.reading == "input":
+        notes.append(
+            "the heads align the word that a row is fed, but these programs read the row that "
+            "produces a word: take the weights of the next row"
+        )
+    return {
+        "ctranslate2": first,
+        "ctranslate2_whisper": {"alignment_heads": pairs},
+        "opennmt": first,
+        "hugging_face": {"alignment_heads": pairs},
+        "notes": notes,
+    }
+
+
+def _by_target(link: Link) -> tuple[int, int]:
+    return link[1], link[0]
