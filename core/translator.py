@@ -232,9 +232,9 @@ class Translator:
         return encoded
 
     @property
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """The tokenizers of source and target."""
-        return self._source, self._target
+    def checkpoint(self) -> Checkpoint:
+        """The loaded network and its tokenizers; run the network only inside `exclusive_model`."""
+        return Checkpoint(self.card, self._model, self._source, self._target)
 
     @contextmanager
     def exclusive_model(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from app.state.models import key_of, translator
 from app.state.results import cached
 from core.atlas.atlas import FILE, Atlas
 from core.checkpoint.folder import Card
+from core.config import DecodeConfig
 
 if TYPE_CHECKING:
     from core.experiments.experiment import Steps
@@ -60,24 +62,35 @@ def lines_of(text: str) -> tuple[str, ...]:
     return lines
 
 
+@dataclass(frozen=True, eq=False)
+class OwnAtlas:
+    """The atlas of a visitor's text, and one line for each line that was left out."""
+
+    atlas: Atlas
+    skipped: tuple[str, ...]
+
+
 def own_atlas(
     card: Card,
     lines: tuple[str, ...],
     on_progress: Callable[[int, int], object],
     on_wait: waiting.OnWait,
-) -> Atlas:
-    """Compute the atlas of some lines in the queue for long tasks; nothing is kept of them.
+) -> OwnAtlas:
+    """Compute the atlas of some lines and their greedy translations; nothing is kept of them.
 
-    `on_progress` is called with (done, total) sentences. Raises BusyError, and ValueError for lines
-    that the model cannot take.
+    It takes its turn in the queue for long tasks. `on_progress` is called with (done, total).
+    Raises BusyError, and ValueError for lines that the model cannot take.
     """
-    from core.atlas.build import own_text
+    from core.atlas.own_text import own_text
 
     model = translator(card)
     borrow = partial(model.exclusive_model, waiting.raise_if_cancelled)
 
-    def begin() -> Steps[Atlas]:
-        return own_text(borrow, model.tokenizers, lines, on_progress)
+    def begin() -> Steps[OwnAtlas]:
+        translations = model.translate(lines, DecodeConfig(beam=1))
+        pairs = [(translation.source, translation.text) for translation in translations]
+        atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
+        return OwnAtlas(atlas, text.skipped)
 
     with (
         log.request("own text", card.folder.name),
@@ -85,6 +98,6 @@ def own_atlas(
     ):
         while True:
             try:
-                next(steps)
+                on_progress(*next(steps))
             except StopIteration as end:
                 return end.value

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from app.look.numbers import number, percent
 from core.atlas.atlas import ALL, QUANTITIES, READINGS, Atlas
+from core.atlas.intervals import ALPHA
 from core.kinds import KINDS
 
-LEVEL = 0.05
-"""Two-sided p-values from here on, after Holm's correction, do not tell a change from 0."""
 READING_WORDS = {
     "output": "the row that produces the target word",
     "input": "the row that is fed the target word",
@@ -29,7 +28,7 @@ class Measure:
     `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
     `places` are decimals, `where` is the array of the file and, if there is one, the key of the
     JSON, with {n} for the head's place on axis N and {kind}, {layer}, {head} for its parts.
-    `no_effect` [N] is True for changes that the corpus cannot tell from 0.
+    `no_effect` [N] is True for changes that the corpus cannot tell from 0 (Holm's correction).
     """
 
     key: str
@@ -141,9 +140,10 @@ def _changes(atlas: Atlas) -> list[Measure]:
     for name, label, unit, explanation, where in described:
         if (values := atlas.arrays.get(name)) is None:
             continue
-        no_effect = (values[:, 1] <= 0) & (values[:, 2] >= 0)
+        # Without bounds, as for a single sentence, nothing can be told from 0.
+        no_effect = ~((values[:, 1] > 0) | (values[:, 2] < 0))
         if (p := atlas.arrays.get(f"{name}_p")) is not None:
-            no_effect = np.where(np.isnan(p), no_effect, p >= LEVEL)
+            no_effect = np.where(np.isnan(p), no_effect, p >= ALPHA)
         key = "bleu" if name == "bleu_zero" else name
         places = _places(values, *((2, 4) if unit == "nats" else (1, 2)))
         found.append(Measure(key, label, unit, explanation, values, where, places, no_effect))

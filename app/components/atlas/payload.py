@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.components.atlas.measures import (
-    LEVEL,
     QUANTITY_WORDS,
     READING_WORDS,
     UNITS,
@@ -20,6 +19,7 @@ from app.components.atlas.measures import (
 )
 from app.components.atlas.story import KIND_WORDS, Interaction, interactions, name, stories
 from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
+from core.atlas.intervals import ALPHA
 from core.atlas.labels import MARGIN, labels
 from core.kinds import KINDS, Kind
 
@@ -80,7 +80,7 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "distances": list(DISTANCES),
         "roles": {kind: list(names) for kind, names in atlas.roles.items()},
         "margin": MARGIN,
-        "level": LEVEL,
+        "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
         "stories": stories(atlas, found, labelled),
         "p": {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.components.atlas.measures import LEVEL, READING_WORDS, Measure
+from app.components.atlas.measures import READING_WORDS, Measure
 from app.look.numbers import number, percent
 from core.atlas.atlas import READINGS, Atlas
+from core.atlas.intervals import ALPHA
 from core.atlas.labels import MARGIN, Label
 from core.kinds import Kind
 
@@ -81,7 +82,7 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     tested = 0 if scores is None else int(np.isfinite(scores[:, place]).all(-1).sum())
     roles = [label.role for label in found]
     if scores is None or not tested:
-        return "Which role it has is unknown: no role was compared with chance."
+        return "Which role it has is unknown: no role was measured with an interval and its nulls."
     points = f"{round(100 * MARGIN)} percentage points"
     if not roles:
         which = f"none of {tested} roles exceeds" if tested > 1 else "the one role does not exceed"
@@ -107,13 +108,23 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     if zero is None or not math.isfinite(zero.values[n, 0]):
         return ""
     value, low, high = map(float, zero.values[n])
+    if math.isnan(low) or math.isnan(high):
+        return (
+            f"Removing it (zero ablation) changes the loss by {zero.text(value)} nats per token. "
+            "What that says of other sentences is unknown: an interval needs at least two."
+        )
     p = _p(atlas, "zero_p", n)
     interval = f"{zero.text(low)} to {zero.text(high)}"
     if zero.no_effect is not None and zero.no_effect[n]:
-        return (
+        text = (
             "Removing it (zero ablation) changes the loss by no amount that this corpus can tell "
             f"from 0: {zero.text(value)} nats per token, 95 % interval {interval}{p}."
         )
+        if low > 0 or high < 0:
+            text += (
+                f" Its interval alone excludes 0, but of {atlas.count} intervals some do by chance."
+            )
+        return text
     rank, count = zero.rank(n)
     change = 1 - math.exp(-value)
     direction = "falls" if value > 0 else "rises"
@@ -135,15 +146,14 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
 def _ranked(rank: int, count: int) -> str:
     if rank == 1:
         return f"No other of the {count} heads is needed more."
-    more = "head is" if rank == 2 else "heads are"
-    return f"{rank - 1} of {count} {more} needed more."
+    return f"{rank - 1} of {count} heads {'is' if rank == 2 else 'are'} needed more."
 
 
 def _p(atlas: Atlas, array: str, n: int) -> str:
     """Describe a p-value inside parentheses or after an interval, or nothing."""
     if (values := atlas.arrays.get(array)) is None or math.isnan(p := float(values[n])):
         return ""
-    text = "p < 0.001" if p < 0.001 else f"p = {number(p, 3 if p < LEVEL else 2)}"
+    text = "p < 0.001" if p < 0.001 else f"p = {number(p, 3 if p < ALPHA else 2)}"
     return f"; {text} after Holm's correction for {atlas.count} heads"
 
 

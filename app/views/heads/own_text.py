@@ -11,7 +11,8 @@ from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 
-_RESULT = "own atlas"  # of this session: the text's hash, the network and the atlas
+_RESULT = "own atlas"  # of this session: the network, and what was measured
+_SKIPPED_SHOWN = 3
 _MOST_BYTES = 4 * atlases.MOST_LINES * atlases.MOST_CHARACTERS
 
 
@@ -22,8 +23,9 @@ def show_own_text(card: Card, shown: Shown) -> None:
     st.subheader("Your own text", anchor="own-text")
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
-        "uploaded. The network translates them, and each head is measured on its own "
-        "translations. Nothing is stored: the text and its numbers are gone with this tab."
+        "uploaded. The network translates them greedily, and each head is measured on these "
+        "translations: how much less probable they are without it. Nothing is stored: the text and "
+        "its numbers are gone with this tab."
     )
     with st.form("own_text", border=False):
         text = st.text_area(
@@ -41,8 +43,13 @@ def show_own_text(card: Card, shown: Shown) -> None:
     saved = session.saved_result(_RESULT)
     if saved is None or saved[0] != (card.folder.name, card.weights_sha256):
         return
+    own = saved[1]
     with place:
-        if sentence := heads_atlas(saved[1], shown, key="own_atlas"):
+        for line in own.skipped[:_SKIPPED_SHOWN]:
+            st.caption(plain(f"Left out: {line}."))
+        if more := len(own.skipped[_SKIPPED_SHOWN:]):
+            st.caption(f"Left out: {more} more lines.")
+        if sentence := heads_atlas(own.atlas, shown, key="own_atlas"):
             st.switch_page("views/translate.py", query_params=sentence)
 
 
@@ -51,10 +58,10 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
     bar = ProgressBar()
     try:
         lines = atlases.lines_of(given if isinstance(given, str) else _decoded(*given))
-        atlas = atlases.own_atlas(
+        own = atlases.own_atlas(
             card,
             lines,
-            on_progress=lambda done, total: bar.show_progress(done, total, "sentences"),
+            on_progress=lambda done, total: bar.show_progress(done, total, "steps"),
             on_wait=bar.show_queue,
         )
     except ValueError as error:
@@ -62,7 +69,7 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
         return
     finally:
         bar.empty()
-    session.save_result(_RESULT, ((card.folder.name, card.weights_sha256), atlas))
+    session.save_result(_RESULT, ((card.folder.name, card.weights_sha256), own))
 
 
 def _decoded(name: str, content: bytes) -> str:

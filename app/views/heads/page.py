@@ -17,6 +17,8 @@ COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links."""
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y")}
+    from core.atlas.roles import ROLES
+
     other = COUNTERPARTS.get(chosen.link["model"])
     has_other = other is not None and (chosen.direction, other) in models.cards()
     return Shown(
@@ -24,6 +26,7 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
         turn=session.get("arrival") or 0,
         in_url=in_url,
         link=chosen.link,
+        definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
         counterpart={**chosen.link, "model": str(other)} if has_other else None,
     )
 
