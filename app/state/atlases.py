@@ -17,6 +17,7 @@ from core.config import DecodeConfig
 
 if TYPE_CHECKING:
     from core.experiments.experiment import Steps
+    from core.translator import Translator
 
 MOST_LINES = 300
 MOST_CHARACTERS = 500
@@ -87,8 +88,14 @@ def own_atlas(
     borrow = partial(model.exclusive_model, waiting.raise_if_cancelled)
 
     def begin() -> Steps[OwnAtlas]:
-        translations = model.translate(lines, DecodeConfig(beam=1))
-        pairs = [(translation.source, translation.text) for translation in translations]
+        fits = [_fits(model, line) for line in lines]
+        short = [line for line, fit in zip(lines, fits, strict=True) if fit]
+        translations = iter(model.translate(short, DecodeConfig(beam=1)))
+        # A line that is too long is its own "translation": it is skipped with the reason.
+        pairs = [
+            (line, next(translations).text if fit else line)
+            for line, fit in zip(lines, fits, strict=True)
+        ]
         atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
         return OwnAtlas(atlas, text.skipped)
 
@@ -101,3 +108,11 @@ def own_atlas(
                 on_progress(*next(steps))
             except StopIteration as end:
                 return end.value
+
+
+def _fits(model: Translator, line: str) -> bool:
+    try:
+        model.count_tokens([line])
+    except ValueError:  # InputError
+        return False
+    return True

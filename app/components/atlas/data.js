@@ -41,6 +41,9 @@ export const intervalOf = (measure, n) => measure.values.subarray(3 * n, 3 * n +
 
 export const isMeasured = (measure, n) => Number.isFinite(valueOf(measure, n));
 
+/** A head's mean weight by distance. */
+export const profileOf = ({ distance, distances }, n) => distance.subarray(n * distances.length, (n + 1) * distances.length);
+
 /** A head's short name, counted from 1: cross 1.3. */
 export const headName = ({ places }, n) => `${places[n].kind} ${places[n].layer + 1}.${places[n].head + 1}`;
 

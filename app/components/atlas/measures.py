@@ -197,7 +197,8 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 def _places(values: NDArray, least: int, most: int) -> int:
     """Return the decimals that half an interval's width justifies: its second digit."""
-    width = np.nanmedian((values[:, 2] - values[:, 1]) / 2) if np.isfinite(values).any() else 0.0
+    widths = (values[:, 2] - values[:, 1]) / 2
+    width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:
         return least
     return min(most, max(least, 1 - math.floor(math.log10(width))))

@@ -2,8 +2,8 @@
 
 import { element } from "../shared/dom.js";
 import { percent, signed } from "../shared/numbers.js";
-import { fullName, fullText, headId, headName, isMeasured, rankOf, valueText, whereOf } from "./data.js";
-import { mainDistance, profileOf, rolesOf } from "./roles.js";
+import { fullName, fullText, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
+import { mainDistance, rolesOf } from "./roles.js";
 
 /** @param {AtlasView} view */
 export function fillPanel(view) {

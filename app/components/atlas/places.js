@@ -2,7 +2,7 @@
 
 import { drawText } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
-import { intervalOf, isMeasured, valueOf, withUnit } from "./data.js";
+import { intervalOf, isMeasured, profileOf, valueOf, withUnit } from "./data.js";
 import { colourOf, scaleOf, ticksOf } from "./scale.js";
 
 const LEFT = 24;
@@ -17,12 +17,10 @@ const LEAST_BESIDE = 36; // px of a cell; narrower ones go below each other
 
 const STRIP = 13; // the bar at the bottom of a cell
 
-const most = (values) => Math.max(1, ...values);
-
 /** Geometry in CSS pixels: blocks side by side if their cells are wide enough, else below each other. */
 export function placesGeometry(data, width) {
   const kinds = Object.keys(data.kinds);
-  const layers = most(Object.values(data.layers));
+  const layers = Math.max(...Object.values(data.layers));
   const beside = Math.floor((width - kinds.length * LEFT - (kinds.length - 1) * BLOCK_GAP) / (kinds.length * data.heads));
   const isWide = beside >= LEAST_BESIDE;
   const cell = between(14, isWide ? beside : Math.floor((width - LEFT) / data.heads), 96);
@@ -89,15 +87,15 @@ function drawCell(context, data, theme, scale, n, { left, top, width, height }) 
   const ink = colour ? colour.table.ink[colour.step] : theme.ink2;
   context.fillStyle = colour ? colour.table.css[colour.step] : theme.well;
   context.fillRect(left, top, width, height);
-  const profile = data.distance.subarray(n * data.distances.length, (n + 1) * data.distances.length);
-  const high = most([...profile].filter(Number.isFinite).concat(0).map((share) => share / (Math.max(...profile) || 1)));
+  const profile = profileOf(data, n);
+  const peak = Math.max(...profile) || 1;
   const step = (width - 4) / profile.length;
   const tall = height - STRIP - 3;
   context.fillStyle = ink;
   context.globalAlpha = 0.62;
   profile.forEach((share, at) => {
-    const size = (share / (Math.max(...profile) || 1) / high) * tall;
-    if (size > 0) context.fillRect(left + 2 + at * step, top + height - STRIP - size, Math.max(0.75, step - 0.15), size);
+    const size = (share / peak) * tall;
+    if (size > 0.1) context.fillRect(left + 2 + at * step, top + height - STRIP - size, Math.max(0.75, step - 0.15), size);
   });
   context.globalAlpha = 0.3;
   context.fillRect(left + 2, top + height - STRIP, width - 4, 0.75);

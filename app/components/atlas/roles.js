@@ -2,6 +2,7 @@
 
 import { cutLabel, drawText, fontOf } from "../shared/grid.js";
 import { between, percent } from "../shared/numbers.js";
+import { profileOf } from "./data.js";
 
 const ROW = 24;
 
@@ -80,8 +81,6 @@ function drawNull(context, theme, what, x, y) {
 const PROFILE = { left: 44, right: 8, top: 8, height: 150, foot: 40 };
 
 export const distanceGeometry = (width) => ({ width, height: PROFILE.top + PROFILE.height + PROFILE.foot });
-
-export const profileOf = ({ distance, distances }, n) => distance.subarray(n * distances.length, (n + 1) * distances.length);
 
 /** The distance with the largest mean weight. */
 export const mainDistance = (data, n) => {

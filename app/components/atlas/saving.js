@@ -5,8 +5,8 @@ import { element } from "../shared/dom.js";
 import { drawText } from "../shared/grid.js";
 import { save } from "../shared/save.js";
 import { SvgContext } from "../shared/svg.js";
-import { fullName, headName } from "./data.js";
-import { profileOf, rolesOf } from "./roles.js";
+import { fullName, headName, profileOf } from "./data.js";
+import { rolesOf } from "./roles.js";
 
 const MARGIN = 16;
 

@@ -5,7 +5,7 @@ import { rampStep, signedStep } from "../shared/theme.js";
 import { intervalOf, valueText } from "./data.js";
 
 /* Square root with sign: small changes stay visible beside one large one. */
-const root = (value) => Math.sign(value) * Math.sqrt(Math.abs(value));
+const signedRoot = (value) => Math.sign(value) * Math.sqrt(Math.abs(value));
 
 /**
  * The scale of a measure over all heads: shares from 0 to 1; changes on a square-root scale, symmetric about 0 for
@@ -21,7 +21,7 @@ export function scaleOf(data, measure, symmetric = true) {
     if (symmetric) [low, high] = [-Math.max(-low, high), Math.max(-low, high)];
     if (low === high) [low, high] = [-1, 1];
   }
-  const bend = measure.signed ? root : Number;
+  const bend = measure.signed ? signedRoot : Number;
   const [start, end] = [bend(low), bend(high)];
   return { measure, low, high, at: (value) => between(0, (bend(value) - start) / (end - start), 1) };
 }
