@@ -52,6 +52,7 @@ LAYERS = (
     ("core.record",),
     ("core.analysis",),
     ("core.training", "core.parity", "core.experiments"),
+    ("core.atlas",),
     ("core.translator",),
     ("core.serving",),
     ("core.benchmarks",),

@@ -173,7 +173,7 @@ class Atlas(Frozen):
         """Where the heads of a kind, or of "all", stand on axis N."""
         if kind == ALL:
             return slice(0, self.count)
-        before = sum(self.layers[k] for k in KINDS[: KINDS.index(kind)])  # ty: ignore
+        before = sum(self.layers[k] for k in KINDS[: KINDS.index(kind)])
         return slice(
             before * self.num_heads,
             (before + self.layers[kind]) * self.num_heads,  # ty: ignore
@@ -318,7 +318,7 @@ def _integer(value: Any, most: int) -> int:
 
 def _typed(cls: Any, values: Any) -> Any:
     """Build a dataclass of texts and counts from JSON."""
-    fields = {field.name: field.type for field in dataclasses.fields(cls)}
+    fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
     if not isinstance(values, dict) or set(values) != set(fields):
         raise ValueError(f"its {cls.__name__.lower()} has other fields")
     parse = {"str": _text, "int": lambda value: _integer(value, 1 << 40)}

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint
 from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special
@@ -101,6 +103,12 @@ def corpus(
         Counter(token.id for s in sentences for token in s.source),
         Counter(token.id for s in sentences for token in s.target),
     )
+
+
+def drawn(sentences: Sequence[Sentence], count: int, seed: int) -> tuple[Sentence, ...]:
+    """Draw `count` sentences without replacement, or all if there are fewer; keep their order."""
+    chosen = np.random.default_rng(seed).permutation(len(sentences))[:count]
+    return tuple(sentences[i] for i in sorted(chosen))
 
 
 def _encoded(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:

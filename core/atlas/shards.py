@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -42,31 +45,33 @@ def in_process(checkpoint: Checkpoint) -> Runner:
     return run
 
 
-def in_processes(count: int) -> Runner:
-    """Return a runner with `count` processes of one thread each, which load the checkpoint."""
+@contextmanager
+def in_processes(count: int) -> Generator[Runner]:
+    """Context manager: a runner with `count` processes of one thread each.
 
-    def run(
-        measure: Measure, folder: Path, chunks: Sequence[tuple[int, Chunk]]
-    ) -> Iterator[tuple[int, Sums]]:
-        spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
-        with spawn.Pool(min(count, len(chunks)), _begin, (measure, folder)) as pool:
-            yield from pool.imap_unordered(_measure_chunk, chunks)
+    The processes load a checkpoint once and serve any number of measures.
+    """
+    spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
+    with spawn.Pool(count, _begin) as pool:
 
-    return run
+        def run(
+            measure: Measure, folder: Path, chunks: Sequence[tuple[int, Chunk]]
+        ) -> Iterator[tuple[int, Sums]]:
+            tasks = [(measure, folder, number, chunk) for number, chunk in chunks]
+            yield from pool.imap_unordered(_measure_chunk, tasks)
+
+        yield run
 
 
-_state: tuple[Measure, Checkpoint] | None = None
-
-
-def _begin(measure: Measure, folder: Path) -> None:
-    """Prepare a process of the pool."""
-    global _state
+def _begin() -> None:
+    """Prepare a process of the pool: its parent ends it at an interruption."""
     torch.set_num_threads(1)
-    _state = measure, load(folder)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _measure_chunk(numbered: tuple[int, Chunk]) -> tuple[int, Sums]:
-    assert _state is not None
-    measure, checkpoint = _state
-    number, chunk = numbered
-    return number, measure(checkpoint, chunk)
+_loaded = lru_cache(maxsize=1)(load)
+
+
+def _measure_chunk(task: tuple[Measure, Path, int, Chunk]) -> tuple[int, Sums]:
+    measure, folder, number, chunk = task
+    return number, measure(_loaded(folder), chunk)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
+from core.files import printable
 from core.frozen import Doubles
-from core.record.archive import archive
 
 REPLICATES = 1000
 """Bootstrap replicates of every interval."""
 
 _SEED = 48
-_MAX_BYTES = 1 << 30
 
-Array = NDArray[np.float64] | NDArray[np.int64]
+Array = NDArray[Any]
+"""Float64 or int64."""
 
 
 class Sums(Mapping[str, Array]):
@@ -65,17 +65,16 @@ class Sums(Mapping[str, Array]):
         return cls(added)
 
     def to_bytes(self) -> bytes:
-        """Serialise as NPZ without pickle."""
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **self._arrays)
-        return buffer.getvalue()
+        """Serialise as safetensors."""
+        return save({name: np.asarray(array, order="C") for name, array in self._arrays.items()})
 
     @classmethod
-    def load(cls, file: Path | BinaryIO) -> Sums:
-        """Read what `to_bytes` wrote. Raises ValueError of one line for anything else."""
-        remedy = "delete it and run the command again"
-        with archive(file, "a file of sums", remedy, _MAX_BYTES, _MAX_BYTES) as npz:
-            return cls({name: npz.any_array(name, (np.float64, np.int64)) for name in npz.names})
+    def from_bytes(cls, content: bytes) -> Sums:
+        """Read what `to_bytes` wrote. Raises ValueError for anything else."""
+        try:
+            return cls(load(content))
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(f"it does not hold sums ({printable(str(error))[:100]})") from None
 
 
 def bootstrap_weights(indices: Iterable[int]) -> Doubles:

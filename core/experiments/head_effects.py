@@ -1,4 +1,4 @@
-"""Ablate heads one or two at a time, with one batch row per set of ablated heads.
+"""Ablate sets of heads of one sentence, with one batch row per set.
 
 Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
 """
@@ -27,6 +27,7 @@ from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.model.interface import AttentionSite, Seq2Seq, Side
 from core.record.capture import AttentionCall, explicit_attention
+from core.record.editing import Means
 from core.record.edits import Head
 
 Off = frozenset[Head]
@@ -44,10 +45,10 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     a 13-token sentence fit one batch; longer sentences take several.
     """
     with borrow() as model:
-        heads = _heads(model, KINDS)
+        heads = heads_of(model, KINDS)
     choices: list[Off] = [frozenset(), *(frozenset({head}) for head in heads)]
     rows: list[Doubles] = []
-    for part in _batches(choices, source, target):
+    for part in choice_batches(choices, source, target):
         rows += [*_ablated(borrow, source, target, part)]
         yield Progress(len(rows), len(choices))
     unedited_T, *rest = rows
@@ -70,13 +71,13 @@ def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}: choose encoder, decoder or cross")
     with borrow() as model:
-        heads, H = _heads(model, (kind,)), model.config.num_heads
+        heads, H = heads_of(model, (kind,)), model.config.num_heads
     pairs = list(combinations_with_replacement(range(len(heads)), 2))
     choices = [frozenset({heads[a], heads[b]}) for a, b in pairs]
     found_NNT = np.empty((len(heads), len(heads), len(target)))
     unedited_T = _ablated(borrow, source, target, [frozenset()])[0]
     done = 0
-    for part in _batches(choices, source, target):
+    for part in choice_batches(choices, source, target):
         changes = _ablated(borrow, source, target, part) - unedited_T
         for (a, b), change_T in zip(pairs[done : done + len(part)], changes, strict=True):
             found_NNT[a, b] = found_NNT[b, a] = change_T
@@ -85,34 +86,40 @@ def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[
     return PairEffects(kind, len(heads) // H, H, found_NNT)
 
 
-def _heads(model: Seq2Seq, kinds: Sequence[Kind]) -> list[Head]:
+def heads_of(model: Seq2Seq, kinds: Sequence[Kind] = KINDS) -> list[Head]:
     """Return every head of these kinds, sorted by kind, layer and number."""
     sites = [site for site in model.attention_sites() if site.kind in kinds]
     sites.sort(key=lambda site: (KINDS.index(site.kind), site.layer))
     return [(site.kind, site.layer, head) for site in sites for head in range(site.num_heads)]
 
 
-def _batches(choices: list[Off], source: Ids, target: Ids) -> list[list[Off]]:
+def choice_batches(choices: Sequence[Off], source: Ids, target: Ids) -> list[Sequence[Off]]:
+    """Split choices into batches for `log_probs_without`, which bounds its memory."""
     size = max(1, _TOKENS // max(len(source), len(target)))
     return [choices[i : i + size] for i in range(0, len(choices), size)]
 
 
-def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: list[Off]) -> Doubles:
+def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: Sequence[Off]) -> Doubles:
     with borrow() as model:
         return log_probs_without(model, source, target, choices)
 
 
 @torch.inference_mode()
 def log_probs_without(
-    model: Seq2Seq, source: Sequence[int], target: Sequence[int], choices: Sequence[Off]
+    model: Seq2Seq,
+    source: Sequence[int],
+    target: Sequence[int],
+    choices: Sequence[Off],
+    means: Means | None = None,
 ) -> Doubles:
     """Return log P of each target token with each choice of heads ablated: [choices, T], nats.
 
-    Rows are identical up to their first ablated head, so the batch forks there and only the rest is
-    recomputed. Hooks are process-wide: the caller must hold the model's lock.
+    Heads are zero-ablated or, if `means` are given, mean-ablated. Rows are identical up to their
+    first ablated head, so the batch forks there and only the rest is recomputed. Hooks are
+    process-wide: the caller must hold the model's lock.
     """
     source_1S, target_in_1T = model_inputs(model, source, target)
-    forks = _Forks(model, choices)
+    forks = _Forks(model, choices, means)
     with forks.running():
         hidden_RTD = model.decode(target_in_1T, *model.encode(source_1S))
     log_probs_RT = target_log_probs(model, hidden_RTD, target).cpu().numpy()
@@ -125,9 +132,10 @@ class _Forks:
     `rows` holds the heads ablated so far in each row; it starts as a single row with none.
     """
 
-    def __init__(self, model: Seq2Seq, choices: Sequence[Off]):
+    def __init__(self, model: Seq2Seq, choices: Sequence[Off], means: Means | None = None):
         self._model = model
         self._choices = choices
+        self._means = means
         self._off: Off = frozenset().union(*choices)
         self._encoded: list[Off] = []
         self.rows: list[Off] = [frozenset()]
@@ -176,7 +184,11 @@ class _Forks:
         return fork
 
     def _subtracting(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
-        """Return a hook that subtracts each head's output from the rows in which it is ablated."""
+        """Return a hook that subtracts each head's output from the rows in which it is ablated.
+
+        With means, it adds the head's mean output to these rows.
+        """
+        mean_HD = None if self._means is None else self._means[site.kind, site.layer]
 
         def subtract(
             module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
@@ -187,6 +199,8 @@ class _Forks:
                 if off:
                     call = AttentionCall(site, args[0][off], args[1][off], weights[off])
                     result[off] -= head_output(call, head)
+                    if mean_HD is not None:
+                        result[off] += mean_HD[head].to(result)
             return result, weights
 
         return subtract

@@ -132,6 +132,15 @@ def head_means(
     `on_progress` is called with the number of newly completed sentences. The caller must hold the
     model's lock.
     """
+    sums, counts = head_sums(model, batches, on_progress)
+    return {site: (total / counts[site]).float() for site, total in sums.items()}
+
+
+@torch.inference_mode()
+def head_sums(
+    model: Seq2Seq, batches: Sequence[Batch], on_progress: OnProgress = lambda count: None
+) -> tuple[dict[tuple[Kind, int], Tensor], dict[tuple[Kind, int], int]]:
+    """Return the sums behind `head_means`, float64 [H, D] by site, and the number of queries."""
     sums: dict[tuple[Kind, int], Tensor] = {}
     counts: dict[tuple[Kind, int], int] = {}
     for batch in batches:
@@ -145,7 +154,7 @@ def head_means(
             sums[key] = sums[key] + sum_HD if key in sums else sum_HD
             counts[key] = counts.get(key, 0) + int(real_BQ.sum())
         on_progress(len(batch.source))
-    return {key: (total / counts[key]).float() for key, total in sums.items()}
+    return sums, counts
 
 
 def _by_gradient(

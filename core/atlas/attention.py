@@ -1,0 +1,259 @@
+"""Measure where heads attend, averaged over a corpus: roles, nulls, entropy and distances.
+
+Axes: B sentences, n heads of a kind (layer by layer), Q queries, K keys, O roles, A distances,
+R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from core.atlas.atlas import DISTANCES
+from core.atlas.corpus import Sentence
+from core.atlas.roles import ROLES, Facts, Maps, Role, diagonal
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.config import ModelConfig
+from core.data.batches import collate, plan
+from core.device import torch_defaults
+from core.frozen import Doubles
+from core.kinds import KINDS, Kind, map_sizes
+from core.model.build import Model, build
+from core.model.interface import Seq2Seq
+from core.record.capture import capture
+
+SEEDS = (0, 1, 2)
+"""Of the networks with fresh random weights; the highest score of their heads is a null."""
+MIN_SENTENCES = 5
+"""With fewer there is no interval: so few sentences cannot be resampled to any use."""
+
+_TOKENS = 2048  # per batch and side, with padding
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The measure of where heads attend: `roles` and, with `averages`, entropy and distances.
+
+    Roles that need a manual alignment are measured in the sentences that have one; the others in
+    all. Networks with fresh random weights, one for each of `seeds`, run on the same sentences.
+    """
+
+    facts: Facts
+    roles: tuple[Role, ...] = ROLES
+    averages: bool = True
+    seeds: tuple[int, ...] = SEEDS
+
+    @torch.inference_mode()
+    def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
+        """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
+        weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
+        rows = {kind: [self._rows(kind, sentence) for sentence in chunk] for kind in KINDS}
+        maps = _maps(checkpoint.model, chunk)
+        found: dict[str, NDArray] = {}
+        for kind in KINDS:
+            if self._of(kind):
+                found |= self._role_sums(kind, rows[kind], maps[kind], weights_BR)
+            if self.averages:
+                found |= _average_sums(kind, rows[kind], maps[kind], weights_BR)
+        random = [_maps(network, chunk) for network in self._random_networks(checkpoint)]
+        for kind in (kind for kind in KINDS if random and self._of(kind)):
+            shares_GOn = np.array([_shares(rows[kind], maps[kind]).sum(0) for maps in random])
+            for o, role in enumerate(self._of(kind)):
+                found[f"random {kind} {role.name}"] = shares_GOn[:, o]
+        return Sums(found)
+
+    def _random_networks(self, checkpoint: Checkpoint) -> list[Model]:
+        architecture, config = checkpoint.card.architecture, checkpoint.model.config
+        device = str(next(checkpoint.model.parameters()).device)
+        return [random_network(architecture, config, seed, device) for seed in self.seeds]
+
+    def _of(self, kind: Kind) -> list[Role]:
+        return [role for role in self.roles if kind in role.kinds]
+
+    def _rows(self, kind: Kind, sentence: Sentence) -> _Rows:
+        maps = Maps(kind, sentence, self.facts)
+        cells = [role.cells(maps) for role in self._of(kind)]
+        return _Rows(
+            maps,
+            np.array([targets & counts[:, None] for targets, counts in cells]),
+            np.array([counts for _, counts in cells]),
+        )
+
+    def _role_sums(
+        self, kind: Kind, rows: list[_Rows], maps: list[Doubles], weights_BR: Doubles
+    ) -> Mapping[str, NDArray]:
+        """Sum each role's shares over the queries that count, and count these queries."""
+        shares_BOn = _shares(rows, maps)
+        queries_BO = np.array([one.counts.sum(-1) for one in rows])
+        uniform_BO = np.array([one.uniform for one in rows])
+        found: dict[str, NDArray] = {}
+        for o, role in enumerate(self._of(kind)):
+            name = f"{kind} {role.name}"
+            found[f"share {name}"] = weights_BR.T @ shares_BOn[:, o]
+            found[f"queries {name}"] = weights_BR.T @ queries_BO[:, o]
+            found[f"uniform {name}"] = np.array(uniform_BO[:, o].sum())
+            found[f"sentences {name}"] = np.array(np.count_nonzero(queries_BO[:, o]))
+        return found
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What is measured in one sentence's maps of a kind, before any network runs.
+
+    `cells` [O, Q, K] are each role's target cells in the rows that count, `counts` [O, Q].
+    """
+
+    maps: Maps
+    cells: NDArray[np.bool_]
+    counts: NDArray[np.bool_]
+
+    @cached_property
+    def visible_count(self) -> NDArray[np.int64]:
+        """The number of keys that each query may see: [Q]."""
+        return self.maps.visible.sum(-1)
+
+    @cached_property
+    def flat_cells(self) -> Doubles:
+        """The cells as numbers: [O, Q·K]."""
+        return self.cells.reshape(len(self.cells), -1).astype(np.float64)
+
+    @property
+    def uniform(self) -> Doubles:
+        """Each role's expected share when a row is shuffled, summed over the rows that count: [O].
+
+        A row sums to 1, so the mean over all orders of its weights is uniform, for every head.
+        """
+        return (self.cells.sum(-1) / self.visible_count).sum(-1)
+
+
+def _shares(rows: list[_Rows], maps: list[Doubles]) -> Doubles:
+    """Return the share of attention on each role's cells, summed over rows: [B, O, n]."""
+    return np.array(
+        [
+            one.flat_cells @ map_nQK.reshape(len(map_nQK), -1).T
+            for one, map_nQK in zip(rows, maps, strict=True)
+        ]
+    )
+
+
+def _average_sums(
+    kind: Kind, rows: list[_Rows], maps: list[Doubles], weights_BR: Doubles
+) -> Mapping[str, NDArray]:
+    """Sum entropy and largest weight over the rows with a choice, and weights by distance.
+
+    A row has a choice if its query may see at least two keys. Entropy is relative to a uniform
+    row's.
+    """
+    entropy_Bn, largest_Bn, rows_B = [], [], []
+    distance_An = np.zeros((len(DISTANCES), len(maps[0])))
+    for one, map_nQK in zip(rows, maps, strict=True):
+        choice_Q = one.visible_count > 1
+        chosen_nQK = map_nQK[:, choice_Q]
+        logs_nQK = np.log(chosen_nQK, out=np.zeros_like(chosen_nQK), where=chosen_nQK > 0)
+        entropy_nQ = -(chosen_nQK * logs_nQK).sum(-1) / np.log(one.visible_count[choice_Q])
+        entropy_Bn.append(entropy_nQ.sum(-1))
+        largest_Bn.append(chosen_nQK.max(-1).sum(-1))
+        rows_B.append(choice_Q.sum())
+        bins_QK = _distances(kind, *one.maps.shape) - DISTANCES[0]
+        onehot_AQK = np.arange(len(DISTANCES))[:, None, None] == bins_QK
+        distance_An += onehot_AQK.reshape(len(DISTANCES), -1) @ map_nQK.reshape(len(map_nQK), -1).T
+    return {
+        f"entropy {kind}": weights_BR.T @ np.array(entropy_Bn),
+        f"largest {kind}": weights_BR.T @ np.array(largest_Bn),
+        f"rows {kind}": weights_BR.T @ np.array(rows_B),
+        f"sentences {kind}": np.array(np.count_nonzero(rows_B)),
+        f"distance {kind}": distance_An,
+        f"all rows {kind}": np.array(sum(len(one.visible_count) for one in rows)),
+    }
+
+
+def _distances(kind: Kind, queries: int, keys: int) -> NDArray[np.int64]:
+    """Return key minus query, or in the cross-attention minus the diagonal's key: [Q, K]."""
+    origin_Q = diagonal(queries, keys) if kind == "cross" else np.arange(queries)
+    return np.clip(np.arange(keys) - origin_Q[:, None], DISTANCES[0], DISTANCES[-1])
+
+
+def _maps(model: Seq2Seq, chunk: tuple[Sentence, ...]) -> dict[Kind, list[Doubles]]:
+    """Run a network on a chunk; return each sentence's maps [n, Q, K] by kind."""
+    device = next(model.parameters()).device
+    pairs = [sentence.ids for sentence in chunk]
+    found: dict[Kind, list[Doubles]] = {kind: [np.empty(0)] * len(chunk) for kind in KINDS}
+    for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
+        padded = collate([pairs[b] for b in batch]).to(device)
+        with capture(model) as captured:
+            model.decode(padded.target_in, *model.encode(padded.source))  # without logits
+        for kind in KINDS:
+            weights_LBHQK = captured.maps(kind).double().cpu().numpy()
+            for row, b in enumerate(batch):
+                queries, keys = map_sizes(*map(len, pairs[b]))[kind]
+                own_LHQK = weights_LBHQK[:, row, :, :queries, :keys]
+                found[kind][b] = own_LHQK.reshape(-1, queries, keys)
+    return found
+
+
+@lru_cache(maxsize=8)
+def random_network(architecture: str, config: ModelConfig, seed: int, device: str = "cpu") -> Model:
+    """Return a network of this shape with fresh random weights, in evaluation mode."""
+    with torch.random.fork_rng(devices=[]), torch_defaults("cpu"):
+        torch.manual_seed(seed)
+        return build(architecture, config).eval().to(device)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """The result for an Atlas: the measured roles of each kind, and arrays by their names there."""
+
+    roles: Mapping[Kind, tuple[str, ...]]
+    arrays: Mapping[str, NDArray]
+
+
+def finish(total: Sums) -> Attended:
+    """Turn the sums over a corpus into estimates with 95 % percentile bootstrap intervals.
+
+    A role that could be measured in no sentence is left out. Bounds are NaN where fewer than
+    MIN_SENTENCES could be measured.
+    """
+    roles: dict[Kind, tuple[str, ...]] = {}
+    arrays: dict[str, NDArray] = {}
+    for kind in KINDS:
+        names = [role.name for role in ROLES if total.get(f"sentences {kind} {role.name}", 0)]
+        roles[kind] = tuple(names)
+        scores, shuffled, random = [], [], []
+        for name in (f"{kind} {role}" for role in names):
+            score_n3 = _estimate(total, f"share {name}", f"queries {name}", f"sentences {name}")
+            queries = total[f"queries {name}"][0]
+            scores.append(score_n3)
+            shuffled.append(np.full(len(score_n3), total[f"uniform {name}"] / queries))
+            random.append(np.max(total.get(f"random {name}", np.nan)) / queries)
+        if names:
+            arrays[f"role_{kind}"] = np.array(scores)
+            arrays[f"role_{kind}_shuffled"] = np.array(shuffled)
+            arrays[f"role_{kind}_random"] = np.array(random)
+    if "all rows encoder" in total:
+        for name in ("entropy", "largest"):
+            arrays[name] = np.concatenate(
+                [
+                    _estimate(total, f"{name} {kind}", f"rows {kind}", f"sentences {kind}")
+                    for kind in KINDS
+                ]
+            )
+        distances = [total[f"distance {kind}"].T / total[f"all rows {kind}"] for kind in KINDS]
+        arrays["distance"] = np.concatenate(distances)
+    return Attended(roles, {name: array.astype(np.float32) for name, array in arrays.items()})
+
+
+def _estimate(total: Sums, part: str, whole: str, sentences: str) -> Doubles:
+    """Return the quotient of two weighted sums and the bounds of its interval: [n, 3]."""
+    part_Rn, whole_R = total[part], total[whole]
+    drawn_R = whole_R > 0  # a replicate of few sentences may have none
+    quotient_Rn = part_Rn[drawn_R] / whole_R[drawn_R, None]
+    bounds_2n = np.quantile(quotient_Rn[1:], (0.025, 0.975), axis=0)
+    if total[sentences] < MIN_SENTENCES:
+        bounds_2n = np.full_like(bounds_2n, np.nan)
+    return np.stack((quotient_Rn[0], *bounds_2n), axis=-1)

@@ -1,0 +1,130 @@
+"""BLEU of greedy translations with heads ablated, as sums over a corpus.
+
+Axes: B sentences, C sets of ablated heads, R replicates, G = 10 n-gram statistics of sacreBLEU: the
+lengths of translation and reference, then matches and totals of 1- to 4-grams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.atlas.corpus import Sentence
+from core.atlas.intervals import holm, interval, p_values
+from core.atlas.losses import Arrays
+from core.atlas.sums import Array, Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.config import DecodeConfig
+from core.experiments.head_effects import Off, heads_of
+from core.frozen import Doubles
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.search.many import translate_ids
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU
+
+_NGRAMS = 4
+
+
+class Statistics:
+    """sacreBLEU's n-gram statistics of translations of the same references.
+
+    sacreBLEU adds these up to score a corpus but has no public function that returns them, so this
+    class calls a private method of `BLEU`, in one place.
+    """
+
+    def __init__(self, references: Sequence[str]):
+        self._bleu = _bleu([references])
+
+    def __call__(self, translations: Sequence[str]) -> NDArray[np.int64]:
+        """Return the statistics of each translation: [B, G]."""
+        return np.array(self._bleu._extract_corpus_statistics(translations, None), np.int64)
+
+
+def bleu(statistics: Array) -> Doubles:
+    """Return BLEU, 0 to 100, of summed statistics: [..., G] → [...], as sacreBLEU's `corpus_score`.
+
+    NaN for no sentences.
+    """
+    settings = _bleu()
+    scores = [
+        settings.compute_bleu(
+            row[2 : 2 + _NGRAMS],
+            row[2 + _NGRAMS :],
+            row[0],
+            row[1],
+            smooth_method=settings.smooth_method,
+            smooth_value=settings.smooth_value,
+        ).score
+        if row[1]
+        else np.nan
+        for row in statistics.reshape(-1, statistics.shape[-1]).tolist()
+    ]
+    return np.array(scores).reshape(statistics.shape[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class SetBleu:
+    """Measure greedy translations with each of some sets of heads zero-ablated.
+
+    Sums: NAME_ngrams int64 [1 + R, 1 + C, G], column 0 without ablation; NAME_sentences.
+    """
+
+    name: str
+    choices: tuple[Off, ...]
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        statistics = Statistics([sentence.reference for sentence in chunk])
+        sources = [sentence.ids[0][:-1] for sentence in chunk]
+        device = str(next(checkpoint.model.parameters()).device)
+        found_CBG = []
+        for choice in (frozenset(), *self.choices):
+            with edited(checkpoint.model, Edits(heads_off=choice)):
+                results = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device)
+            texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
+            found_CBG.append(statistics(texts))
+        weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
+        # An exact product of whole numbers; numpy multiplies doubles faster than integers.
+        ngrams_RCG = np.tensordot(weights_BR.T, np.array(found_CBG, np.float64), axes=(1, 1))
+        return Sums(
+            {
+                f"{self.name}_ngrams": ngrams_RCG.astype(np.int64),
+                f"{self.name}_sentences": np.array(len(chunk), np.int64),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class HeadBleu:
+    """Measure greedy translations with each head zero-ablated; the sums of `SetBleu("bleu", …)`."""
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        heads = heads_of(checkpoint.model)
+        return SetBleu("bleu", tuple(frozenset({head}) for head in heads))(checkpoint, chunk)
+
+
+def head_bleu(sums: Sums) -> Arrays:
+    """Return the `Atlas` arrays bleu, bleu_zero and bleu_zero_p from the sums of `HeadBleu`.
+
+    A change is the difference within each replicate, so that both scores are of the same sentences.
+    """
+    bleu_RC, count = bleu(sums["bleu_ngrams"]), int(sums["bleu_sentences"])
+    change_RN = bleu_RC[:, 1:] - bleu_RC[:, :1]
+    arrays = {
+        "bleu": interval(bleu_RC[:, 0], count),
+        "bleu_zero": interval(change_RN, count),
+        "bleu_zero_p": holm(p_values(change_RN, count)),
+    }
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def _bleu(references: Sequence[Sequence[str]] | None = None) -> BLEU:
+    """Return sacreBLEU's default BLEU, as in `core.evaluate`; it warns of no tokenised text."""
+    from sacrebleu.metrics import BLEU
+
+    return BLEU(force=True, references=references)

@@ -1,0 +1,254 @@
+"""Compute an atlas: every measure over a corpus, in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core.atlas.aligners import HeadLinks, aligner_arrays, best_heads, check_gold
+from core.atlas.atlas import ALL, AlignmentHeads, Atlas, Origin
+from core.atlas.attention import Attention, finish
+from core.atlas.bleu import HeadBleu, head_bleu
+from core.atlas.corpus import CHUNK, Corpus, Sentence, drawn
+from core.atlas.counterpart import Similarity, counterparts
+from core.atlas.examples import Examples, examples, quoted_sentences
+from core.atlas.losses import (
+    HeadLosses,
+    HeadOutputs,
+    affected_tokens,
+    head_losses,
+    means_of,
+)
+from core.atlas.pairs import SAMPLE as PAIR_SAMPLE
+from core.atlas.pairs import pair_effects, pair_losses
+from core.atlas.partial import Partial
+from core.atlas.pruning import CURVES, RemovalOrder, pruning_bleu, pruning_curves, pruning_losses
+from core.atlas.pruning import SAMPLE as ORDER_SAMPLE
+from core.atlas.roles import GOLD_ROLES, ROLES, Facts
+from core.atlas.shards import Chunk, Measure, Runner
+from core.atlas.sums import Sums
+from core.checkpoint.folder import Checkpoint
+from core.kinds import KINDS, Kind
+
+_SEED = 2
+_GREEDY = 2  # passes that a greedy translation takes as much time as
+TEXT_ROLES = tuple(role for role in ROLES if role not in GOLD_ROLES)
+"""The roles that any text allows."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How an atlas is computed: who runs the measures, and where unfinished sums are kept.
+
+    `on_progress` is called with newly finished passes of one sentence through the network; see
+    `count_passes`.
+    """
+
+    run: Runner
+    partial: Partial
+    on_progress: Callable[[int], object] = lambda count: None
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What an atlas holds beside what every text allows.
+
+    `gold` has manual alignments, of this text or another. `other` is a network with the same
+    tokenizers, whose heads are matched with this one's. `bleu` translates the corpus with heads
+    ablated, which takes more time than everything else.
+    """
+
+    gold: Corpus | None = None
+    other: Checkpoint | None = None
+    bleu: bool = True
+
+
+def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras: Extras) -> Atlas:
+    """Compute the atlas of a network over a text.
+
+    Raises ValueError before any work if the gold does not fit its text, or the other network has
+    other tokens.
+    """
+    if extras.gold is not None:
+        check_gold(network, extras.gold)
+    if extras.other is not None:
+        _check_other(network, extras.other)
+    model, folder = network.model, network.card.folder
+
+    def measured(
+        measure: Measure,
+        passes: int,
+        sentences: Sequence[Sentence] = text.sentences,
+        size: int = CHUNK,
+    ) -> Sums:
+        chunks: list[Chunk] = [
+            tuple(sentences[i : i + size]) for i in range(0, len(sentences), size)
+        ]
+        report = lambda count: work.on_progress(count * passes)  # noqa: E731
+        return work.partial.measured(measure, folder, chunks, work.run, report)
+
+    cost = _Costs(network)
+    attended = finish(measured(Attention(Facts.of(text), TEXT_ROLES), cost.attention))
+    arrays: dict[str, np.ndarray] = dict(attended.arrays)
+    roles = dict(attended.roles)
+
+    zero = measured(HeadLosses("zero"), cost.heads)
+    arrays |= head_losses(zero, "zero")
+    means = means_of(measured(HeadOutputs(), 1), str(next(model.parameters()).device))
+    arrays |= head_losses(measured(HeadLosses("mean", means), cost.heads), "mean")
+
+    chosen = quoted_sentences(text)
+    quoted, example_arrays = examples(chosen, measured(Examples(), cost.heads, chosen))
+    arrays |= example_arrays
+
+    sample = drawn(text.sentences, ORDER_SAMPLE, _SEED)
+    orders = {
+        curve: measured(RemovalOrder(curve), cost.order(curve), sample, ORDER_SAMPLE)[
+            f"prune_{curve}_order"
+        ].tolist()
+        for curve in CURVES
+    }
+    pruned = measured(pruning_losses(model, orders), cost.curves)
+    for kind in KINDS:
+        pairs = drawn(text.sentences, PAIR_SAMPLE, _SEED)
+        arrays |= pair_effects(
+            model, kind, measured(pair_losses(model, kind), cost.pairs(kind), pairs)
+        )
+    if extras.bleu:
+        arrays |= head_bleu(measured(HeadBleu(), _GREEDY * cost.heads))
+        pruned = pruned + measured(pruning_bleu(model, orders), _GREEDY * cost.curves)
+    arrays |= pruning_curves(model, orders, pruned)
+    if extras.other is not None:
+        arrays |= counterparts(measured(Similarity(extras.other.card.folder), 1))
+
+    heads: AlignmentHeads | None = None
+    if extras.gold is not None:
+        of_gold = extras.gold.sentences
+        facts = Facts.of(extras.gold)
+        aligned = finish(
+            measured(Attention(facts, GOLD_ROLES, averages=False), cost.attention, of_gold)
+        )
+        roles, arrays = _with_roles(roles, arrays, aligned.roles, aligned.arrays)
+        arrays |= aligner_arrays(measured(HeadLinks(), 2, of_gold))
+        size = network.card.model.num_decoder_layers, network.card.model.num_heads
+        heads = best_heads(work.run, folder, extras.gold, size)
+    return Atlas(
+        origin,
+        layers_of(network),
+        network.card.model.num_heads,
+        roles,
+        arrays,
+        affected_tokens(zero, text.target_counts, network.target_tokenizer),
+        quoted,
+        heads,
+    )
+
+
+def count_passes(network: Checkpoint, text: Corpus, extras: Extras) -> int:
+    """Return about how many passes of one sentence `build` makes, as reported to `on_progress`."""
+    cost = _Costs(network)
+    B = len(text.sentences)
+    total = B * (cost.attention + 2 * cost.heads + 1 + cost.curves)
+    total += len(quoted_sentences(text)) * cost.heads
+    total += min(B, ORDER_SAMPLE) * sum(map(cost.order, CURVES))
+    total += min(B, PAIR_SAMPLE) * sum(map(cost.pairs, KINDS))
+    if extras.bleu:
+        total += _GREEDY * B * (cost.heads + cost.curves)
+    if extras.other is not None:
+        total += B
+    if extras.gold is not None:
+        total += len(extras.gold.sentences) * (cost.attention + 2)
+    return total
+
+
+def layers_of(network: Checkpoint) -> dict[Kind, int]:
+    """Return the number of layers with attention of each kind."""
+    config = network.card.model
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    return {"encoder": encoder, "decoder": decoder, "cross": decoder}
+
+
+class _Costs:
+    """Passes per sentence that each measure takes, for the progress bar."""
+
+    def __init__(self, network: Checkpoint):
+        self._layers = layers_of(network)
+        self._heads = network.card.model.num_heads
+        heads = sum(map(self._count, KINDS))
+        self.attention = 4  # the network and three with random weights
+        self.heads = 1 + heads
+        self.curves = 1 + 2 * heads
+
+    def _count(self, kind: Kind) -> int:
+        return self._layers[kind] * self._heads
+
+    def order(self, curve: str) -> int:
+        n = sum(self._count(kind) for kind in KINDS if curve in (kind, ALL))
+        return n * (n + 1) // 2
+
+    def pairs(self, kind: Kind) -> int:
+        n = self._count(kind)
+        return 1 + n * (n + 1) // 2
+
+
+def _check_other(network: Checkpoint, other: Checkpoint) -> None:
+    """Raise ValueError unless the other network has the same tokens and heads."""
+    both = [
+        (c.source_tokenizer.to_json(), c.target_tokenizer.to_json(), *_size(c))
+        for c in (network, other)
+    ]
+    if both[0] != both[1]:
+        names = network.card.folder.name, other.card.folder.name
+        raise ValueError(
+            f"{names[1]} has other tokens or another number of heads than {names[0]}: choose a "
+            "network with the same tokenizers and size"
+        )
+
+
+def _size(checkpoint: Checkpoint) -> tuple[int, ...]:
+    config = checkpoint.card.model
+    return config.num_encoder_layers, config.num_decoder_layers, config.num_heads
+
+
+def _with_roles(
+    roles: dict[Any, tuple[str, ...]],
+    arrays: dict[str, np.ndarray],
+    more: Any,
+    more_arrays: Any,
+) -> tuple[dict[Any, tuple[str, ...]], dict[str, np.ndarray]]:
+    """Append roles that were measured on another text along axis O."""
+    merged = dict(arrays)
+    for kind in KINDS:
+        for name in (f"role_{kind}", f"role_{kind}_shuffled", f"role_{kind}_random"):
+            if more[kind]:
+                parts = [part[name] for part in (arrays, more_arrays) if name in part]
+                merged[name] = np.concatenate(parts)
+    return {kind: (*roles[kind], *more[kind]) for kind in KINDS}, merged
+
+
+def origin_of(
+    network: Checkpoint, text: Corpus, corpus_name: str, command: str, **gold: Any
+) -> Origin:
+    """Return what identifies an atlas of a network over a text."""
+    from core import __version__
+
+    card = network.card
+    return Origin(
+        command=command,
+        corpus=corpus_name,
+        sources_sha256=text.source_sha256,
+        references_sha256=text.target_sha256,
+        weights_sha256=card.weights_sha256,
+        checkpoint=card.folder.name,
+        source_language=card.source_language,
+        target_language=card.target_language,
+        sentences=len(text.sentences),
+        source_tokens=sum(text.source_counts.values()),
+        target_tokens=sum(text.target_counts.values()),
+        skipped=len(text.skipped),
+        version=__version__,
+        **gold,
+    )

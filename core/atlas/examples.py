@@ -1,0 +1,101 @@
+"""Sentences quoted as examples, with each head's strength and most telling cell in them.
+
+Axes: N heads, P quoted sentences, Q queries, K keys, T target tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from core.atlas.atlas import Quoted
+from core.atlas.corpus import Corpus, Sentence, drawn
+from core.atlas.losses import losses_without
+from core.atlas.sums import Sums
+from core.checkpoint.folder import Checkpoint
+from core.experiments.experiment import model_inputs
+from core.experiments.head_effects import heads_of
+from core.frozen import Doubles
+from core.kinds import KINDS, Kind
+from core.record.capture import capture
+
+QUOTED = 64
+MAX_CHARACTERS = 200
+"""Of each side of a quoted sentence."""
+
+_SEED = 64
+
+
+def quoted_sentences(corpus: Corpus) -> tuple[Sentence, ...]:
+    """Draw up to QUOTED sentences of at most MAX_CHARACTERS a side, in the corpus's order."""
+    short = [
+        sentence
+        for sentence in corpus.sentences
+        if max(len(sentence.source_text), len(sentence.reference)) <= MAX_CHARACTERS
+    ]
+    return drawn(short, QUOTED, _SEED)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Measure each quoted sentence by itself.
+
+    Sums: example_INDEX_strength [N], the change of the loss in nats per target token when a head is
+    zero-ablated; example_INDEX_cell int64 [N, 2], a query and a key. For decoder and
+    cross-attention, the query is the row that predicts the target token whose loss rises most. In
+    the encoder, where ablation acts on all target tokens at once, it is the row with the
+    largest weight on another key than itself. The key is the one with that row's largest weight.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        heads = heads_of(checkpoint.model)
+        choices = [frozenset(), *(frozenset({head}) for head in heads)]
+        arrays: dict[str, np.ndarray] = {}
+        for sentence in chunk:
+            losses_CT = losses_without(checkpoint, sentence, choices)
+            change_NT = losses_CT[1:] - losses_CT[0]
+            maps = _maps(checkpoint, sentence)
+            cells = [
+                _cell(kind, maps[kind][layer, head], change_T)
+                for (kind, layer, head), change_T in zip(heads, change_NT, strict=True)
+            ]
+            arrays[f"example_{sentence.index}_strength"] = change_NT.mean(-1)
+            arrays[f"example_{sentence.index}_cell"] = np.array(cells, np.int64)
+        return Sums(arrays)
+
+
+def examples(
+    sentences: Sequence[Sentence], sums: Sums
+) -> tuple[tuple[Quoted, ...], dict[str, np.ndarray]]:
+    """Return the quotations, and the `Atlas` arrays strength and cell, of quoted sentences."""
+    quoted = tuple(Quoted(s.source_text, s.reference) for s in sentences)
+    strength_PN, cell_PN2 = (
+        [sums[f"example_{s.index}_{what}"] for s in sentences] for what in ("strength", "cell")
+    )
+    if not quoted:
+        return (), {}
+    return quoted, {
+        "strength": np.stack(strength_PN, axis=1).astype(np.float32),
+        "cell": np.stack(cell_PN2, axis=1).astype(np.int16),
+    }
+
+
+@torch.inference_mode()
+def _maps(checkpoint: Checkpoint, sentence: Sentence) -> dict[Kind, np.ndarray]:
+    """Return the attention maps of one sentence by kind: [L, H, Q, K]."""
+    with capture(checkpoint.model) as captured:
+        checkpoint.model(*model_inputs(checkpoint.model, *sentence.ids))
+    return {kind: captured.maps(kind)[:, 0].cpu().numpy() for kind in KINDS}
+
+
+def _cell(kind: Kind, map_QK: np.ndarray, change_T: Doubles) -> tuple[int, int]:
+    """Return the query and the key that stand for a head in a sentence."""
+    if kind == "encoder":
+        elsewhere_QK = np.where(np.eye(len(map_QK), dtype=bool), -1.0, map_QK)
+        query, key = np.unravel_index(np.argmax(elsewhere_QK), map_QK.shape)
+        return int(query), int(key)
+    query = int(np.argmax(change_T))
+    return query, int(np.argmax(map_QK[query]))

@@ -1,0 +1,186 @@
+"""Loss with heads ablated, as sums over a corpus.
+
+Axes: B sentences of a chunk, C sets of ablated heads, N heads, R replicates, T target tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.atlas.atlas import TokenLoss
+from core.atlas.corpus import Sentence
+from core.atlas.intervals import holm, interval, p_values
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.head_effects import Off, choice_batches, heads_of, log_probs_without
+from core.experiments.importance import batches_of, head_sums
+from core.frozen import Doubles, Floats
+from core.kinds import KINDS, Kind
+from core.record.editing import Means
+from core.text.tokenizer import Tokenizer
+
+Chunk = Sequence[Sentence]
+Arrays = dict[str, Floats]
+
+TOKENS = 12
+"""Target tokens named for each head."""
+LEAST_COUNT = 5
+"""How often a token must occur in the corpus to be named."""
+
+
+def losses_without(
+    checkpoint: Checkpoint, sentence: Sentence, choices: Sequence[Off], means: Means | None = None
+) -> Doubles:
+    """Return the loss of each target token with each set of heads ablated: [C, T], in nats."""
+    source, target = sentence.ids
+    return -np.concatenate(
+        [
+            log_probs_without(checkpoint.model, source, target, batch, means)
+            for batch in choice_batches(choices, source, target)
+        ]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SetLosses:
+    """Measure the loss with each of some sets of heads zero-ablated.
+
+    Sums: NAME_loss [1 + R, 1 + C] in nats, column 0 without ablation; NAME_tokens [1 + R] target
+    tokens; NAME_sentences.
+    """
+
+    name: str
+    choices: tuple[Off, ...]
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+        choices = [frozenset(), *self.choices]
+        losses_BC = [losses_without(checkpoint, s, choices).sum(-1) for s in chunk]
+        return Sums(_weighted(self.name, chunk, np.array(losses_BC)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadLosses:
+    """Measure the loss with each head ablated by itself, to zero or to its mean output.
+
+    Sums: as `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
+    zero_token_ID [N], the change of the loss summed over a token's occurrences, and
+    zero_each_INDEX [B, N], each sentence's change in nats per token. Mean ablation needs `means`,
+    see `means_of`. Raises ValueError without them.
+    """
+
+    method: Literal["zero", "mean"] = "zero"
+    means: Means | None = None
+
+    def __post_init__(self) -> None:
+        if (self.method == "mean") != (self.means is not None):
+            raise ValueError("mean ablation needs the mean outputs, zero ablation takes none")
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+        choices = [frozenset(), *(frozenset({head}) for head in heads_of(checkpoint.model))]
+        losses_B = [losses_without(checkpoint, s, choices, self.means) for s in chunk]
+        arrays = _weighted(self.method, chunk, np.array([x.sum(-1) for x in losses_B]))
+        if self.method == "zero":
+            changes_B = [losses[1:] - losses[0] for losses in losses_B]
+            first = min(sentence.index for sentence in chunk)
+            arrays[f"zero_each_{first:09}"] = np.array([change.mean(-1) for change in changes_B])
+            for sentence, change_NT in zip(chunk, changes_B, strict=True):
+                for token, change_N in zip(sentence.target, change_NT.T, strict=True):
+                    name = f"zero_token_{token.id}"
+                    arrays[name] = arrays.get(name, 0) + change_N
+        return Sums(arrays)
+
+
+@dataclass(frozen=True)
+class HeadOutputs:
+    """Measure each head's output, whose means are what mean ablation puts in its place.
+
+    Sums: outputs_KIND_LAYER [H, D] over all queries, and queries_KIND_LAYER.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+        model = checkpoint.model
+        device = str(next(model.parameters()).device)
+        sums, counts = head_sums(model, batches_of([s.ids for s in chunk], device))
+        arrays: dict[str, np.ndarray] = {}
+        for (kind, layer), sum_HD in sums.items():
+            arrays[f"outputs_{kind}_{layer}"] = sum_HD.cpu().numpy()
+            arrays[f"queries_{kind}_{layer}"] = np.array(counts[kind, layer], np.int64)
+        return Sums(arrays)
+
+
+def means_of(sums: Sums, device: str = "cpu") -> Means:
+    """Return the means for mean ablation from the sums of `HeadOutputs`, float32 [H, D]."""
+    means: dict[tuple[Kind, int], Tensor] = {}
+    for kind in KINDS:
+        for layer in range(sum(name.startswith(f"outputs_{kind}_") for name in sums)):
+            mean_HD = sums[f"outputs_{kind}_{layer}"] / sums[f"queries_{kind}_{layer}"]
+            means[kind, layer] = torch.tensor(mean_HD, dtype=torch.float32, device=device)
+    return means
+
+
+def per_token(sums: Sums, name: str) -> Doubles:
+    """Return the loss in nats per target token in each replicate: [1 + R, 1 + C].
+
+    NaN in a replicate that drew no sentence.
+    """
+    with np.errstate(invalid="ignore"):
+        return sums[f"{name}_loss"] / sums[f"{name}_tokens"][:, None]
+
+
+def sentences_of(sums: Sums, name: str) -> int:
+    """Return how many sentences were measured."""
+    return int(sums[f"{name}_sentences"])
+
+
+def head_losses(sums: Sums, method: Literal["zero", "mean"] = "zero") -> Arrays:
+    """Return the `Atlas` arrays from the sums of `HeadLosses`.
+
+    For "zero" loss, zero, zero_p and deciles; for "mean" mean and mean_p.
+    """
+    loss_RC, count = per_token(sums, method), sentences_of(sums, method)
+    change_RN = loss_RC[:, 1:] - loss_RC[:, :1]
+    arrays = {method: interval(change_RN, count), f"{method}_p": holm(p_values(change_RN, count))}
+    if method == "zero":
+        each_BN = np.concatenate([sums[name] for name in sums if name.startswith("zero_each_")])
+        arrays["loss"] = interval(loss_RC[:, 0], count)
+        arrays["deciles"] = np.quantile(each_BN, np.arange(1, 10) / 10, axis=0).T
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def affected_tokens(
+    sums: Sums, counts: Mapping[int, int], tokenizer: Tokenizer
+) -> tuple[tuple[TokenLoss, ...], ...]:
+    """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
+
+    At most TOKENS, largest rise first, of those that occur LEAST_COUNT times or more; `counts` are
+    the corpus's own. Tokens whose loss falls are left out.
+    """
+    ids = sorted(id for id, count in counts.items() if count >= LEAST_COUNT)
+    if not ids:
+        return tuple(() for _ in range(sums["zero_loss"].shape[1] - 1))
+    mean_NI = np.stack([sums[f"zero_token_{id}"] / counts[id] for id in ids], axis=1)
+    return tuple(
+        tuple(
+            TokenLoss(tokenizer.token(ids[i]).text, float(np.float32(mean_I[i])), counts[ids[i]])
+            for i in np.argsort(-mean_I, kind="stable")[:TOKENS]
+            if mean_I[i] > 0
+        )
+        for mean_I in mean_NI
+    )
+
+
+def _weighted(name: str, chunk: Chunk, losses_BC: Doubles) -> dict[str, np.ndarray]:
+    """Return the sums of `SetLosses` from summed losses of each sentence."""
+    weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
+    tokens_B = np.array([len(sentence.target) for sentence in chunk], np.float64)
+    return {
+        f"{name}_loss": weights_BR.T @ losses_BC,
+        f"{name}_tokens": weights_BR.T @ tokens_B,
+        f"{name}_sentences": np.array(len(chunk), np.int64),
+    }

@@ -1,0 +1,48 @@
+"""Pairs of heads over a corpus: which cover for each other, which depend on each other.
+
+Axes: n heads of a kind, R replicates.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from core.atlas.intervals import interval
+from core.atlas.losses import Arrays, SetLosses, per_token, sentences_of
+from core.atlas.sums import Sums
+from core.experiments.head_effects import heads_of
+from core.kinds import Kind
+from core.model.interface import Seq2Seq
+
+SAMPLE = 250
+"""Sentences at most: a kind of 16 heads has 120 pairs."""
+
+
+def pair_losses(model: Seq2Seq, kind: Kind) -> SetLosses:
+    """Return the measure of the loss without each head, then without each pair, of a kind."""
+    heads = heads_of(model, (kind,))
+    single, pairs = combinations(heads, 1), combinations(heads, 2)
+    return SetLosses(f"pair_{kind}", tuple(frozenset(off) for off in (*single, *pairs)))
+
+
+def pair_effects(model: Seq2Seq, kind: Kind, sums: Sums) -> Arrays:
+    """Return the `Atlas` arrays single_KIND [n] and pair_KIND [n, n, 3], in nats per token.
+
+    pair_KIND is the change of the loss with both heads ablated, minus the sum of their single
+    changes. Positive: they cover for each other, so that ablating both costs more than the single
+    ablations add up to. Negative: they depend on each other. The diagonal is 0.
+    """
+    name, n = f"pair_{kind}", len(heads_of(model, (kind,)))
+    loss_RC = per_token(sums, name)
+    change_RC = loss_RC[:, 1:] - loss_RC[:, :1]
+    single_Rn, both_RC = change_RC[:, :n], change_RC[:, n:]
+    pair_Rnn = np.zeros((len(change_RC), n, n))
+    for (a, b), both_R in zip(combinations(range(n), 2), both_RC.T, strict=True):
+        pair_Rnn[:, a, b] = pair_Rnn[:, b, a] = both_R - single_Rn[:, a] - single_Rn[:, b]
+    arrays = {
+        f"single_{kind}": single_Rn[0],
+        name: interval(pair_Rnn, sentences_of(sums, name)),
+    }
+    return {name: array.astype(np.float32) for name, array in arrays.items()}

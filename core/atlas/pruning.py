@@ -1,0 +1,112 @@
+"""Pruning curves: remove heads one by one, the least important first.
+
+Axes: n heads of a kind, or of all kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.atlas.atlas import ALL
+from core.atlas.bleu import SetBleu, bleu
+from core.atlas.corpus import Sentence
+from core.atlas.intervals import interval
+from core.atlas.losses import Arrays, SetLosses, losses_without, per_token, sentences_of
+from core.atlas.sums import Sums
+from core.checkpoint.folder import Checkpoint
+from core.experiments.head_effects import Off, heads_of
+from core.kinds import KINDS
+from core.model.interface import Seq2Seq
+from core.record.edits import Head
+
+CURVES = (*KINDS, ALL)
+SAMPLE = 50
+"""Sentences on which the order of removal is chosen."""
+
+Order = Sequence[int]
+"""Heads in the order of removal, counted within their kind, or over all."""
+
+
+def removal_order(
+    checkpoint: Checkpoint,
+    sentences: Sequence[Sentence],
+    curve: str,
+    on_progress: Callable[[int], object] = lambda count: None,
+) -> list[int]:
+    """Choose the order of removal for a kind, or for "all", greedily.
+
+    Each step removes the head without which the loss on `sentences` is lowest, given the heads
+    already removed; the last step removes the last head. Of equal heads, the first is removed.
+    `on_progress` receives the number of newly removed heads.
+    """
+    heads = _heads(checkpoint.model, curve)
+    order: list[int] = []
+    while left := [i for i in range(len(heads)) if i not in order]:
+        if len(left) > 1:
+            removed = frozenset(heads[i] for i in order)
+            choices = [removed | {heads[i]} for i in left]
+            losses_C = sum(losses_without(checkpoint, s, choices).sum(-1) for s in sentences)
+            left = [left[int(np.argmin(losses_C))]]
+        order += left
+        on_progress(1)
+    return order
+
+
+@dataclass(frozen=True)
+class RemovalOrder:
+    """Measure `removal_order` on one chunk that is the whole sample.
+
+    Sums: prune_CURVE_order [n], which do not add up: measure one chunk only.
+    """
+
+    curve: str
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        order = removal_order(checkpoint, chunk, self.curve)
+        return Sums({f"prune_{self.curve}_order": np.array(order, np.int64)})
+
+
+def pruning_losses(model: Seq2Seq, orders: Mapping[str, Order]) -> SetLosses:
+    """Return the measure of the loss after each removal, for orders by kind or "all"."""
+    return SetLosses("prune", _choices(model, orders))
+
+
+def pruning_bleu(model: Seq2Seq, orders: Mapping[str, Order]) -> SetBleu:
+    """Return the measure of greedy translations after each removal."""
+    return SetBleu("prune_bleu", _choices(model, orders))
+
+
+def pruning_curves(model: Seq2Seq, orders: Mapping[str, Order], sums: Sums) -> Arrays:
+    """Return the `Atlas` arrays prune_X_order and, as far as measured, prune_X_loss and _bleu."""
+    number = {choice: i for i, choice in enumerate((frozenset(), *_choices(model, orders)))}
+    arrays: Arrays = {}
+    for curve, order in orders.items():
+        arrays[f"prune_{curve}_order"] = np.array(order, np.int16)  # ty: ignore
+        columns = [number[choice] for choice in _removed(model, curve, order)]
+        if "prune_loss" in sums:
+            loss_RC, count = per_token(sums, "prune")[:, columns], sentences_of(sums, "prune")
+            arrays[f"prune_{curve}_loss"] = interval(loss_RC, count).astype(np.float32)
+        if "prune_bleu_ngrams" in sums:
+            count = sentences_of(sums, "prune_bleu")
+            bleu_RC = bleu(sums["prune_bleu_ngrams"][:, columns])
+            arrays[f"prune_{curve}_bleu"] = interval(bleu_RC, count).astype(np.float32)
+    return arrays
+
+
+def _heads(model: Seq2Seq, curve: str) -> list[Head]:
+    return heads_of(model, [kind for kind in KINDS if curve in (kind, ALL)])
+
+
+def _removed(model: Seq2Seq, curve: str, order: Order) -> list[Off]:
+    """Return the heads that are removed at each point of a curve, from none to all."""
+    heads = _heads(model, curve)
+    return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
+
+
+def _choices(model: Seq2Seq, orders: Mapping[str, Order]) -> tuple[Off, ...]:
+    """Return each distinct set of removed heads once; without the empty one."""
+    removed = (off for curve, order in orders.items() for off in _removed(model, curve, order))
+    return tuple(off for off in dict.fromkeys(removed) if off)
