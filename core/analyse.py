@@ -1,15 +1,18 @@
-"""Analyse a checkpoint's heads over a corpus: importance, roles, word alignment, single words.
+"""Analyse a checkpoint's heads over a corpus: what they do, how they align, what they matter.
 
-python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
 python -m core.analyse atlas --checkpoint DIR --src FILE --ref FILE [--gold FILE] --out FILE.npz
+python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
+python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse DIR] [--gold FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
 
-`means` writes DIR/head_means.safetensors, which mean ablation needs.
+`align` writes word alignments, i-j, to standard output. `means` writes
+DIR/head_means.safetensors, which mean ablation needs.
 """
 
 import math
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import read_gold
+from core.analysis.alignment import Gold, read_gold
+from core.atlas.aligners import SCORED_ON, best_heads, check_gold
+from core.atlas.atlas import AlignmentHeads, read_atlas
+from core.atlas.command import add_arguments, run_atlas
+from core.atlas.corpus import corpus
+from core.atlas.pharaoh import Aligner, aligned, exports, pharaoh, score_with_interval
+from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
@@ -33,7 +42,7 @@ from core.command import (
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
-from core.experiments.aligning import Row, align, best
+from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
 from core.kinds import KINDS
@@ -47,13 +56,7 @@ def alignment(arguments: Namespace) -> None:
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     pairs = _pairs(arguments)
-    gold = read_gold(
-        read_lines(arguments.gold),
-        len(pairs),
-        str(arguments.gold),
-        arguments.one_based,
-        arguments.gold_target_first,
-    )
+    gold = _gold(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
         rows = align(checkpoint, pairs, gold, device, on_progress)
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
@@ -70,122 +73,113 @@ def alignment(arguments: Namespace) -> None:
     )
 
 
-def atlas(arguments: Namespace) -> None:
-    """Compute everything that is known of each head over a corpus, and write it to one file."""
-    refuse_unwritable("--out", arguments.out)
-    if arguments.shards > 1 and arguments.device not in ("auto", "cpu"):
-        raise ValueError("--shards are processes on the CPU: leave out --device or --shards")
-    device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
-    torch.set_num_threads(1)  # so that shards agree; with more, small networks are no faster
-    network = load(arguments.checkpoint, device)
-    text = corpus(network, _pairs(arguments))
-    extras, gold = _extras(arguments, network, text, device)
-    for line in (*text.skipped[:_TABLE_ROWS], *Facts.of(text).notes):
-        print(f"{arguments.src.name}: {line}", file=sys.stderr)
-    origin = origin_of(network, text, _names(arguments.src, arguments.ref), _command(arguments), **gold)
-    partial = Partial(arguments.out.with_name(f"{arguments.out.name}.partial"), repr(origin))
-    with (
-        _runner(arguments, network) as run,
-        progress_bar(count_passes(network, text, extras), " passes") as on_progress,
-    ):
-        found = build(network, text, origin, Work(run, partial, on_progress), extras)
-    found.save(arguments.out)
-    partial.remove()
-    heads = report(found)
-    _atlas_tables(found, heads)
-    write_result(
-        arguments.json,
-        {
-            "checkpoint": network.card.folder.name,
-            "sentences": origin.sentences,
-            "origin": asdict(origin),
-            "heads": heads,
-            "alignment_heads": found.alignment_heads and asdict(found.alignment_heads),
-        },
-    )
+def aligned_lines(arguments: Namespace) -> None:
+    """Write one Pharaoh line per sentence pair, from the heads that align words best.
+
+    With gold, the heads are chosen on it, sentences with an even index, and scored on the others;
+    without, they are read from the checkpoint's atlas.
+    """
+    device = pick_device(arguments.device)
+    pairs, gold = _pairs(arguments), None
+    if arguments.gold is not None:
+        gold = _gold(arguments, len(pairs))
+    forward = _aligner(arguments.checkpoint, device, pairs, gold, arguments)
+    card = forward.checkpoint.card
+    reverse = None
+    if arguments.reverse is not None:
+        turned = [(target, source) for source, target in pairs]
+        gold_turned = gold and [right.turned for right in gold]
+        languages = card.source_language, card.target_language
+        reverse = _aligner(arguments.reverse, device, turned, gold_turned, arguments, languages)
+    lines, problems = [], []
+    with progress_bar(len(pairs)) as on_progress:
+        for number, (found, problem) in enumerate(aligned(pairs, forward, reverse, device), 1):
+            lines.append(found)
+            print(pharaoh(found))
+            if problem:
+                problems.append(f"line {number} is empty in the output: {problem}")
+            on_progress(1)
+    for line in [*problems[:_TABLE_ROWS], *_more(problems)]:
+        print(line, file=sys.stderr)
+    chosen = forward.found
+    result = {
+        "checkpoint": card.folder.name,
+        "sentences": len(pairs),
+        "heads": [list(head) for head in chosen.heads],
+        "reading": chosen.reading,
+        "quantity": chosen.quantity,
+        "aer": chosen.aer,
+        "low": chosen.low,
+        "high": chosen.high,
+        **exports(chosen, card.model.num_heads),
+    }
+    if reverse is not None:
+        result["reverse_heads"] = [list(head) for head in reverse.found.heads]
+        if gold is not None:  # on the sentences that chose neither network's heads
+            indices = range(SCORED_ON, len(pairs), 2)
+            parts = [lines[i] for i in indices], [gold[i] for i in indices]
+            result["symmetrised"] = score_with_interval(*parts, indices)
+    print(_heads_line(chosen), file=sys.stderr)
+    write_result(arguments.json, result)
 
 
-def _extras(
-    arguments: Namespace, network: Checkpoint, text: Corpus, device: str
-) -> tuple[Extras, dict[str, Any]]:
-    """Return the gold, the other network and whether to translate; and what identifies the gold."""
-    other = load(arguments.other, device) if arguments.other else None
-    if (arguments.gold_src is None) != (arguments.gold_ref is None):
-        raise ValueError("--gold-src and --gold-ref go together: give both, or none")
-    if arguments.gold is None:
-        if arguments.gold_src is not None:
-            raise ValueError("--gold-src needs --gold, the alignments of that text")
-        return Extras(None, other, not arguments.no_bleu), {}
-    own = arguments.gold_src is None
-    pairs = _pairs(arguments) if own else list(LinePairs(arguments.gold_src, arguments.gold_ref))
-    lines = read_lines(arguments.gold)
-    gold = read_gold(
-        lines,
-        len(pairs),
+def _aligner(
+    folder: Path,
+    device: str,
+    pairs: list[tuple[str, str]],
+    gold: list[Gold] | None,
+    arguments: Namespace,
+    opposite: tuple[str, str] | None = None,
+) -> Aligner:
+    """Return a network and its aligning heads, chosen on the gold or read from its atlas.
+
+    `opposite` are the languages of the other direction's network, if this one must reverse it.
+    """
+    checkpoint = load(folder, device)
+    card = checkpoint.card
+    if opposite and (card.target_language, card.source_language) != opposite:
+        raise ValueError(
+            f"--reverse {folder} translates {card.direction}: the reverse of "
+            f"{'-'.join(opposite)} is needed"
+        )
+    if gold is None:
+        atlas = read_atlas(card)
+        if atlas is None or atlas.alignment_heads is None:
+            raise ValueError(
+                f"{folder} has no atlas with alignment heads: pass --gold with manual alignments "
+                "of the text, or write the atlas with `python -m core.analyse atlas --gold`"
+            )
+        return Aligner(checkpoint, atlas.alignment_heads)
+    text = corpus(checkpoint, pairs, gold)
+    check_gold(checkpoint, text)
+    size = card.model.num_decoder_layers, card.model.num_heads
+    by = tuple((reading, arguments.quantity) for reading in READINGS)
+    run = in_process(checkpoint)
+    return Aligner(checkpoint, best_heads(run, folder, text, size, by, arguments.one_layer))
+
+
+def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
+    return read_gold(
+        read_lines(arguments.gold),
+        sentences,
         str(arguments.gold),
         arguments.one_based,
         arguments.gold_target_first,
     )
-    aligned = corpus(network, pairs, gold)
-    identity = {
-        "gold": arguments.gold.name if own else f"{arguments.gold.name} of {_names(arguments.gold_src, arguments.gold_ref)}",
-        "gold_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "gold_sentences": len(aligned.sentences),
-    }
-    return Extras(aligned, other, not arguments.no_bleu), identity
 
 
-def _runner(arguments: Namespace, network: Checkpoint) -> AbstractContextManager[Runner]:
-    if arguments.ray:
-        return nullcontext(on_ray(arguments.shards))
-    return in_processes(arguments.shards) if arguments.shards > 1 else nullcontext(in_process(network))
+def _more(problems: list[str]) -> list[str]:
+    left = len(problems) - _TABLE_ROWS
+    return [f"and {left:,} more lines"] if left > 0 else []
 
 
-def _names(*files: Path) -> str:
-    return ", ".join(file.name for file in files)
-
-
-def _command(arguments: Namespace) -> str:
-    """Return the command that reproduces an atlas, with the names of its files alone."""
-    words = ["python -m core.analyse atlas"]
-    for option in ("checkpoint", "src", "ref", "gold", "gold_src", "gold_ref", "other", "out"):
-        if (file := getattr(arguments, option)) is not None:
-            words.append(f"--{option.replace('_', '-')} {shlex.quote(file.name)}")
-    for option in ("one_based", "gold_target_first", "no_bleu"):
-        if getattr(arguments, option):
-            words.append(f"--{option.replace('_', '-')}")
-    if arguments.first is not None:
-        words.append(f"--first {arguments.first}")
-    return " ".join(words)
-
-
-def _atlas_tables(found: Atlas, heads: list[dict[str, Any]]) -> None:
-    origin = found.origin
-    table(
-        [
-            ("sentences", f"{origin.sentences:,}"),
-            ("loss, nats per token", _with_bounds(found.arrays["loss"], 4)),
-            *([("BLEU, greedy", _with_bounds(found.arrays["bleu"], 2))] if "bleu" in found.arrays else []),
-        ]
+def _heads_line(found: AlignmentHeads) -> str:
+    heads = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in found.heads)
+    row = "is fed" if found.reading == "input" else "produces"
+    return (
+        f"{heads} (from 1), {found.quantity} of the row that {row} a word: alignment error rate "
+        f"{found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]"
     )
-    table([("head (from 1)", "change in loss, 95 % CI, zero ablation", "roles beyond chance")])
-    table(
-        (
-            f"{head['kind']} layer {head['layer'] + 1} head {head['head'] + 1}",
-            _with_bounds([head["loss_change"], head["low"], head["high"]], 4, "+"),
-            ", ".join(name for name, role in head["roles"].items() if role["label"]) or "none",
-        )
-        for head in sorted(heads, key=lambda head: -head["loss_change"])
-    )
-    if (chosen := found.alignment_heads) is not None:
-        names = ", ".join(f"{layer + 1}.{head + 1}" for layer, head in chosen.heads)
-        error = _with_bounds([chosen.aer, chosen.low, chosen.high], 3)
-        table([("alignment heads (from 1)", f"{names}; {chosen.reading} reading, AER {error}")])
-
-
-def _with_bounds(values: Sequence[float | None], digits: int, sign: str = "") -> str:
-    value, low, high = ("—" if v is None or math.isnan(v) else f"{v:{sign}.{digits}f}" for v in values)
-    return f"{value} [{low}, {high}]"
 
 
 def importances(arguments: Namespace) -> None:
@@ -332,25 +326,43 @@ def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], N
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
-    subparsers = p.add_subparsers(required=True, metavar="alignment|importance|words|means")
-    aligning, ranking, choosing, averaging = (
+    subparsers = p.add_subparsers(
+        required=True, metavar="atlas|alignment|align|importance|words|means"
+    )
+    whole, aligning, linking, ranking, choosing, averaging = (
         _command(subparsers, *command)
         for command in (
+            ("atlas", "all statistics of each head over a corpus, in one file", run_atlas),
             ("alignment", "alignment error of each cross-attention head", alignment),
+            ("align", "word alignments of a corpus, in Pharaoh format", aligned_lines),
             ("importance", "change in loss when a head is ablated", importances),
             ("words", "predicted and true effect of heads on a word", words),
             ("means", "write the mean output of each head", means),
         )
     )
-    aligning.add_argument(
-        "--gold",
+    add_arguments(whole)
+    for command in (aligning, linking):
+        command.add_argument(
+            "--gold",
+            type=Path,
+            required=command is aligning,
+            help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
+        )
+        command.add_argument("--one-based", action="store_true", help="links count words from 1")
+        command.add_argument(
+            "--gold-target-first", action="store_true", help="links name the target word first"
+        )
+    linking.add_argument(
+        "--reverse",
         type=Path,
-        required=True,
-        help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
+        metavar="DIR",
+        help="checkpoint of the other direction: combine both by grow-diag-final",
     )
-    aligning.add_argument("--one-based", action="store_true", help="links count words from 1")
-    aligning.add_argument(
-        "--gold-target-first", action="store_true", help="links name the target word first"
+    linking.add_argument(
+        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what heads link by"
+    )
+    linking.add_argument(
+        "--one-layer", action="store_true", help="with --gold: choose heads of one layer only"
     )
     ranking.add_argument(
         "--method",

@@ -31,6 +31,11 @@ class Gold:
         sure = frozenset((i, j) for i, j, is_sure in links if is_sure)
         return cls(sure, frozenset((i, j) for i, j, _ in links))
 
+    @property
+    def turned(self) -> "Gold":
+        """The alignment of the other direction: (target word, source word)."""
+        return Gold(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
+
     @classmethod
     def parse(cls, line: str, one_based: bool = False, target_first: bool = False) -> "Gold":
         """Parse one sentence's links, separated by spaces: `i-j` (sure), `i?j` or `ipj` (possible).

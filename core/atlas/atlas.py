@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from core.checkpoint.folder import Card
 from core.files import write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind
@@ -277,6 +278,23 @@ class Atlas(Frozen):
                 )
             except (KeyError, TypeError, AttributeError, OverflowError) as error:
                 raise ValueError(f"its words have another structure: {error}") from None
+
+
+def read_atlas(card: Card) -> Atlas | None:
+    """Read the atlas in a checkpoint's folder, if there is one.
+
+    Raises ValueError, one line, if it is unusable or of other weights.
+    """
+    file = card.folder / FILE
+    if not file.exists():
+        return None
+    atlas = Atlas.load(file)
+    if atlas.origin.weights_sha256 != card.weights_sha256:
+        raise ValueError(
+            f"{file} was computed from other weights than those beside it: write it again with "
+            "`python -m core.analyse atlas`"
+        )
+    return atlas
 
 
 _SHARES = ("entropy", "largest", "precision", "recall", "distance", "similarity")
