@@ -12,6 +12,16 @@ REFERENCES = ["The cat sat on the mat, didn't it?", "A dog.", "Two men play in t
 TEXTS = {
     "close": ["The cat sat on the mat, did it?", "A dog.", "Two men play in a park."],
     "no four-gram": ["The mat.", "dog", "men in park"],
+    "no four-gram right": [
+        "The cat the mat sat, it did?",
+        "A dog runs.",
+        "Two men the park in play",
+    ],
+    "other case": [
+        "the Cat sat on the mat, didn't it?",
+        "a dog.",
+        "Two Men play in the park today.",
+    ],
     "no bigram": ["cat The", "dog A", "today play"],
     "nothing right": ["x y z", "y", "q r s t u"],
     "long": ["The cat sat on the mat " * 3, "A dog. A dog.", "Two men play in the park today."],

@@ -104,17 +104,23 @@ def test_deciles_are_of_each_sentences_change_per_token(before, without, zero):
 def test_tokens_are_ranked_by_the_mean_rise_of_their_loss(lines, before, without, zero):
     tokenizer, counts = checkpoint().target_tokenizer, sentences().target_counts
     found = affected_tokens(zero, counts, tokenizer)
-    assert len(found) == len(without)
-    for of_head, losses in zip(found, without.values(), strict=True):
+    few = {id: counts[id] for id in sorted(counts)[::4]}  # for most heads, the loss of some falls
+    found_of_few = affected_tokens(zero, few, tokenizer)
+    assert len(found) == len(found_of_few) == len(without)
+    for i, losses in enumerate(without.values()):
         changes = defaultdict(list)
         for sentence, a, b in zip(lines, losses, before, strict=True):
             for token, change in zip(sentence.target, a - b, strict=True):
                 changes[token.id].append(change)
         rising = {id: np.mean(c) for id, c in changes.items() if len(c) >= 5 and np.mean(c) > 0}
-        best = sorted(rising, key=lambda id: -rising[id])[:12]
-        assert [t.text for t in of_head] == [tokenizer.token(id).text for id in best]
-        assert [t.count for t in of_head] == [len(changes[id]) for id in best]
-        np.testing.assert_allclose([t.change for t in of_head], [rising[i] for i in best], 1e-4)
+        best = sorted(rising, key=lambda id: -rising[id])
+        of_few = [id for id in best if id in few][:12]
+        for ids, of_head in ((best[:12], found[i]), (of_few, found_of_few[i])):
+            assert [t.text for t in of_head] == [tokenizer.token(id).text for id in ids]
+            assert [t.count for t in of_head] == [len(changes[id]) for id in ids]
+            np.testing.assert_allclose([t.change for t in of_head], [rising[j] for j in ids], 1e-4)
+    frequent = sum(count >= 5 for count in few.values())
+    assert 0 < min(map(len, found_of_few)) < frequent < 13
     assert any(len(of_head) == 12 for of_head in found)
     assert isinstance(found[0][0], TokenLoss)
     assert affected_tokens(zero, dict.fromkeys(counts, 4), tokenizer) == ((),) * len(found)
