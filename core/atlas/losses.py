@@ -172,7 +172,8 @@ def affected_tokens(
     """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
 
     At most TOKENS, largest rise first, of those that occur LEAST_COUNT times or more; `counts` are
-    the corpus's own. Tokens whose loss falls are left out.
+    the corpus's own. Tokens whose loss falls are left out. Those with few occurrences rank high by
+    chance more easily.
     """
     ids = sorted(id for id, count in counts.items() if count >= LEAST_COUNT)
     if not ids:
