@@ -19,10 +19,10 @@ from core.atlas.losses import Arrays
 from core.atlas.sums import Array, Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.config import DecodeConfig
-from core.experiments.head_effects import Off, heads_of
+from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.record.editing import edited
-from core.record.edits import Edits
+from core.record.edits import Edits, Head
 from core.search.many import translate_ids
 
 if TYPE_CHECKING:
@@ -70,21 +70,21 @@ def bleu(statistics: Array) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class SetBleu:
-    """Measure greedy translations with each of some sets of heads zero-ablated.
+    """Measure greedy translations with each of some sets of heads zero-ablated, in a fixed order.
 
     Sums: NAME_ngrams int64 [1 + R, 1 + C, G], column 0 without ablation; NAME_sentences.
     """
 
     name: str
-    choices: tuple[Off, ...]
+    choices: tuple[tuple[Head, ...], ...]
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         statistics = Statistics([sentence.reference for sentence in chunk])
         sources = [sentence.ids[0][:-1] for sentence in chunk]
         device = str(next(checkpoint.model.parameters()).device)
         found_CBG = []
-        for choice in (frozenset(), *self.choices):
-            with edited(checkpoint.model, Edits(heads_off=choice)):
+        for choice in ((), *self.choices):
+            with edited(checkpoint.model, Edits(heads_off=frozenset(choice))):
                 results = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device)
             texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
             found_CBG.append(statistics(texts))
@@ -104,8 +104,8 @@ class HeadBleu:
     """Measure greedy translations with each head zero-ablated; the sums of `SetBleu("bleu", …)`."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        heads = heads_of(checkpoint.model)
-        return SetBleu("bleu", tuple(frozenset({head}) for head in heads))(checkpoint, chunk)
+        choices = tuple((head,) for head in heads_of(checkpoint.model))
+        return SetBleu("bleu", choices)(checkpoint, chunk)
 
 
 def head_bleu(sums: Sums) -> Arrays:
