@@ -93,12 +93,10 @@ def aligned_lines(arguments: Namespace) -> None:
     with progress_bar(len(pairs)) as on_progress:
         for number, (found, problem) in enumerate(aligned(pairs, forward, reverse, device), 1):
             lines.append(found)
-            print(pharaoh(found))
+            sys.stdout.write(pharaoh(found) + "\n")
             if problem:
                 problems.append(f"line {number} is empty in the output: {problem}")
             on_progress(1)
-    for line in [*problems[:_TABLE_ROWS], *_more(problems)]:
-        print(line, file=sys.stderr)
     chosen = forward.found
     result = {
         "checkpoint": card.folder.name,
@@ -117,7 +115,8 @@ def aligned_lines(arguments: Namespace) -> None:
             indices = range(SCORED_ON, len(pairs), 2)
             parts = [lines[i] for i in indices], [gold[i] for i in indices]
             result["symmetrised"] = score_with_interval(*parts, indices)
-    print(_heads_line(chosen), file=sys.stderr)
+    for line in [*problems[:_TABLE_ROWS], *_more(problems), _heads_line(chosen)]:
+        sys.stderr.write(line + "\n")
     write_result(arguments.json, result)
 
 

@@ -291,8 +291,8 @@ def read_atlas(card: Card) -> Atlas | None:
     atlas = Atlas.load(file)
     if atlas.origin.weights_sha256 != card.weights_sha256:
         raise ValueError(
-            f"{file} was computed from other weights than those beside it: write it again with "
-            "`python -m core.analyse atlas`"
+            f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
+            f"{card.weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
         )
     return atlas
 
