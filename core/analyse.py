@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import Gold, read_gold
+from core.analysis.alignment import Gold, pharaoh, read_gold
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
+from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.corpus import corpus
-from core.atlas.pharaoh import Aligner, aligned, exports, pharaoh, score_with_interval
+from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
@@ -140,7 +141,8 @@ def _aligner(
             f"{'-'.join(opposite)} is needed"
         )
     if gold is None:
-        atlas = read_atlas(card)
+        file = folder / ATLAS
+        atlas = read_atlas(file, card.weights_sha256) if file.exists() else None
         if atlas is None or atlas.alignment_heads is None:
             raise ValueError(
                 f"{folder} has no atlas with alignment heads: pass --gold with manual alignments "

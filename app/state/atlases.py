@@ -36,7 +36,8 @@ def shipped_atlas(card: Card) -> Atlas | None:
         return None
 
     return cached(
-        ("atlas", key_of(card), state.st_mtime_ns, state.st_size), lambda: read_atlas(card)
+        ("atlas", key_of(card), state.st_mtime_ns, state.st_size),
+        lambda: read_atlas(file, card.weights_sha256),
     )
 
 

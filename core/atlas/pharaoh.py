@@ -102,11 +102,6 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     return frozenset(found)
 
 
-def pharaoh(found: Links) -> str:
-    """Format links as one Pharaoh line: `0-0 1-2`, source word first, sorted."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(found))
-
-
 def score_with_interval(
     predicted: Sequence[Links], gold: Sequence[Gold], indices: Sequence[int]
 ) -> dict[str, float]:

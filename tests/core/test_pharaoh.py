@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from core import analyse
-from core.analysis.alignment import Gold
+from core.analysis.alignment import Gold, pharaoh
 from core.atlas.atlas import AlignmentHeads, Atlas
 from core.atlas.language import ENTRIES, language, plant
-from core.atlas.pharaoh import aligned, exports, grow_diag_final, pharaoh
+from core.atlas.pharaoh import aligned, exports, grow_diag_final
 from core.checkpoint.folder import read_card
 from core.record.capture import capture
 from tests import small
