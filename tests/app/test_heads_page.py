@@ -107,6 +107,7 @@ def test_the_head_of_a_link_is_not_a_view_of_the_explorer(beside: Callable) -> N
     beside(own())
 
     def go_on(app: AppTest) -> None:
+        del app.query_params["head"]  # as a browser does
         app.switch_page("views/translate.py").run()
 
     header, _ = unpacked(render("heads", head="cross.2.0", act=go_on).payload("explorer"))
