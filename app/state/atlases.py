@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,8 @@ def own_atlas(
             for line, fit in zip(lines, fits, strict=True)
         ]
         atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
-        return OwnAtlas(atlas, text.skipped)
+        origin = replace(atlas.origin, command=_own_command(card))
+        return OwnAtlas(replace(atlas, origin=origin), text.skipped)
 
     with (
         log.request("own text", card.folder.name),
@@ -102,6 +103,15 @@ def own_atlas(
                 on_progress(*next(steps))
             except StopIteration as end:
                 return end.value
+
+
+def _own_command(card: Card) -> str:
+    """Return what measures a text of one's own on the command line; text.txt has its lines."""
+    return (
+        f"python -m core.translate --checkpoint {card.folder} --beam 1 < text.txt > greedy.txt && "
+        f"python -m core.analyse atlas --checkpoint {card.folder} --src text.txt --ref greedy.txt "
+        "--out atlas.npz"
+    )
 
 
 def _fits(model: Translator, line: str) -> bool:
