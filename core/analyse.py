@@ -1,5 +1,6 @@
-"""Analyse a checkpoint's heads: word alignment, importance, and effect on single words.
+"""Analyse a checkpoint's heads over a corpus: what they do, how they align, what they matter.
 
+python -m core.analyse atlas --checkpoint DIR --src FILE --ref FILE [--gold FILE] --out FILE.npz
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
 python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse DIR] [--gold FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
@@ -24,6 +25,7 @@ from core.analysis.alignment import Gold, pharaoh, read_gold
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
+from core.atlas.command import add_arguments, run_atlas
 from core.atlas.corpus import corpus
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
@@ -325,10 +327,13 @@ def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], N
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
-    subparsers = p.add_subparsers(required=True, metavar="alignment|align|importance|words|means")
-    aligning, linking, ranking, choosing, averaging = (
+    subparsers = p.add_subparsers(
+        required=True, metavar="atlas|alignment|align|importance|words|means"
+    )
+    whole, aligning, linking, ranking, choosing, averaging = (
         _command(subparsers, *command)
         for command in (
+            ("atlas", "all statistics of each head over a corpus, in one file", run_atlas),
             ("alignment", "alignment error of each cross-attention head", alignment),
             ("align", "word alignments of a corpus, in Pharaoh format", aligned_lines),
             ("importance", "change in loss when a head is ablated", importances),
@@ -336,6 +341,7 @@ def parser() -> Parser:
             ("means", "write the mean output of each head", means),
         )
     )
+    add_arguments(whole)
     for command in (aligning, linking):
         command.add_argument(
             "--gold",
