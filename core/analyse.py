@@ -21,12 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import Gold, read_gold
+from core.analysis.alignment import Gold, pharaoh, read_gold
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
+from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.command import add_arguments, run_atlas
 from core.atlas.corpus import corpus
-from core.atlas.pharaoh import Aligner, aligned, exports, pharaoh, score_with_interval
+from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
@@ -95,12 +96,10 @@ def aligned_lines(arguments: Namespace) -> None:
     with progress_bar(len(pairs)) as on_progress:
         for number, (found, problem) in enumerate(aligned(pairs, forward, reverse, device), 1):
             lines.append(found)
-            print(pharaoh(found))
+            sys.stdout.write(pharaoh(found) + "\n")
             if problem:
                 problems.append(f"line {number} is empty in the output: {problem}")
             on_progress(1)
-    for line in [*problems[:_TABLE_ROWS], *_more(problems)]:
-        print(line, file=sys.stderr)
     chosen = forward.found
     result = {
         "checkpoint": card.folder.name,
@@ -119,7 +118,8 @@ def aligned_lines(arguments: Namespace) -> None:
             indices = range(SCORED_ON, len(pairs), 2)
             parts = [lines[i] for i in indices], [gold[i] for i in indices]
             result["symmetrised"] = score_with_interval(*parts, indices)
-    print(_heads_line(chosen), file=sys.stderr)
+    for line in [*problems[:_TABLE_ROWS], *_more(problems), _heads_line(chosen)]:
+        sys.stderr.write(line + "\n")
     write_result(arguments.json, result)
 
 
@@ -143,7 +143,8 @@ def _aligner(
             f"{'-'.join(opposite)} is needed"
         )
     if gold is None:
-        atlas = read_atlas(card)
+        file = folder / ATLAS
+        atlas = read_atlas(file, card.weights_sha256) if file.exists() else None
         if atlas is None or atlas.alignment_heads is None:
             raise ValueError(
                 f"{folder} has no atlas with alignment heads: pass --gold with manual alignments "

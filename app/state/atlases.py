@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from app.state import log, waiting
 from app.state.models import key_of, translator
 from app.state.results import cached
-from core.atlas.atlas import FILE, Atlas
+from core.atlas.atlas import FILE, Atlas, read_atlas
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 
@@ -35,16 +35,10 @@ def shipped_atlas(card: Card) -> Atlas | None:
     except FileNotFoundError:
         return None
 
-    def read() -> Atlas:
-        atlas = Atlas.load(file)
-        if atlas.origin.weights_sha256 != card.weights_sha256:
-            raise ValueError(
-                f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
-                f"{card.weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
-            )
-        return atlas
-
-    return cached(("atlas", key_of(card), state.st_mtime_ns, state.st_size), read)
+    return cached(
+        ("atlas", key_of(card), state.st_mtime_ns, state.st_size),
+        lambda: read_atlas(file, card.weights_sha256),
+    )
 
 
 def lines_of(text: str) -> tuple[str, ...]:
@@ -97,7 +91,8 @@ def own_atlas(
             for line, fit in zip(lines, fits, strict=True)
         ]
         atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
-        return OwnAtlas(atlas, text.skipped)
+        origin = replace(atlas.origin, command=_own_command(card))
+        return OwnAtlas(replace(atlas, origin=origin), text.skipped)
 
     with (
         log.request("own text", card.folder.name),
@@ -108,6 +103,15 @@ def own_atlas(
                 on_progress(*next(steps))
             except StopIteration as end:
                 return end.value
+
+
+def _own_command(card: Card) -> str:
+    """Return what measures a text of one's own on the command line; text.txt has its lines."""
+    return (
+        f"python -m core.translate --checkpoint {card.folder} --beam 1 < text.txt > greedy.txt && "
+        f"python -m core.analyse atlas --checkpoint {card.folder} --src text.txt --ref greedy.txt "
+        "--out atlas.npz"
+    )
 
 
 def _fits(model: Translator, line: str) -> bool:

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from core.checkpoint.folder import Card
 from core.files import write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind
@@ -280,19 +279,13 @@ class Atlas(Frozen):
                 raise ValueError(f"its words have another structure: {error}") from None
 
 
-def read_atlas(card: Card) -> Atlas | None:
-    """Read the atlas in a checkpoint's folder, if there is one.
-
-    Raises ValueError, one line, if it is unusable or of other weights.
-    """
-    file = card.folder / FILE
-    if not file.exists():
-        return None
+def read_atlas(file: Path, weights_sha256: str) -> Atlas:
+    """Read the atlas of some weights. Raises ValueError, one line, if it is of other weights."""
     atlas = Atlas.load(file)
-    if atlas.origin.weights_sha256 != card.weights_sha256:
+    if atlas.origin.weights_sha256 != weights_sha256:
         raise ValueError(
-            f"{file} was computed from other weights than those beside it: write it again with "
-            "`python -m core.analyse atlas`"
+            f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
+            f"{weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
         )
     return atlas
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import save
@@ -81,20 +82,22 @@ def plant(
     folder: Path,
     heads: Mapping[tuple[int, int], Iterable[int]],
     languages: tuple[str, str] = ("xx", "yy"),
+    reverse: bool = False,
 ) -> None:
-    """Write a checkpoint whose cross-attention `heads` (layer, head) align the given source words.
+    """Write a checkpoint whose cross-attention `heads` (layer, head) align the given entries.
 
-    A planted head attends from a token to all tokens of the source word that it translates, if that
-    is one of its words, and else to about all others. So the reading *input* is right, and
-    *output*, whose rows are fed the token before, is not. All other heads attend evenly. The
-    network has 1 encoder layer and 2 decoder layers of 2 heads; embeddings are one-hot by word,
-    there are no positions, and self-attention and feed-forward layers output 0.
+    A planted head attends from a token to all tokens of the word that it translates, if that is
+    one of its entries, and else about evenly to all others. So it is right in the reading *input*,
+    and wrong in *output*, whose rows are fed the token before. All other heads attend evenly. The
+    network has 1 encoder layer and 2 decoder layers of 2 heads; embeddings are one-hot by entry,
+    there are no positions, and self-attention and feed-forward layers output 0. `reverse` swaps the
+    two sides.
     """
     made = language()
-    sides = [
-        _tokenizer(made.source),
-        _tokenizer(tuple(word for words in made.target for word in words)),
-    ]
+    entries = [tuple((word,) for word in made.source), made.target]
+    if reverse:
+        entries.reverse()
+    sides = [_tokenizer(word for words in side for word in words) for side in entries]
     sizes = [tokenizer.size for tokenizer in sides]
     config = ModelConfig(
         source_vocab_size=sizes[0],
@@ -115,23 +118,24 @@ def plant(
             if parameter.dim() > 1:  # norms keep their scale of 1
                 parameter.zero_()
         table_of = network.embeddings.source_table.weight, network.embeddings.target_table.weight
-        entries = [[word] for word in made.source], made.target
         for tokenizer, table_VD, words in zip(sides, table_of, entries, strict=True):
             for special in (BOS, EOS):
                 table_VD[special, ENTRIES + special] = 1
             for k, syllables in enumerate(words):
                 for token in tokenizer.encode(" ".join("".join(word) for word in syllables)):
                     table_VD[token.id, k] = 1
-        for layer, block in enumerate(network.decoder):
-            _plant_heads(
-                block.cross_attention,
-                {head: known for (at, head), known in heads.items() if at == layer},
-            )
+        for site in network.attention_sites():
+            if site.kind == "cross":
+                _plant_heads(
+                    site.module,
+                    {head: known for (layer, head), known in heads.items() if layer == site.layer},
+                )
     save(folder, network, "scratch", languages, (sides[0], sides[1]), {}, {})
 
 
-def _plant_heads(site: MultiHeadAttention, words: Mapping[int, Iterable[int]]) -> None:
+def _plant_heads(site: nn.Module, words: Mapping[int, Iterable[int]]) -> None:
     """Let query and key of each head compare the dimensions of its words."""
+    assert isinstance(site, MultiHeadAttention)
     for head, known in words.items():
         for k in known:
             site.query.weight[head * ENTRIES + k, k] = _SHARPNESS

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from core.analysis.alignment import Gold, Link, links
-from core.atlas.aligners import HeadSet, mean_map, with_interval
+from core.atlas.aligners import mean_map
 from core.atlas.atlas import AlignmentHeads
+from core.atlas.intervals import interval
 from core.atlas.sums import bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.aligning import word_maps
@@ -101,11 +102,6 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     return frozenset(found)
 
 
-def pharaoh(found: Links) -> str:
-    """Format links as one Pharaoh line: `0-0 1-2`, source word first, sorted."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(found))
-
-
 def score_with_interval(
     predicted: Sequence[Links], gold: Sequence[Gold], indices: Sequence[int]
 ) -> dict[str, float]:
@@ -127,9 +123,10 @@ def score_with_interval(
     if not (made[0] and sure[0]):
         raise ValueError("there is nothing to score: at least 1 link and 1 sure gold link needed")
     with np.errstate(invalid="ignore"):
-        aer = with_interval(1 - (in_sure + in_possible) / (made + sure))
+        aer = interval(1 - (in_sure + in_possible) / (made + sure), len(both))
     rates = float(in_possible[0] / made[0]), float(in_sure[0] / sure[0])
-    return dict(zip(("aer", "low", "high", "precision", "recall"), (*aer.tolist(), *rates)))
+    names = "aer", "low", "high", "precision", "recall"
+    return dict(zip(names, (*aer.tolist(), *rates), strict=True))
 
 
 def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def test_numbers_of_one_head(mounted: Mounted) -> None:
     order = list(whole.arrays["prune_all_order"])
     assert rows["Place in the order of removal"] == [str(order.index(10) + 1), "of 18"]
     value, low, high = whole.arrays["zero"][10]
-    text, remark = rows["Change of the loss, zero-ablated"]
+    text, remark = rows["Loss change, zero ablation"]
     numbers = [float(t.replace("−", "-")) for t in re.findall(r"[+−]?\d+\.\d+", text)]
     assert numbers == pytest.approx([value, low, high], abs=0.00051)
     assert " nats per token (" in text
@@ -470,7 +470,7 @@ def test_saved_pictures(mounted: Mounted, name: str) -> None:
     texts = [text for text in ElementTree.fromstring(content).itertext() if text.strip()]
     wanted = {
         "heads": ["Encoder self-attention", "Decoder self-attention", "Cross-attention"],
-        "scatter": ["across: Entropy", "up: Change of the loss, zero-ablated, nats per token"],
+        "scatter": ["across: Entropy", "up: Loss change, zero ablation, nats per token"],
         "roles": [*ROLES["decoder"], "highest of random networks"],
         "distance": ["key position minus query position, in tokens"],
         "pruning": ["all kinds", "encoder only", "heads removed"],

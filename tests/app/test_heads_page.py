@@ -102,6 +102,18 @@ def test_a_quoted_sentence_opens_the_first_page(beside: Callable) -> None:
     assert view == {"kind": "cross", "layer": 1, "head": 2}
 
 
+def test_the_head_of_a_link_is_not_a_view_of_the_explorer(beside: Callable) -> None:
+    """Otherwise *Translate* would open without the cell that it shows first."""
+    beside(own())
+
+    def go_on(app: AppTest) -> None:
+        del app.query_params["head"]  # as a browser does
+        app.switch_page("views/translate.py").run()
+
+    header, _ = unpacked(render("heads", head="cross.2.0", act=go_on).payload("explorer"))
+    assert header["view"] == unpacked(render("").payload("explorer"))[0]["view"]
+
+
 def errors(page: Rendered) -> list[str]:
     texts = page.texts(kind="error") + page.texts(kind="info")
     return [text.replace("\\", "").replace("\u2060", "") for text in texts]
@@ -142,6 +154,11 @@ def test_own_text_is_measured_on_its_own_translations(beside: Callable) -> None:
     data = shown(page, "own_atlas")
     assert (data["origin"]["sentences"], data["origin"]["corpus"]) == (3, "your text")
     assert data["opened"]["in_url"] is False
+    assert data["origin"]["command"] == (
+        "python -m core.translate --checkpoint checkpoints/scratch-de-en --beam 1 < text.txt > "
+        "greedy.txt && python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en "
+        "--src text.txt --ref greedy.txt --out atlas.npz"
+    )
     translator = models.translator(models.cards()["de-en", "scratch"])
     greedy = [translator.translate(line, beam=1).text for line in LINES]
     assert [tuple(pair) for pair in data["quoted"]] == list(zip(LINES, greedy, strict=True))

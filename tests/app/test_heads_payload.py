@@ -190,9 +190,10 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     assert data["labels"][15] == ["aligned to the token fed"]
     role, effect, bleu, focus, alignment, *_ = data["stories"][15]
     assert role == (
-        "84\u00a0% of its attention has the role “aligned to the token fed” (95 % interval "
-        "82\u00a0% to 86\u00a0%). By chance it would be less: 52\u00a0% with its rows shuffled, "
-        "and at most 30\u00a0% in a head of a network with random weights."
+        "Beyond chance, it has the role “aligned to the token fed”: 84\u00a0% of its attention "
+        "goes to the keys of this role (95 % interval 82\u00a0% to 86\u00a0%). With its rows "
+        "shuffled it would be 52\u00a0%; among the heads of networks with random weights the "
+        "highest is 30\u00a0%."
     )
     changes = whole.arrays["zero"][:, 0]
     more = sum(change > 0.25 for change in changes)

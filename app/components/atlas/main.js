@@ -179,7 +179,7 @@ function pictureOf(view, name) {
     },
     scatter: () => {
       const { height } = placesGeometry(data, parts.heads.parentElement.clientWidth);
-      const geometry = scatterGeometry(data, chosen, width, Math.min(520, Math.max(330, height)));
+      const geometry = scatterGeometry(data, chosen, width, Math.min(520, width + 40, Math.max(330, height)));
       return [geometry, (context) => [drawScatter, drawScatterFocus].forEach((draw) => draw(context, view, geometry))];
     },
     roles: () => {

@@ -98,7 +98,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         found.append(
             Measure(
                 "similarity",
-                "Likeness to the counterpart",
+                "Likeness to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
                 "the other implementation's network",
@@ -126,13 +126,13 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
 def _changes(atlas: Atlas) -> list[Measure]:
     """Return the measures of what changes when a head is ablated."""
     described = (
-        ("zero", "Change of the loss, zero-ablated", "nats",
+        ("zero", "Loss change, zero ablation", "nats",
          "how much the loss rises when the head's output is replaced by zeros: above 0 the head "
          "helps, below 0 it harms", "zero[{n}], heads[{n}].loss_change"),
-        ("mean", "Change of the loss, mean-ablated", "nats",
+        ("mean", "Loss change, mean ablation", "nats",
          "how much the loss rises when the head's output is replaced by its mean over a corpus, "
          "so that only what varies is lost", "mean[{n}]"),
-        ("bleu_zero", "Change of BLEU, zero-ablated", "points",
+        ("bleu_zero", "BLEU change, zero ablation", "points",
          "how BLEU of greedy translations changes when the head's output is replaced by zeros: "
          "below 0 the head helps", "bleu_zero[{n}]"),
     )  # fmt: skip

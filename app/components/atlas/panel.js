@@ -143,11 +143,11 @@ function fillAlignment(view, n) {
     ...about.rows.map(({ reading, quantity, heads }) => {
       const [aer, low, high, precision, recall] = heads[at];
       return row(
-        cell("th", "", reading),
-        cell("th", "", quantity),
+        cell("th", "", reading.replace(/^the row /, "").replace("the target word", "it")),
+        cell("th", "", quantity.replace(/^(attention|value) /, "")),
         cell("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
-        cell("td", "", share(precision)),
-        cell("td", "", share(recall)),
+        cell("td", "rest", share(precision)),
+        cell("td", "rest", share(recall)),
       );
     }),
   );
@@ -256,11 +256,12 @@ export function fillExamples(view) {
       return [item];
     }),
   );
+  const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the token that suffers most";
   const empty = deciles.map((sentences, at) => (sentences.length ? 0 : at + 1)).filter(Boolean);
   const lacking = empty.length ? ` None of the ${data.quoted.length} quoted sentences falls into tenth ${empty.join(", ")}.` : "";
   noteWith(
     parts["examples-note"],
-    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token; tenths are of the whole corpus. A click opens the sentence with this head and the token that suffers most.${lacking} In the file:`,
+    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token; tenths are of the whole corpus. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
     `strength[${n}], deciles[${n}], cell[${n}]`,
   );
 }
@@ -278,18 +279,20 @@ export function fillOrigin({ data, parts }) {
     (origin.sources_sha256 ? ` SHA-256 of the lines: ${origin.sources_sha256.slice(0, 8)} and ${origin.references_sha256.slice(0, 8)}.` : "");
   parts.command.textContent = origin.command;
   parts.command.parentElement.hidden = !origin.command;
-  parts.where.textContent = origin.command
-    ? "This command writes all numbers of this page into one file, atlas.npz; with --json FILE it also writes those listed above as heads[…]. Each card names its arrays; heads count from 0 there, encoder first, then decoder and cross-attention."
-    : "";
+  parts.where.textContent =
+    "This command writes all these numbers into one file, atlas.npz; with --json FILE it also writes those named heads[…]. " +
+    "Each card names its arrays. Heads count from 0 there, encoder first, then decoder and cross-attention.";
 }
 
 /** What the pictures show, in words. @param {AtlasView} view */
 export function fillNotes({ data, parts, chosen }) {
   const measure = data.byKey[chosen.measure];
   const ring = measure.no_effect ? ` An empty square marks ${measure.no_effect.size} of ${data.places.length} heads whose change cannot be told from 0.` : "";
+  const unmeasured = data.places.filter((_, n) => !isMeasured(measure, n)).length;
+  const grey = unmeasured ? ` Grey: the ${unmeasured} heads for which it is not measured.` : "";
   const bar = measure.unit === "place" ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
   parts["heads-note"].textContent =
-    `Rows are layers, columns are heads. Colour: ${measure.explanation}.${bar}${ring} ` +
+    `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${ring} ` +
     "Hills: where the head looks on average, from 20 tokens before to 20 after the query (cross-attention: the diagonal), each scaled to its own peak.";
   const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
   const names = [...new Set([x, y])].filter((each) => each !== measure);

@@ -115,9 +115,9 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
     }
     if (distance % 10 && width < 420) return;
     const sign = distance > 0 ? "+" : distance < 0 ? "\u2212" : "";
-    const more = distance === first || distance === last ? "\u2026" : "";
-    const text = distance < 0 ? `${more}${sign}${-distance}` : `${sign}${distance}${more}`;
-    drawText(context, theme, text, x + step / 2, top + height + 13, { size: 12, colour: distance ? "ink2" : "ink", align: "center" });
+    const text = `${distance === first ? "\u2026" : ""}${sign}${Math.abs(distance)}${distance === last ? "\u2026" : ""}`;
+    const [at0, align] = distance === first ? [x, "left"] : distance === last ? [x + step, "right"] : [x + step / 2, "center"];
+    drawText(context, theme, text, at0, top + height + 13, { size: 12, colour: distance ? "ink2" : "ink", align });
   });
   const words = data.places[chosen.head].kind === "cross" ? "key position minus the diagonal's, in tokens" : "key position minus query position, in tokens";
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });

@@ -92,10 +92,11 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     shuffled = atlas.arrays[f"role_{kind}_shuffled"][role, place]
     random = atlas.arrays[f"role_{kind}_random"][role]
     text = (
-        f"{percent(float(score))} of its attention has the role “{roles[0]}” (95 % interval "
-        f"{percent(float(low))} to {percent(float(high))}). By chance it would be less: "
-        f"{percent(float(shuffled))} with its rows shuffled, and at most {percent(float(random))} "
-        "in a head of a network with random weights."
+        f"Beyond chance, it has the role “{roles[0]}”: {percent(float(score))} of its attention "
+        f"goes to the keys of this role (95 % interval {percent(float(low))} to "
+        f"{percent(float(high))}). With its rows shuffled it would be "
+        f"{percent(float(shuffled))}; among the heads of networks with random weights the highest "
+        f"is {percent(float(random))}."
     )
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
