@@ -7,7 +7,7 @@ import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
 import { buildBadge, paintBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
-import { decodePayload, KINDS, withAnswer } from "./data.js";
+import { decodePayload, hasProbabilities, KINDS, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
@@ -157,6 +157,7 @@ function applyPayload(explorer, bytes) {
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
   now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
+  dom.root.classList.toggle("weights-alone", !hasProbabilities(data));
   dom.parts.inside.classList.toggle("nowhere", !explorer.host.headPage);
   buildBadge(explorer);
   buildExports(explorer);
