@@ -97,11 +97,13 @@ def marks_note(snapshots: AttentionSnapshots) -> str:
         f"role's token is at least {share}, and exceeds both its weight in the untrained network "
         f"and that of uniform attention by at least {margin} of all weight. *Aligning* "
         f"(cross-attention): at least {needed} of the rows look most at a source token of their "
-        f"own ({at_random} would if rows looked at random tokens), at least {margin} more than in the "
-        f"untrained network, and at least {agreement} look most at the same token as at the last "
-        "point. No manual alignment is used: such a head links tokens one to one, but whether the "
-        "links are right was not checked. If most of its rows lie near the diagonal, position "
-        "alone could explain it: point at a mark to see how many do."
+        f"own ({at_random} would if rows looked at random tokens), at least {margin} more than in "
+        f"the untrained network, and at least {agreement} look most at the same token as at the "
+        "last point. No manual alignment is used: such a head links tokens one to one, but whether "
+        "the links are right was not checked. They may belong to the token fed in, which is named "
+        "one row up, instead of the token being produced. *Near the diagonal*: rows whose largest "
+        "weight is at most one token away from it at the last point. If most are, position alone "
+        "could explain the head."
     )
 
 

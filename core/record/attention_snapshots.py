@@ -129,7 +129,8 @@ class AttentionSnapshots(Frozen):
             if found != expected:
                 raise ValueError(
                     f"{printable(str(file))} belongs to another network: its {kind} has {found[0]} "
-                    f"layers of {found[1]} heads, not {expected[0]} of {expected[1]}; delete it"
+                    f"× {found[1]} heads (layers × heads), not {expected[0]} × {expected[1]}; "
+                    "delete it"
                 )
         return snapshots
 

@@ -98,10 +98,10 @@ function curveOfCell(run, sentence, view) {
     high: 1,
     ticks: SHARE_TICKS,
     shown: (value) => percent(value),
-    aside: curve ? cellName(run, sentence, view, query, key) : merged ? "choose Tokens" : "click a cell",
+    aside: curve ? cellName(run, sentence, view, query, key) : "",
     empty: merged && pinned
-      ? "Choose Tokens above to follow one weight through training."
-      : "Click a cell of the map to follow its weight through training.",
+      ? "Choose Tokens to follow one weight."
+      : "Click a cell to follow its weight.",
   };
 }
 

@@ -118,6 +118,7 @@ function applyRun(view, bytes) {
     }),
   );
   view.parts.point.max = run.points - 1;
+  view.parts.meanings.dataset.kind = "";
   buildMarks(view);
 }
 
@@ -277,7 +278,8 @@ function buildMarks(view) {
     const buttons = marks.map((mark) => {
       const button = element("button", "numbers");
       button.type = "button";
-      button.append(element("b", "", nameOfHead(mark)), ` step ${fixed(run.steps[mark.point], 0)}`);
+      const diagonal = mark.diagonal === null ? "" : `, ${percent(mark.diagonal)} near the diagonal`;
+      button.append(element("b", "", nameOfHead(mark)), ` step ${fixed(run.steps[mark.point], 0)}${diagonal}`);
       button.title = markInWords(view, mark);
       button.addEventListener("click", () => openMark(view, mark));
       Object.assign(button.dataset, { kind: mark.kind, layer: mark.layer, head: mark.head, point: mark.point });
@@ -308,6 +310,7 @@ function layOutTimeline(view) {
   const shown = headsOf(run, link);
   drawStillTimeline(prepareCanvas(base, width, height), theme, view.geometry, run, view.lanes, shown);
   parts["training-sentence"].value = String(view.sentence);
+  paintMeanings(view);
   parts["bold-name"].textContent = `${KIND_NAMES[link.kind]} ${viewName(run, link)}`;
   parts["thin-name"].textContent = `each of its ${run.layers[link.kind] * run.heads} heads`;
   for (const button of parts.marks.querySelectorAll("button")) {
@@ -316,6 +319,14 @@ function layOutTimeline(view) {
     button.setAttribute("aria-pressed", String(chosen));
   }
   paintPoint(view);
+}
+
+/** Say what the lanes of this kind are. @param {TrainingView} view */
+function paintMeanings({ parts, run, link }) {
+  if (parts.meanings.dataset.kind === link.kind) return;
+  parts.meanings.dataset.kind = String(link.kind);
+  const lines = run.measures[link.kind].map(({ short, meaning }) => [element("b", "", short), `: ${meaning}`]);
+  parts.meanings.replaceChildren(...lines.flatMap((line, place) => (place ? ["; ", ...line] : line)), ".");
 }
 
 /** Draw everything that depends on the point. @param {TrainingView} view */
@@ -328,7 +339,7 @@ function paintPoint(view) {
   parts.at.textContent = fixed(run.steps[point], 0);
   parts.earlier.disabled = point === 0;
   parts.later.disabled = point === run.points - 1;
-  parts.now.textContent = `of ${fixed(run.lastStep, 0)} \u00b7 loss ${fixed(run.loss[point], 2)} nats per token \u00b7 BLEU ${fixed(run.bleu[point], 1)}`;
+  parts.now.textContent = `loss ${fixed(run.loss[point], 2)} nats per token \u00b7 BLEU ${fixed(run.bleu[point], 1)}`;
   parts.point.setAttribute("aria-valuetext", pointInWords(view));
   parts.lanes.setAttribute("aria-label", `Curves over the points of training. ${pointInWords(view)}`);
   Object.assign(root.dataset, { sentence: view.sentence, point, step: run.steps[point], painted: String(++view.painted) });

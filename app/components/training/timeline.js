@@ -9,7 +9,7 @@ const INSET = 8;
 const RIGHT = 46;
 const GUTTERS = { wide: 212, narrow: 0 };
 const LANE = 62;
-const GAPS = { wide: 14, narrow: 34 };
+const GAPS = { wide: 22, narrow: 38 };
 const AXIS = 34;
 const DOT = 3.5;
 
@@ -166,7 +166,9 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   const { tops, bottom, left, narrow } = geometry;
   const x = Math.round(pointX(geometry, point)) + 0.5;
   context.globalAlpha = 0.8;
-  stroke(context, theme.ink, 1, [[x, narrow ? 0 : tops[0] - 8], [x, bottom + 8]]);
+  // On a narrow screen, titles stand between the lanes.
+  const spans = narrow ? tops.map((top) => [top - 4, top + LANE]) : [[tops[0] - 8, bottom + 8]];
+  for (const [from, to] of spans) stroke(context, theme.ink, 1, [[x, from], [x, to]]);
   context.globalAlpha = 1;
   lanes.forEach((lane, place) => {
     const top = tops[place];
