@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from app.components.training.payload import payload
 from app.state import models
@@ -258,16 +258,24 @@ def test_steps_by_buttons_and_keys_stop_at_both_ends(mounted: Mounted) -> None:
 
 def test_play_runs_from_the_start_to_the_end(mounted: Mounted) -> None:
     mounted.show(snapshots())
+    mounted.do(
+        """() => {
+          window.setInterval = (tick, every) => Object.assign(window, { tick, every }) && 7;
+          window.clearInterval = (timer) => timer === 7 && (window.tick = null);
+        }"""
+    )
     said = mounted.do("() => part('run').click()")
     assert said["data"]["step"] == "0" and said["run"] == "Pause", "starts again after the end"
-    root = mounted.page.locator(".training")
-    expect(root).to_have_attribute("data-step", "50", timeout=5000)
+    assert mounted.page.evaluate("window.every") == 450
+    for step in STEPS[1:3]:
+        assert mounted.do("() => tick()")["data"]["step"] == str(step)
     assert mounted.do("() => part('run').click()")["run"] == "Play the training"
-    paused = mounted.state()["data"]["step"]
-    mounted.page.wait_for_timeout(700)
-    assert mounted.state()["data"]["step"] == paused
-    mounted.do("() => part('run').click()")
-    expect(root).to_have_attribute("data-step", "2900", timeout=10_000)
+    assert mounted.page.evaluate("window.tick") is None, "paused"
+    said = mounted.do("() => part('run').click()")
+    assert (said["data"]["step"], said["run"]) == ("400", "Pause"), "goes on from there"
+    for step in STEPS[3:]:
+        assert mounted.do("() => tick()")["data"]["step"] == str(step)
+    assert mounted.page.evaluate("window.tick") is None, "stops at the end"
     assert mounted.state()["run"] == "Play the training"
 
 

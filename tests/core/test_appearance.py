@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def planted(**changes):
             found.append(weights.astype(np.float16))
         maps[kind] = tuple(found)
     roles = {"encoder": 3, "decoder": 3, "cross": 1}
-    values = {
+    values: dict[str, Any] = {
         "sentences": sentences,
         "steps": np.array([0, 10, 20, 40], np.int32),
         "loss": np.array([3, 2, 1, 1], np.float32),
