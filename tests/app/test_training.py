@@ -223,6 +223,21 @@ def test_the_pinned_cell_is_followed_through_training(mounted: Mounted) -> None:
     assert f"pinned weight {100 * largest:.0f} %;" in said
 
 
+def test_the_thumbnails_and_captions_follow_the_point(mounted: Mounted) -> None:
+    run = snapshots()
+    mounted.show(run, q="2")
+    captions = """() => Object.fromEntries(
+      [...training().querySelectorAll(".thumbnail:not(.missing)")].map((at) => [`${at.dataset.l}.${at.dataset.h}`, at.ariaLabel])
+    )"""  # noqa: E501
+    for point in (1, 3):
+        go(mounted, point)
+        said = mounted.page.evaluate(captions)
+        for layer in range(LAYERS["cross"]):
+            for head in range(HEADS):
+                most = float(run.maps["cross"][0][point, layer, head, 2].max())
+                assert f"{most:.2f}".lstrip("0") in said[f"{layer}.{head}"], (point, layer, head)
+
+
 def test_another_sentence_shows_its_own_maps(mounted: Mounted) -> None:
     run = snapshots()
     said = mounted.show(run, q="2", k="1")
