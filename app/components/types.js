@@ -241,7 +241,7 @@
  *   aside: string, empty?: string}} Lane  a value per point; empty: said without a curve
  * @typedef {{width: number, height: number, left: number, plot: number, tops: number[], bottom: number, narrow: boolean,
  *   points: number}} TimelineGeometry
- * @typedef {{key: string, pathname: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
+ * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
  *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
  *   point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
  *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView

@@ -244,6 +244,7 @@ def test_the_file_of_another_network_is_rejected(tmp_path):
     for changes, words in (
         ({"num_decoder_layers": 2}, "its decoder has 1 × 2 heads .layers × heads., not 2 × 2"),
         ({"num_encoder_layers": 3}, "its encoder has 1 × 2 heads .layers × heads., not 3 × 2"),
+        ({"num_heads": 1}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 1"),
         ({"num_heads": 4}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 4"),
     ):
         with pytest.raises(ValueError, match=words) as caught:

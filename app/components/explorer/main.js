@@ -159,7 +159,7 @@ function applyPayload(explorer, bytes) {
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
   now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
-  dom.root.classList.toggle("weights-alone", !hasProbabilities(data));
+  dom.root.classList.toggle("weights-only", !hasProbabilities(data));
   dom.parts.inside.classList.toggle("nowhere", !explorer.host.headPage);
   buildBadge(explorer);
   buildExports(explorer);

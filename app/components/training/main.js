@@ -9,7 +9,7 @@ import { handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, fixed, percent } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
-import { writeParameters } from "../shared/url.js";
+import { trainingHost } from "./host.js";
 import { KIND_NAMES, lanesOf, nameOfHead, viewName } from "./lanes.js";
 import { decodeRun, explorerPayload, GROUP, headsOf, stepName } from "./run.js";
 import { saveTimeline } from "./saving.js";
@@ -25,7 +25,6 @@ function createTraining(parent, key) {
   /** @type {TrainingView} */
   const view = {
     key,
-    pathname: window.location.pathname,
     parent,
     root,
     parts: Object.fromEntries(own),
@@ -46,7 +45,7 @@ function createTraining(parent, key) {
     explorerGone: () => {},
     host: null,
   };
-  view.host = hostOf(view);
+  view.host = trainingHost((link) => showLink(view, link));
   listenToTransport(view);
   listenToLanes(view);
   const follow = (/** @type {any} */ { detail }) => {
@@ -67,28 +66,6 @@ function createTraining(parent, key) {
     view.explorerGone();
   };
   return view;
-}
-
-/** The explorer asks for nothing; its view is part of this page's link. @param {TrainingView} view @returns {Host} */
-function hostOf(view) {
-  return {
-    answers: new Set(),
-    ask: () => {},
-    listen: () => () => {},
-    link: {
-      read: () => Object.fromEntries(new URLSearchParams(window.location.search)),
-      write: (parameters) => {
-        writeParameters(view.pathname, parameters);
-        showLink(view, parameters);
-      },
-      listen: (navigate) => {
-        window.addEventListener("popstate", navigate);
-        return () => window.removeEventListener("popstate", navigate);
-      },
-      url: () => window.location.href,
-    },
-    headPage: null,
-  };
 }
 
 /** Show new data: another run keeps the sentence and the nearest step; a new link is followed. @param {TrainingView} view */
@@ -356,12 +333,12 @@ function pointInWords({ run, point, lanes, link }) {
 
 /** Keep sentence and step for a return to this page, and in the link. @param {TrainingView} view */
 function rememberPoint(view) {
-  const { key, given, sentence, point, run, link } = view;
+  const { key, given, sentence, point, run, link, host } = view;
   lastStates.set(key, { given, sentence, step: run.steps[point], link });
   clearTimeout(view.linkTimer);
   view.linkTimer = window.setTimeout(() => {
     const step = point === run.points - 1 ? null : run.steps[point];
-    writeParameters(view.pathname, { sentence: sentence || null, step });
+    host.link.write({ sentence: sentence || null, step });
   }, LINK_DELAY);
 }
 
