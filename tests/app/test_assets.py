@@ -15,6 +15,7 @@ ENTRIES = {
     **dict.fromkeys(("map_row/main.js", "beam_tree/main.js", "token_table/table.js"), "render"),
     **dict.fromkeys(("one_line/one_line.js", "address/address.js", "answers/answers.js"), "render"),
     "explorer/streamlit.js": "renderInStreamlit",
+    "training/main.js": "renderTraining",
 }
 
 
@@ -107,7 +108,8 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
 
 
 HOSTS = {
-    *("explorer/streamlit.js", "answers/answers.js", "address/address.js", "shared/url.js"),
+    *("explorer/streamlit.js", "training/host.js", "shared/url.js"),
+    *("answers/answers.js", "address/address.js"),
     *("map_row/main.js", "beam_tree/main.js"),  # components of Streamlit alone
 }
 ONLY_HOSTS = re.compile(
