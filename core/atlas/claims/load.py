@@ -90,7 +90,7 @@ def networks_of(
             )
         text = corpus(checkpoint, read_pairs(CORPUS, SPLIT, *languages, data)[:first])
         identity = f"{card.weights_sha256} {text.source_sha256} {text.target_sha256}"
-        aligned = gold and gold.read(checkpoint)
+        aligned = None if gold is None else gold.read(checkpoint)
         if aligned is not None:
             identity += f" {aligned.source_sha256} {aligned.target_sha256} {gold}"
         work = Work(run, Partial(unfinished, identity))
