@@ -24,6 +24,7 @@ why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sou
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
 open_decoder_lens, open_sources, open_score, beside, minimal_pairs, minimal_pair_0 …, second_source,
 second_of_two, two_at_once, first_of_two, second_explorer,
+heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 tour_links, tour_0 …, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
@@ -33,7 +34,7 @@ side_by_side, state_dict_map,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL query.
+mass in the URL query; the atlas on the page Heads keeps head (cross.0.0, from 0), measure, x and y.
 """
 
 from dataclasses import dataclass
@@ -53,8 +54,8 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour"})
-"""URL paths of pages that choose their own sentences and so offer no examples."""
+OWN_SENTENCES = frozenset({"tour", "heads"})
+"""URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for

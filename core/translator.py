@@ -231,6 +231,11 @@ class Translator:
             encoded.append(ids)
         return encoded
 
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The loaded network and its tokenizers; run the network only inside `exclusive_model`."""
+        return Checkpoint(self.card, self._model, self._source, self._target)
+
     @contextmanager
     def exclusive_model(
         self, raise_if_cancelled: Callable[[], object] = lambda: None

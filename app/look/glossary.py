@@ -37,6 +37,11 @@ TERMS = {
     "residual stream": "The residual stream is a token's vector on its way through the layers: "
     "every head and feed-forward layer adds to it.",
     "ablation": "An ablation switches a part of the network off and measures what changes.",
+    "bootstrap": "A bootstrap interval shows how much a number would vary with other sentences: it "
+    "is computed again and again from sentences drawn at random from the corpus, and 95 % of the "
+    "results lie inside.",
+    "null": "A null is what a score would be by chance, for instance with each row's weights "
+    "shuffled. A score says something only if it is clearly above.",
     "Shapley value": "A word's Shapley value is what it adds to the log-probability, averaged over "
     "all orders in which the source words can be revealed.",
     "Spearman": "Spearman's rank correlation compares two orders: 1 is the same order, 0 no "

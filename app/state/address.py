@@ -44,7 +44,7 @@ def read_query(page: str) -> None:
     session.put("query", parameters)
     session.put("seen", st.query_params.to_dict())
     session.put("arrival", (session.get("arrival") or 0) + 1)
-    if parameters.keys() & {*VIEW, "words"}:
+    if parameters.keys() & {*VIEW, "words"} and page != "heads":  # whose `head` is cross.0.0
         session.put("view", dict(parameters))
     source, target = pop("source"), pop("target")
     if source is not None or target is not None:  # a link without a target has none

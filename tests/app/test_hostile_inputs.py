@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from app.controls import OWN_SENTENCES
 from app.state import models, results
 from core.text.tokenizer import normalise
 from tests.app.rendered import Rendered, render
 
-PAGES = ("", "tour", "steps", "head", "masks", "positions", "comparison")
+PAGES = ("", "tour", "steps", "head", "heads", "masks", "positions", "comparison")
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 UNSEEN = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
 TEXTS = {"word": "Hund", "markup": MARKUP, "unseen": UNSEEN, "sixty words": "Ein Hund und " * 20}
@@ -67,14 +68,14 @@ def test_an_empty_text_gets_a_hint(name, text):
     page = enter(name, text)
     assert not page.app.error
     hint = "Type a sentence in German, or choose an example."
-    assert (hint in page.texts(kind="caption")) == (name != "tour")
+    assert (hint in page.texts(kind="caption")) == (name not in OWN_SENTENCES)
 
 
 @each_page
 @pytest.mark.parametrize(("text", "line"), TOO_LONG.items(), ids=["characters", "tokens"])
 def test_a_text_that_is_too_long_gets_one_line_with_the_limit(name, text, line):
     errors = [error.value for error in enter(name, text).app.error]
-    if name == "tour":  # it has its own sentences
+    if name in OWN_SENTENCES:
         assert not errors
     else:
         (error,) = errors

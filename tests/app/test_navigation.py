@@ -19,13 +19,14 @@ PAGES = {
     "steps": "Step by step",
     "head": "Inside a head",
     "why": "Ask why",
+    "heads": "Heads",
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
 }
-WITH_A_SENTENCE = [page for page in PAGES if page != "tour"]
+WITH_A_SENTENCE = [page for page in PAGES if page not in ("tour", "heads")]
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 
@@ -401,6 +402,7 @@ CHOICES = {
     "steps": {"path_maps": "True", "kind": "decoder", "layer": "0", "head": "1"},
     "head": {"kind": "encoder", "layer": "1", "head": "2", "q": "3", "k": "0"},
     "why": {"why_for": "2"},
+    "heads": {"head": "cross.1.2"},
     "together": {"second_source": "Ein Hund.", "kind": "decoder", "layer": "0", "head": "1"},
     "masks": {
         "mask_batch": "Ein Hund.\nDer Hund schläft.",

@@ -1,0 +1,86 @@
+// Decodes an atlas, and writes its values as Python does: see measures.py.
+
+import { asFloats, unpack } from "../shared/bytes.js";
+import { fixed, percent, signed } from "../shared/numbers.js";
+
+/** @returns {AtlasData} */
+export function decodeAtlas(bytes) {
+  const raw = unpack(bytes);
+  const places = [];
+  for (const kind of Object.keys(raw.kinds)) {
+    for (let layer = 0; layer < raw.layers[kind]; layer++) {
+      for (let head = 0; head < raw.heads; head++) places.push({ kind, layer, head });
+    }
+  }
+  const starts = {};
+  places.forEach(({ kind }, n) => (starts[kind] ??= n));
+  const values = asFloats(raw.values);
+  const measures = raw.measures.map((measure, at) => ({
+    ...measure,
+    no_effect: measure.no_effect && new Set(measure.no_effect),
+    values: values.subarray(3 * places.length * at, 3 * places.length * (at + 1)),
+  }));
+  const roles = Object.fromEntries(Object.keys(raw.kinds).map((kind) => [kind, asFloats(raw[`role_${kind}`])]));
+  return {
+    ...raw,
+    places,
+    starts,
+    measures,
+    byKey: Object.fromEntries(measures.map((measure) => [measure.key, measure])),
+    distance: asFloats(raw.distance),
+    roleValues: roles,
+    strength: raw.strength ? asFloats(raw.strength) : null,
+    cell: raw.cell ? new Int16Array(raw.cell.slice().buffer) : null,
+  };
+}
+
+export const valueOf = (measure, n) => measure.values[3 * n];
+
+/** [value, low, high] of a head. */
+export const intervalOf = (measure, n) => measure.values.subarray(3 * n, 3 * n + 3);
+
+export const isMeasured = (measure, n) => Number.isFinite(valueOf(measure, n));
+
+/** A head's mean weight by distance. */
+export const profileOf = ({ distance, distances }, n) => distance.subarray(n * distances.length, (n + 1) * distances.length);
+
+/** A head's short name, counted from 1: cross 1.3. */
+export const headName = ({ places }, n) => `${places[n].kind} ${places[n].layer + 1}.${places[n].head + 1}`;
+
+/** A head's full name. */
+export function fullName({ places, kinds }, n) {
+  const { kind, layer, head } = places[n];
+  return `${kinds[kind][0].toUpperCase()}${kinds[kind].slice(1)}, layer ${layer + 1}, head ${head + 1}`;
+}
+
+/** A head as the URL names it, counted from 0. */
+export const headId = ({ places }, n) => `${places[n].kind}.${places[n].layer}.${places[n].head}`;
+
+/** A value without its unit, except for the per cent sign. */
+export function valueText(measure, value) {
+  if (!Number.isFinite(value)) return "not measured";
+  if (measure.unit === "share") return percent(value);
+  return measure.signed ? signed(value, measure.places) : fixed(value, measure.places);
+}
+
+export const withUnit = (measure, text) => (measure.unit_words ? `${text} ${measure.unit_words}` : text);
+
+/** "0.12 nats per token (0.10 to 0.14)". */
+export function fullText(measure, n) {
+  const [value, low, high] = intervalOf(measure, n);
+  if (!Number.isFinite(value)) return "not measured";
+  const text = withUnit(measure, valueText(measure, value));
+  return Number.isFinite(low) && Number.isFinite(high) ? `${text} (${valueText(measure, low)} to ${valueText(measure, high)})` : text;
+}
+
+/** Place by value, the largest first, and the number of heads measured. */
+export function rankOf({ places }, measure, n) {
+  const all = places.map((_, other) => valueOf(measure, other)).filter(Number.isFinite);
+  return { rank: 1 + all.filter((value) => value > valueOf(measure, n)).length, count: all.length };
+}
+
+/** Where a measure of a head is in the file and the JSON. */
+export function whereOf({ places }, measure, n) {
+  const { kind, layer, head } = places[n];
+  return measure.where.replaceAll("{n}", n).replaceAll("{kind}", kind).replaceAll("{layer}", layer).replaceAll("{head}", head);
+}

@@ -1,0 +1,256 @@
+// Mounts the atlas: keeps the chosen head and measures, in the URL as well, and repaints what depends on them.
+
+import { sameBytes } from "../shared/bytes.js";
+import { element, partsOf } from "../shared/dom.js";
+import { prepareCanvas } from "../shared/grid.js";
+import { ARROWS, handled } from "../shared/keys.js";
+import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
+import { wrapped } from "../shared/numbers.js";
+import { readTheme } from "../shared/theme.js";
+import { writeParameters } from "../shared/url.js";
+import { decodeAtlas, headId } from "./data.js";
+import { fillExamples, fillNotes, fillOrigin, fillPanel, fillReadout } from "./panel.js";
+import { drawPlaces, drawPlacesFocus, headAt, headBeside, placesGeometry } from "./places.js";
+import { curvesOf, drawPruning, pruningGeometry, pruningText } from "./pruning.js";
+import { distanceGeometry, drawDistance, drawRoles, rolesGeometry } from "./roles.js";
+import { addSaves } from "./saving.js";
+import { drawScatter, drawScatterFocus, pointAt, pointBeside, scatterGeometry } from "./scatter.js";
+
+const SELECTS = ["measure", "x", "y"];
+
+const NARROW = 760; // px: below, pictures and cards are in one column
+
+function createView(parent, key) {
+  const root = parent.querySelector(".atlas");
+  const parts = partsOf(root);
+  /** @type {AtlasView} */
+  const view = {
+    key,
+    root,
+    parts,
+    pathname: window.location.pathname,
+    bytes: null,
+    data: null,
+    theme: null,
+    chosen: { head: 0, measure: "", x: "", y: "", curve: "loss" },
+    hovered: null,
+    turns: new Map(),
+    geometries: {},
+    bases: { heads: document.createElement("canvas"), scatter: document.createElement("canvas") },
+    size: "",
+    painted: 0,
+    openSentence: () => {},
+  };
+  addSaves(view, (_, name) => pictureOf(view, name));
+  for (const name of [...SELECTS, "curve"]) {
+    parts[name].addEventListener("change", (event) => choose(view, { [name]: event.target.value }));
+  }
+  parts.previous.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head - 1, view.data.places.length) }));
+  parts.next.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head + 1, view.data.places.length) }));
+  parts.one.addEventListener("click", (event) => onPanelClick(view, event));
+  parts.copy.addEventListener("click", () => copyCommand(view));
+  listen(view, "heads", (x, y) => headAt(view.data, view.geometries.heads, x, y), (n, arrow) => headBeside(view.data, n, ARROWS[arrow]));
+  listen(view, "scatter", (x, y) => pointAt(view.data, view.geometries.scatter, x, y), (n, arrow) => pointBeside(view.data, view.geometries.scatter, n, arrow));
+  onceFontsCome(root, () => layOut(view));
+  view.destroy = onNewSize(root, () => {
+    if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
+  });
+  return view;
+}
+
+const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
+
+/* Pointer and arrow keys on a canvas: the pointer previews a head, a click or an arrow chooses it. */
+function listen(view, name, under, beside) {
+  const canvas = view.parts[name];
+  const headUnder = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return under(event.clientX - box.left, event.clientY - box.top);
+  };
+  canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && hover(view, headUnder(event)));
+  canvas.addEventListener("pointerleave", () => hover(view, null));
+  canvas.addEventListener("click", (event) => {
+    const head = headUnder(event);
+    if (head !== null) choose(view, { head });
+  });
+  canvas.addEventListener("keydown", (event) => {
+    if (!ARROWS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    handled(event);
+    choose(view, { head: beside(view.chosen.head, event.key) });
+  });
+}
+
+/** @param {AtlasView} view */
+function hover(view, head) {
+  if (view.hovered === head) return;
+  view.hovered = head;
+  paintFocus(view);
+}
+
+/** Choose a head or a measure, and repaint what depends on it. @param {AtlasView} view */
+function choose(view, change) {
+  Object.assign(view.chosen, change);
+  view.hovered = null;
+  remember(view);
+  if ("head" in change) fillPanel(view);
+  paint(view);
+}
+
+/** @param {AtlasView} view */
+function remember(view) {
+  const { data, chosen, key, pathname } = view;
+  lastStates.set(key, { ...chosen, head: headId(data, chosen.head), turn: data.opened.turn });
+  if (!data.opened.in_url) return;
+  const other = (name) => (chosen[name] === data.opened.defaults[name] ? null : chosen[name]);
+  writeParameters(pathname, { head: headId(data, chosen.head), measure: other("measure"), x: other("x"), y: other("y") });
+}
+
+function onPanelClick(view, event) {
+  const { dataset } = event.target;
+  if (event.target.matches(".jump")) choose(view, { head: Number(dataset.head) });
+  if (event.target.matches(".another")) {
+    const at = `${view.chosen.head} ${dataset.decile}`;
+    view.turns.set(at, (view.turns.get(at) ?? 0) + 1);
+    fillExamples(view);
+    view.parts.examples.querySelector(`[data-decile="${dataset.decile}"]`)?.focus();
+  }
+  const hasKey = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+  if (dataset.query && !hasKey) {
+    event.preventDefault(); // a plain link would start a new session
+    view.openSentence(dataset.query);
+  }
+}
+
+async function copyCommand({ parts }) {
+  await navigator.clipboard?.writeText(parts.command.textContent);
+  parts.copy.textContent = "Copied";
+  setTimeout(() => (parts.copy.textContent = "Copy"), 1500);
+}
+
+/** Apply new data: the page's choice if its turn is new, else the visitor's last one. @param {AtlasView} view */
+function applyData(view, bytes) {
+  const data = decodeAtlas(bytes);
+  Object.assign(view, { bytes, data, hovered: null });
+  view.turns.clear();
+  const last = lastStates.get(view.key);
+  const kept = last?.turn === data.opened.turn ? last : {};
+  const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
+  const curves = curvesOf(data).map(({ what }) => what);
+  view.chosen = {
+    head: head < 0 ? data.opened.head : head,
+    curve: curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss"),
+    ...Object.fromEntries(SELECTS.map((name) => [name, kept[name] in data.byKey ? kept[name] : data.opened[name]])),
+  };
+  for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
+  fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
+  fillOrigin(view);
+  view.root.querySelector("[data-picture=pruning]").hidden = !curves.length;
+  remember(view);
+  fillPanel(view);
+}
+
+function fillOptions(select, options) {
+  select.replaceChildren(
+    ...options.map(([value, words]) => {
+      const option = element("option", "", words);
+      option.value = value;
+      return option;
+    }),
+  );
+}
+
+/** @param {AtlasView} view */
+function layOut(view) {
+  const { root } = view;
+  view.size = sizeOf(view);
+  root.dataset.width = root.clientWidth < NARROW ? "narrow" : "wide";
+  paint(view);
+}
+
+/** Size and drawing of a picture, for the page and for files. @param {AtlasView} view */
+function pictureOf(view, name) {
+  const { data, chosen, parts } = view;
+  const width = Math.max(240, parts[name].parentElement.clientWidth);
+  /** @type {Record<string, () => [any, (context: Drawing) => void]>} */
+  const pictures = {
+    heads: () => {
+      const geometry = placesGeometry(data, width);
+      return [geometry, (context) => [drawPlaces, drawPlacesFocus].forEach((draw) => draw(context, view, geometry))];
+    },
+    scatter: () => {
+      const { height } = placesGeometry(data, parts.heads.parentElement.clientWidth);
+      const geometry = scatterGeometry(data, chosen, width, Math.min(520, width + 40, Math.max(330, height)));
+      return [geometry, (context) => [drawScatter, drawScatterFocus].forEach((draw) => draw(context, view, geometry))];
+    },
+    roles: () => {
+      const geometry = rolesGeometry(data, chosen.head, width);
+      return [geometry, (context) => drawRoles(context, view, geometry)];
+    },
+    distance: () => {
+      const geometry = distanceGeometry(width);
+      return [geometry, (context) => drawDistance(context, view, geometry)];
+    },
+    pruning: () => {
+      const geometry = pruningGeometry(Math.min(width, 900));
+      return [geometry, (context) => drawPruning(context, view, geometry)];
+    },
+  };
+  const [geometry, draw] = pictures[name]();
+  view.geometries[name] = geometry;
+  return { width: geometry.width, height: geometry.height, draw };
+}
+
+/** Paint all pictures and notes. @param {AtlasView} view */
+function paint(view) {
+  const { data, parts, chosen, root } = view;
+  for (const name of [...SELECTS, "curve"]) parts[name].value = chosen[name];
+  fillNotes(view);
+  for (const name of ["roles", "distance", "pruning"]) {
+    if (root.querySelector(`[data-picture=${name}]`).hidden) continue;
+    const { width, height, draw } = pictureOf(view, name);
+    draw(sized(parts[name], width, height));
+  }
+  if (data.pruning.length) {
+    parts["pruning-note"].replaceChildren(pruningText(data, chosen.head, chosen.curve), " In the file: ", element("code", "", `prune_…_order, prune_…_${chosen.curve}`));
+    parts.pruning.setAttribute("aria-label", pruningText(data, chosen.head, chosen.curve));
+  }
+  for (const [name, draw] of /** @type {const} */ ([["heads", drawPlaces], ["scatter", drawScatter]])) {
+    const { width, height } = pictureOf(view, name);
+    draw(prepareCanvas(view.bases[name], width, height), view, view.geometries[name]);
+  }
+  paintFocus(view);
+}
+
+function sized(canvas, width, height) {
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  return prepareCanvas(canvas, width, height);
+}
+
+/** Paint what depends on the head under the pointer. @param {AtlasView} view */
+function paintFocus(view) {
+  const { data, parts, root, chosen, hovered, geometries } = view;
+  for (const [name, draw] of /** @type {const} */ ([["heads", drawPlacesFocus], ["scatter", drawScatterFocus]])) {
+    const { width, height } = geometries[name];
+    const context = sized(parts[name], width, height);
+    context.drawImage(view.bases[name], 0, 0, width, height);
+    draw(context, view, geometries[name]);
+  }
+  root.dataset.values = fillReadout(view);
+  Object.assign(root.dataset, { head: headId(data, chosen.head), hovered: hovered === null ? "" : headId(data, hovered) });
+  Object.assign(root.dataset, { measure: chosen.measure, x: chosen.x, y: chosen.y, curve: chosen.curve });
+  root.dataset.painted = String(++view.painted);
+}
+
+const viewAt = mounts(createView);
+
+export function render({ data, parentElement, key, setTriggerValue }) {
+  const view = viewAt(parentElement, key);
+  const theme = readTheme(view.root);
+  const themeChanged = view.theme?.signature !== theme.signature;
+  view.theme = theme;
+  view.openSentence = (query) => setTriggerValue("sentence", query);
+  const dataChanged = !sameBytes(view.bytes, data);
+  if (dataChanged) applyData(view, data);
+  if (dataChanged || themeChanged) layOut(view);
+  return view.destroy;
+}

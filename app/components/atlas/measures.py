@@ -1,0 +1,209 @@
+"""The measures of heads that the atlas offers: values with intervals, and how each is written."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.look.numbers import number, percent
+from core.atlas.atlas import ALL, QUANTITIES, READINGS, Atlas
+from core.atlas.intervals import ALPHA
+from core.kinds import KINDS
+
+READING_WORDS = {
+    "output": "the row that produces the target word",
+    "input": "the row that is fed the target word",
+}
+QUANTITY_WORDS = {"weights": "attention weights", "norms": "value norms"}
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number per head: `values` [N, 3] with the bounds of its interval; NaN: not measured.
+
+    `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
+    `places` are decimals, `where` is the array of the file and, if there is one, the key of the
+    JSON, with {n} for the head's place on axis N and {kind}, {layer}, {head} for its parts.
+    `no_effect` [N] is True for changes that the corpus cannot tell from 0 (Holm's correction).
+    """
+
+    key: str
+    label: str
+    unit: str
+    explanation: str
+    values: NDArray[np.float32]
+    where: str
+    places: int = 0
+    no_effect: NDArray[np.bool_] | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Whether values are changes, which may be negative."""
+        return self.unit in ("nats", "points")
+
+    def text(self, value: float) -> str:
+        """Write a value without its unit, except for the per cent sign."""
+        if self.unit == "share":
+            return percent(float(value))
+        return number(float(value), self.places, "+" if self.signed else "")
+
+    def full_text(self, n: int) -> str:
+        """Write a head's value with unit and interval."""
+        value, low, high = self.values[n]
+        unit = UNITS[self.unit]
+        text = f"{self.text(value)}{f' {unit}' if unit else ''}"
+        if math.isnan(low) or math.isnan(high):
+            return text
+        return f"{text} ({self.text(low)} to {self.text(high)})"
+
+    def rank(self, n: int) -> tuple[int, int]:
+        """Return a head's place by value, the largest first, and the number of heads measured."""
+        values = self.values[:, 0]
+        return 1 + int((values > values[n]).sum()), int(np.isfinite(values).sum())
+
+
+UNITS = {"nats": "nats per token", "points": "BLEU points", "share": "", "place": ""}
+
+
+def measures(atlas: Atlas) -> tuple[Measure, ...]:
+    """Return the measures that an atlas has; those without a single number are left out."""
+    arrays = atlas.arrays
+    found = [
+        *_changes(atlas),
+        Measure(
+            "entropy",
+            "Entropy",
+            "share",
+            "how evenly a row of the map is spread, on average: 100 % is the entropy of a row that "
+            "gives every key it may see the same weight, 0 % that of a row with a single key",
+            arrays["entropy"],
+            "entropy[{n}], heads[{n}].entropy",
+        ),
+        Measure(
+            "largest",
+            "Largest weight",
+            "share",
+            "the largest weight of a row, on average",
+            arrays["largest"],
+            "largest[{n}]",
+        ),
+        *_roles(atlas),
+        *_alignment(atlas),
+    ]
+    if "similarity" in arrays:
+        found.append(
+            Measure(
+                "similarity",
+                "Likeness to its counterpart",
+                "share",
+                "the share of attention that the head puts on the same cells as its counterpart in "
+                "the other implementation's network",
+                arrays["similarity"],
+                "similarity[{n}]",
+            )
+        )
+    if (order := arrays.get(f"prune_{ALL}_order")) is not None:
+        places = np.full((atlas.count, 3), np.nan, np.float32)
+        places[order, 0] = np.arange(1, atlas.count + 1)
+        found.append(
+            Measure(
+                "removed",
+                "Place in the order of removal",
+                "place",
+                "heads are removed one by one, each time the one whose removal leaves the lowest "
+                "loss: 1 goes first, as the least needed",
+                places,
+                f"prune_{ALL}_order",
+            )
+        )
+    return tuple(measure for measure in found if np.isfinite(measure.values[:, 0]).any())
+
+
+def _changes(atlas: Atlas) -> list[Measure]:
+    """Return the measures of what changes when a head is ablated."""
+    described = (
+        ("zero", "Loss change, zero ablation", "nats",
+         "how much the loss rises when the head's output is replaced by zeros: above 0 the head "
+         "helps, below 0 it harms", "zero[{n}], heads[{n}].loss_change"),
+        ("mean", "Loss change, mean ablation", "nats",
+         "how much the loss rises when the head's output is replaced by its mean over a corpus, "
+         "so that only what varies is lost", "mean[{n}]"),
+        ("bleu_zero", "BLEU change, zero ablation", "points",
+         "how BLEU of greedy translations changes when the head's output is replaced by zeros: "
+         "below 0 the head helps", "bleu_zero[{n}]"),
+    )  # fmt: skip
+    found = []
+    for name, label, unit, explanation, where in described:
+        if (values := atlas.arrays.get(name)) is None:
+            continue
+        # Without bounds, as for a single sentence, nothing can be told from 0.
+        no_effect = ~((values[:, 1] > 0) | (values[:, 2] < 0))
+        if (p := atlas.arrays.get(f"{name}_p")) is not None:
+            no_effect = np.where(np.isnan(p), no_effect, p >= ALPHA)
+        key = "bleu" if name == "bleu_zero" else name
+        places = _places(values, *((2, 4) if unit == "nats" else (1, 2)))
+        found.append(Measure(key, label, unit, explanation, values, where, places, no_effect))
+    return found
+
+
+def _roles(atlas: Atlas) -> list[Measure]:
+    """Return one measure per role; heads of kinds without the role have NaN."""
+    found = []
+    for name in dict.fromkeys(name for kind in KINDS for name in atlas.roles[kind]):
+        values = np.full((atlas.count, 3), np.nan, np.float32)
+        for kind in KINDS:
+            shares = atlas.arrays.get(f"role_{kind}")
+            if shares is not None and name in atlas.roles[kind]:
+                values[atlas.span(kind)] = shares[atlas.roles[kind].index(name)]
+        found.append(
+            Measure(
+                f"role-{slug(name)}",
+                f"Role: {name}",
+                "share",
+                f"the share of attention on the keys of the role “{name}”",
+                values,
+                f'role_{{kind}}, heads[{{n}}].roles["{name}"].score',
+            )
+        )
+    return found
+
+
+def _alignment(atlas: Atlas) -> list[Measure]:
+    if (aer := atlas.arrays.get("aer")) is None:
+        return []
+    found = []
+    for r, reading in enumerate(READINGS):
+        for q, quantity in enumerate(QUANTITIES):
+            values = np.full((atlas.count, 3), np.nan, np.float32)
+            values[atlas.span("cross")] = aer[r, q, :-1, :-1].reshape(-1, 3)
+            found.append(
+                Measure(
+                    f"aer-{reading}-{quantity}",
+                    f"Alignment error: {reading}, {quantity}",
+                    "share",
+                    "the alignment error rate against manual word alignments if each target word "
+                    f"is linked to the key with the largest of the {QUANTITY_WORDS[quantity]}, "
+                    f"read in {READING_WORDS[reading]}: lower is better",
+                    values,
+                    f"aer[{r}, {q}, {{layer}}, {{head}}]",
+                )
+            )
+    return found
+
+
+def _places(values: NDArray, least: int, most: int) -> int:
+    """Return the decimals that half an interval's width justifies: its second digit."""
+    widths = (values[:, 2] - values[:, 1]) / 2
+    width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
+    if not width > 0:
+        return least
+    return min(most, max(least, 1 - math.floor(math.log10(width))))
+
+
+def slug(name: str) -> str:
+    """Return a name as an address holds it: previous-token."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

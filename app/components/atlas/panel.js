@@ -1,0 +1,311 @@
+// Fills the panel of one head: its sentences, numbers, pairs, tokens, counterpart and quoted sentences.
+
+import { element } from "../shared/dom.js";
+import { percent, signed } from "../shared/numbers.js";
+import { fullName, fullText, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
+import { mainDistance, rolesOf } from "./roles.js";
+
+/** @param {AtlasView} view */
+export function fillPanel(view) {
+  const { data, parts, chosen } = view;
+  const n = chosen.head;
+  parts.name.textContent = fullName(data, n);
+  const sentences = data.stories[n];
+  parts.story.replaceChildren(...sentences.map((text) => element("p", text.startsWith("Not measured") ? "quiet" : "", text)));
+  parts.spoken.textContent = `${fullName(data, n)}. ${sentences.join(" ")}`;
+  fillNumbers(view, n);
+  fillRolesNote(view, n);
+  fillPairs(view, n);
+  fillAlignment(view, n);
+  fillTokens(view, n);
+  fillPartner(view, n);
+  fillExamples(view);
+}
+
+const cell = (tag, className, words) => element(tag, className, words);
+
+function row(...cells) {
+  const made = element("tr");
+  made.append(...cells);
+  return made;
+}
+
+/* A card without content is left out. */
+function show(view, card, isShown) {
+  view.root.querySelector(`[data-card=${card}]`).hidden = !isShown;
+}
+
+/* A note with the places of its numbers in the file. */
+function noteWith(part, words, where) {
+  part.replaceChildren(`${words} `.trimStart(), element("code", "", where));
+}
+
+/** @param {AtlasView} view */
+function fillNumbers({ data, parts }, n) {
+  const shown = data.measures.filter((measure) => isMeasured(measure, n) && !/^(role|aer)-/.test(measure.key));
+  parts.numbers.replaceChildren(
+    ...shown.map((measure) => {
+      const name = cell("th", "", measure.label);
+      name.scope = "row";
+      name.title = measure.explanation;
+      const value = cell("td", "amount", fullText(measure, n));
+      value.title = whereOf(data, measure, n);
+      const { rank, count } = rankOf(data, measure, n);
+      const place = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
+      const remark = measure.no_effect?.has(n) ? "not told from 0" : place;
+      const rest = cell("td", "rest");
+      rest.append(element("small", "", remark));
+      return row(name, value, rest);
+    }),
+  );
+  const where = [...new Set(shown.map((measure) => whereOf(data, measure, n)))].join(" · ");
+  const hasChanges = shown.some((measure) => measure.no_effect);
+  const holm = hasChanges
+    ? ` “Not told from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; without p-values, the interval includes 0.`
+    : "";
+  noteWith(parts["numbers-note"], `In brackets: 95 % bootstrap intervals over the sentences. On the right: the place by value, the largest first.${holm} In the file:`, where);
+}
+
+/** @param {AtlasView} view */
+function fillRolesNote({ data, parts, root }, n) {
+  const { kind } = data.places[n];
+  const rows = rolesOf(data, n);
+  root.querySelector("[data-picture=roles]").hidden = !rows.length;
+  const labels = rows.filter(({ isLabel }) => isLabel);
+  const words =
+    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by " +
+    `${Math.round(100 * data.margin)} percentage points: bold, ${labels.length} of ${rows.length} here.`;
+  const defined = rows.filter(({ name }) => data.definitions[name]).map(({ name }) => `${name}: ${data.definitions[name]}`);
+  noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);
+  if (defined.length) {
+    const details = element("details");
+    details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
+    parts["roles-note"].append(details);
+  }
+  parts.roles.setAttribute("aria-label", rows.map(({ name, score, shuffled, random }) => `${name} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}`).join("; "));
+  const profile = profileOf(data, n);
+  const from = kind === "cross" ? "the diagonal" : "the query";
+  const top = mainDistance(data, n);
+  const where = top === 0 ? `at ${from === "the query" ? "the query itself" : from}` : `${Math.abs(top)} ${Math.abs(top) === 1 ? "token" : "tokens"} ${top < 0 ? "before" : "after"} ${from}`;
+  const text = `Most attention, ${percent(Math.max(...profile))}, goes to keys ${where}. The bars at both ends hold all that is further away.`;
+  const diagonal = kind === "cross" ? " The diagonal joins the first tokens of both sentences with the last ones." : "";
+  noteWith(parts["distance-note"], `${text}${diagonal} In the file:`, `distance[${n}]`);
+  parts.distance.setAttribute("aria-label", text);
+}
+
+const chanceText = (share) => (Number.isFinite(share) ? percent(share) : "not measured");
+
+/** @param {AtlasView} view */
+function fillPairs(view, n) {
+  const { data, parts } = view;
+  const pairs = data.pairs[n];
+  show(view, "pairs", Boolean(pairs));
+  if (!pairs) return;
+  const list = (title, heads, more) => {
+    if (!heads.length) return [];
+    const items = element("ul", "jumps");
+    items.append(
+      ...heads.map(([head, value, low, high]) => {
+        const item = element("li");
+        const button = element("button", "jump", headName(data, head));
+        button.type = "button";
+        button.dataset.head = head;
+        item.append(button, element("span", "numbers", `${signed(value, 3)} nats per token (${signed(low, 3)} to ${signed(high, 3)})`));
+        return item;
+      }),
+    );
+    return [element("p", "", title), items, ...(more ? [element("p", "note", `and ${more} more`)] : [])];
+  };
+  const made = [
+    ...list("Cover for it: removing both costs more than the sum", pairs.covers, pairs.more[0]),
+    ...list("Depend on it, or it on them: removing both costs less than the sum", pairs.needs, pairs.more[1]),
+  ];
+  parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "No pair differs from the sum of both beyond its 95 % interval.")]));
+  const { kind } = data.places[n];
+  const chance = (0.05 * pairs.tested).toFixed(1);
+  noteWith(
+    parts["pairs-note"],
+    `Change of the loss when both are removed, minus the sum of both changes, on a sample; 95 % intervals. Of ${pairs.tested} pairs, about ${chance} would be listed by chance alone. In the file:`,
+    `pair_${kind}[${n - data.starts[kind]}]`,
+  );
+}
+
+/** @param {AtlasView} view */
+function fillAlignment(view, n) {
+  const { data, parts } = view;
+  const { kind, layer, head } = data.places[n];
+  const about = kind === "cross" ? data.alignment : null;
+  show(view, "alignment", about !== null);
+  if (!about) return;
+  const at = n - data.starts.cross;
+  const share = (value) => (value === null ? "" : percent(value));
+  parts.alignment.replaceChildren(
+    ...about.rows.map(({ reading, quantity, heads }) => {
+      const [aer, low, high, precision, recall] = heads[at];
+      return row(
+        cell("th", "", reading.replace(/^the row /, "").replace("the target word", "it")),
+        cell("th", "", quantity.replace(/^(attention|value) /, "")),
+        cell("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
+        cell("td", "rest", share(precision)),
+        cell("td", "rest", share(recall)),
+      );
+    }),
+  );
+  const nulls = Object.entries(about.nulls).map(([what, [aer]]) => `${what} ${percent(aer)}`);
+  const { best, nulls: _nulls } = about;
+  const set = best
+    ? ` The best set, chosen on one half of the sentences and scored on the other: ${best.heads.join(", ")}, ${best.quantity}, ${best.reading}: ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
+    : "";
+  const gold = data.origin.gold ? ` on ${data.origin.gold_sentences} sentences of ${data.origin.gold}` : "";
+  noteWith(
+    parts["alignment-note"],
+    `Alignment error rate against manual alignments${gold}, lower is better; each target word is linked to the key with the largest number. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
+    `aer[…, ${layer}, ${head}]`,
+  );
+}
+
+/** @param {AtlasView} view */
+function fillTokens(view, n) {
+  const { data, parts } = view;
+  const tokens = data.tokens[n] ?? [];
+  show(view, "tokens", tokens.length > 0);
+  parts.tokens.replaceChildren(
+    ...tokens.map(([text, change, count]) => {
+      const name = cell("th", "", text);
+      name.scope = "row";
+      const times = cell("td", "rest");
+      times.append(element("small", "", `seen ${count.toLocaleString("en")} times`));
+      return row(name, cell("td", "amount", `${signed(change, 2)} nats`), times);
+    }),
+  );
+  const most = tokens.length ? tokens[0] : null;
+  const falls = most && most[1] > 0 ? ` Without the head, the probability of “${most[0]}” is lower by ${percent(1 - Math.exp(-most[1]))} on geometric average.` : "";
+  noteWith(parts["tokens-note"], `The target tokens whose loss rises most when the head is zero-ablated: mean over all places where they occur.${falls} In the file:`, `words: tokens[${n}]`);
+}
+
+/** @param {AtlasView} view */
+function fillPartner(view, n) {
+  const { data, parts } = view;
+  const partner = data.partner?.[n] ?? -1;
+  const measure = data.byKey.similarity;
+  show(view, "partner", partner >= 0);
+  if (partner < 0) return;
+  const name = headName(data, partner);
+  let place = element("b", "", name);
+  if (data.counterpart) {
+    place = element("a", "", name);
+    place.href = `?${new URLSearchParams({ ...data.counterpart, head: headId(data, partner) })}`;
+  }
+  const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
+  parts.partner.replaceChildren("In the other implementation's network: ", place, ...share, ".");
+  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. In the file:", `partner[${n}], similarity[${n}]`);
+}
+
+/** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */
+export function decilesOf({ decile, quoted, strength }, n) {
+  if (!decile) return [];
+  const found = Array.from({ length: 10 }, () => []);
+  quoted.forEach((_, sentence) => {
+    const at = decile[n * quoted.length + sentence];
+    if (at < 10) found[at].push(sentence);
+  });
+  const size = (sentence) => strength[n * quoted.length + sentence];
+  return found.map((sentences) => sentences.toSorted((a, b) => size(b) - size(a))).toReversed();
+}
+
+/** Query parameters that open a quoted sentence in the explorer, at a head and its cell. */
+export function sentenceQuery({ quoted, cell: cells, link, places }, n, sentence) {
+  const [source, target] = quoted[sentence];
+  const { kind, layer, head } = places[n];
+  const from = 2 * (n * quoted.length + sentence);
+  const [query, key] = cells.subarray(from, from + 2);
+  const at = query >= 0 && key >= 0 ? { q: query, k: key } : {};
+  return new URLSearchParams({ source, ...(target ? { target } : {}), ...link, kind, layer, head, ...at });
+}
+
+/** @param {AtlasView} view */
+export function fillExamples(view) {
+  const { data, parts, chosen, turns } = view;
+  const n = chosen.head;
+  const deciles = decilesOf(data, n);
+  show(view, "examples", deciles.some((sentences) => sentences.length));
+  parts.examples.replaceChildren(
+    ...deciles.flatMap((sentences, at) => {
+      if (!sentences.length) return [];
+      // The middle of the decile first, so that it stands for the decile.
+      const turn = ((turns.get(`${n} ${at}`) ?? 0) + Math.floor(sentences.length / 2)) % sentences.length;
+      const sentence = sentences[turn];
+      const [source, target] = data.quoted[sentence];
+      const item = element("li");
+      const which = element("span", "decile", `${at === 0 ? "strongest tenth" : at === 9 ? "weakest tenth" : `${ordinal(at + 1)} tenth`}: `);
+      which.append(element("span", "numbers", signed(data.strength[n * data.quoted.length + sentence], 3)));
+      const said = element("div", "said");
+      const link = element("a", "", source);
+      const query = sentenceQuery(data, n, sentence);
+      link.href = `${window.location.pathname.replace(/[^/]*$/, "")}?${query}`;
+      link.dataset.query = String(query);
+      link.title = "Open in the explorer, at this head and its cell";
+      said.append(link, element("span", "", target));
+      item.append(which, said);
+      if (sentences.length > 1) {
+        const another = element("button", "another", `Another of ${sentences.length}`);
+        another.type = "button";
+        another.dataset.decile = at;
+        item.append(another);
+      }
+      return [item];
+    }),
+  );
+  const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the token that suffers most";
+  const empty = deciles.map((sentences, at) => (sentences.length ? 0 : at + 1)).filter(Boolean);
+  const lacking = empty.length ? ` None of the ${data.quoted.length} quoted sentences falls into tenth ${empty.join(", ")}.` : "";
+  noteWith(
+    parts["examples-note"],
+    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token; tenths are of the whole corpus. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
+    `strength[${n}], deciles[${n}], cell[${n}]`,
+  );
+}
+
+const ordinal = (count) => `${count}${["th", "st", "nd", "rd"][count] ?? "th"}`;
+
+/** Where the numbers come from, and how to compute them again. @param {AtlasView} view */
+export function fillOrigin({ data, parts }) {
+  const { origin } = data;
+  const count = (number) => number.toLocaleString("en");
+  const skipped = origin.skipped ? `; ${count(origin.skipped)} lines were skipped` : "";
+  parts.origin.textContent =
+    `${origin.checkpoint} (weights ${origin.weights_sha256.slice(0, 8)}) on ${origin.corpus}: ${count(origin.sentences)} sentences, ` +
+    `${count(origin.source_tokens)} source and ${count(origin.target_tokens)} target tokens${skipped}.` +
+    (origin.sources_sha256 ? ` SHA-256 of the lines: ${origin.sources_sha256.slice(0, 8)} and ${origin.references_sha256.slice(0, 8)}.` : "");
+  parts.command.textContent = origin.command;
+  parts.command.parentElement.hidden = !origin.command;
+  parts.where.textContent =
+    "This command writes all these numbers into one file, atlas.npz; with --json FILE it also writes those named heads[…]. " +
+    "Each card names its arrays. Heads count from 0 there, encoder first, then decoder and cross-attention.";
+}
+
+/** What the pictures show, in words. @param {AtlasView} view */
+export function fillNotes({ data, parts, chosen }) {
+  const measure = data.byKey[chosen.measure];
+  const ring = measure.no_effect ? ` An empty square marks ${measure.no_effect.size} of ${data.places.length} heads whose change cannot be told from 0.` : "";
+  const unmeasured = data.places.filter((_, n) => !isMeasured(measure, n)).length;
+  const grey = unmeasured ? ` Grey: the ${unmeasured} heads for which it is not measured.` : "";
+  const bar = measure.unit === "place" ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
+  parts["heads-note"].textContent =
+    `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${ring} ` +
+    "Hills: where the head looks on average, from 20 tokens before to 20 after the query (cross-attention: the diagonal), each scaled to its own peak.";
+  const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
+  const names = [...new Set([x, y])].filter((each) => each !== measure);
+  parts["scatter-note"].textContent =
+    `Each point is a head, with its 95 % intervals.${names.map((each) => ` ${each.label}: ${each.explanation}.`).join("")} Changes are on square-root scales.`;
+}
+
+/** One line about the head under the pointer, else about the chosen one. @param {AtlasView} view */
+export function fillReadout({ data, parts, chosen, hovered }) {
+  const n = hovered ?? chosen.head;
+  const shown = [...new Set([chosen.measure, chosen.x, chosen.y])].map((key) => data.byKey[key]);
+  const said = shown.flatMap((measure) => [` \u00b7 ${measure.label}: `, element("b", "", fullText(measure, n))]);
+  const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n].join(", "))] : [];
+  parts.readout.replaceChildren(element("b", "", headName(data, n)), ...roles, ...said);
+  return shown.map((measure) => valueText(measure, measure.values[3 * n])).join(" ");
+}

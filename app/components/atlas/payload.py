@@ -1,0 +1,255 @@
+"""Serialises an atlas for its component: one payload with all that the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.components.atlas.measures import (
+    QUANTITY_WORDS,
+    READING_WORDS,
+    UNITS,
+    Measure,
+    measures,
+)
+from app.components.atlas.story import KIND_WORDS, Interaction, interactions, name, stories
+from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
+from core.atlas.intervals import ALPHA
+from core.atlas.labels import MARGIN, labels
+from core.kinds import KINDS, Kind
+
+LIMIT = 300_000
+"""Bytes of the payload of a network of the shipped size; larger networks take more."""
+SHOWN = 6
+"""Most heads shown that cover for a head, and as many that depend on it."""
+NONE = 255  # decile of a sentence without a strength
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page adds to an atlas.
+
+    `opened` are the parameters of the URL: head ("cross.0.0"), measure, x and y; invalid ones are
+    ignored. The visitor's choice is kept until `turn` changes. `link` are the query parameters that
+    choose this network; `counterpart` those of the other implementation's network, or None.
+    `definitions` explain roles by name.
+    """
+
+    opened: Mapping[str, str | None] = field(default_factory=dict)
+    turn: int = 0
+    in_url: bool = True
+    link: Mapping[str, str] = field(default_factory=dict)
+    counterpart: Mapping[str, str] | None = None
+    definitions: Mapping[str, str] = field(default_factory=dict)
+
+
+def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
+    """Return an atlas in the form that the component's JavaScript reads: see types.js.
+
+    JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
+    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 5] (score,
+    bounds, null of shuffled rows, null of random networks), `strength` float32 [N, P], `decile`
+    uint8 [N, P] and `cell` int16 [N, P, 2].
+    """
+    if (content := _contents.get(atlas)) is None:
+        content = _contents[atlas] = _content(atlas)
+    return content | {
+        "definitions": dict(shown.definitions),
+        "opened": _opened(atlas, shown),
+        "link": dict(shown.link),
+        "counterpart": None if shown.counterpart is None else dict(shown.counterpart),
+    }
+
+
+_contents: WeakKeyDictionary[Atlas, dict[str, Any]] = WeakKeyDictionary()
+"""What does not depend on the visitor, computed once while an atlas is in use."""
+
+
+def _content(atlas: Atlas) -> dict[str, Any]:
+    found, labelled = measures(atlas), labels(atlas)
+    data: dict[str, Any] = {
+        "heads": atlas.num_heads,
+        "layers": dict(atlas.layers),
+        "kinds": {kind: KIND_WORDS[kind] for kind in KINDS},
+        "measures": [_described(measure) for measure in found],
+        "distances": list(DISTANCES),
+        "roles": {kind: list(names) for kind, names in atlas.roles.items()},
+        "margin": MARGIN,
+        "level": ALPHA,
+        "labels": [[label.role for label in each] for each in labelled],
+        "stories": stories(atlas, found, labelled),
+        "p": {
+            ("bleu" if key == "bleu_zero" else key): _rounded(atlas.arrays[f"{key}_p"], 4)
+            for key in ("zero", "mean", "bleu_zero")
+            if f"{key}_p" in atlas.arrays
+        },
+        "own": {key: _rounded(atlas.arrays[key], 4) for key in ("loss", "bleu")
+                if key in atlas.arrays},
+        "tokens": [[[t.text, round(t.change, 5), t.count] for t in each] for each in atlas.tokens],
+        "pairs": [_pairs(atlas, n) for n in range(atlas.count)],
+        "pruning": _pruning(atlas),
+        "alignment": _alignment(atlas),
+        "partner": _partner(atlas),
+        "quoted": [[quoted.source, quoted.target] for quoted in atlas.quoted],
+        "origin": asdict(atlas.origin),
+        "values": _float32(np.stack([measure.values for measure in found])),
+        "distance": _float32(atlas.arrays["distance"]),
+        **{f"role_{kind}": _role(atlas, kind) for kind in KINDS},
+    }  # fmt: skip
+    return data | _examples(atlas)
+
+
+def default_measures(found: tuple[Measure, ...]) -> dict[str, str]:
+    """Return the measures shown first: what is lost with a head, against how it attends."""
+    keys = [measure.key for measure in found]
+    first = "zero" if "zero" in keys else keys[0]
+    return {"measure": first, "x": "entropy", "y": first}
+
+
+def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
+    """Return the head and measures to open with, and the defaults that a URL omits."""
+    found = measures(atlas)
+    places = {f"{kind}.{layer}.{head}": n for n, (kind, layer, head) in enumerate(atlas.heads)}
+    keys = {measure.key for measure in found}
+    defaults = default_measures(found)
+    chosen: dict[str, Any] = {}
+    for parameter, default in defaults.items():
+        text = shown.opened.get(parameter)
+        chosen[parameter] = text if text in keys else default
+    largest = next(measure for measure in found if measure.key == defaults["measure"])
+    first = int(np.nanargmax(largest.values[:, 0]))
+    chosen["head"] = places.get(shown.opened.get("head") or "", first)
+    return chosen | {"defaults": defaults, "turn": shown.turn, "in_url": shown.in_url}
+
+
+def _described(measure: Measure) -> dict[str, Any]:
+    no_effect = measure.no_effect
+    return {
+        "key": measure.key,
+        "label": measure.label,
+        "unit": measure.unit,
+        "unit_words": UNITS[measure.unit],
+        "signed": measure.signed,
+        "places": measure.places,
+        "explanation": measure.explanation,
+        "where": measure.where,
+        "no_effect": None if no_effect is None else np.flatnonzero(no_effect).tolist(),
+    }
+
+
+def _role(atlas: Atlas, kind: Kind) -> bytes:
+    """Return role scores with bounds and both nulls [O, n, 5]; NaN where not measured."""
+    roles = len(atlas.roles[kind])
+    span = atlas.span(kind)
+    numbers = np.full((roles, span.stop - span.start, 5), np.nan, np.float32)
+    for part, columns in (("", slice(0, 3)), ("_shuffled", 3), ("_random", 4)):
+        if (array := atlas.arrays.get(f"role_{kind}{part}")) is not None:
+            numbers[..., columns] = array[:, None] if part == "_random" else array
+    return _float32(numbers)
+
+
+def _pairs(atlas: Atlas, n: int) -> dict[str, Any] | None:
+    both = interactions(atlas, n)
+    if both is None:
+        return None
+    covers, needs = both
+
+    def rows(heads: list[Interaction]) -> list[list[float]]:
+        return [[h.head, *(round(v, 5) for v in (h.value, h.low, h.high))] for h in heads[:SHOWN]]
+
+    span = atlas.span(atlas.heads[n][0])
+    return {
+        "covers": rows(covers),
+        "needs": rows(needs),
+        "more": [max(0, len(covers) - SHOWN), max(0, len(needs) - SHOWN)],
+        "tested": span.stop - span.start - 1,
+    }
+
+
+def _pruning(atlas: Atlas) -> list[dict[str, Any]]:
+    """Return the curve of each order of removal: what is left after 0, 1, … heads."""
+    curves = []
+    for kind in (ALL, *KINDS):
+        if (order := atlas.arrays.get(f"prune_{kind}_order")) is None:
+            continue
+        curve: dict[str, Any] = {"kind": kind, "order": (order + atlas.span(kind).start).tolist()}
+        for what in ("loss", "bleu"):
+            if (array := atlas.arrays.get(f"prune_{kind}_{what}")) is not None:
+                curve[what] = _rounded(array, 4)
+        curves.append(curve)
+    return curves
+
+
+def _alignment(atlas: Atlas) -> dict[str, Any] | None:
+    """Return error with bounds, precision and recall of each cross-attention head."""
+    if (aer := atlas.arrays.get("aer")) is None:
+        return None
+    rows = []
+    for r, reading in enumerate(READINGS):
+        for q, quantity in enumerate(QUANTITIES):
+            parts = [aer[r, q, :-1, :-1].reshape(-1, 3)]
+            for other in ("precision", "recall"):
+                array = atlas.arrays.get(other)
+                rest = np.full_like(aer[r, q, ..., 0], np.nan) if array is None else array[r, q]
+                parts.append(rest[:-1, :-1].reshape(-1, 1))
+            rows.append(
+                {
+                    "reading": READING_WORDS[reading],
+                    "quantity": QUANTITY_WORDS[quantity],
+                    "where": f"aer[{r}, {q}, …], precision, recall",
+                    "heads": _rounded(np.concatenate(parts, -1), 4),
+                }
+            )
+    nulls = {
+        what: _rounded(atlas.arrays[array], 4)
+        for array, what in (("aer_diagonal", "the plain diagonal"),
+                            ("aer_random", "a head drawn at random"))
+        if array in atlas.arrays
+    }  # fmt: skip
+    chosen = atlas.alignment_heads
+    best = chosen and {
+        "heads": [name(("cross", *place)) for place in chosen.heads],
+        "reading": READING_WORDS[chosen.reading],
+        "quantity": QUANTITY_WORDS[chosen.quantity],
+        "aer": [round(value, 4) for value in (chosen.aer, chosen.low, chosen.high)],
+    }
+    return {"rows": rows, "nulls": nulls, "best": best or None}
+
+
+def _partner(atlas: Atlas) -> list[int] | None:
+    partner = atlas.arrays.get("partner")
+    if partner is None:
+        return None
+    return [int(n) if 0 <= n < atlas.count else -1 for n in partner]
+
+
+def _examples(atlas: Atlas) -> dict[str, Any]:
+    """Return strength, decile and cell of each quoted sentence; nothing if one is missing."""
+    parts = [atlas.arrays.get(name) for name in ("strength", "deciles", "cell")]
+    strength, deciles, cell = parts
+    if not atlas.quoted or strength is None or deciles is None or cell is None:
+        return {"quoted": []}
+    bucket = (strength[:, :, None] >= deciles[:, None, :]).sum(-1)
+    unknown = np.isnan(strength) | np.isnan(deciles).any(-1, keepdims=True)
+    return {
+        "strength": _float32(strength),
+        "decile": np.where(unknown, NONE, bucket).astype("u1").tobytes(),
+        "cell": cell.astype("<i2").tobytes(),
+    }
+
+
+def _rounded(array: NDArray, places: int) -> Any:
+    """Return an array as lists; NaN, which JSON lacks, as None."""
+    rounded = np.round(array.astype(float), places)
+    rounded = rounded.astype(object)
+    rounded[np.isnan(array)] = None
+    return rounded.tolist()
+
+
+def _float32(array: NDArray) -> bytes:
+    return np.ascontiguousarray(array, "<f4").tobytes()

@@ -1,0 +1,161 @@
+// Draws all heads at their place: one block per kind, a row per layer, a column per head.
+
+import { drawText } from "../shared/grid.js";
+import { between } from "../shared/numbers.js";
+import { intervalOf, isMeasured, profileOf, valueOf, withUnit } from "./data.js";
+import { colourOf, scaleOf, ticksOf } from "./scale.js";
+
+const LEFT = 24;
+
+const BLOCK_GAP = 20;
+
+const TITLE = 40; // above a block: its name and the numbers of its heads
+
+const LEGEND = 52;
+
+const LEAST_BESIDE = 36; // px of a cell; narrower ones go below each other
+
+const STRIP = 13; // the bar at the bottom of a cell
+
+/** Geometry in CSS pixels: blocks side by side if their cells are wide enough, else below each other. */
+export function placesGeometry(data, width) {
+  const kinds = Object.keys(data.kinds);
+  const layers = Math.max(...Object.values(data.layers));
+  const beside = Math.floor((width - kinds.length * LEFT - (kinds.length - 1) * BLOCK_GAP) / (kinds.length * data.heads));
+  const isWide = beside >= LEAST_BESIDE;
+  const cell = between(14, isWide ? beside : Math.floor((width - LEFT) / data.heads), 96);
+  const tall = isWide ? between(46, Math.round(cell * 1.05), 62) : between(34, Math.round(cell * 0.6), 48);
+  const blocks = {};
+  let [x, y] = [0, 0];
+  for (const kind of kinds) {
+    blocks[kind] = { left: x + LEFT, top: y + TITLE };
+    if (isWide) x += LEFT + cell * data.heads + BLOCK_GAP;
+    else y += TITLE + tall * data.layers[kind] + 10;
+  }
+  const bottom = isWide ? TITLE + tall * layers : y;
+  return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND };
+}
+
+export function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
+  return { left: blocks[kind].left + head * cell, top: blocks[kind].top + layer * tall, width: cell - 2, height: tall - 2 };
+}
+
+/** The head at a point, or null. */
+export function headAt(data, geometry, x, y) {
+  const found = data.places.findIndex((place) => {
+    const { left, top, width, height } = boxOf(geometry, place);
+    return x >= left && x < left + width + 2 && y >= top && y < top + height + 2;
+  });
+  return found < 0 ? null : found;
+}
+
+/** The next head in an arrow's direction; at the edge of a block, in the block beside it. */
+export function headBeside(data, n, [down, right]) {
+  const { kind, layer, head } = data.places[n];
+  const kinds = Object.keys(data.kinds);
+  let [at, row, column] = [kinds.indexOf(kind), layer + down, head + right];
+  if (column < 0 || column >= data.heads) {
+    at += right;
+    column = column < 0 ? data.heads - 1 : 0;
+  }
+  if (at < 0 || at >= kinds.length || row < 0) return n;
+  row = Math.min(row, data.layers[kinds[at]] - 1);
+  return data.starts[kinds[at]] + row * data.heads + column;
+}
+
+/** @param {Drawing} context @param {AtlasView} view */
+export function drawPlaces(context, { data, theme, chosen }, geometry) {
+  const measure = data.byKey[chosen.measure];
+  const scale = scaleOf(data, measure);
+  for (const [kind, words] of Object.entries(data.kinds)) {
+    const { left, top } = geometry.blocks[kind];
+    drawText(context, theme, words[0].toUpperCase() + words.slice(1), left, top - 30, { weight: 600 });
+    for (let head = 0; head < data.heads; head++) {
+      drawText(context, theme, String(head + 1), left + (head + 0.5) * geometry.cell - 1, top - 10, { size: 12, colour: "ink3", align: "center" });
+    }
+    for (let layer = 0; layer < data.layers[kind]; layer++) {
+      drawText(context, theme, String(layer + 1), left - 7, top + (layer + 0.5) * geometry.tall - 1, { size: 12, colour: "ink3", align: "right" });
+    }
+  }
+  data.places.forEach((place, n) => drawCell(context, data, theme, scale, n, boxOf(geometry, place)));
+  drawLegend(context, theme, scale, geometry);
+}
+
+function drawCell(context, data, theme, scale, n, { left, top, width, height }) {
+  const { measure } = scale;
+  const colour = colourOf(theme, scale, valueOf(measure, n));
+  const ink = colour ? colour.table.ink[colour.step] : theme.ink2;
+  context.fillStyle = colour ? colour.table.css[colour.step] : theme.well;
+  context.fillRect(left, top, width, height);
+  const profile = profileOf(data, n);
+  const peak = Math.max(...profile) || 1;
+  const step = (width - 4) / profile.length;
+  const tall = height - STRIP - 3;
+  context.fillStyle = ink;
+  context.globalAlpha = 0.62;
+  profile.forEach((share, at) => {
+    const size = (share / peak) * tall;
+    if (size > 0.1) context.fillRect(left + 2 + at * step, top + height - STRIP - size, Math.max(0.75, step - 0.15), size);
+  });
+  context.globalAlpha = 0.3;
+  context.fillRect(left + 2, top + height - STRIP, width - 4, 0.75);
+  context.globalAlpha = 1;
+  if (!isMeasured(measure, n)) return;
+  drawInterval(context, ink, scale, intervalOf(measure, n), left + 3, top + height - STRIP / 2, width - 6);
+  if (measure.no_effect?.has(n)) drawRing(context, ink, left + width - 6, top + 6);
+}
+
+/* The interval as a line with the value as a tick; for changes, a faint mark at 0. */
+function drawInterval(context, ink, scale, [value, low, high], left, y, width) {
+  const x = (amount) => left + scale.at(amount) * width;
+  context.fillStyle = ink;
+  if (scale.measure.signed) {
+    context.globalAlpha = 0.35;
+    context.fillRect(x(0) - 0.5, y - 5, 1, 10);
+    context.globalAlpha = 1;
+  }
+  if (Number.isFinite(low) && Number.isFinite(high)) context.fillRect(x(low), y - 0.75, Math.max(1, x(high) - x(low)), 1.5);
+  context.fillRect(x(value) - 1, y - 4, 2, 8);
+}
+
+/* An empty square: cannot be told from 0. */
+function drawRing(context, ink, x, y) {
+  context.strokeStyle = ink;
+  context.lineWidth = 1;
+  context.strokeRect(x - 2.5, y - 2.5, 5, 5);
+}
+
+function drawLegend(context, theme, scale, { legend, width }) {
+  const { measure } = scale;
+  const length = Math.min(260, width - 60);
+  const left = LEFT + 14;
+  const slices = 64;
+  for (let slice = 0; slice < slices; slice++) {
+    const share = (slice + 0.5) / slices;
+    const table = measure.signed ? theme.signed : theme.ramp;
+    const step = measure.signed ? 128 + Math.round(127 * (2 * share - 1)) : Math.round(255 * share);
+    context.fillStyle = table.css[step];
+    context.fillRect(left + (slice * length) / slices, legend, length / slices + 0.5, 9);
+  }
+  for (const [value, text] of ticksOf(scale, length, 44)) {
+    const x = left + scale.at(value) * length;
+    context.fillStyle = theme.ink3;
+    context.fillRect(x - 0.5, legend + 9, 1, 3);
+    drawText(context, theme, text, x, legend + 20, { size: 12, colour: "ink2", align: "center" });
+  }
+  const unit = measure.signed ? `${withUnit(measure, "")}, square-root scale`.trim() : "";
+  drawText(context, theme, unit, left, legend + 36, { size: 12, colour: "ink2" });
+}
+
+/** The chosen head, and the one under the pointer. */
+export function drawPlacesFocus(context, { data, theme, chosen, hovered }, geometry) {
+  const frame = (n, width, colour, by) => {
+    const { left, top, width: wide, height } = boxOf(geometry, data.places[n]);
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.strokeRect(left - by, top - by, wide + 2 * by, height + 2 * by);
+  };
+  if (hovered !== null && hovered !== chosen.head) frame(hovered, 1.5, theme.ink2, 0);
+  frame(chosen.head, 3, theme.page, -1.5);
+  frame(chosen.head, 2.5, theme.ink, 1);
+}

@@ -1,0 +1,116 @@
+// Draws the pruning curves: what is left of loss or BLEU after removing heads, least needed first.
+
+import { drawText } from "../shared/grid.js";
+import { fixed } from "../shared/numbers.js";
+
+const EDGE_OF_CURVES = { left: 52, right: 128, top: 12, bottom: 44 };
+
+const DASHES = { all: [], encoder: [7, 4], decoder: [2, 3], cross: [9, 3, 2, 3] };
+
+const CURVES = {
+  loss: { words: "Loss", unit: "nats per token" },
+  bleu: { words: "BLEU", unit: "points" },
+};
+
+/** What can be shown: loss, BLEU or both. */
+export const curvesOf = ({ pruning }) => Object.keys(CURVES).filter((what) => pruning.some((curve) => curve[what])).map((what) => ({ what, ...CURVES[what] }));
+
+export const pruningGeometry = (width) => ({ width, height: width < 600 ? 280 : 340 });
+
+const removedWords = (kind) => (kind === "all" ? "all kinds" : `${kind} only`);
+
+/** How many heads were removed before a head of this curve, or null if it has none of that kind. */
+const placeIn = ({ order }, n) => (order.includes(n) ? order.indexOf(n) + 1 : null);
+
+/** @param {Drawing} context @param {AtlasView} view */
+export function drawPruning(context, { data, theme, chosen }, { width, height }) {
+  const what = chosen.curve;
+  const shown = data.pruning.filter((curve) => curve[what]);
+  const most = Math.max(...shown.map((curve) => curve[what].length - 1));
+  const ends = shown.flatMap((curve) => curve[what].flat()).filter((value) => value !== null);
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const plot = { left: EDGE_OF_CURVES.left, top: EDGE_OF_CURVES.top, width: width - EDGE_OF_CURVES.left - (width < 600 ? 12 : EDGE_OF_CURVES.right), height: height - EDGE_OF_CURVES.top - EDGE_OF_CURVES.bottom };
+  const x = (count) => plot.left + (count / most) * plot.width;
+  const y = (value) => plot.top + plot.height - ((value - low) / (high - low || 1)) * plot.height;
+  for (const value of roundValues(low, high)) {
+    context.fillStyle = theme.line;
+    context.fillRect(plot.left, y(value) - 0.5, plot.width, 1);
+    drawText(context, theme, String(value), plot.left - 7, y(value), { size: 12, colour: "ink2", align: "right" });
+  }
+  for (let count = 0; count <= most; count += Math.max(1, Math.round(most / 12))) {
+    drawText(context, theme, String(count), x(count), plot.top + plot.height + 14, { size: 12, colour: "ink2", align: "center" });
+  }
+  drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
+  drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
+  const taken = [];
+  for (const curve of shown) {
+    const points = curve[what];
+    context.lineWidth = 1;
+    context.strokeStyle = theme.ink3;
+    context.globalAlpha = 0.5;
+    points.forEach(([, from, to], count) => {
+      if (from !== null && to !== null) stroke(context, [[x(count), y(from)], [x(count), y(to)]]);
+    });
+    context.globalAlpha = 1;
+    context.strokeStyle = theme.ink;
+    context.lineWidth = curve.kind === "all" ? 2.5 : 1.6;
+    context.setLineDash(DASHES[curve.kind]);
+    stroke(context, points.map(([value], count) => [x(count), y(value)]));
+    context.setLineDash([]);
+    let label = y(points[points.length - 1][0]);
+    while (taken.some((other) => Math.abs(other - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
+    taken.push(label);
+    const end = x(points.length - 1);
+    const fits = width >= 600 || end < plot.left + plot.width - 90;
+    drawText(context, theme, removedWords(curve.kind), fits ? end + 8 : end - 8, label, { size: 12, weight: curve.kind === "all" ? 650 : 400, align: fits ? "left" : "right" });
+    const place = placeIn(curve, chosen.head);
+    if (place !== null) {
+      context.strokeStyle = theme.ink;
+      context.lineWidth = 2;
+      context.strokeRect(x(place) - 4, y(points[place][0]) - 4, 8, 8);
+    }
+  }
+}
+
+function stroke(context, points) {
+  context.beginPath();
+  points.forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+}
+
+function roundValues(low, high) {
+  const power = 10 ** Math.floor(Math.log10((high - low || 1) / 4));
+  const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => (high - low) / size <= 6);
+  const found = [];
+  for (let at = Math.ceil(low / step); at * step <= high; at++) found.push(Number((at * step).toPrecision(6)));
+  return found;
+}
+
+/**
+ * What the curves say of the chosen head and of the network: how many heads can go before the interval of the curve no
+ * longer holds the value of the whole network.
+ */
+export function pruningText(data, n, what) {
+  const texts = [];
+  for (const curve of data.pruning.filter((each) => each[what])) {
+    const points = curve[what];
+    const own = points[0][0];
+    const holds = ([, low, high]) => low !== null && low <= own && own <= high;
+    const lost = points.findIndex((point, count) => count && !holds(point));
+    const removed = lost < 0 ? points.length - 1 : lost - 1;
+    const of = `${removed} of ${points.length - 1}`;
+    texts.push(`${curve.kind === "all" ? "of any kind" : `of the ${curve.kind}`} ${of}`);
+  }
+  const name = CURVES[what].words;
+  const own = data.own[what];
+  const start = own ? ` (${name} of the whole network: ${fixed(own[0], what === "loss" ? 2 : 1)} ${CURVES[what].unit})` : "";
+  const places = data.pruning
+    .map((curve) => ({ kind: curve.kind, place: placeIn(curve, n), count: curve.order.length }))
+    .filter(({ place }) => place !== null)
+    .map(({ kind, place, count }) => `as number ${place} of ${count} among ${kind === "all" ? "all kinds" : `the ${kind}'s`}`);
+  return (
+    `Heads are removed one after another, each time the one whose removal leaves the lowest loss on a sample. Vertical lines: 95 % intervals over the corpus. ` +
+    `So many can go before the interval no longer holds the value of the whole network${start}: ${texts.join("; ")}. ` +
+    (places.length ? `Squares mark the chosen head, removed ${places.join(" and ")}.` : "")
+  );
+}

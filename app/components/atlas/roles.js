@@ -1,0 +1,129 @@
+// Draws one head's roles beside both nulls, and its mean attention by distance.
+
+import { cutLabel, drawText, fontOf } from "../shared/grid.js";
+import { between, percent } from "../shared/numbers.js";
+import { profileOf } from "./data.js";
+
+const ROW = 24;
+
+const AXIS = 24;
+
+const KEY = 24;
+
+const NUMBERS = 5; // of a role: score, its bounds, null of shuffled rows, null of random networks
+
+/** A head's roles, the largest share first: name, score, bounds, nulls, and whether it is a label. */
+export function rolesOf({ places, starts, roles, roleValues, labels }, n) {
+  const { kind } = places[n];
+  const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
+  return roles[kind]
+    .map((name, role) => {
+      const from = NUMBERS * (role * count + at);
+      const [score, low, high, shuffled, random] = roleValues[kind].subarray(from, from + NUMBERS);
+      return { name, score, low, high, shuffled, random, isLabel: labels[n].includes(name) };
+    })
+    .filter(({ score }) => Number.isFinite(score))
+    .toSorted((a, b) => b.score - a.score);
+}
+
+export function rolesGeometry(data, n, width) {
+  const left = between(96, Math.round(0.36 * width), 190);
+  return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + KEY + 18 };
+}
+
+/** @param {Drawing} context @param {AtlasView} view */
+export function drawRoles(context, { data, theme, chosen }, { left, length, height }) {
+  const rows = rolesOf(data, chosen.head);
+  const x = (share) => left + between(0, share, 1) * length;
+  const foot = rows.length * ROW;
+  context.fillStyle = theme.line;
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    context.fillStyle = theme.line;
+    context.fillRect(x(share) - 0.5, 0, 1, foot + 4);
+    if (share * 4 !== 1 && share * 4 !== 3) drawText(context, theme, percent(share), x(share), foot + 13, { size: 12, colour: "ink2", align: "center" });
+  }
+  rows.forEach(({ name, score, low, high, shuffled, random, isLabel }, row) => {
+    const y = row * ROW + ROW / 2;
+    context.font = fontOf(theme, 13, isLabel ? 650 : 400);
+    drawText(context, theme, cutLabel(context, name, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
+    context.fillStyle = theme.ramp.css[150];
+    context.fillRect(x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
+    context.fillStyle = theme.ink;
+    if (Number.isFinite(low) && Number.isFinite(high)) context.fillRect(x(low), y - 0.75, Math.max(1, x(high) - x(low)), 1.5);
+    if (Number.isFinite(shuffled)) drawNull(context, theme, "shuffled", x(shuffled), y);
+    if (Number.isFinite(random)) drawNull(context, theme, "random", x(random), y);
+    drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
+  });
+  const y = height - KEY / 2;
+  let at = 4;
+  for (const [what, words] of [["shuffled", "its rows shuffled"], ["random", "highest of random networks"]]) {
+    drawNull(context, theme, what, at + 3, y);
+    drawText(context, theme, words, at + 12, y, { size: 12, colour: "ink2" });
+    at += 34 + context.measureText(words).width;
+  }
+}
+
+/* A null as a mark of its own shape: a diamond for shuffled rows, a cross for random networks. */
+function drawNull(context, theme, what, x, y) {
+  const mark = (points) => {
+    context.beginPath();
+    points.forEach(([dx, dy, jump], at) => (at && !jump ? context.lineTo(x + dx, y + dy) : context.moveTo(x + dx, y + dy)));
+    context.stroke();
+  };
+  const shape = what === "shuffled" ? [[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]] : [[-4, -4], [4, 4], [-4, 4, true], [4, -4]];
+  for (const [colour, width] of [[theme.page, 4], [theme.ink, 1.6]]) {
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    mark(shape);
+  }
+}
+
+const PROFILE = { left: 44, right: 8, top: 8, height: 150, foot: 40 };
+
+export const distanceGeometry = (width) => ({ width, height: PROFILE.top + PROFILE.height + PROFILE.foot });
+
+/** The distance with the largest mean weight. */
+export const mainDistance = (data, n) => {
+  const profile = profileOf(data, n);
+  return data.distances[profile.indexOf(Math.max(...profile))];
+};
+
+/** @param {Drawing} context @param {AtlasView} view */
+export function drawDistance(context, { data, theme, chosen }, { width }) {
+  const profile = profileOf(data, chosen.head);
+  const { left, top, height } = PROFILE;
+  const length = width - left - PROFILE.right;
+  const step = length / profile.length;
+  const high = ceiling(Math.max(...profile));
+  const y = (share) => top + height - (share / high) * height;
+  for (const share of [0, high / 2, high]) {
+    context.fillStyle = theme.line;
+    context.fillRect(left, y(share) - 0.5, length, 1);
+    drawText(context, theme, percent(share), left - 6, y(share), { size: 12, colour: "ink2", align: "right" });
+  }
+  const first = data.distances[0];
+  const last = data.distances[data.distances.length - 1];
+  profile.forEach((share, at) => {
+    const x = left + at * step;
+    context.fillStyle = theme.ramp.css[150];
+    if (share > 0) context.fillRect(x + 0.5, y(share), Math.max(1, step - 1), top + height - y(share));
+    const distance = data.distances[at];
+    if (distance % 5) return;
+    if (distance === 0) {
+      context.fillStyle = theme.ink;
+      context.fillRect(x + step / 2 - 0.5, top + height, 1, 6);
+    }
+    if (distance % 10 && width < 420) return;
+    const sign = distance > 0 ? "+" : distance < 0 ? "\u2212" : "";
+    const text = `${distance === first ? "\u2026" : ""}${sign}${Math.abs(distance)}${distance === last ? "\u2026" : ""}`;
+    const [at0, align] = distance === first ? [x, "left"] : distance === last ? [x + step, "right"] : [x + step / 2, "center"];
+    drawText(context, theme, text, at0, top + height + 13, { size: 12, colour: distance ? "ink2" : "ink", align });
+  });
+  const words = data.places[chosen.head].kind === "cross" ? "key position minus the diagonal's, in tokens" : "key position minus query position, in tokens";
+  drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
+}
+
+/* A round number above a share, for an axis. */
+function ceiling(share) {
+  return [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
+}

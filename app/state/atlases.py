@@ -1,0 +1,128 @@
+"""Atlases of heads: the file beside a checkpoint, and one computed for a visitor's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.state import log, waiting
+from app.state.models import key_of, translator
+from app.state.results import cached
+from core.atlas.atlas import FILE, Atlas
+from core.checkpoint.folder import Card
+from core.config import DecodeConfig
+
+if TYPE_CHECKING:
+    from core.experiments.experiment import Steps
+    from core.translator import Translator
+
+MOST_LINES = 300
+MOST_CHARACTERS = 500
+"""Of a line of own text."""
+
+
+def shipped_atlas(card: Card) -> Atlas | None:
+    """Return the atlas in a checkpoint's folder, read once for all sessions; None without a file.
+
+    Raises ValueError, in one line, for an invalid file and for one of other weights.
+    """
+    file = card.folder / FILE
+    try:
+        state = file.stat()
+    except FileNotFoundError:
+        return None
+
+    def read() -> Atlas:
+        atlas = Atlas.load(file)
+        if atlas.origin.weights_sha256 != card.weights_sha256:
+            raise ValueError(
+                f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
+                f"{card.weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
+            )
+        return atlas
+
+    return cached(("atlas", key_of(card), state.st_mtime_ns, state.st_size), read)
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """Return the lines of a text that are not empty. Raises ValueError for none and too many."""
+    lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+    if not lines:
+        raise ValueError("there is no text: enter at least one sentence, one per line")
+    if len(lines) > MOST_LINES:
+        raise ValueError(f"{len(lines)} lines: the limit is {MOST_LINES}, leave some out")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST_CHARACTERS:
+            raise ValueError(
+                f"line {number} has {len(line)} characters: the limit is {MOST_CHARACTERS}, "
+                "split it into sentences"
+            )
+    return lines
+
+
+@dataclass(frozen=True, eq=False)
+class OwnAtlas:
+    """The atlas of a visitor's text, and one line for each line that was left out."""
+
+    atlas: Atlas
+    skipped: tuple[str, ...]
+
+
+def own_atlas(
+    card: Card,
+    lines: tuple[str, ...],
+    on_progress: Callable[[int, int], object],
+    on_wait: waiting.OnWait,
+) -> OwnAtlas:
+    """Compute the atlas of some lines and their greedy translations; nothing is kept of them.
+
+    It takes its turn in the queue for long tasks. `on_progress` is called with (done, total).
+    Raises BusyError, and ValueError for lines that the model cannot take.
+    """
+    from core.atlas.own_text import own_text
+
+    model = translator(card)
+    borrow = partial(model.exclusive_model, waiting.raise_if_cancelled)
+
+    def begin() -> Steps[OwnAtlas]:
+        fits = [_fits(model, line) for line in lines]
+        short = [line for line, fit in zip(lines, fits, strict=True) if fit]
+        translations = iter(model.translate(short, DecodeConfig(beam=1)))
+        # A line that is too long is its own "translation": it is skipped with the reason.
+        pairs = [
+            (line, next(translations).text if fit else line)
+            for line, fit in zip(lines, fits, strict=True)
+        ]
+        atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
+        origin = replace(atlas.origin, command=_own_command(card))
+        return OwnAtlas(replace(atlas, origin=origin), text.skipped)
+
+    with (
+        log.request("own text", card.folder.name),
+        closing(waiting.run_queued(begin, on_wait)) as steps,
+    ):
+        while True:
+            try:
+                on_progress(*next(steps))
+            except StopIteration as end:
+                return end.value
+
+
+def _own_command(card: Card) -> str:
+    """Return what measures a text of one's own on the command line; text.txt has its lines."""
+    return (
+        f"python -m core.translate --checkpoint {card.folder} --beam 1 < text.txt > greedy.txt && "
+        f"python -m core.analyse atlas --checkpoint {card.folder} --src text.txt --ref greedy.txt "
+        "--out atlas.npz"
+    )
+
+
+def _fits(model: Translator, line: str) -> bool:
+    try:
+        model.count_tokens([line])
+    except ValueError:  # InputError
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""The same atlas for up to 300 lines of a visitor's own text, computed on request."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components.atlas import Shown, heads_atlas
+from app.look.markdown import plain
+from app.state import atlases, session, waiting
+from app.views.shared.progress_bar import ProgressBar
+from core.checkpoint.folder import Card
+from core.data.corpora import LANGUAGES
+
+_RESULT = "own atlas"  # of this session: the network, and what was measured
+_SKIPPED_SHOWN = 3
+_MOST_BYTES = 4 * atlases.MOST_LINES * atlases.MOST_CHARACTERS
+
+
+@waiting.fragment
+def show_own_text(card: Card, shown: Shown) -> None:
+    """Ask for a text, and show the atlas of its lines."""
+    language = LANGUAGES.get(card.source_language, card.source_language)
+    st.subheader("Your own text", anchor="own-text")
+    st.caption(
+        f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
+        "uploaded. The network translates them greedily, and each head is measured on these "
+        "translations: how much less probable they are without it. Nothing is stored: the text and "
+        "its numbers are gone with this tab."
+    )
+    with st.form("own_text", border=False):
+        text = st.text_area(
+            f"{language} text, one sentence per line",
+            height=140,
+            max_chars=atlases.MOST_LINES * (atlases.MOST_CHARACTERS + 2),
+            key="own_text_lines",
+        )
+        uploaded = st.file_uploader("Or a text file (UTF-8)", type="txt", key="own_text_file")
+        asked = st.form_submit_button("Measure all heads", key="own_text_measure")
+    place = st.container()
+    if asked:
+        session.save_result(_RESULT, None)
+        _measure(card, text if uploaded is None else (uploaded.name, uploaded.getvalue()))
+    saved = session.saved_result(_RESULT)
+    if saved is None or saved[0] != (card.folder.name, card.weights_sha256):
+        return
+    own = saved[1]
+    with place:
+        for line in own.skipped[:_SKIPPED_SHOWN]:
+            st.caption(plain(f"Left out: {line}."))
+        if more := len(own.skipped[_SKIPPED_SHOWN:]):
+            st.caption(f"Left out: {more} more lines.")
+        if sentence := heads_atlas(own.atlas, shown, key="own_atlas"):
+            st.switch_page("views/translate.py", query_params=sentence)
+
+
+def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
+    """Compute the atlas of a text or a file, with progress; on bad input show one line."""
+    bar = ProgressBar()
+    try:
+        lines = atlases.lines_of(given if isinstance(given, str) else _decoded(*given))
+        own = atlases.own_atlas(
+            card,
+            lines,
+            on_progress=lambda done, total: bar.show_progress(done, total, "steps"),
+            on_wait=bar.show_queue,
+        )
+    except ValueError as error:
+        st.error(plain(error))
+        return
+    finally:
+        bar.empty()
+    session.save_result(_RESULT, ((card.folder.name, card.weights_sha256), own))
+
+
+def _decoded(name: str, content: bytes) -> str:
+    """Return the text of an uploaded file. Raises ValueError, in one line."""
+    if len(content) > _MOST_BYTES:
+        raise ValueError(
+            f"{name} has {len(content):,} bytes: the limit is {_MOST_BYTES:,}, upload at most "
+            f"{atlases.MOST_LINES} lines"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8"
+        ) from None

@@ -1,0 +1,73 @@
+"""Heads: every head of the network over a corpus, one head in detail, and own text."""
+
+import streamlit as st
+
+from app import controls
+from app.components.atlas import Shown, heads_atlas
+from app.look.glossary import meaning
+from app.look.markdown import plain
+from app.state import address, atlases, models, session, waiting
+from app.views.heads.own_text import show_own_text
+from core.atlas.atlas import FILE, Atlas
+from core.checkpoint.folder import Card
+
+COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
+
+
+def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
+    """Return what the page adds to an atlas: what the URL asks for, and links."""
+    opened = {name: address.requested(name) for name in ("head", "measure", "x", "y")}
+    from core.atlas.roles import ROLES
+
+    other = COUNTERPARTS.get(chosen.link["model"])
+    has_other = other is not None and (chosen.direction, other) in models.cards()
+    return Shown(
+        opened=opened if in_url else {},
+        turn=session.get("arrival") or 0,
+        in_url=in_url,
+        link=chosen.link,
+        definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
+        counterpart={**chosen.link, "model": str(other)} if has_other else None,
+    )
+
+
+@waiting.fragment
+def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
+    """Show the atlas, and open a quoted sentence in the explorer if one was clicked."""
+    if sentence := heads_atlas(atlas, shown(chosen), key="heads_atlas"):
+        st.switch_page("views/translate.py", query_params=sentence)
+
+
+def shipped(card: Card) -> Atlas | None:
+    """Return the atlas beside the network's weights, or say in one line why there is none."""
+    try:
+        atlas = atlases.shipped_atlas(card)
+    except ValueError as error:
+        st.error(plain(error))
+        return None
+    if atlas is None:
+        st.info(
+            plain(
+                f"There is no {FILE} beside this network, so what its heads do over a corpus is "
+                f"not known here. `python -m core.analyse atlas --checkpoint {card.folder} "
+                f"--src FILE --ref FILE --out {card.folder / FILE}` writes it. Your own text, "
+                "below, needs no file."
+            )
+        )
+    return atlas
+
+
+st.title("Heads")
+st.caption(
+    "What does each attention head do, does it always do it, and does it matter? Every number here "
+    "is an average over a corpus, with a 95 % interval, beside what chance would give.",
+    help=meaning("head", "ablation", "bootstrap", "null", "nats"),
+)
+chosen = controls.selection()
+for line in models.problems():
+    st.error(plain(line))
+if chosen.card is None:
+    st.stop()
+if (atlas := shipped(chosen.card)) is not None:
+    show_atlas(atlas, chosen)
+show_own_text(chosen.card, shown(chosen, in_url=False))

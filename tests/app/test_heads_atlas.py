@@ -1,0 +1,528 @@
+"""The atlas component in a browser: what it shows, says, links to and saves; without a server."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import dataclasses
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from app.components.assets import joined, palette, read
+from app.components.atlas.payload import Shown, payload
+from app.components.explorer.payload import pack
+from core.atlas.atlas import DISTANCES, Atlas
+from tests.app.atlases import COMMAND, ROLES, atlas, bare, without
+from tests.app.mounted import plain
+
+FOLDER = Path(__file__).parents[2] / "app/components/atlas"
+SCRIPT = joined(FOLDER / "main.js")
+ADDRESS = "http://127.0.0.1/heads"
+SMALL = atlas(seed=3, layers=2, heads=3)
+LINK = {"direction": "de-en", "model": "scratch", "search": "beam"}
+
+DRIVER = """
+window.saved = [];
+window.opened = [];
+URL.createObjectURL = (blob) => { window.saved.push(blob); return "#saved"; };
+window.root = () => document.querySelector(".atlas");
+window.mount = (text) => {
+  render({
+    data: Uint8Array.from(atob(text), (character) => character.charCodeAt(0)),
+    parentElement: document.body, key: "atlas",
+    setTriggerValue: (name, value) => window.opened.push([name, value]),
+  });
+};
+window.act = ([what, ...more]) => {
+  const of = (part) => root().querySelector(`[data-part=${part}]`);
+  if (what === "set") {
+    of(more[0]).value = more[1];
+    of(more[0]).dispatchEvent(new Event("change", { bubbles: true }));
+  }
+  if (what === "key") of(more[0]).dispatchEvent(new KeyboardEvent("keydown", { key: more[1], bubbles: true }));
+  if (what === "press") [...root().querySelectorAll(more[0])][more[1] ?? 0].click();
+  if (what === "at" || what === "over") {
+    const canvas = of(more[0]);
+    const box = canvas.getBoundingClientRect();
+    const at = { clientX: box.left + more[1], clientY: box.top + more[2], bubbles: true };
+    canvas.dispatchEvent(what === "at" ? new MouseEvent("click", at) : new PointerEvent("pointermove", at));
+  }
+};
+window.state = () => {
+  const of = (selector) => [...root().querySelectorAll(selector)];
+  const cells = (part) => of(`[data-part=${part}] tr`).map((row) => [...row.children].map((cell) => cell.textContent));
+  return {
+    data: { ...root().dataset }, query: location.search,
+    parts: Object.fromEntries(of("[data-part]").map((part) => [part.dataset.part, part.textContent])),
+    hidden: of("[data-card], [data-picture]").filter((part) => part.hidden).map((part) => part.dataset.card ?? part.dataset.picture),
+    numbers: cells("numbers"), alignment: cells("alignment"), tokens: cells("tokens"),
+    jumps: of(".jumps li").map((item) => item.textContent),
+    options: Object.fromEntries(["measure", "x", "y", "curve"].map((name) => [name, of(`[data-part=${name}] option`).map((option) => option.value)])),
+    examples: of(".examples li").map((item) => ({
+      which: item.querySelector(".decile").textContent, text: item.querySelector("a").textContent,
+      href: item.querySelector("a").getAttribute("href"), again: item.querySelector("button")?.textContent ?? "",
+    })),
+    partner: of("[data-part=partner] a").map((link) => link.getAttribute("href")),
+    labels: Object.fromEntries(["roles", "distance", "pruning"].map((name) => [name, of(`[data-part=${name}]`)[0].getAttribute("aria-label")])),
+  };
+};
+window.fileOf = async (what) => {
+  saved.length = 0;
+  root().querySelector(`[data-save="${what}"]`).click();
+  for (let tries = 0; !saved.length && tries < 100; tries++) await new Promise((done) => setTimeout(done, 10));
+  const bytes = new Uint8Array(await saved[0].arrayBuffer());
+  return [saved[0].type, btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))];
+};
+"""  # noqa: E501
+
+
+class Mounted:
+    """A mounted atlas, driven and read as text."""
+
+    def __init__(self, page: Page) -> None:
+        html = (
+            "<!doctype html><meta charset=utf-8><style>body { margin: 0; width: 1000px; "
+            f"--st-background-color: #ffffff; }} {palette('.atlas')} {read(FOLDER / 'atlas.css')}"
+            f"</style>{read(FOLDER / 'atlas.html')}<script>{SCRIPT}\n{DRIVER}</script>"
+        )
+        page.route("http://127.0.0.1/**", lambda route: route.fulfill(body=html))
+        self.page = page
+
+    def show(self, whole: Atlas, query: str = "", **shown: Any) -> Mounted:
+        self.page.goto(ADDRESS + query)
+        return self.update(whole, **shown)
+
+    def update(self, whole: Atlas, **shown: Any) -> Mounted:
+        data = payload(whole, Shown(**{"link": LINK, **shown}))
+        self.page.evaluate("(text) => mount(text)", base64.b64encode(pack(data)).decode())
+        return self
+
+    def does(self, *acts: tuple) -> dict[str, Any]:
+        self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
+        return self.page.evaluate("state()")
+
+    def saves(self, what: str) -> tuple[str, bytes]:
+        kind, text = self.page.evaluate("(what) => fileOf(what)", what)
+        return kind, base64.b64decode(text)
+
+    def csv(self, name: str) -> list[list[str]]:
+        text = self.saves(f"{name} csv")[1].decode("utf-8-sig")
+        return list(csv.reader(io.StringIO(text)))
+
+
+@pytest.fixture(scope="module")
+def mounted(shared_page: Page) -> Mounted:
+    return Mounted(shared_page)
+
+
+def percent(share: float) -> str:
+    near = 0 < share <= 0.005 or 0.995 <= share < 1
+    text = f"{100 * share:.{int(near)}f}"
+    return {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text) + " %"
+
+
+def three(values: np.ndarray) -> str:
+    value, low, high = (percent(float(v)) for v in values)
+    return f"{value} ({low} to {high})"
+
+
+def query_of(state: dict[str, Any]) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(state["query"][1:]).items()}
+
+
+def test_a_head_and_measures_of_the_link_are_shown(mounted: Mounted) -> None:
+    asked = {"head": "cross.1.2", "measure": "entropy", "x": "role-punctuation", "y": "largest"}
+    said = mounted.show(SMALL, opened=asked).does()
+    shown = [said["data"][name] for name in ("head", "measure", "x", "y")]
+    assert shown == ["cross.1.2", "entropy", "role-punctuation", "largest"]
+    assert said["parts"]["name"] == "Cross-attention, layer 2, head 3"
+    entropy, role, largest = (
+        SMALL.arrays[name][at]
+        for name, at in (("entropy", 17), ("role_cross", (3, 5)), ("largest", 17))
+    )
+    readout = plain(said["parts"]["readout"])
+    assert readout.startswith("cross 2.3")
+    assert readout.endswith(
+        f"· Entropy: {three(entropy)} · Role: punctuation: {three(role)} · "
+        f"Largest weight: {three(largest)}"
+    )
+    assert query_of(said) == asked
+
+
+def test_defaults_are_left_out_of_the_url_but_the_head(mounted: Mounted) -> None:
+    said = mounted.show(SMALL, "?source=Ein+Hund&measure=entropy").does()
+    assert query_of(said) == {"source": "Ein Hund", "head": said["data"]["head"]}
+    said = mounted.does(("set", "measure", "largest"), ("set", "y", "bleu"))
+    assert query_of(said) == {
+        "source": "Ein Hund", "head": said["data"]["head"], "measure": "largest", "y": "bleu",
+    }  # fmt: skip
+    outside = mounted.show(SMALL, "?source=x", in_url=False).does(("key", "heads", "ArrowRight"))
+    assert query_of(outside) == {"source": "x"}
+
+
+def test_the_choice_outlives_new_data_until_the_page_is_opened_anew(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "encoder.0.0"}, turn=1)
+    mounted.does(("press", "[data-part=next]"), ("set", "measure", "mean"))
+    said = mounted.update(atlas(seed=4, layers=2, heads=3), opened={"head": "cross.0.0"}, turn=1)
+    data = said.does()["data"]
+    assert (data["head"], data["measure"]) == ("encoder.0.1", "mean")
+    said = mounted.update(SMALL, opened={"head": "cross.0.0"}, turn=2)
+    assert said.does()["data"]["head"] == "cross.0.0"
+
+
+def cell_of(
+    mounted: Mounted, whole: Atlas, kind: str, layer: int, head: int
+) -> tuple[float, float]:
+    """Return a point in a head's cell: blocks side by side below 40 px of titles."""
+    width = mounted.page.evaluate(
+        "root().querySelector('[data-part=heads]').parentElement.clientWidth"
+    )
+    side = min(96, (width - 3 * 24 - 2 * 20) // (3 * whole.num_heads))
+    tall = min(62, max(46, round(1.05 * side)))
+    block = list(ROLES).index(kind)
+    left = 24 + block * (24 + side * whole.num_heads + 20)
+    return left + (head + 0.5) * side, 40 + (layer + 0.5) * tall
+
+
+@pytest.mark.parametrize("place", [("encoder", 0, 2), ("decoder", 1, 0), ("cross", 1, 1)])
+def test_a_click_on_a_cell_chooses_its_head(mounted: Mounted, place: tuple) -> None:
+    mounted.show(SMALL)
+    point = cell_of(mounted, SMALL, *place)
+    said = mounted.does(("over", "heads", *point))
+    assert said["data"]["hovered"] == ".".join(map(str, place))
+    said = mounted.does(("at", "heads", *point))
+    assert said["data"]["head"] == ".".join(map(str, place))
+    n = ("encoder", "decoder", "cross").index(place[0]) * 6 + place[1] * 3 + place[2]
+    assert said["parts"]["spoken"].endswith(payload(SMALL, Shown())["stories"][n][-1])
+
+
+def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "encoder.0.1"})
+    walk = []
+    for key in ("Right", "Right", "Down", "Down", "Left", "Up", "Up"):
+        walk.append(mounted.does(("key", "heads", f"Arrow{key}"))["data"]["head"])
+    assert walk == [
+        "encoder.0.2", "decoder.0.0", "decoder.1.0", "decoder.1.0", "encoder.1.2", "encoder.0.2",
+        "encoder.0.2",
+    ]  # fmt: skip
+
+
+def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> None:
+    """Every point is where its shares say; across grows to the right, up grows upwards."""
+    mounted.show(SMALL, opened={"x": "entropy", "y": "largest"})
+    width, height = mounted.page.evaluate(
+        "(() => { const c = root().querySelector('[data-part=scatter]');"
+        "return [c.clientWidth, c.clientHeight]; })()"
+    )
+    plot = (58, 12, width - 58 - 14, height - 12 - 74)  # left, top, width, height
+    across, up = SMALL.arrays["entropy"][:, 0], SMALL.arrays["largest"][:, 0]
+    xs = plot[0] + 6 + across * (plot[2] - 12)
+    ys = plot[1] + plot[3] - 6 - up * (plot[3] - 12)
+    found = 0
+    for n, (kind, layer, head) in enumerate(SMALL.heads):
+        near = np.hypot(xs - xs[n], ys - ys[n])
+        if np.sort(near)[1] < 6:
+            continue  # two points at the same place
+        said = mounted.does(("at", "scatter", float(xs[n]), float(ys[n])))
+        assert said["data"]["head"] == f"{kind}.{layer}.{head}"
+        found += 1
+    assert found > 9
+    left = int(across.argmin())
+    mounted.does(("at", "scatter", float(xs[left]), float(ys[left])))
+    said = mounted.does(("key", "scatter", "ArrowRight"))
+    kind, layer, head = said["data"]["head"].split(".")
+    n = SMALL.heads.index((kind, int(layer), int(head)))  # ty: ignore
+    assert across[n] > across[left]
+
+
+def test_numbers_of_one_head(mounted: Mounted) -> None:
+    whole = SMALL
+    said = mounted.show(whole, opened={"head": "decoder.1.1"}).does()  # n = 10
+    rows = {row[0]: [plain(cell) for cell in row[1:]] for row in said["numbers"]}
+    for label, name in (("Entropy", "entropy"), ("Largest weight", "largest")):
+        values = whole.arrays[name][:, 0]
+        rank = 1 + sum(value > values[10] for value in values)
+        assert rows[label] == [three(whole.arrays[name][10]), f"{rank} of 18"]
+    order = list(whole.arrays["prune_all_order"])
+    assert rows["Place in the order of removal"] == [str(order.index(10) + 1), "of 18"]
+    value, low, high = whole.arrays["zero"][10]
+    text, remark = rows["Loss change, zero ablation"]
+    numbers = [float(t.replace("−", "-")) for t in re.findall(r"[+−]?\d+\.\d+", text)]
+    assert numbers == pytest.approx([value, low, high], abs=0.00051)
+    assert " nats per token (" in text
+    rank = 1 + sum(v > value for v in whole.arrays["zero"][:, 0])
+    told = whole.arrays["zero_p"][10] < 0.05
+    assert remark == (f"{rank} of 18" if told else "not told from 0")
+    assert "zero[10], heads[10].loss_change" in said["parts"]["numbers-note"]
+
+
+def test_roles_and_distances_are_said(mounted: Mounted) -> None:
+    said = mounted.show(
+        SMALL, opened={"head": "cross.0.1"}
+    ).does()  # n = 13, the second of its kind
+    shares = SMALL.arrays["role_cross"][:, 1, 0]
+    expected = [
+        f"{ROLES['cross'][role]} {percent(float(shares[role]))}, shuffled "
+        f"{percent(float(SMALL.arrays['role_cross_shuffled'][role, 1]))}, random networks "
+        f"{percent(float(SMALL.arrays['role_cross_random'][role]))}"
+        for role in np.argsort(-shares)
+    ]
+    assert plain(said["labels"]["roles"]) == "; ".join(expected)
+    profile = SMALL.arrays["distance"][13]
+    top = DISTANCES[int(profile.argmax())]
+    tokens = "token" if abs(top) == 1 else "tokens"
+    where = f"{abs(top)} {tokens} {'before' if top < 0 else 'after'} the diagonal"
+    share = percent(float(profile.max()))
+    assert plain(said["labels"]["distance"]).startswith(
+        f"Most attention, {share}, goes to keys {where if top else 'at the diagonal'}."
+    )
+
+
+def test_alignment_of_one_head(mounted: Mounted) -> None:
+    said = mounted.show(SMALL, opened={"head": "cross.1.0"}).does()
+    rows = [[plain(cell) for cell in row] for row in said["alignment"]]
+    for row, (r, q) in zip(rows, ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True):
+        aer, precision, recall = (
+            SMALL.arrays[name][r, q, 1, 0] for name in ("aer", "precision", "recall")
+        )
+        # Rounded to four decimals on the way.
+        assert row[2] == three(np.round(aer.astype(float), 4))
+        assert row[3:] == [percent(round(float(precision), 4)), percent(round(float(recall), 4))]
+    note = plain(said["parts"]["alignment-note"])
+    assert "on 500 sentences of gold.align" in note
+    assert "the plain diagonal 61 %, a head drawn at random 83 %" in note
+    assert "cross 1.1, cross 3.2, attention weights" in note and "31 % (29 % to 33 %)" in note
+    assert "alignment" in mounted.show(SMALL, opened={"head": "decoder.1.0"}).does()["hidden"]
+
+
+def test_tokens_and_counterpart(mounted: Mounted) -> None:
+    other = {**LINK, "model": "baseline"}
+    said = mounted.show(SMALL, opened={"head": "encoder.1.1"}, counterpart=other).does()  # n = 4
+    assert [plain(cell) for cell in said["tokens"][0]] == ["word4·0", "+0.90 nats", "seen 9 times"]
+    assert [row[1] for row in said["tokens"][:3]] == ["+0.90 nats", "+0.45 nats", "+0.30 nats"]
+    falls = percent(1 - np.exp(-0.9))
+    assert f"the probability of “word4·0” is lower by {falls}" in plain(
+        said["parts"]["tokens-note"]
+    )
+    kind, layer, head = SMALL.heads[SMALL.arrays["partner"][4]]
+    assert plain(said["parts"]["partner"]) == (
+        f"In the other implementation's network: {kind} {layer + 1}.{head + 1}, with which it "
+        f"shares {three(SMALL.arrays['similarity'][4])} of its attention."
+    )
+    (href,) = said["partner"]
+    assert parse_qs(href[1:]) == {
+        "direction": ["de-en"], "model": ["baseline"], "search": ["beam"],
+        "head": [f"{kind}.{layer}.{head}"],
+    }  # fmt: skip
+
+
+def test_heads_that_cover_lead_to_each_other(mounted: Mounted) -> None:
+    pairs = SMALL.arrays["pair_decoder"]
+    mounted.show(SMALL, opened={"head": "decoder.0.2"})
+    said = mounted.does()
+    beyond = [m for m in range(6) if m != 2 and pairs[2, m, 1] > 0]
+    first = max(beyond, key=lambda m: pairs[2, m, 0])
+    value, low, high = (f"{v:+.3f}".replace("-", "−") for v in pairs[2, first])
+    assert said["jumps"][0] == (
+        f"decoder {first // 3 + 1}.{first % 3 + 1}{value} nats per token ({low} to {high})"
+    )
+    said = mounted.does(("press", ".jump"))
+    assert said["data"]["head"] == f"decoder.{first // 3}.{first % 3}"
+    assert "Of 5 pairs, about 0.3 would be listed by chance alone" in said["parts"]["pairs-note"]
+
+
+def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
+    n = 13
+    mounted.show(SMALL, opened={"head": "cross.0.1"})
+    said = mounted.does()
+    strength, bounds = SMALL.arrays["strength"][n], SMALL.arrays["deciles"][n]
+    tenth = (strength[:, None] >= bounds).sum(-1)
+    present = sorted(set(tenth), reverse=True)
+    assert len(said["examples"]) == len(present)
+    for at, example in zip(present, said["examples"], strict=True):
+        of_it = sorted(np.flatnonzero(tenth == at), key=lambda s: -strength[s])
+        sentence = of_it[len(of_it) // 2]
+        quoted = SMALL.quoted[sentence]
+        assert example["text"] == quoted.source
+        which, number = example["which"].rsplit(": ", 1)
+        assert which == {9: "strongest tenth", 0: "weakest tenth"}.get(
+            at, f"{ordinal(10 - at)} tenth"
+        )
+        assert float(number.replace("−", "-")) == pytest.approx(strength[sentence], abs=0.00051)
+        path, _, query = example["href"].partition("?")
+        assert path == "/"
+        q, k = SMALL.arrays["cell"][n, sentence]
+        assert {name: values[0] for name, values in parse_qs(query).items()} == {
+            "source": quoted.source, "target": quoted.target, **LINK,
+            "kind": "cross", "layer": "0", "head": "1", "q": str(q), "k": str(k),
+        }  # fmt: skip
+        assert example["again"] == (f"Another of {len(of_it)}" if len(of_it) > 1 else "")
+    mounted.does(("press", ".examples a"))
+    name, opened = mounted.page.evaluate("opened.at(-1)")
+    assert (name, opened) == ("sentence", said["examples"][0]["href"].partition("?")[2])
+
+
+def ordinal(count: int) -> str:
+    return f"{count}{ {2: 'nd', 3: 'rd'}.get(count, 'th') }"
+
+
+def test_another_sentence_of_the_same_tenth(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "encoder.0.0"})
+    said = mounted.does()
+    at, count = next(
+        (i, int(example["again"].rsplit(" ", 1)[1]))
+        for i, example in enumerate(said["examples"])
+        if example["again"]
+    )
+    buttons = [i for i, example in enumerate(said["examples"]) if example["again"]]
+    seen = {said["examples"][at]["text"]}
+    for _ in range(count - 1):
+        press = ("press", ".another", buttons.index(at))
+        seen.add(mounted.does(press)["examples"][at]["text"])
+    assert len(seen) == count
+
+
+def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
+    loss = np.array(
+        [(1.6, 1.5, 1.7), (1.62, 1.5, 1.7), (1.65, 1.59, 1.7), (1.9, 1.8, 2.0), (1.6, 1.5, 1.7)]
+    )
+    curve = SMALL.arrays["prune_encoder_loss"].copy()
+    curve[:5] = loss
+    whole = without(SMALL, "prune_all", "prune_decoder", "prune_cross")
+    arrays = {**whole.arrays, "prune_encoder_loss": curve}
+    whole = dataclasses.replace(whole, arrays=arrays)
+    order = list(whole.arrays["prune_encoder_order"])
+    said = mounted.show(whole, opened={"head": "encoder.1.0"}).does()
+    text = plain(said["labels"]["pruning"])
+    assert "of the encoder 2 of 6." in text
+    assert "(Loss of the whole network: 1.62 nats per token)" in text
+    assert text.endswith(f"removed as number {order.index(3) + 1} of 6 among the encoder's.")
+
+
+def test_parts_that_were_not_measured_are_not_shown(mounted: Mounted) -> None:
+    said = mounted.show(bare(SMALL), opened={"head": "cross.0.0"}).does()
+    assert set(said["hidden"]) == {"pairs", "alignment", "partner", "pruning"}
+    assert not {"bleu", "removed", "similarity"} & set(said["options"]["measure"])
+    nothing = without(SMALL, "strength", "role", tokens=())
+    said = mounted.show(nothing).does()
+    assert {"roles", "tokens", "examples"} <= set(said["hidden"])
+
+
+def test_where_the_numbers_come_from(mounted: Mounted) -> None:
+    said = mounted.show(SMALL).does()
+    assert said["parts"]["command"] == COMMAND
+    assert plain(said["parts"]["origin"]) == (
+        "scratch-de-en (weights 33333333) on val.de.gz, val.en.gz: 1,000 sentences, 14,211 source "
+        "and 13,870 target tokens; 3 lines were skipped. SHA-256 of the lines: 11111111 and "
+        "22222222."
+    )
+
+
+def test_saved_tables(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "decoder.0.1", "x": "largest", "y": "mean"})
+    head, *lines = mounted.csv("heads")
+    assert COMMAND in head[0] and head[1:4] == ["kind", "layer", "head"]
+    column = head.index("bleu low")
+    for n, ((kind, layer, number), line) in enumerate(zip(SMALL.heads, lines, strict=True)):
+        assert line[1:4] == [kind, str(layer), str(number)]
+        assert np.float32(line[column]) == SMALL.arrays["bleu_zero"][n, 1]
+    assert lines[0][head.index("aer-input-norms")] == "", "an encoder head has no alignment error"
+    head, *lines = mounted.csv("scatter")
+    assert head[4:] == ["largest", "largest low", "largest high", "mean", "mean low", "mean high"]
+    assert np.array_equal(
+        np.array([line[4:7] for line in lines], np.float32), SMALL.arrays["largest"]
+    )
+    _, *lines = mounted.csv("roles")
+    for line in lines:
+        role = ROLES["decoder"].index(line[1])
+        numbers = [
+            *SMALL.arrays["role_decoder"][role, 1],
+            SMALL.arrays["role_decoder_shuffled"][role, 1],
+            SMALL.arrays["role_decoder_random"][role],
+        ]
+        assert [np.float32(text) for text in line[2:7]] == numbers
+    _, *lines = mounted.csv("distance")
+    assert [int(line[1]) for line in lines] == list(DISTANCES)
+    assert [np.float32(line[2]) for line in lines] == list(SMALL.arrays["distance"][7])
+    _, *lines = mounted.csv("pruning")
+    curve = [line for line in lines if line[1] == "cross"]
+    kind, layer, number = SMALL.heads[12 + SMALL.arrays["prune_cross_order"][0]]
+    assert curve[1][2:4] == ["1", f"{kind} {layer + 1}.{number + 1}"]
+    assert float(curve[3][4]) == pytest.approx(SMALL.arrays["prune_cross_loss"][3, 0], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["heads", "scatter", "roles", "distance", "pruning"])
+def test_saved_pictures(mounted: Mounted, name: str) -> None:
+    mounted.show(SMALL, opened={"head": "decoder.0.1"})
+    kind, content = mounted.saves(f"{name} png")
+    assert kind == "image/png" and content.startswith(b"\x89PNG")
+    kind, content = mounted.saves(f"{name} svg")
+    assert kind == "image/svg+xml"
+    texts = [text for text in ElementTree.fromstring(content).itertext() if text.strip()]
+    wanted = {
+        "heads": ["Encoder self-attention", "Decoder self-attention", "Cross-attention"],
+        "scatter": ["across: Entropy", "up: Loss change, zero ablation, nats per token"],
+        "roles": [*ROLES["decoder"], "highest of random networks"],
+        "distance": ["key position minus query position, in tokens"],
+        "pruning": ["all kinds", "encoder only", "heads removed"],
+    }[name]
+    assert set(wanted) <= set(texts)
+
+
+def colours_of(mounted: Mounted, place: tuple) -> list[int]:
+    """Return a cell's ground, between the hills and the bar's strip, as [R, G, B]."""
+    x, y = cell_of(mounted, SMALL, *place)
+    return mounted.page.evaluate(
+        """([x, y]) => {
+            const canvas = root().querySelector("[data-part=heads]");
+            const by = canvas.width / canvas.clientWidth;
+            const { data } = canvas.getContext("2d").getImageData(x * by, y * by, 1, 1);
+            return [...data].slice(0, 3);
+        }""",
+        [x - 22, y - 24],
+    )
+
+
+def test_colour_is_the_measure(mounted: Mounted) -> None:
+    """Helping heads are blue, harmful ones orange; the head needed most is the darkest."""
+    zero = SMALL.arrays["zero"].copy()
+    zero[:] = (0.05, 0.04, 0.06)
+    zero[8] = (0.8, 0.7, 0.9)  # decoder 1.3
+    zero[14] = (-0.4, -0.5, -0.3)  # cross 1.3
+    arrays = {**SMALL.arrays, "zero": zero, "distance": np.zeros_like(SMALL.arrays["distance"])}
+    whole = dataclasses.replace(SMALL, arrays=arrays)
+    mounted.show(whole, opened={"head": "encoder.0.0"})
+    most, harm, little = (
+        colours_of(mounted, place)
+        for place in (("decoder", 0, 2), ("cross", 0, 2), ("encoder", 1, 1))
+    )
+    assert most[2] - most[0] > 60 and harm[0] - harm[2] > 40
+    assert 0 < little[2] - little[0] < most[2] - most[0]
+    assert sum(most) < sum(little)
+
+
+def test_switching_is_fast(mounted: Mounted) -> None:
+    mounted.show(atlas())
+    spent = mounted.page.evaluate(
+        """() => {
+            const times = [];
+            for (let round = 0; round < 15; round++) {
+                const start = performance.now();
+                act(["press", "[data-part=next]"]);
+                act(["set", "measure", round % 2 ? "entropy" : "zero"]);
+                times.push((performance.now() - start) / 2);
+            }
+            return times.sort((a, b) => a - b)[7];
+        }"""
+    )
+    print(json.dumps({"ms per choice": spent}))  # noqa: T201
+    assert spent < 50

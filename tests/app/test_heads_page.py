@@ -1,0 +1,268 @@
+"""The page on heads in-process: the atlas of a network, links, own text, and bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.state import atlases, models
+from core.atlas.atlas import Atlas
+from tests.app.atlases import atlas, origin
+from tests.app.rendered import Rendered, render, unpacked
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = ("Ein Hund läuft über die Wiese.", "Eine Frau liest ein Buch.", "Kinder spielen am Strand.")
+
+
+def weights_of(name: str = "scratch-de-en") -> str:
+    config = json.loads((ROOT / "checkpoints" / name / "config.json").read_text("utf-8"))
+    return config["files"]["model.safetensors"]["sha256"]
+
+
+def own(seed: int = 5, **changes: Any) -> Atlas:
+    """Return an atlas that belongs to the shipped network."""
+    return atlas(seed, origin=origin(weights_sha256=weights_of()), **changes)
+
+
+@pytest.fixture
+def beside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Atlas | bytes | None], Path]:
+    """Return `beside(file)`: put a file, or none, beside every network."""
+
+    def put(content: Atlas | bytes | None) -> Path:
+        file = tmp_path / "atlas.npz"
+        if isinstance(content, Atlas):
+            content.save(file)
+        elif content is not None:
+            file.write_bytes(content)
+        monkeypatch.setattr(atlases, "FILE", str(file))  # an absolute path replaces the folder
+        return file
+
+    return put
+
+
+def shown(page: Rendered, key: str = "heads_atlas") -> dict[str, Any]:
+    return unpacked(page.payload(key))[0]
+
+
+def test_the_atlas_of_the_selected_network_is_shown(beside: Callable) -> None:
+    whole = own()
+    beside(whole)
+    page = render("heads", head="decoder.2.1", measure="entropy", x="mean", y="bleu", turn="7")
+    data = shown(page)
+    assert data["origin"]["weights_sha256"] == weights_of()
+    assert data["opened"]["head"] == 16 + 2 * 4 + 1
+    assert [data["opened"][name] for name in ("measure", "x", "y")] == ["entropy", "mean", "bleu"]
+    assert data["link"] == {"direction": "de-en", "model": "scratch", "search": "beam"}
+    assert data["counterpart"] == data["link"] | {"model": "baseline"}
+    blob = unpacked(page.payload("heads_atlas"))[1]
+    at = data["distance"]["at"]
+    sent = np.frombuffer(blob[at : at + data["distance"]["length"]], "<f4").reshape(48, -1)
+    assert np.array_equal(sent, whole.arrays["distance"])
+    assert data["definitions"]["previous token"].startswith("Attends to the token just before")
+
+
+@pytest.mark.parametrize(
+    ("query", "link"),
+    [
+        ({"direction": "en-de", "model": "baseline"}, {"direction": "en-de", "model": "scratch"}),
+        ({"direction": "en-de", "model": "captions"}, None),
+    ],
+)
+def test_the_counterpart_is_the_other_implementations_network(
+    beside: Callable, query: dict[str, str], link: dict[str, str] | None
+) -> None:
+    weights = weights_of(f"{query['model']}-{query['direction']}")
+    beside(atlas(origin=origin(weights_sha256=weights)))
+    data = shown(render("heads", **query))
+    assert data["link"] == query | {"search": "beam"}
+    assert data["counterpart"] == (link and link | {"search": "beam"})
+
+
+def test_a_quoted_sentence_opens_the_first_page(beside: Callable) -> None:
+    beside(own())
+    query = "source=Ein+Hund%21&target=A+dog%21&kind=cross&layer=1&head=2&q=3&k=4&model=scratch"
+
+    def open_it(app: AppTest) -> None:
+        app.session_state["heads_atlas"] = {"sentence": query}
+        app.run()
+
+    page = render("heads", act=open_it)
+    header, _ = unpacked(page.payload("explorer"))
+    assert header["source_text"] == "Ein Hund!" and header["translation"] == "A dog!"
+    view = {name: header["view"][name] for name in ("kind", "layer", "head")}
+    assert view == {"kind": "cross", "layer": 1, "head": 2}
+
+
+def test_the_head_of_a_link_is_not_a_view_of_the_explorer(beside: Callable) -> None:
+    """Otherwise *Translate* would open without the cell that it shows first."""
+    beside(own())
+
+    def go_on(app: AppTest) -> None:
+        del app.query_params["head"]  # as a browser does
+        app.switch_page("views/translate.py").run()
+
+    header, _ = unpacked(render("heads", head="cross.2.0", act=go_on).payload("explorer"))
+    assert header["view"] == unpacked(render("").payload("explorer"))[0]["view"]
+
+
+def errors(page: Rendered) -> list[str]:
+    texts = page.texts(kind="error") + page.texts(kind="info")
+    return [text.replace("\\", "").replace("\u2060", "") for text in texts]
+
+
+def test_without_a_file_the_page_says_how_to_make_one(beside: Callable) -> None:
+    beside(None)
+    page = render("heads")
+    (line,) = errors(page)
+    assert "so what its heads do over a corpus is not known here" in line
+    assert "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en" in line
+    assert "heads_atlas" not in page.payloads
+    assert page.app.text_area(key="own_text_lines") is not None
+
+
+def test_files_that_do_not_belong_here_are_rejected_in_one_line(beside: Callable) -> None:
+    for content, words in (
+        (atlas(), "belongs to other weights (33333333, not "),
+        (b"PK\x03\x04 nonsense", "is not an atlas of heads"),
+        (b"", "is not an atlas of heads"),
+    ):
+        beside(content)
+        page = render("heads")
+        (line,) = errors(page)
+        assert words in line and "python -m core.analyse atlas" in line and "\n" not in line
+        assert "heads_atlas" not in page.payloads
+
+
+def measured(app: AppTest, text: str) -> None:
+    app.text_area(key="own_text_lines").set_value(text)
+    app.button(key="own_text_measure").click().run()
+
+
+def test_own_text_is_measured_on_its_own_translations(beside: Callable) -> None:
+    beside(None)
+    text = "\n\n".join(LINES)
+    page = render("heads", act=lambda app: measured(app, text))
+    data = shown(page, "own_atlas")
+    assert (data["origin"]["sentences"], data["origin"]["corpus"]) == (3, "your text")
+    assert data["opened"]["in_url"] is False
+    assert data["origin"]["command"] == (
+        "python -m core.translate --checkpoint checkpoints/scratch-de-en --beam 1 < text.txt > "
+        "greedy.txt && python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en "
+        "--src text.txt --ref greedy.txt --out atlas.npz"
+    )
+    translator = models.translator(models.cards()["de-en", "scratch"])
+    greedy = [translator.translate(line, beam=1).text for line in LINES]
+    assert [tuple(pair) for pair in data["quoted"]] == list(zip(LINES, greedy, strict=True))
+    # The change of the loss, computed from whole passes with the head switched off.
+    from core.record.edits import Edits
+
+    place = ("cross", 1, 2)
+    n = 32 + 4 + 2
+    change = tokens = 0.0
+    for line, translation in zip(LINES, greedy, strict=True):
+        before = translator.inspect(line, translation)
+        after = translator.inspect(line, translation, edits=Edits(heads_off=frozenset({place})))
+        change += float((before.log_probs - after.log_probs).sum())
+        tokens += len(before.log_probs)
+    keys = [measure["key"] for measure in data["measures"]]
+    blob = unpacked(page.payload("own_atlas"))[1]
+    values = np.frombuffer(blob, "<f4", 3 * 48 * len(keys), data["values"]["at"])
+    value = values.reshape(len(keys), 48, 3)[keys.index("zero"), n, 0]
+    assert value == pytest.approx(change / tokens, abs=2e-4)
+
+
+def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:
+    beside(None)
+    text = f"{LINES[0]}\n{'§ß' * 250}\n{LINES[1]}\n{LINES[0]}"
+    page = render("heads", act=lambda app: measured(app, text))
+    assert [pair[0] for pair in shown(page, "own_atlas")["quoted"]] == [*LINES[:2], LINES[0]]
+    page.claim_matching(r"Left out: line 2 has \d+ tokens with \S+: the limit is 256\.")
+
+
+def test_nothing_of_own_text_is_stored(beside: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the shared results nor beyond the session; another network hides it."""
+    from app.state import results
+
+    beside(None)
+    kept: list[object] = []
+    store = results._store()
+    before = set(store._values)
+    whole = dataclasses.replace(own(), origin=origin(corpus="your text", command=""))
+
+    def made(card: Any, lines: tuple[str, ...], on_progress: Any, on_wait: Any) -> Any:
+        kept.append(lines)
+        on_progress(1, 2)
+        return atlases.OwnAtlas(whole, ("line 2 has an empty side",) * 5)
+
+    monkeypatch.setattr(atlases, "own_atlas", made)
+    page = render("heads", act=lambda app: measured(app, f"  {LINES[0]} \r\n\n{LINES[1]}"))
+    assert kept == [LINES[:2]]
+    assert not [key for key in set(store._values) - before if LINES[0] in str(key)]
+    assert "own_atlas" in page.payloads
+    texts = page.texts(kind="caption")
+    assert texts.count("Left out: line 2 has an empty side.") == 3
+    assert "Left out: 2 more lines." in texts
+    other = page.app
+    other.selectbox(key="model").set_value("captions").run()
+    from tests.app.rendered import read
+
+    assert "own_atlas" not in read(other).payloads
+    assert "own_atlas" not in render("heads").payloads, "another session"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (" \n\n ", "there is no text: enter at least one sentence, one per line"),
+        ("a\n" * 301, "301 lines: the limit is 300, leave some out"),
+        ("kurz\n\n" + "x" * 501, "line 2 has 501 characters: the limit is 500"),
+        ("§ß" * 250, "there is no sentence pair to measure (line 1 has 5"),
+    ],
+)
+def test_unusable_text_is_rejected_in_one_line(beside: Callable, text: str, words: str) -> None:
+    beside(None)
+    page = render("heads", act=lambda app: measured(app, text))
+    (line,) = [line for line in errors(page) if "atlas.npz" not in line]
+    assert line.startswith(words) and "\n" not in line
+    assert "own_atlas" not in page.payloads
+    assert page.app.text_area(key="own_text_lines").value == text, "nothing is lost"
+
+
+def test_an_uploaded_file_replaces_the_box(
+    beside: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside(None)
+    kept: list[tuple[str, ...]] = []
+
+    def made(card: Any, lines: tuple[str, ...], *callbacks: Any, **named: Any) -> Any:
+        kept.append(lines)
+        return atlases.OwnAtlas(own(), ())
+
+    monkeypatch.setattr(atlases, "own_atlas", made)
+
+    def upload(content: bytes) -> Callable[[AppTest], None]:
+        def act(app: AppTest) -> None:
+            app.file_uploader(key="own_text_file").set_value(("text.txt", content, "text/plain"))
+            measured(app, "typed")
+
+        return act
+
+    render("heads", act=upload("\ufeffGrüße\r\nZwei".encode()))
+    assert kept == [("Grüße", "Zwei")]
+    for content, words in (
+        ("Grüße".encode("latin-1"), "text.txt is not UTF-8 (byte 3): save it as UTF-8"),
+        (b"x" * 600_001, "text.txt has 600,001 bytes: the limit is 600,000"),
+    ):
+        page = render("heads", act=upload(content))
+        (line,) = [line for line in errors(page) if "atlas.npz" not in line]
+        assert line.startswith(words)
+    assert len(kept) == 1
