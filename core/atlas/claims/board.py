@@ -87,7 +87,7 @@ class Board:
                     "claim": row.claim.claim,
                     "source": row.claim.source,
                     "theirs": row.claim.theirs,
-                    "their_value": row.claim.their_value,
+                    "published": list(row.claim.published),
                     "ours": row.claim.ours,
                     "unit": row.claim.unit,
                     "threshold": row.claim.threshold,

@@ -19,8 +19,8 @@ OPEN: Verdict = "cannot be decided here"
 class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
-    `claim` is one sentence, `source` the paper, `theirs` its result in words and `their_value` its
-    number in this `unit`, if it has one. `ours` describes the statistic. The claim says that the
+    `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
+    number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic. The claim says that the
     statistic is above `threshold`, or below it if `above` is false. `limits` says why a result on
     the other side would not refute the claim; "" if it would. `null` describes what the statistic
     would be by chance, where that is measured. `untestable` says why nothing here can test the
@@ -37,7 +37,7 @@ class Claim:
     unit: Unit = "share"
     threshold: float = 0.0
     above: bool = True
-    their_value: float | None = None
+    published: tuple[float, ...] = ()
     limits: str = ""
     null: str = ""
     untestable: str = ""
