@@ -27,10 +27,10 @@ from core.analysis.alignment import Gold, pharaoh, read_gold
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
-from core.atlas.command import add_arguments, run_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.measure import PARTS, measure_board
+from core.atlas.command import add_arguments, run_atlas
 from core.atlas.corpus import corpus
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process

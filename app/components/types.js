@@ -221,6 +221,27 @@
  */
 
 /**
+ * The atlas of heads.
+ *
+ * @typedef {{key: string, label: string, unit: string, unit_words: string, signed: boolean, places: number,
+ *   explanation: string, where: string, no_effect: Set<number> | null, values: Float32Array}} Measure
+ *   values are [head, 3]: the value and the bounds of its interval
+ * @typedef {{kind: Kind, layer: number, head: number}} HeadPlace
+ * @typedef {{heads: number, layers: Record<Kind, number>, kinds: Record<Kind, string>, measures: Measure[],
+ *   byKey: Record<string, Measure>, places: HeadPlace[], starts: Record<Kind, number>, distances: number[],
+ *   distance: Float32Array, roles: Record<Kind, string[]>, roleValues: Record<Kind, Float32Array>, margin: number,
+ *   level: number, labels: string[][], strength: Float32Array | null, cell: Int16Array | null,
+ *   opened: Record<string, any>, pruning: any[], decile: Uint8Array | null, quoted: [string, string][],
+ *   link: Record<string, string>, [part: string]: any}} AtlasData  see components/atlas/payload.py
+ * @typedef {{measure: Measure, low: number, high: number, at: (value: number) => number}} AtlasScale
+ * @typedef {{key: string, root: HTMLElement, parts: Record<string, any>, pathname: string, bytes: Uint8Array | null,
+ *   data: AtlasData, theme: Theme, chosen: {head: number, measure: string, x: string, y: string, curve: string},
+ *   hovered: number | null, turns: Map<string, number>, geometries: Record<string, any>,
+ *   bases: Record<string, HTMLCanvasElement>, size: string, painted: number, openSentence: (query: string) => void,
+ *   destroy?: () => void}} AtlasView
+ */
+
+/**
  * The training page.
  *
  * @typedef {{source: SentToken[], target_in: SentToken[], target_out: SentToken[], words: Record<"source" | "target",

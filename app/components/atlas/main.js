@@ -136,18 +136,19 @@ function applyData(view, bytes) {
   const kept = last?.turn === data.opened.turn ? last : {};
   const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
   const curves = curvesOf(data).map(({ what }) => what);
-  view.chosen = {
-    head: head < 0 ? data.opened.head : head,
-    curve: curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss"),
-    ...Object.fromEntries(SELECTS.map((name) => [name, kept[name] in data.byKey ? kept[name] : data.opened[name]])),
-  };
+  const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
+  const curve = curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss");
+  view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
   for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
   fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
   fillOrigin(view);
-  view.root.querySelector("[data-picture=pruning]").hidden = !curves.length;
+  figureOf(view, "pruning").hidden = !curves.length;
   remember(view);
   fillPanel(view);
 }
+
+/** @returns {HTMLElement} */
+const figureOf = ({ root }, name) => root.querySelector(`[data-picture=${name}]`);
 
 function fillOptions(select, options) {
   select.replaceChildren(
@@ -202,11 +203,11 @@ function pictureOf(view, name) {
 
 /** Paint all pictures and notes. @param {AtlasView} view */
 function paint(view) {
-  const { data, parts, chosen, root } = view;
+  const { data, parts, chosen } = view;
   for (const name of [...SELECTS, "curve"]) parts[name].value = chosen[name];
   fillNotes(view);
   for (const name of ["roles", "distance", "pruning"]) {
-    if (root.querySelector(`[data-picture=${name}]`).hidden) continue;
+    if (figureOf(view, name).hidden) continue;
     const { width, height, draw } = pictureOf(view, name);
     draw(sized(parts[name], width, height));
   }
