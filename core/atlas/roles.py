@@ -360,7 +360,8 @@ ROLES: tuple[Role, ...] = (
         "diagonal",
         _CROSS,
         "Attends as far along the source as the query is along the target, give or take one "
-        "position.",
+        "position. Where both languages have a similar word order, so does a head that finds "
+        "translations by their meaning.",
         _HERE,
         _diagonal,
     ),
