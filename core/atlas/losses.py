@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.atlas.atlas import TokenLoss
@@ -21,14 +22,14 @@ from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.head_effects import Off, choice_batches, heads_of, log_probs_without
 from core.experiments.importance import batches_of, head_sums
-from core.frozen import Doubles, Floats
+from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.record.editing import Means
 from core.record.edits import Head
 from core.text.tokenizer import Tokenizer
 
 Chunk = Sequence[Sentence]
-Arrays = dict[str, Floats]
+Arrays = dict[str, NDArray]
 
 TOKENS = 12
 """Target tokens named for each head."""

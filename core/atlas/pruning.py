@@ -87,7 +87,7 @@ def pruning_curves(model: Seq2Seq, orders: Mapping[str, Order], sums: Sums) -> A
     number = {choice: i for i, choice in enumerate(((), *_choices(model, orders)))}
     arrays: Arrays = {}
     for curve, order in orders.items():
-        arrays[f"prune_{curve}_order"] = np.array(order, np.int16)  # ty: ignore
+        arrays[f"prune_{curve}_order"] = np.array(order, np.int16)
         columns = [number[choice] for choice in _removed(model, curve, order)]
         if "prune_loss" in sums:
             loss_RC, count = per_token(sums, "prune")[:, columns], sentences_of(sums, "prune")

@@ -1,11 +1,15 @@
 """BLEU from summed n-gram statistics against sacreBLEU's scores of texts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from core.atlas.bleu import HeadBleu, Statistics, bleu, head_bleu
+from core.atlas.bleu import HeadBleu, SetBleu, Statistics, bleu, head_bleu
 from core.atlas.sums import bootstrap_weights
+from core.model.baseline import copy_to_baseline
+from core.model.build import build
 from tests.core.atlas_network import checkpoint, heads, sentences, total, translation
 
 REFERENCES = ["The cat sat on the mat, didn't it?", "A dog.", "Two men play in the park today."]
@@ -70,6 +74,43 @@ def test_changes_match_corpus_scores(arrays, texts):
     np.testing.assert_allclose(found, [score - whole for score in others], atol=1e-4)
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
     assert arrays["bleu_zero_p"].shape == (len(arrays["bleu_zero"]),)
+
+
+def test_sets_with_the_same_encoder_heads_share_its_passes():
+    """Whatever the order of the sets; no hook or method stays on the network."""
+    network, some = checkpoint(), sentences().sentences[:5]
+    one, two = ("encoder", 0, 1), ("encoder", 0, 2)
+    choices = ((one,), (("cross", 0, 1),), (one, two), (("decoder", 1, 0), one), (two, one))
+    passes = []
+    hook = network.model.encoder[0].register_forward_hook(lambda *call: passes.append(call))
+    try:
+        found = SetBleu("x", choices)(network, some)["x_ngrams"][0]
+    finally:
+        hook.remove()
+    assert len(passes) == 3  # none, one, one and two
+    assert "encode" not in vars(network.model)
+    for row, choice in zip(found, ((), *choices), strict=True):
+        texts = [translation(network, s.source_text, choice) for s in some]
+        expected = BLEU().corpus_score(texts, [[s.reference for s in some]])
+        assert row.tolist() == [
+            expected.sys_len,
+            expected.ref_len,
+            *expected.counts,
+            *expected.totals,
+        ]
+
+
+def test_a_baseline_is_scored_like_its_own_translations():
+    network, some = checkpoint(), sentences().sentences[:8]
+    baseline = build("baseline", network.model.config).double().eval()
+    copy_to_baseline(network.model, baseline)
+    found = SetBleu("x", ((("cross", 1, 2),), (("encoder", 0, 3),)))(
+        replace(network, model=baseline), some
+    )
+    for column, off in ((0, []), (1, [("cross", 1, 2)]), (2, [("encoder", 0, 3)])):
+        texts = [translation(replace(network, model=baseline), s.source_text, off) for s in some]
+        expected = BLEU().corpus_score(texts, [[s.reference for s in some]]).score
+        assert bleu(found["x_ngrams"][0, column]) == expected
 
 
 def test_intervals_are_of_the_same_replicates(arrays, texts):
