@@ -84,11 +84,6 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
         "stories": stories(atlas, found, labelled),
-        "p": {
-            ("bleu" if key == "bleu_zero" else key): _rounded(atlas.arrays[f"{key}_p"], 4)
-            for key in ("zero", "mean", "bleu_zero")
-            if f"{key}_p" in atlas.arrays
-        },
         "own": {key: _rounded(atlas.arrays[key], 4) for key in ("loss", "bleu")
                 if key in atlas.arrays},
         "tokens": [[[t.text, round(t.change, 5), t.count] for t in each] for each in atlas.tokens],
