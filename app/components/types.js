@@ -221,24 +221,52 @@
  */
 
 /**
- * The atlas of heads.
+ * The atlas of heads: see atlas/payload.py. N heads, counted kind by kind, layer by layer.
  *
- * @typedef {{key: string, label: string, unit: string, unit_words: string, signed: boolean, places: number,
- *   explanation: string, where: string, no_effect: Set<number> | null, values: Float32Array}} Measure
- *   values are [head, 3]: the value and the bounds of its interval
- * @typedef {{kind: Kind, layer: number, head: number}} HeadPlace
- * @typedef {{heads: number, layers: Record<Kind, number>, kinds: Record<Kind, string>, measures: Measure[],
- *   byKey: Record<string, Measure>, places: HeadPlace[], starts: Record<Kind, number>, distances: number[],
- *   distance: Float32Array, roles: Record<Kind, string[]>, roleValues: Record<Kind, Float32Array>, margin: number,
- *   level: number, labels: string[][], strength: Float32Array | null, cell: Int16Array | null,
- *   opened: Record<string, any>, pruning: any[], decile: Uint8Array | null, quoted: [string, string][],
- *   link: Record<string, string>, [part: string]: any}} AtlasData  see components/atlas/payload.py
- * @typedef {{measure: Measure, low: number, high: number, at: (value: number) => number}} AtlasScale
+ * @typedef {{key: string, label: string, unit: "nats" | "points" | "share" | "place", unit_words: string,
+ *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null,
+ *   values: Float32Array}} AtlasMeasure  values: [N, 3], a value and the bounds of its interval, NaN: not measured
+ * @typedef {{measure: AtlasMeasure, low: number, high: number, at: (value: number) => number}} AtlasScale  at: 0..1
+ * @typedef {{kind: string, order: number[], loss?: number[][], bleu?: number[][]}} PruningCurve
+ *
+ * @typedef {object} AtlasData
+ * @property {number} heads  per layer
+ * @property {Record<Kind, number>} layers
+ * @property {Record<Kind, string>} kinds  names in a sentence
+ * @property {{kind: Kind, layer: number, head: number}[]} places  [N]
+ * @property {Record<Kind, number>} starts  the first head of each kind
+ * @property {AtlasMeasure[]} measures
+ * @property {Record<string, AtlasMeasure>} byKey
+ * @property {number[]} distances
+ * @property {Float32Array} distance  [N, distances]
+ * @property {Record<Kind, string[]>} roles
+ * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 5]
+ * @property {Record<string, string>} definitions
+ * @property {number} margin
+ * @property {number} level
+ * @property {string[][]} labels  [N]
+ * @property {string[][]} stories  [N]
+ * @property {Record<string, number[]>} own  loss and BLEU of the whole network
+ * @property {[string, number, number][][]} tokens  [N]: text, change, count
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number} | null)[]} pairs  [N]
+ * @property {PruningCurve[]} pruning
+ * @property {any} alignment
+ * @property {number[] | null} partner  [N], -1: none
+ * @property {[string, string][]} quoted
+ * @property {Float32Array | null} strength  [N, quoted]
+ * @property {Uint8Array} [decile]  [N, quoted]
+ * @property {Int16Array | null} cell  [N, quoted, 2]
+ * @property {any} origin
+ * @property {{head: number, measure: string, x: string, y: string, asked: string[], defaults: Record<string, string>,
+ *   turn: number, in_url: boolean}} opened
+ * @property {Record<string, string>} link
+ * @property {Record<string, string> | null} counterpart
+ *
  * @typedef {{key: string, root: HTMLElement, parts: Record<string, any>, pathname: string, bytes: Uint8Array | null,
  *   data: AtlasData, theme: Theme, chosen: {head: number, measure: string, x: string, y: string, curve: string},
  *   hovered: number | null, turns: Map<string, number>, geometries: Record<string, any>,
- *   bases: Record<string, HTMLCanvasElement>, size: string, painted: number, openSentence: (query: string) => void,
- *   destroy?: () => void}} AtlasView
+ *   bases: Record<"heads" | "scatter", HTMLCanvasElement>, size: string, painted: number,
+ *   openSentence: (query: string) => void, destroy?: () => void}} AtlasView
  */
 
 /**
