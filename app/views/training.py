@@ -18,6 +18,9 @@ from core.checkpoint.folder import Card
 from core.kinds import KINDS
 from core.record.attention_snapshots import FILE, SAMPLE, AttentionSnapshots
 
+RECORDING = ("captions", "mixed")
+"""The training recipes that record snapshots, without those of tests."""
+
 
 def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
     """Return what the page's link shows first: sentence, step (None: the last) and a view.
@@ -124,8 +127,10 @@ if chosen is not None:
     else:
         if found is None:
             st.caption(
-                f"{plain(chosen.name)} has no training snapshots ({FILE}). "
-                "`python -m core.train` records them while it trains a network."
+                f"{plain(chosen.name)} has no training snapshots ({FILE}). They are recorded "
+                "during training, by the recipes "
+                + " and ".join(f"`{name}`" for name in RECORDING)
+                + "."
             )
         else:
             show(chosen, found)

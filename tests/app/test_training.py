@@ -18,9 +18,9 @@ from playwright.sync_api import Page
 from app.components.training.payload import payload
 from app.state import models
 from app.views import training as view
-from core.analysis import appearance
 from core.kinds import KINDS
 from core.record.attention_snapshots import FILE, AttentionSnapshots, Sentence
+from core.training.recipes import RECIPES
 from tests.app.mounted import plain
 from tests.app.rendered import render, unpacked
 from tests.app.training_run import HEADS, LAYERS, OPENED, SENTENCES, STEPS, Mounted, snapshots
@@ -558,9 +558,9 @@ def test_a_link_reaches_the_component() -> None:
         "layer": 2,
         "head": "mean",
     }
-    asked = {"kind": "x", "layer": "99", "head": "-1", "step": "½", "sentence": "9999999999"}
+    wrong: Any = {"kind": "x", "layer": "99", "head": "-1", "step": "½", "sentence": "9999999999"}
     opened, _ = unpacked(
-        render("training", model="captions", direction="en-de", **asked).payload("training")
+        render("training", model="captions", direction="en-de", **wrong).payload("training")
     )
     # The head with the most rows of their own at the last point.
     run = AttentionSnapshots.load(CHECKPOINTS / "captions-en-de" / FILE)
@@ -589,8 +589,8 @@ def test_a_network_without_snapshots_is_said_in_one_line(other_folder: Path) -> 
     (other_folder / FILE).unlink()
     page = render("training", model="captions", direction="de-en")
     page.claim(
-        "captions has no training snapshots (history.npz). `python -m core.train` records them "
-        "while it trains a network."
+        "captions has no training snapshots (history.npz). They are recorded during training, by "
+        "the recipes `captions` and `mixed`."
     )
     assert "training" not in page.payloads
 
@@ -615,6 +615,6 @@ def test_an_unusable_file_is_said_in_one_line(other_folder: Path, case: str) -> 
     assert any("million weights" in item.text for item in page.items), "the rest works"
 
 
-def test_the_page_and_the_rule_use_the_same_limits() -> None:
-    assert (appearance.SHARE, appearance.MARGIN) == (0.3, 0.1)
-    assert view.SAMPLE == 64
+def test_the_page_names_the_recipes_that_record_snapshots() -> None:
+    recording = {name for name, recipe in RECIPES.items() if recipe.snapshots}
+    assert set(view.RECORDING) == {name for name in recording if not name.startswith("smoke")}

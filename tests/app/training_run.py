@@ -54,7 +54,7 @@ def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots
             found.append((weights / weights.sum(-1, keepdims=True)).astype(np.float16))
         maps[kind] = tuple(found)
     counts = {"encoder": 3, "decoder": 3, "cross": 1}
-    roles = {
+    roles: dict[str, np.ndarray] = {
         kind: draw.uniform(0.05, 0.25, (P, counts[kind], LAYERS[kind], HEADS)).astype(np.float32)
         for kind in KINDS
     }

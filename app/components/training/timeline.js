@@ -111,8 +111,19 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
     drawDot(context, x, dotY, DOT + 1.5, theme.page);
     drawDot(context, x, dotY, DOT, isChosen ? theme.ink : theme.ink2);
     const colour = isChosen ? "ink" : "ink2";
+    drawGround(context, theme, nameOfHead(mark), textX, textY, align);
     drawText(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align });
   }
+}
+
+/* A ground in the page's colour, so that a label can be read on curves. */
+function drawGround(context, theme, text, x, y, align) {
+  context.font = fontOf(theme, 12, 650);
+  const { width } = context.measureText(text);
+  context.globalAlpha = 0.8;
+  context.fillStyle = theme.page;
+  context.fillRect(align === "right" ? x - width : x, y - 6, width, 12);
+  context.globalAlpha = 1;
 }
 
 /* A disc as a thick circle of half its radius: SvgContext has neither arcs nor filled paths. */
