@@ -20,11 +20,12 @@ class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
     `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
-    number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic. The claim says that the
-    statistic is above `threshold`, or below it if `above` is false. `limits` says why a result on
-    the other side would not refute the claim; "" if it would. `null` describes what the statistic
-    would be by chance, where that is measured. `untestable` says why nothing here can test the
-    claim. `see` is a link to the page, relative to the app, that shows the subject.
+    number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic.
+    The claim says that the statistic is above `threshold`, or below it if `above` is false.
+    `limits` says why a result on the other side would not refute the claim; "" if it would. `null`
+    describes what the statistic would be by chance, where that is measured. `untestable` says why
+    nothing here can test the claim. `see` is a link to the page, relative to the app, that shows
+    the subject.
     """
 
     id: str

@@ -82,7 +82,8 @@ def help_bounds(low_n: Doubles, high_n: Doubles) -> tuple[float, float]:
 
 def size_ratio(zero_RN: Doubles, mean_RN: Doubles) -> Doubles:
     """Return the mean size of changes by zero ablation relative to mean ablation: [R]."""
-    return np.abs(zero_RN).mean(1) / np.abs(mean_RN).mean(1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a network in which no head matters
+        return np.abs(zero_RN).mean(1) / np.abs(mean_RN).mean(1)
 
 
 def matched_correlation(
@@ -102,7 +103,8 @@ def matched_correlation(
             for values_Rn in (own_RN[:, chosen], other_RN[:, partner_N[chosen]])
         )
         product_R = (own_Rn * other_Rn).sum(1)
-        of_kind.append(product_R / np.sqrt((own_Rn**2).sum(1) * (other_Rn**2).sum(1)))
+        with np.errstate(invalid="ignore"):  # NaN where all heads of a kind are tied
+            of_kind.append(product_R / np.sqrt((own_Rn**2).sum(1) * (other_Rn**2).sum(1)))
     return np.mean(of_kind, axis=0)
 
 

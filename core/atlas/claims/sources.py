@@ -80,7 +80,7 @@ class SourceShares:
 
     Sums: along [R], the share in the last third of the rows minus that in the first, of sentences
     with 3 rows or more before <eos>; at_eos [R], the share where <eos> is produced minus that in
-    the row before; weights [R] and sentences, of these sentences.
+    the row before; drawn [R] and sentences, of these sentences.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -94,7 +94,7 @@ class SourceShares:
             {
                 "along": along_R,
                 "at_eos": at_eos_R,
-                "weights": weights_BR.sum(0),
+                "drawn": weights_BR.sum(0),
                 "sentences": np.array(len(chosen), np.int64),
             }
         )
@@ -113,7 +113,7 @@ class Faithfulness:
     """Measure how well scores of methods agree with Shapley values of the source words.
 
     Sums: METHOD [R], Spearman's ρ over source words, averaged over the target tokens that have one;
-    weights [R] and sentences.
+    drawn [R] and sentences.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -132,7 +132,7 @@ class Faithfulness:
         weights_BR = bootstrap_weights(indices)
         agreement = dict(zip(names, (weights_BR.T @ np.array(found)).T, strict=True))
         count = np.array(len(found), np.int64)
-        return Sums(agreement | {"weights": weights_BR.sum(0), "sentences": count})
+        return Sums(agreement | {"drawn": weights_BR.sum(0), "sentences": count})
 
 
 def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
@@ -172,7 +172,7 @@ def _means(sums: Sums, totals: Mapping[str, Doubles | None]) -> dict[str, Statis
         return {}
     with np.errstate(invalid="ignore"):
         return {
-            id: Statistic(total / sums["weights"], int(sums["sentences"]))
+            id: Statistic(total / sums["drawn"], int(sums["sentences"]))
             for id, total in totals.items()
         }
 
