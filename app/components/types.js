@@ -254,7 +254,7 @@
  * @property {number[] | null} partner  [N], -1: none
  * @property {[string, string][]} quoted
  * @property {Float32Array | null} strength  [N, quoted]
- * @property {Uint8Array} [decile]  [N, quoted]
+ * @property {Uint8Array | undefined} decile  [N, quoted]
  * @property {Int16Array | null} cell  [N, quoted, 2]
  * @property {any} origin
  * @property {{head: number, measure: string, x: string, y: string, asked: string[], defaults: Record<string, string>,
