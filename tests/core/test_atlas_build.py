@@ -139,7 +139,9 @@ def test_damaged_and_foreign_files_are_rejected_in_one_line(built):
 
 
 def _check_rejected(content: bytes) -> None:
-    with pytest.raises(ValueError, match="is not an atlas of heads .*core.analyse atlas`") as caught:
+    with pytest.raises(
+        ValueError, match="is not an atlas of heads .*core.analyse atlas`"
+    ) as caught:
         Atlas.load(io.BytesIO(content))
     assert str(caught.value).isprintable()
 

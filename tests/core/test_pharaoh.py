@@ -210,6 +210,22 @@ def test_align_combines_both_directions(folders, text, capsys):
         run(*options(text, folders / "forward-xx-yy", *wrong))
 
 
+def test_align_can_choose_heads_of_one_layer_and_by_norms(folders, text):
+    folder = folders / "two-xx-yy"
+    plant(folder, {(0, 1): range(0, ENTRIES, 2), (1, 0): range(1, ENTRIES, 2)})
+
+    def chosen(*more: str) -> dict:
+        run(*options(text, folder, "--gold", text / "gold", *more))
+        return json.loads((text / "found.json").read_text())
+
+    both = chosen("--quantity", "norms")
+    assert sorted(both["heads"]) == [[0, 1], [1, 0]] and both["aer"] == 0
+    assert both["quantity"] == "norms" and both["opennmt"] is None
+    one = chosen("--one-layer")
+    assert len({layer for layer, _ in one["heads"]}) == 1 and one["aer"] > 0
+    assert one["quantity"] == "weights" and one["opennmt"]["alignment_heads"] == len(one["heads"])
+
+
 def test_align_reads_the_heads_from_the_atlas(folders, text, capsys):
     folder = folders / "forward-xx-yy"
     with pytest.raises(ValueError, match="has no atlas with alignment heads: pass --gold"):
