@@ -71,7 +71,7 @@ def test_the_reverse_network_links_the_other_way():
     asked = []
 
     def side(found: frozenset) -> Any:
-        return SimpleNamespace(links=lambda pair, device: asked.append(pair) or found)
+        return SimpleNamespace(links=lambda pair: asked.append(pair) or found)
 
     forward, reverse = side(links("0-1")), side(links("1-0", "2-1"))
     assert list(aligned([("a b", "x y z")], forward, reverse)) == [(links("0-1", "1-2"), "")]
@@ -263,6 +263,9 @@ def test_bad_lines_leave_the_others(folders, text, capsys):
     assert "line 1 is empty in the output: 71 tokens with <eos>: the limit is 64" in printed.err
     (text / "gold").write_text("\n".join([*lines[:4], "99-0", *lines[5:]]))
     with pytest.raises(ValueError, match="sentence 5: its alignment links word 99"):
+        run(*options(text, folder, "--gold", text / "gold"))
+    (text / "gold").write_text("0-0\n\n\n0-0\n" + 16 * "\n")
+    with pytest.raises(ValueError, match="gold is too small: the heads are chosen on one half"):
         run(*options(text, folder, "--gold", text / "gold"))
     (text / "gold").write_text("0-0\n")
     with pytest.raises(ValueError, match="20 sentence pairs and 1 alignments"):
