@@ -6,8 +6,10 @@ python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse D
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
+python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
-`align` writes word alignments, i-j, to standard output. `means` writes
+`align` writes word alignments, i-j, to standard output. `claims` tests published claims about
+heads on four networks. `means` writes
 DIR/head_means.safetensors, which mean ablation needs.
 """
 
@@ -25,6 +27,9 @@ from core.analysis.alignment import Gold, pharaoh, read_gold
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
+from core.atlas.claims.board import FILE as BOARD_FILE
+from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
+from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.command import add_arguments, run_atlas
 from core.atlas.corpus import corpus
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
@@ -276,6 +281,33 @@ def means(arguments: Namespace) -> None:
     )
 
 
+def claims(arguments: Namespace) -> None:
+    """Decide every published claim and write the board that the page Literature shows."""
+    device = pick_device(arguments.device)
+    if arguments.out is not None:
+        refuse_unwritable("--out", arguments.out)
+    checkpoints = load_checkpoints(arguments.checkpoints, device)
+    gold = arguments.gold and GoldFile(
+        arguments.gold, arguments.one_based, arguments.gold_english_first
+    )
+    with runner(checkpoints, arguments.shards) as run:
+        networks = networks_of(
+            checkpoints, arguments.data, gold, run, arguments.resume, arguments.first
+        )
+        with progress_bar(PARTS * len(networks), " parts") as on_progress:
+            board = measure_board(
+                networks,
+                f"{CORPUS}, {SPLIT}" + (f", first {n}" if (n := arguments.first) else ""),
+                "" if gold is None else gold.file.name,
+                "python -m core.analyse claims --data DIR" + (" --gold FILE" if gold else ""),
+                on_progress,
+            )
+    table((row.claim.id, f"{row.verdict}: {row.reason}") for row in board.rows)
+    if arguments.out is not None:
+        board.save(arguments.out)
+    write_result(arguments.json, board.to_values())
+
+
 def _agreement(result: Agreement) -> dict[str, Any]:
     values = asdict(result)
     if math.isnan(result.correlation):
@@ -331,10 +363,30 @@ def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], N
     return p
 
 
+def _add_claims(subparsers: Any) -> None:
+    p = subparsers.add_parser("claims", help="published claims, tested on the shipped networks")
+    p.set_defaults(run=claims)
+    p.add_argument("--data", type=Path, help=f"folder with {CORPUS}/; without it, downloaded")
+    p.add_argument("--checkpoints", type=Path, default=Path("checkpoints"), metavar="DIR")
+    p.add_argument(
+        "--gold",
+        type=Path,
+        help="links i-j of German and English words; the texts beside it end with .de and .en",
+    )
+    p.add_argument("--one-based", action="store_true", help="links count words from 1")
+    p.add_argument("--gold-english-first", action="store_true", help="links name English first")
+    p.add_argument("--first", type=whole_number(1), metavar="N", help="use the first N pairs")
+    p.add_argument("--shards", type=whole_number(1, 64), default=1, help="number of processes")
+    p.add_argument("--resume", type=Path, metavar="DIR", help="keep unfinished work here")
+    p.add_argument("--device", default="auto")
+    p.add_argument("--out", type=Path, help=f"write the board here: checkpoints/{BOARD_FILE}")
+    p.add_argument("--json", type=Path, help="write all rows here")
+
+
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
     subparsers = p.add_subparsers(
-        required=True, metavar="atlas|alignment|align|importance|words|means"
+        required=True, metavar="atlas|alignment|align|importance|words|means|claims"
     )
     whole, aligning, linking, ranking, choosing, averaging = (
         _command(subparsers, *command)
@@ -347,6 +399,7 @@ def parser() -> Parser:
             ("means", "write the mean output of each head", means),
         )
     )
+    _add_claims(subparsers)
     add_arguments(whole)
     for command in (aligning, linking):
         command.add_argument(

@@ -7,7 +7,7 @@ import math
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -42,8 +42,8 @@ def run_atlas(arguments: Namespace) -> None:
     network = load(arguments.checkpoint, device)
     text = corpus(network, _pairs(arguments.src, arguments.ref)[: arguments.first])
     extras, gold = _extras(arguments, network, text, device)
-    for line in (*text.skipped[:_TABLE_ROWS], *Facts.of(text).notes):
-        print(f"{arguments.src.name}: {line}", file=sys.stderr)
+    for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
+        sys.stderr.write(f"{arguments.src.name}: {line}\n")
     origin = origin_of(
         network, text, _names(arguments.src, arguments.ref), _command(arguments), **gold
     )
@@ -139,12 +139,17 @@ def _atlas_tables(found: Atlas, heads: list[dict[str, Any]]) -> None:
             ),
         ]
     )
-    table([("head (from 1)", "change in loss, 95 % CI, zero ablation", "roles beyond chance")])
+    table([("head (from 1)", "change in loss, 95 % CI, zero ablation; roles beyond chance")])
     table(
         (
             f"{head['kind']} layer {head['layer'] + 1} head {head['head'] + 1}",
-            _with_bounds([head["loss_change"], head["low"], head["high"]], 4, "+"),
-            ", ".join(name for name, role in head["roles"].items() if role["label"]) or "none",
+            "; ".join(
+                (
+                    _with_bounds([head["loss_change"], head["low"], head["high"]], 4, "+"),
+                    ", ".join(name for name, role in head["roles"].items() if role["label"])
+                    or "none",
+                )
+            ),
         )
         for head in sorted(heads, key=lambda head: -head["loss_change"])
     )
@@ -158,7 +163,7 @@ def _pairs(source: Path, reference: Path) -> list[tuple[str, str]]:
     return list(LinePairs(source, reference))
 
 
-def _with_bounds(values: Sequence[float | None], digits: int, sign: str = "") -> str:
+def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") -> str:
     value, low, high = (
         "—" if v is None or math.isnan(v) else f"{v:{sign}.{digits}f}" for v in values
     )

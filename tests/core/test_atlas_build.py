@@ -1,6 +1,7 @@
 """The atlas of a small network: all parts are there, belong together, and survive a file."""
 
 import dataclasses
+import hashlib
 import io
 import json
 from contextlib import nullcontext
@@ -10,10 +11,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from core import analyse
 from core.analysis.alignment import Gold
 from core.atlas.atlas import LIMIT, Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus
+from core.atlas.losses import HeadLosses
 from core.atlas.own_text import MAX_LINES, own_text
 from core.atlas.partial import Partial
 from core.atlas.report import report
@@ -166,3 +169,102 @@ def test_own_text_is_measured_as_a_corpus_is(built, network):
     assert atlas.tokens == built.tokens or atlas.tokens
     with pytest.raises(ValueError, match=f"301 lines: the limit is {MAX_LINES}"):
         next(own_text(lambda: nullcontext(), network, PAIRS[:1] * 301))
+
+
+@pytest.fixture
+def files(tmp_path):
+    for side, language in enumerate(("de", "en")):
+        text = "".join(pair[side] + "\n" for pair in PAIRS)
+        (tmp_path / f"val.{language}").write_text(text, encoding="utf-8")
+    (tmp_path / "gold").write_text("0-0 1-1\n" * len(PAIRS))
+    return tmp_path
+
+
+def run(folder, files, *more):
+    arguments = ["--checkpoint", folder, "--src", files / "val.de", "--ref", files / "val.en"]
+    arguments += ["--out", files / "atlas.npz", "--json", files / "atlas.json", *more]
+    parsed = analyse.parser().parse_args(["atlas", *map(str, arguments)])
+    parsed.run(parsed)
+
+
+def test_the_command_writes_the_same_atlas_and_says_how_to_repeat_it(
+    built, translating_folder, files, capsys
+):
+    run(translating_folder, files, "--gold", files / "gold", "--other", translating_folder)
+    atlas = Atlas.load(files / "atlas.npz")
+    for name, array in built.arrays.items():
+        if not name.startswith(("aer", "precision", "recall", "role_cross")):  # another gold
+            np.testing.assert_array_equal(atlas.arrays[name], array, err_msg=name)
+    origin = atlas.origin
+    assert origin.command == (
+        "python -m core.analyse atlas --checkpoint scratch-de-en --src val.de --ref val.en "
+        "--gold gold --other scratch-de-en --out atlas.npz"
+    )
+    assert origin.corpus == "val.de, val.en"
+    lines = "\n".join(pair[0] for pair in PAIRS)
+    assert origin.sources_sha256 == hashlib.sha256(lines.encode()).hexdigest()
+    assert origin.gold_sentences == len(PAIRS)
+    written = json.loads((files / "atlas.json").read_text())
+    assert list(written) == ["checkpoint", "sentences", "origin", "heads", "alignment_heads"]
+    assert written["heads"] == json.loads(json.dumps(report(atlas)))
+    assert "cross layer 1 head 1" in capsys.readouterr().out
+    assert not (files / "atlas.npz.partial").exists()
+
+
+def test_the_command_continues_after_an_interruption(built, translating_folder, files, monkeypatch):
+    """The second run measures nothing that the first one has saved."""
+    monkeypatch.setattr("core.atlas.build.head_bleu", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(translating_folder, files)
+    saved = {*(files / "atlas.npz.partial").iterdir()}
+    assert len(saved) == 14, "one file per measure"
+    monkeypatch.undo()
+    monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # measured before
+    run(translating_folder, files)
+    np.testing.assert_array_equal(
+        Atlas.load(files / "atlas.npz").arrays["zero"], built.arrays["zero"]
+    )
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--gold-src", "val.de"], "--gold-src and --gold-ref go together"),
+        (["--gold-src", "val.de", "--gold-ref", "val.en"], "--gold-src needs --gold"),
+        (["--gold", "short"], "12 sentence pairs and 1 alignments"),
+        (["--gold", "long"], "sentence 1: its alignment links word 99"),
+        (["--out", "."], "--out"),
+    ],
+)
+def test_bad_input_is_rejected_before_any_work(
+    translating_folder, files, monkeypatch, more, message
+):
+    (files / "short").write_text("0-0\n")
+    (files / "long").write_text("99-0\n" * len(PAIRS))
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("core.atlas.build.finish", None)
+    with pytest.raises(ValueError, match=message) as caught:
+        run(translating_folder, files, *more)
+    assert str(caught.value).isprintable()
+
+
+def test_lines_that_cannot_be_measured_are_left_out_and_named(translating_folder, files, capsys):
+    for language in ("de", "en"):
+        file = files / f"val.{language}"
+        file.write_text(file.read_text() + ("\n" if language == "de" else "Alone.\n"))
+    run(translating_folder, files, "--no-bleu")
+    atlas = Atlas.load(files / "atlas.npz")
+    assert atlas.origin.sentences == 12 and atlas.origin.skipped == 1
+    assert "bleu" not in atlas.arrays and "prune_all_loss" in atlas.arrays
+    assert "val.de: line 13 has an empty side" in capsys.readouterr().err
+
+
+def test_a_single_sentence_has_values_without_intervals(translating_folder, files):
+    run(translating_folder, files, "--no-bleu", "--first", "1")
+    arrays = Atlas.load(files / "atlas.npz").arrays
+    assert np.isfinite(arrays["zero"][:, 0]).all() and np.isnan(arrays["zero"][:, 1:]).all()
+    assert np.isnan(arrays["zero_p"]).all()
