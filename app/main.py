@@ -24,9 +24,11 @@ page = st.navigation(
         st.Page("views/inside_head/page.py", title="Inside a head", url_path="head"),
         st.Page("views/why/page.py", title="Ask why", url_path="why"),
         st.Page("views/heads/page.py", title="Heads", url_path="heads"),
+        st.Page("views/literature/page.py", title="Literature", url_path="literature"),
         st.Page("views/together.py", title="Two at once", url_path="together"),
         st.Page("views/masks/page.py", title="Masks", url_path="masks"),
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
+        st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
     ]
 )

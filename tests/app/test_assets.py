@@ -16,6 +16,7 @@ ENTRIES = {
     **dict.fromkeys(("one_line/one_line.js", "address/address.js", "answers/answers.js"), "render"),
     "atlas/main.js": "render",
     "explorer/streamlit.js": "renderInStreamlit",
+    "training/main.js": "renderTraining",
 }
 
 
@@ -108,13 +109,10 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
 
 
 HOSTS = {
-    *("explorer/streamlit.js", "answers/answers.js", "address/address.js", "shared/url.js"),
-    *(
-        "map_row/main.js",
-        "beam_tree/main.js",
-        "atlas/main.js",
-        "atlas/panel.js",
-    ),  # components of Streamlit alone
+    *("explorer/streamlit.js", "training/host.js", "shared/url.js"),
+    *("answers/answers.js", "address/address.js"),
+    # Components of Streamlit alone.
+    *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
 }
 ONLY_HOSTS = re.compile(
     r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"

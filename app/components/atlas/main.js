@@ -9,7 +9,7 @@ import { wrapped } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
 import { asPythonWrites, prepareSwitch, writeParameters } from "../shared/url.js";
 import { decodeAtlas, headId } from "./data.js";
-import { fillExamples, fillNotes, fillOrigin, fillPanel, fillReadout, show } from "./panel.js";
+import { fillExamples, fillNotes, fillOrigin, fillPanel, fillReadout } from "./panel.js";
 import { drawPlaces, drawPlacesFocus, headAt, headBeside, placesGeometry } from "./places.js";
 import { curvesOf, drawPruning, pruningGeometry, pruningText } from "./pruning.js";
 import { distanceGeometry, drawDistance, drawRoles, rolesGeometry } from "./roles.js";
@@ -143,21 +143,19 @@ function applyData(view, bytes) {
   const kept = Object.fromEntries(Object.entries(last ?? {}).filter(([name]) => !asked.includes(name)));
   const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
   const curves = curvesOf(data).map(({ what }) => what);
-  const measure = (name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]);
-  view.chosen = {
-    head: head < 0 ? data.opened.head : head,
-    measure: measure("measure"),
-    x: measure("x"),
-    y: measure("y"),
-    curve: curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss"),
-  };
+  const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
+  const curve = curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss");
+  view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
   for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
   fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
   fillOrigin(view);
-  show(view, "picture", "pruning", curves.length > 0);
+  figureOf(view, "pruning").hidden = !curves.length;
   remember(view);
   fillPanel(view);
 }
+
+/** @returns {HTMLElement} */
+const figureOf = ({ root }, name) => root.querySelector(`[data-picture=${name}]`);
 
 function fillOptions(select, options) {
   select.replaceChildren(
@@ -216,7 +214,7 @@ function paint(view) {
   for (const name of [...SELECTS, "curve"]) parts[name].value = chosen[name];
   fillNotes(view);
   for (const name of ["roles", "distance", "pruning"]) {
-    if (!isShownPart(view, name)) continue;
+    if (figureOf(view, name).hidden) continue;
     const { width, height, draw } = pictureOf(view, name);
     draw(sized(parts[name], width, height));
   }
@@ -230,8 +228,6 @@ function paint(view) {
   }
   paintFocus(view);
 }
-
-const isShownPart = ({ parts }, name) => !parts[name].parentElement.hidden;
 
 function sized(canvas, width, height) {
   Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });

@@ -30,10 +30,9 @@ function row(...cells) {
   return made;
 }
 
-/* A card or picture without content is left out. */
-export function show({ root }, what, name, isShown) {
-  const part = /** @type {HTMLElement} */ (root.querySelector(`[data-${what}=${name}]`));
-  part.hidden = !isShown;
+/* A card without content is left out. */
+function show(view, card, isShown) {
+  view.root.querySelector(`[data-card=${card}]`).hidden = !isShown;
 }
 
 /* A note with the places of its numbers in the file. */
@@ -71,7 +70,7 @@ function fillNumbers({ data, parts }, n) {
 function fillRolesNote({ data, parts, root }, n) {
   const { kind } = data.places[n];
   const rows = rolesOf(data, n);
-  show({ root }, "picture", "roles", rows.length > 0);
+  /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
     "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by " +
@@ -100,7 +99,7 @@ const chanceText = (share) => (Number.isFinite(share) ? percent(share) : "not me
 function fillPairs(view, n) {
   const { data, parts } = view;
   const pairs = data.pairs[n];
-  show(view, "card", "pairs", Boolean(pairs));
+  show(view, "pairs", Boolean(pairs));
   if (!pairs) return;
   const list = (title, heads, more) => {
     if (!heads.length) return [];
@@ -136,7 +135,7 @@ function fillAlignment(view, n) {
   const { data, parts } = view;
   const { kind, layer, head } = data.places[n];
   const about = kind === "cross" ? data.alignment : null;
-  show(view, "card", "alignment", about !== null);
+  show(view, "alignment", about !== null);
   if (!about) return;
   const at = n - data.starts.cross;
   const share = (value) => (value === null ? "" : percent(value));
@@ -169,7 +168,7 @@ function fillAlignment(view, n) {
 function fillTokens(view, n) {
   const { data, parts } = view;
   const tokens = data.tokens[n] ?? [];
-  show(view, "card", "tokens", tokens.length > 0);
+  show(view, "tokens", tokens.length > 0);
   parts.tokens.replaceChildren(
     ...tokens.map(([text, change, count]) => {
       const name = cell("th", "", text);
@@ -189,7 +188,7 @@ function fillPartner(view, n) {
   const { data, parts } = view;
   const partner = data.partner?.[n] ?? -1;
   const measure = data.byKey.similarity;
-  show(view, "card", "partner", partner >= 0);
+  show(view, "partner", partner >= 0);
   if (partner < 0) return;
   const name = headName(data, partner);
   let place = element("b", "", name);
@@ -202,10 +201,7 @@ function fillPartner(view, n) {
   noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. In the file:", `partner[${n}], similarity[${n}]`);
 }
 
-/**
- * The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first.
- * @param {AtlasData} data
- */
+/** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */
 export function decilesOf({ decile, quoted, strength }, n) {
   if (!decile) return [];
   const found = Array.from({ length: 10 }, () => []);
@@ -232,7 +228,7 @@ export function fillExamples(view) {
   const { data, parts, chosen, turns } = view;
   const n = chosen.head;
   const deciles = decilesOf(data, n);
-  show(view, "card", "examples", deciles.some((sentences) => sentences.length));
+  show(view, "examples", deciles.some((sentences) => sentences.length));
   parts.examples.replaceChildren(
     ...deciles.flatMap((sentences, at) => {
       if (!sentences.length) return [];

@@ -65,6 +65,7 @@ st.caption(
     "is an average over a corpus, with a 95 % interval, beside what chance would give.",
     help=meaning("head", "ablation", "bootstrap", "null", "nats"),
 )
+st.page_link("views/literature/page.py", label="What papers claim about heads", width="content")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))

@@ -1,0 +1,42 @@
+"""Formats statistics of claims with their units: shares, points, BLEU, correlations."""
+
+from app.look.numbers import number, percent
+
+_NAMES = {"points": " points", "BLEU": " BLEU", "layers": " layers", "heads": " heads"}
+_PLACES = {"points": 1, "BLEU": 2, "layers": 1, "heads": 1, "correlation": 2, "ratio": 2}
+
+
+def scaled(value: float, unit: str) -> float:
+    """Return a value as its axis counts it: shares and points in percent."""
+    return 100 * value if unit in ("share", "points") else value
+
+
+def amount(value: float, unit: str, named: bool = True) -> str:
+    """Format a value: 38 %, +3.1 points, 0.25 BLEU; without its unit's name unless `named`."""
+    if unit == "share":
+        return percent(value)
+    sign = "+" if unit in ("points", "layers") else ""
+    text = number(scaled(value, unit), _PLACES[unit], sign)
+    return text + (_NAMES.get(unit, "") if named else "")
+
+
+def with_interval(value: float, low: float, high: float, unit: str) -> str:
+    """Format a value and its interval: 38 % [31 %, 44 %]."""
+    bounds = ", ".join(amount(bound, unit, named=False) for bound in (low, high))
+    return f"{amount(value, unit)} [{bounds}]"
+
+
+def spread(values: tuple[float, ...], unit: str) -> str:
+    """Format the smallest and the largest of some values: 10 %, or 10 % to 12 %."""
+    texts = [amount(value, unit) for value in (min(values), max(values))]
+    return " to ".join(dict.fromkeys(texts))
+
+
+def axis_title(unit: str) -> str:
+    """Return the title of an axis in this unit."""
+    titles = {
+        "share": "percent",
+        "points": "percentage points",
+        "correlation": "rank correlation",
+    }
+    return titles.get(unit, unit)

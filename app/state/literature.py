@@ -1,0 +1,29 @@
+"""The literature board: the file beside the checkpoints, and which networks it is about."""
+
+from __future__ import annotations
+
+from app.state.models import CHECKPOINTS, cards
+from app.state.results import cached
+from core.atlas.claims.board import FILE, Board
+
+BOARD = CHECKPOINTS / FILE
+
+
+def literature_board() -> Board | None:
+    """Return the shipped board, read once for all sessions; None without a file.
+
+    Raises ValueError, in one line, for an invalid file.
+    """
+    try:
+        state = BOARD.stat()
+    except FileNotFoundError:
+        return None
+    key = ("literature", str(BOARD), state.st_mtime_ns, state.st_size)
+    return cached(key, lambda: Board.load(BOARD))
+
+
+def other_weights(board: Board) -> list[str]:
+    """Return the networks of a board whose checkpoint is missing here or has other weights."""
+    here = {card.folder.name: card.weights_sha256 for card in cards().values()}
+    weights = board.origin.weights
+    return [name for name, sha256 in weights.items() if here.get(name) != sha256]

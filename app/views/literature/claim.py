@@ -1,0 +1,66 @@
+"""Shows one claim of the literature board: what was published, what was measured, the verdict."""
+
+from typing import Literal
+
+import streamlit as st
+
+from app.figures.literature import MEAN, claim_figure
+from app.look.amounts import amount, spread, with_interval
+from app.look.markdown import plain
+from app.state import session
+from app.views.shared.figure import show
+from core.atlas.claims.board import Row
+from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Estimate, Unit, Verdict
+
+VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
+    HOLDS: "green",
+    FAILS: "red",
+    OPEN: "gray",
+}
+PAGES = {
+    "/heads": ("views/heads/page.py", "Open on the page Heads"),
+    "/why": ("views/why/page.py", "Open on the page Ask why"),
+    "/comparison": ("views/comparison/page.py", "Open on the page Scratch and baseline"),
+}
+
+
+def measured(estimate: Estimate | None, unit: Unit) -> str:
+    """Format an estimate with its interval; "" for none."""
+    if estimate is None:
+        return ""
+    return with_interval(estimate.value, estimate.low, estimate.high, unit)
+
+
+def show_claim(row: Row) -> None:
+    """Show a claim with its picture, its verdict and the reason, and a link to what it is about."""
+    claim = row.claim
+    with st.container(border=True, key=f"claim_{claim.id.replace('-', '_')}"):
+        st.subheader(claim.claim)
+        st.badge(row.verdict, color=VERDICT_COLOURS[row.verdict])
+        st.text(row.reason)
+        st.markdown(f"**Published.** {plain(claim.theirs)} {plain(claim.source)}.")
+        st.markdown(f"**Measured here.** {plain(claim.ours)}")
+        if row.estimates:
+            side = "above" if claim.above else "below"
+            look_for = [
+                f"The claim is about values {side} {amount(claim.threshold, claim.unit)}, the "
+                "shaded side of the dotted line."
+            ]
+            if row.mean is not None:
+                look_for.append(f"{MEAN.capitalize()}: {measured(row.mean, claim.unit)}.")
+            if claim.published:
+                look_for.append(f"Published (diamonds): {spread(claim.published, claim.unit)}.")
+            nulls = tuple(e.null for e in row.estimates.values() if e.null is not None)
+            if nulls:
+                chance = spread(nulls, claim.unit)
+                look_for.append(f"By chance (short lines, {claim.null}): {chance}.")
+            show(
+                claim_figure(row, session.theme()),
+                f"literature_{claim.id.replace('-', '_')}",
+                " ".join(look_for),
+                alt=f"{claim.claim} {row.reason}",
+            )
+        path, _, query = claim.see.partition("?")
+        page, label = PAGES[path]
+        values = dict([query.split("=")]) if query else {}
+        st.page_link(page, label=label, query_params=values, width="content")

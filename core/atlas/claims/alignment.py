@@ -1,0 +1,44 @@
+"""Statistics of claims about word alignment: which layer, which row, weights or norms.
+
+Axes: R replicates, L layers; by reading and quantity, in the order of READINGS and QUANTITIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from core.atlas.aligners import HeadLinks
+from core.atlas.claims.network import Network
+from core.atlas.claims.statistic import Statistic
+from core.atlas.sums import Sums
+from core.experiments.aligning import QUANTITIES, READINGS
+
+_OUTPUT, _INPUT = map(READINGS.index, ("output", "input"))
+_WEIGHTS, _NORMS = map(QUANTITIES.index, ("weights", "norms"))
+
+
+def alignment(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of all claims about word alignment; none without gold alignments."""
+    if network.gold is None:
+        return {}
+    aligned = [sentence for sentence in network.gold.sentences if sentence.gold is not None]
+    return statistics(network.measured(HeadLinks(), aligned), len(aligned))
+
+
+def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
+    """Return the statistics from the sums of `HeadLinks`, of each layer's mean over heads."""
+    made, sure = (sums[name].reshape(-1, 1, 1, 1) for name in ("made", "sure"))
+    right = (sums["in_sure"] + sums["in_possible"])[:, :, :, :-1, -1]
+    with np.errstate(invalid="ignore"):
+        aer = 1 - right / (made + sure)  # Och & Ney 2003
+    lowest = aer.min(-1)
+    layers = (aer[:, _OUTPUT, _WEIGHTS].argmin(-1) - aer[:, _INPUT, _WEIGHTS].argmin(-1)) * 1.0
+    drawn = np.isfinite(lowest[:, _INPUT, _WEIGHTS])
+    found = {
+        "early-input-layer": np.where(drawn, layers, np.nan),
+        "input-reading-better": lowest[:, _OUTPUT, _WEIGHTS] - lowest[:, _INPUT, _WEIGHTS],
+        "norms-align-better": lowest[:, _INPUT, _WEIGHTS] - lowest[:, _INPUT, _NORMS],
+    }
+    return {name: Statistic(replicates, sentences) for name, replicates in found.items()}

@@ -1,0 +1,131 @@
+"""Statistics of claims about what heads attend to: neighbours, rare tokens, tokens without content.
+
+Axes: R replicates, B sentences, n heads of a kind, H heads of a layer, Q queries, K keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from core.atlas.claims.network import Network
+from core.atlas.claims.statistic import Statistic
+from core.atlas.corpus import Sentence
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.experiment import model_inputs
+from core.frozen import Doubles
+from core.kinds import Kind
+from core.record.capture import capture
+from core.record.words import is_punctuation
+from core.text.tokenizer import Token
+
+OFFSETS = (-1, 1)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """Measure where the largest weights are, and the cross-attention on tokens without content.
+
+    `counts` says how often the corpus has each source token, by id. Sums, each with R weights:
+
+    - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS;
+      neighbours [R, 2]: queries that have such a neighbour; neighbour_uniform [R, 2]: with keys
+      drawn at random
+    - rarest [R, H]: queries of each head of the first encoder layer with the largest weight on a
+      rarest token; rarest_uniform, queries [R]
+    - empty, empty_uniform [R]: cross-attention on <eos> and punctuation, averaged over heads and
+      summed over rows; rows [R]
+    - sentences
+    """
+
+    counts: Mapping[int, int]
+
+    @torch.inference_mode()
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
+        found = [self._of(checkpoint, sentence) for sentence in chunk]
+        weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
+        sums: dict[str, NDArray] = {
+            name: np.tensordot(weights_BR, np.array([one[name] for one in found], float), (0, 0))
+            for name in found[0]
+        }
+        return Sums(sums | {"sentences": np.array(len(chunk), np.int64)})
+
+    def _of(self, checkpoint: Checkpoint, sentence: Sentence) -> dict[str, NDArray | float]:
+        with capture(checkpoint.model) as captured:
+            checkpoint.model(*model_inputs(checkpoint.model, *sentence.ids))
+        encoder, cross = (captured.maps(kind)[:, 0].double().cpu().numpy() for kind in _KINDS)
+        return (
+            neighbours(encoder)
+            | on_rarest(encoder[0], sentence.source, self.counts)
+            | on_empty(cross, sentence.source)
+        )
+
+
+_KINDS: tuple[Kind, Kind] = ("encoder", "cross")
+
+
+def neighbours(maps_LHQK: Doubles) -> dict[str, NDArray | float]:
+    """Count the largest weights on neighbouring keys in one sentence's encoder maps."""
+    *_, Q, K = maps_LHQK.shape
+    offset_nQ = maps_LHQK.argmax(-1).reshape(-1, Q) - np.arange(Q)
+    return {
+        "neighbour": np.array([(offset_nQ == offset).sum(1) for offset in OFFSETS]),
+        "neighbours": np.array([Q - 1, Q - 1]),
+        "neighbour_uniform": np.array([Q - 1, Q - 1]) / K,
+    }
+
+
+def on_rarest(
+    maps_HQK: Doubles, tokens: Sequence[Token], counts: Mapping[int, int]
+) -> dict[str, NDArray | float]:
+    """Count the largest weights on the rarest tokens; <eos> is none and is not a query here."""
+    words = [k for k, token in enumerate(tokens) if not token.special]
+    least = min(counts[tokens[k].id] for k in words)
+    rarest = [k for k in words if counts[tokens[k].id] == least]
+    hits = np.isin(maps_HQK[:, words].argmax(-1), rarest).sum(-1)
+    return {
+        "rarest": hits,
+        "queries": float(len(words)),
+        "rarest_uniform": len(words) * len(rarest) / len(tokens),
+    }
+
+
+def on_empty(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray | float]:
+    """Sum the cross-attention on special tokens and punctuation over rows, averaged over heads."""
+    empty_K = np.array([token.special or is_punctuation(token.text) for token in tokens])
+    Q = maps_LHQK.shape[2]
+    return {
+        "empty": maps_LHQK[..., empty_K].sum((-2, -1)).mean(),
+        "empty_uniform": Q * empty_K.mean(),
+        "rows": float(Q),
+    }
+
+
+def attention(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of all claims about what heads attend to on one network."""
+    return statistics(network.measured(Attended(dict(network.text.source_counts))))
+
+
+def statistics(sums: Sums) -> Mapping[str, Statistic]:
+    """Return the statistics from the sums of `Attended`."""
+    with np.errstate(invalid="ignore"):
+        share_R2n = sums["neighbour"] / sums["neighbours"][..., None]
+        chance_R2 = sums["neighbour_uniform"] / sums["neighbours"]
+        rarest_RH = sums["rarest"] / sums["queries"][:, None]
+        empty_R = sums["empty"] / sums["rows"]
+    count = int(sums["sentences"])
+    return {
+        "positional-heads": Statistic(share_R2n.max((1, 2)), count, float(chance_R2[0].max())),
+        "rare-word-head": Statistic(
+            rarest_RH.max(1), count, float(sums["rarest_uniform"][0] / sums["queries"][0])
+        ),
+        "eos-and-punctuation": Statistic(
+            empty_R, count, float(sums["empty_uniform"][0] / sums["rows"][0])
+        ),
+    }

@@ -1,0 +1,177 @@
+"""The literature board: estimates and verdicts for all claims, as one JSON file read strictly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.atlas.claims.claim import Claim, Estimate, Verdict, decide
+from core.atlas.claims.literature import LITERATURE
+from core.checkpoint.strict_json import parse
+from core.files import printable, safe_read, write_json
+
+FILE = "literature.json"
+LIMIT = 60_000  # bytes
+
+_FORMAT = 1
+_MAX_ITEMS = 10_000
+_MAX_TEXT = 1_000
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a board was computed from, so that it can be computed again.
+
+    `weights` are the SHA-256 of each network's weights by its name, `sources` those of the corpus
+    lines by direction. `gold` is "" or the name of the alignments.
+    """
+
+    command: str
+    corpus: str
+    sentences: int
+    gold: str
+    gold_sentences: int
+    weights: Mapping[str, str]
+    sources: Mapping[str, str]
+    version: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim with its estimates by network, their mean, the verdict and its reason."""
+
+    claim: Claim
+    estimates: Mapping[str, Estimate]
+    mean: Estimate | None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True)
+class Board:
+    """All claims of LITERATURE, decided.
+
+    `estimates` and `means` hold what could be estimated, by claim; `missing` says by claim what was
+    missing. Verdicts follow from them (see `decide`).
+    """
+
+    origin: Origin
+    estimates: Mapping[str, Mapping[str, Estimate]]
+    means: Mapping[str, Estimate]
+    missing: Mapping[str, str]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows in the order of LITERATURE."""
+        rows = []
+        for claim in LITERATURE:
+            estimates = self.estimates.get(claim.id, {})
+            decided = decide(claim, estimates, self.missing.get(claim.id, ""))
+            rows.append(Row(claim, estimates, self.means.get(claim.id), *decided))
+        return tuple(rows)
+
+    def to_values(self) -> dict[str, Any]:
+        """Return the board as plain values for JSON: numbers, and the texts that explain them."""
+        return {
+            "format": _FORMAT,
+            "origin": {
+                name: dict(value) if isinstance(value, Mapping) else value
+                for name, value in vars(self.origin).items()
+            },
+            "rows": [
+                {
+                    "id": row.claim.id,
+                    "claim": row.claim.claim,
+                    "source": row.claim.source,
+                    "theirs": row.claim.theirs,
+                    "published": list(row.claim.published),
+                    "ours": row.claim.ours,
+                    "unit": row.claim.unit,
+                    "threshold": row.claim.threshold,
+                    "side": "above" if row.claim.above else "below",
+                    "networks": {n: dataclasses.asdict(e) for n, e in row.estimates.items()},
+                    "mean": row.mean and dataclasses.asdict(row.mean),
+                    "missing": self.missing.get(row.claim.id, ""),
+                    "verdict": row.verdict,
+                    "reason": row.reason,
+                }
+                for row in self.rows
+            ],
+        }
+
+    def save(self, file: Path) -> None:
+        """Write the board atomically."""
+        write_json(file, self.to_values())
+
+    @classmethod
+    def load(cls, file: Path) -> Board:
+        """Read a file written by `save`.
+
+        Raises ValueError, one line, for another file: one that does not hold numbers, or whose
+        texts and verdicts are not those that follow from its numbers. Raises FileNotFoundError.
+        """
+        try:
+            values = parse(safe_read(file, LIMIT), _MAX_ITEMS)
+            board = cls._of(values)
+            if board.to_values() != values:
+                raise ValueError("its claims or verdicts are those of another version")
+        except FileNotFoundError:
+            raise
+        except (KeyError, TypeError, AttributeError) as error:
+            problem = f"it has another structure: {error}"
+        except (ValueError, OSError) as error:
+            problem = str(error)
+        else:
+            return board
+        raise ValueError(
+            f"{file} is not a literature board ({printable(problem)[:200]}): write it again with "
+            "`python -m core.analyse claims`"
+        )
+
+    @classmethod
+    def _of(cls, values: Any) -> Board:
+        rows = values["rows"]
+        origin = values["origin"]
+        if set(origin) != {field.name for field in dataclasses.fields(Origin)}:
+            raise ValueError("its origin has other fields")
+        for name in ("command", "corpus", "gold", "version"):
+            _text(origin[name])
+        for name in ("weights", "sources"):
+            for key, value in origin[name].items():
+                _text(key), _text(value)
+        for name in ("sentences", "gold_sentences"):
+            if type(origin[name]) is not int or origin[name] < 0:
+                raise ValueError(f"its {name} is not a count")
+        networks = set(origin["weights"])
+        estimates = {}
+        for row in rows:
+            if not set(row["networks"]) <= networks:
+                raise ValueError(f"{_text(row['id'])} has a network that its origin lacks")
+            if row["networks"]:
+                found = {name: _estimate(e) for name, e in row["networks"].items()}
+                estimates[_text(row["id"])] = found
+        return cls(
+            Origin(**origin),
+            estimates,
+            {row["id"]: _estimate(row["mean"]) for row in rows if row["mean"] is not None},
+            {row["id"]: _text(row["missing"]) for row in rows if row["missing"]},
+        )
+
+
+def _estimate(values: Any) -> Estimate:
+    numbers = [values[name] for name in ("value", "low", "high")]
+    if any(type(number) not in (int, float) for number in numbers):
+        raise ValueError("one of its estimates is not a number")
+    null = values["null"]
+    if null is not None and type(null) not in (int, float):
+        raise ValueError("one of its values by chance is not a number")
+    return Estimate(*numbers, null)
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > _MAX_TEXT:
+        raise ValueError("one of its texts is not a text, or too long")
+    return value

@@ -1,0 +1,104 @@
+"""A published claim, estimates of its statistic on networks, and the rule that decides it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio"]
+"""Shares are 0..1 and shown in percent, points are differences of shares."""
+Verdict = Literal["holds", "does not hold", "cannot be decided here"]
+HOLDS: Verdict = "holds"
+FAILS: Verdict = "does not hold"
+OPEN: Verdict = "cannot be decided here"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim about attention heads of translation networks, and how it is tested here.
+
+    `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
+    number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic.
+    The claim says that the statistic is above `threshold`, or below it if `above` is false.
+    `limits` says why a result on the other side would not refute the claim; "" if it would. `null`
+    describes what the statistic would be by chance, where that is measured. `untestable` says why
+    nothing here can test the claim. `see` is a link to the page, relative to the app, that shows
+    the subject.
+    """
+
+    id: str
+    family: str
+    claim: str
+    source: str
+    theirs: str
+    ours: str
+    see: str
+    unit: Unit = "share"
+    threshold: float = 0.0
+    above: bool = True
+    published: tuple[float, ...] = ()
+    limits: str = ""
+    null: str = ""
+    untestable: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic, the bounds of its 95 % interval, and its value by chance, if measured.
+
+    Raises ValueError unless the value and its bounds are finite and in order.
+    """
+
+    value: float
+    low: float
+    high: float
+    null: float | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (self.value, self.low, self.high, self.null or 0.0)
+        if not all(map(math.isfinite, numbers)) or self.low > self.high:
+            raise ValueError(f"{numbers} is not an estimate with the bounds of its interval")
+
+
+def decide(
+    claim: Claim, estimates: Mapping[str, Estimate], missing: str = ""
+) -> tuple[Verdict, str]:
+    """Return the verdict on a claim and the reason for it, from its estimates by network.
+
+    The claim holds if in every network the whole interval lies on the claimed side of the
+    threshold. It does not hold if in every network the whole interval lies on the other side,
+    provided that this would refute it. Everything else cannot be decided here. `missing` says what
+    was missing to estimate the statistic.
+    """
+    if claim.untestable:
+        return OPEN, claim.untestable
+    if not estimates:
+        return OPEN, missing or "It was not measured."
+    above = [name for name, e in estimates.items() if e.low > claim.threshold]
+    below = [name for name, e in estimates.items() if e.high < claim.threshold]
+    around = [name for name in estimates if name not in above and name not in below]
+    threshold = amount(claim.threshold, claim.unit)
+    claimed, other = (above, below) if claim.above else (below, above)
+    side, wrong_side = ("above", "below") if claim.above else ("below", "above")
+    if len(claimed) == len(estimates):
+        return HOLDS, f"In all {len(estimates)} networks the interval lies {side} {threshold}."
+    if len(other) == len(estimates):
+        reason = f"In all {len(estimates)} networks the interval lies {wrong_side} {threshold}."
+        return (OPEN, f"{reason} {claim.limits}") if claim.limits else (FAILS, reason)
+    parts = [
+        f"{where} {threshold} in {', '.join(names)}"
+        for where, names in (("lies above", above), ("lies below", below), ("includes", around))
+        if names
+    ]
+    disagree = " The networks disagree." if above and below else ""
+    return OPEN, f"The interval {'; it '.join(parts)}.{disagree}"
+
+
+def amount(value: float, unit: Unit) -> str:
+    """Format a threshold with its unit: "50 %", "0 points", "0.25 BLEU"."""
+    if unit in ("share", "points"):
+        return f"{100 * value:.4g} {'%' if unit == 'share' else 'points'}"
+    name = {"correlation": "", "ratio": ""}.get(unit, f" {unit}")
+    return f"{value:.4g}{name}".replace("-", "−")

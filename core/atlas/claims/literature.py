@@ -1,0 +1,328 @@
+"""The claims of the board, with their sources, the numbers they report, and how each is tested."""
+
+from __future__ import annotations
+
+from core.atlas.claims.claim import Claim
+
+DROP = 0.25
+"""BLEU: the largest loss that is still called almost none."""
+MATTERS = 0.5
+"""BLEU: a head matters by itself if removing it changes BLEU by more."""
+
+_VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
+_BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"
+_MICHEL = "Michel, Levy & Neubig 2019, “Are Sixteen Heads Really Better than One?”"
+_QUOTED = f"{_MICHEL}, as quoted by readers of the paper"
+_KIM = (
+    "Kim et al. 2021, “Do Multilingual Neural Machine Translation Models Contain Language Pair "
+    "Specific Attention Heads?”, abstract"
+)
+_KOBAYASHI = "Kobayashi et al. 2020, “Attention is Not Only a Weight”, the authors' notebook"
+_SHARES = "Voita, Sennrich & Titov 2021, “Analyzing the Source and Target Contributions”"
+_FAITHFUL = "Nourbakhsh et al. 2026, arXiv 2603.11342, abstract"
+_NO_RETRAINING = (
+    "That would not refute the claim: its authors train the gates that remove heads, while here "
+    "heads are removed from a network that is not trained further."
+)
+_GREEDY = (
+    "Heads are removed one by one, the head first without which the loss on 50 sentences rises "
+    "least; the network is not trained further."
+)
+_NORM_ROLLOUT = (
+    "The share is computed by norm rollout (after Kobayashi et al. 2021) through the decoder's "
+    "attention layers, not by the authors' layer-wise relevance propagation; feed-forward layers "
+    "and norms are left out."
+)
+_SHAPLEY = (
+    "Rank correlation (Spearman) of a method's scores with the Shapley values of the source words, "
+    "exact, averaged over target tokens and sentences of at most 9 words"
+)
+
+PRUNING, IMPORTANCE, ROLES, ALIGNMENT, SOURCES = FAMILIES = (
+    "Pruning",
+    "Single heads",
+    "What heads attend to",
+    "Word alignment",
+    "Where tokens come from",
+)
+
+LITERATURE: tuple[Claim, ...] = (
+    Claim(
+        id="encoder-heads-removable",
+        family=PRUNING,
+        claim="Most encoder heads can be removed with almost no loss of translation quality.",
+        source=f"{_VOITA}, abstract",
+        theirs="38 of 48 encoder heads removed for a loss of 0.15 BLEU (English-Russian, WMT).",
+        published=(38 / 48,),
+        ours=f"Share of encoder heads that can be removed before BLEU has fallen by {DROP}. "
+        + _GREEDY,
+        threshold=0.5,
+        limits=_NO_RETRAINING,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="half-of-all-heads",
+        family=PRUNING,
+        claim="More than half of all heads can be removed with almost no loss.",
+        source=_BLOG,
+        theirs="More than half of the heads of all kinds removed for a loss of at most 0.25 BLEU.",
+        published=(0.5,),
+        ours=f"Share of all heads that can be removed before BLEU has fallen by {DROP}. {_GREEDY}",
+        threshold=0.5,
+        limits=_NO_RETRAINING,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="removal-order",
+        family=PRUNING,
+        claim="Encoder self-attention heads are removed first, cross-attention heads last.",
+        source=_BLOG,
+        theirs="Encoder heads go first; cross-attention heads survive longest.",
+        ours="When half of all heads have been removed: share of the cross-attention heads that "
+        "are left, minus the share of the encoder heads. The order is found separately on eight "
+        "groups of ten sentences.",
+        unit="points",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="fifth-free",
+        family=PRUNING,
+        claim="About a fifth of all heads can be removed from a trained network for free.",
+        source=_QUOTED,
+        theirs="About 20 % of the heads removed without a noticeable loss (English-French, WMT).",
+        published=(0.2,),
+        ours=f"Share of all heads that can be removed before BLEU has fallen by {DROP}. {_GREEDY}",
+        threshold=0.2,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="third-removable",
+        family=PRUNING,
+        claim="Nearly a third of the heads can be removed without much harm.",
+        source=_KIM,
+        theirs="Nearly one third of the less important heads removed “without hurting the "
+        "translation quality greatly” (one network from five languages to English).",
+        ours=f"BLEU lost when a third of all heads have been removed. Much is 1 BLEU. {_GREEDY}",
+        unit="BLEU",
+        threshold=1.0,
+        above=False,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="cross-collapses",
+        family=PRUNING,
+        claim="Cross-attention depends on having many heads more than the encoder's attention.",
+        source=f"{_MICHEL}, abstract; the number {_QUOTED.removeprefix(_MICHEL + ', ')}",
+        theirs="Quality collapses when more than 60 % of the cross-attention heads are removed, "
+        "but not with 60 % of the encoder's.",
+        ours="BLEU lost without 60 % of the cross-attention heads, minus BLEU lost without 60 % of "
+        f"the encoder heads. {_GREEDY}",
+        unit="BLEU",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="last-cross-layer",
+        family=PRUNING,
+        claim="The last layer of cross-attention cannot do with one head.",
+        source=_QUOTED,
+        theirs="13.56 BLEU lost when only the best head of the last layer is kept.",
+        published=(13.56,),
+        ours="BLEU lost when only the best head of the last layer of cross-attention is kept, "
+        "which is the one with the highest BLEU. More than 1 BLEU counts as a loss.",
+        unit="BLEU",
+        threshold=1.0,
+        see="/heads?head=cross.3.0",
+    ),
+    Claim(
+        id="few-heads-matter",
+        family=IMPORTANCE,
+        claim="Most encoder heads can be removed one at a time without changing BLEU.",
+        source=_QUOTED,
+        theirs="8 of 96 encoder heads change BLEU significantly (p < 0.01).",
+        published=(8 / 96,),
+        ours=f"Share of encoder heads whose removal changes BLEU by more than {MATTERS}. The "
+        "interval counts heads certainly and possibly beyond that, by intervals that hold for all "
+        "heads of all networks at once (Bonferroni).",
+        threshold=0.5,
+        above=False,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="removal-helps",
+        family=IMPORTANCE,
+        claim="Removing some encoder heads improves BLEU.",
+        source=_QUOTED,
+        theirs="4 of the 8 heads that matter improve BLEU when they are removed.",
+        published=(4,),
+        ours="Number of encoder heads whose removal improves BLEU, with an interval as above.",
+        unit="heads",
+        threshold=0.5,
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="zero-overstates",
+        family=IMPORTANCE,
+        claim="Zero ablation overstates how important heads are; a mean output disturbs less.",
+        source="Zhang & Nanda 2023, arXiv 2309.16042, as quoted by readers of the paper",
+        theirs="One effect in a language model is 1.04 or 0.49 depending only on what replaces the "
+        "input; no number for translation.",
+        ours="Mean size of the change in loss over all heads under zero ablation, divided by the "
+        "same under mean ablation.",
+        unit="ratio",
+        threshold=1.0,
+        see="/heads?head=decoder.0.0",
+    ),
+    Claim(
+        id="same-heads-matter",
+        family=IMPORTANCE,
+        claim="The most important heads are the same whichever languages are translated.",
+        source=_KIM,
+        theirs="The most important heads are very similar across language pairs (one network).",
+        ours="Rank correlation (Spearman) between the importance of heads and that of their "
+        "counterparts in the other implementation's network, which was trained separately; "
+        "averaged over the three kinds. Similar is more than 0.5.",
+        unit="correlation",
+        threshold=0.5,
+        limits="That would not refute the claim: it is about several language pairs in one "
+        "network, not about networks that were trained separately.",
+        see="/comparison",
+    ),
+    Claim(
+        id="positional-heads",
+        family=ROLES,
+        claim="Some encoder heads nearly always attend to the neighbouring token.",
+        source=_BLOG,
+        theirs="Such positional heads exist: at least 90 % of their largest weights are at one "
+        "offset, the token before or after.",
+        published=(0.9,),
+        ours="Highest share of largest weights on the token before, or on the token after, of any "
+        "encoder head.",
+        threshold=0.9,
+        null="the same with keys drawn at random",
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="rare-word-head",
+        family=ROLES,
+        claim="A head in the encoder's first layer attends to the rarest token of the sentence.",
+        source=_BLOG,
+        theirs="66 % of the largest weights of one head are on the rarest token (OpenSubtitles); "
+        "more than half on WMT.",
+        published=(0.66,),
+        ours="Highest share of largest weights on the sentence's rarest token of any head in the "
+        "encoder's first layer. Frequencies are those in the corpus; tied tokens all count.",
+        threshold=0.5,
+        null="the same with keys drawn at random",
+        see="/heads?head=encoder.0.0",
+    ),
+    Claim(
+        id="eos-and-punctuation",
+        family=ROLES,
+        claim="Most of the cross-attention goes to tokens without content.",
+        source="arXiv 2605.01229 (2026), abstract",
+        theirs="83–91 % on end-of-sentence tokens, language tags and punctuation (NLLB-600M).",
+        published=(0.83, 0.91),
+        ours="Share of the cross-attention on <eos> and punctuation, averaged over all heads and "
+        "rows. These networks have no language tags.",
+        threshold=0.5,
+        null="uniform attention",
+        see="/heads?head=cross.0.0",
+    ),
+    Claim(
+        id="early-input-layer",
+        family=ALIGNMENT,
+        claim="The row that is fed a word aligns best in an early layer, the row that produces it "
+        "in a later one.",
+        source=_KOBAYASHI,
+        theirs="Layer 2 of 6 in all five networks against layer 5 (layer 4 for one network).",
+        published=(3,),
+        ours="Layer with the lowest alignment error in the row that produces a word, minus the "
+        "layer with the lowest error in the row that is fed it; mean weights of the layer's heads.",
+        unit="layers",
+        see="/heads?head=cross.1.1",
+    ),
+    Claim(
+        id="input-reading-better",
+        family=ALIGNMENT,
+        claim="Words align better in the row that is fed a word than in the row that produces it.",
+        source=_KOBAYASHI,
+        theirs="Alignment error in the best layer 29.8 % against 47.7 % (mean of five networks).",
+        published=(0.179,),
+        ours="Lowest alignment error of any layer in the row that produces a word, minus the "
+        "lowest in the row that is fed it; mean weights of the layer's heads.",
+        unit="points",
+        see="/heads?head=cross.1.1",
+    ),
+    Claim(
+        id="norms-align-better",
+        family=ALIGNMENT,
+        claim="The length of what a word adds aligns better than its attention weight.",
+        source=_KOBAYASHI,
+        theirs="Alignment error 25.0 % by norms against 29.8 % by weights (best layer, row that is "
+        "fed the word, mean of five networks).",
+        published=(0.048,),
+        ours="Lowest alignment error of any layer by weights, minus the lowest by norms, in the "
+        "row that is fed a word.",
+        unit="points",
+        see="/heads?head=cross.1.1",
+    ),
+    Claim(
+        id="source-share-falls",
+        family=SOURCES,
+        claim="The source matters less and less along the target sentence.",
+        source=_SHARES,
+        theirs="The share of the source falls along the sentence.",
+        ours="Mean share of the source in the last third of the target, minus its share in the "
+        f"first third. {_NORM_ROLLOUT}",
+        unit="points",
+        above=False,
+        see="/why",
+    ),
+    Claim(
+        id="source-share-at-eos",
+        family=SOURCES,
+        claim="The source matters less where the end of the sentence is produced.",
+        source=_SHARES,
+        theirs="The share of the source drops at <eos>.",
+        ours="Share of the source where <eos> is produced, minus its share where the token before "
+        f"is. {_NORM_ROLLOUT}",
+        unit="points",
+        above=False,
+        see="/why",
+    ),
+    Claim(
+        id="value-zeroing-faithful",
+        family=SOURCES,
+        claim="Zeroing values tells where a token came from better than gradients do.",
+        source=_FAITHFUL,
+        theirs="Attention, value zeroing and layer gradient × activation are the best methods; "
+        "saliency, integrated gradients and DeepLIFT are weaker (German-English).",
+        ours=f"{_SHAPLEY}: value zeroing minus gradient × input.",
+        unit="correlation",
+        see="/why",
+    ),
+    Claim(
+        id="attention-faithful",
+        family=SOURCES,
+        claim="Cross-attention weights tell where a token came from better than gradients do.",
+        source=_FAITHFUL,
+        theirs="Attention, value zeroing and layer gradient × activation are the best methods; "
+        "saliency, integrated gradients and DeepLIFT are weaker (German-English).",
+        ours=f"{_SHAPLEY}: mean cross-attention weights minus gradient × input.",
+        unit="correlation",
+        see="/why",
+    ),
+    Claim(
+        id="fixed-positional-heads",
+        family=ROLES,
+        claim="All but one encoder head per layer can be a fixed positional pattern.",
+        source="Raganato, Scherrer & Tiedemann 2020, arXiv 2002.10260, abstract",
+        theirs="Up to 3 BLEU gained where training data are few.",
+        ours="Nothing: no network here was trained with fixed heads.",
+        unit="BLEU",
+        untestable="The claim is about networks that are trained with fixed heads from the start, "
+        "and no network here is.",
+        see="/heads?head=encoder.0.0",
+    ),
+)
+"""All claims, in the order in which they are shown."""

@@ -1,0 +1,85 @@
+"""Measure the statistics of all claims on some networks, and decide the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from core.atlas.claims.alignment import alignment
+from core.atlas.claims.attention import attention
+from core.atlas.claims.board import Board, Origin
+from core.atlas.claims.claim import Estimate
+from core.atlas.claims.importance import importance
+from core.atlas.claims.literature import ALIGNMENT, LITERATURE
+from core.atlas.claims.network import Network
+from core.atlas.claims.pruning import pruning
+from core.atlas.claims.sources import sources
+from core.atlas.claims.statistic import Statistic, mean_of
+
+_MEASURES: tuple[Callable[[Network, int], Mapping[str, Statistic]], ...] = (
+    lambda network, networks: attention(network),
+    lambda network, networks: alignment(network),
+    lambda network, networks: sources(network),
+    importance,
+    lambda network, networks: pruning(network),
+)
+_PARTS = (2, 1, 7, 30, 60)  # about the time that each takes
+PARTS = sum(_PARTS)
+
+
+def measure_board(
+    networks: Sequence[Network],
+    corpus: str,
+    gold: str,
+    command: str,
+    on_progress: Callable[[int], object] = lambda parts: None,
+) -> Board:
+    """Measure every claim on every network.
+
+    `on_progress` is called with newly finished parts of the work, PARTS for each network.
+    """
+    from core import __version__
+
+    found: dict[str, dict[str, Statistic]] = {}
+    for network in networks:
+        for part, measure in zip(_PARTS, _MEASURES, strict=True):
+            for id, statistic in measure(network, len(networks)).items():
+                found.setdefault(id, {})[network.name] = statistic
+            on_progress(part)
+    estimates: dict[str, dict[str, Estimate]] = {}
+    means: dict[str, Estimate] = {}
+    for id, of_network in found.items():
+        known = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
+        if known:
+            estimates[id] = known
+        if len(known) == len(networks) and (mean := mean_of(list(of_network.values()))):
+            means[id] = mean
+    aligned = networks[0].gold
+    return Board(
+        Origin(
+            command=command,
+            corpus=corpus,
+            sentences=len(networks[0].text.sentences),
+            gold=gold,
+            gold_sentences=0 if aligned is None else len(aligned.sentences),
+            weights={n.name: n.checkpoint.card.weights_sha256 for n in networks},
+            sources={n.checkpoint.card.direction: n.text.source_sha256 for n in networks},
+            version=__version__,
+        ),
+        estimates,
+        means,
+        _missing(estimates, gold),
+    )
+
+
+def _missing(estimates: dict[str, dict[str, Estimate]], gold: str) -> dict[str, str]:
+    """Say what was missing for the claims without an estimate."""
+    missing = {}
+    for claim in LITERATURE:
+        if claim.id in estimates or claim.untestable:
+            continue
+        missing[claim.id] = (
+            "It needs manual word alignments: pass them with --gold."
+            if claim.family == ALIGNMENT and not gold
+            else "The corpus has too few sentences for an interval."
+        )
+    return missing

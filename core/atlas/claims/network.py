@@ -1,0 +1,47 @@
+"""One network on which claims are tested: its text, its gold alignments, and its measured sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from core.atlas.build import Work
+from core.atlas.corpus import CHUNK, Corpus, Sentence
+from core.atlas.partial import name_of
+from core.atlas.shards import Measure
+from core.atlas.sums import Sums
+from core.checkpoint.folder import Checkpoint
+
+
+@dataclass(eq=False)
+class Network:
+    """A network, a corpus tokenised for it, and gold alignments of another corpus, if any.
+
+    `other` is the network of the same direction in the other implementation.
+    """
+
+    checkpoint: Checkpoint
+    text: Corpus
+    work: Work
+    gold: Corpus | None = None
+    other: Network | None = None
+    _measured: dict[str, Sums] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.checkpoint.card.folder.name
+
+    def measured(
+        self, measure: Measure, sentences: Sequence[Sentence] | None = None, size: int = CHUNK
+    ) -> Sums:
+        """Return the sums of a measure over some sentences, by default all; measured once."""
+        chosen = self.text.sentences if sentences is None else tuple(sentences)
+        key = f"{name_of(measure)} {[s.index for s in chosen]} {size} {chosen is self.text}"
+        if key not in self._measured:
+            chunks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
+            folder = self.checkpoint.card.folder
+            self._measured[key] = self.work.partial.measured(
+                measure, folder, chunks, self.work.run, self.work.on_progress
+            )
+        return self._measured[key]

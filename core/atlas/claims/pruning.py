@@ -1,0 +1,126 @@
+"""Statistics of claims about pruning: how many heads can go, in which order, and at what cost.
+
+Axes: R replicates, n heads of a curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.atlas.atlas import ALL
+from core.atlas.bleu import SetBleu, bleu
+from core.atlas.claims.literature import DROP
+from core.atlas.claims.network import Network
+from core.atlas.claims.statistic import Statistic
+from core.atlas.corpus import Sentence, drawn
+from core.atlas.pruning import SAMPLE, RemovalOrder, removal_order
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.head_effects import Off, heads_of
+from core.frozen import Doubles
+from core.kinds import KINDS
+
+GROUPS, GROUP = 8, 10
+"""Groups of sentences, and sentences in each, on which the order of removal is found."""
+_SEED = 2
+_REMOVED = 0.6  # of the heads of a kind, when cross-attention and encoder are compared
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Measure which heads are left when half of all have been removed greedily on one chunk.
+
+    Sums: left [R, kinds], the share of the heads of each kind; groups [R]; count. The chunk counts
+    as one observation, weighted by the draws of its first sentence.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        heads = heads_of(checkpoint.model)
+        order = removal_order(checkpoint, chunk, ALL)
+        left = [heads[i][0] for i in order[len(order) // 2 :]]
+        total = [sum(head[0] == kind for head in heads) for kind in KINDS]
+        share = np.array([left.count(kind) for kind in KINDS]) / np.array(total)
+        weights_R = bootstrap_weights([chunk[0].index])[0]
+        return Sums(
+            {
+                "left": np.outer(weights_R, share),
+                "groups": weights_R,
+                "count": np.array(1, np.int64),
+            }
+        )
+
+
+def pruning(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of all claims about pruning on one network."""
+    sample = drawn(network.text.sentences, SAMPLE, _SEED)
+    orders = {
+        curve: network.measured(RemovalOrder(curve), sample, len(sample))[f"prune_{curve}_order"]
+        for curve in ("encoder", "cross", ALL)
+    }
+    model = network.checkpoint.model
+    last = max(layer for _, layer, _ in heads_of(model, ["cross"]))
+    in_last = [head for head in heads_of(model, ["cross"]) if head[1] == last]
+    points: dict[str, list[Off]] = {
+        curve: _removed(network, curve, order.tolist()) for curve, order in orders.items()
+    }
+    points["last"] = [frozenset(in_last) - {head} for head in in_last]
+    sets = tuple(dict.fromkeys(off for offs in points.values() for off in offs if off))
+    sums = network.measured(SetBleu("prune_bleu", sets))
+    of_set = dict(zip((frozenset(), *sets), bleu(sums["prune_bleu_ngrams"]).T, strict=True))
+    curves = {name: np.array([of_set[off] for off in offs]).T for name, offs in points.items()}
+    count = int(sums["prune_bleu_sentences"])
+    found = {
+        "encoder-heads-removable": removable_share(curves["encoder"]),
+        "half-of-all-heads": removable_share(curves[ALL]),
+        "fifth-free": removable_share(curves[ALL]),
+        "third-removable": lost_at(curves[ALL], 1 / 3),
+        "cross-collapses": lost_at(curves["cross"], _REMOVED)
+        - lost_at(curves["encoder"], _REMOVED),
+        "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
+    }
+    groups = drawn(network.text.sentences, GROUPS * GROUP, _SEED)
+    survivors = network.measured(Survivors(), groups, GROUP)
+    return {name: Statistic(replicates, count) for name, replicates in found.items()} | {
+        "removal-order": Statistic(cross_minus_encoder(survivors), int(survivors["count"]))
+    }
+
+
+def removable_share(curve_Rn: Doubles) -> Doubles:
+    """Return the share of heads removed before BLEU has fallen by more than DROP: [R, n + 1] → [R].
+
+    `curve_Rn` is BLEU after each removal, the first without any.
+    """
+    fallen_Rn = curve_Rn[:, :1] - curve_Rn > DROP
+    heads = curve_Rn.shape[1] - 1
+    first_R = np.where(fallen_Rn.any(1), fallen_Rn.argmax(1) - 1, heads)
+    return _or_nan(first_R / heads, curve_Rn)
+
+
+def lost_at(curve_Rn: Doubles, share: float) -> Doubles:
+    """Return the BLEU lost once a share of the heads has been removed: [R, n + 1] → [R]."""
+    return curve_Rn[:, 0] - curve_Rn[:, round(share * (curve_Rn.shape[1] - 1))]
+
+
+def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
+    """Return the BLEU lost when only the head with the highest BLEU in the sample is kept: [R]."""
+    return unedited_R - kept_Rn[:, kept_Rn[0].argmax()]
+
+
+def cross_minus_encoder(survivors: Sums) -> Doubles:
+    """Return the share of cross-attention heads left minus that of encoder heads: [R]."""
+    with np.errstate(invalid="ignore"):
+        left = survivors["left"] / survivors["groups"][:, None]
+    return left[:, KINDS.index("cross")] - left[:, KINDS.index("encoder")]
+
+
+def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:
+    heads = heads_of(network.checkpoint.model, [kind for kind in KINDS if curve in (kind, ALL)])
+    return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
+
+
+def _or_nan(values_R: Doubles, curve_Rn: Doubles) -> Doubles:
+    """Return NaN for replicates that drew no sentence."""
+    return np.where(np.isnan(curve_Rn[:, 0]), np.nan, values_R)

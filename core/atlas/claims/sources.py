@@ -1,0 +1,181 @@
+"""Statistics of claims about where tokens come from: the source's share, and faithful methods.
+
+Axes: R replicates, B sentences, L layers, T target tokens, D d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from core.analysis.attribution import source_words
+from core.atlas.claims.network import Network
+from core.atlas.claims.statistic import Statistic
+from core.atlas.corpus import Sentence, drawn
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.attribution import attributions, shapley
+from core.experiments.experiment import model_inputs
+from core.experiments.values import transformed_values
+from core.frozen import Doubles
+from core.record.activations import hidden_states
+from core.record.capture import AttentionCall, capture
+
+SAMPLE = 60
+"""Sentences for which Shapley values are computed, which takes 2ⁿ passes for n words."""
+MOST_WORDS = 9
+_SEED = 2
+METHODS = {
+    "value-zeroing-faithful": "value zeroing, all layers",
+    "attention-faithful": "weights",
+}
+_BASELINE = "gradient × input"
+
+
+@torch.inference_mode()
+def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
+    """Return which share of each decoder row's state comes from the source: [T], 0 to 1.
+
+    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state is mixed from what
+    each key adds and from its residual path, in proportion to their norms. Cross-attention adds
+    source only; what a decoder row takes from earlier rows has their share. Feed-forward layers and
+    norms are left out. Hooks are process-wide: the caller must hold the model's lock.
+    """
+    model = checkpoint.model
+    with capture(model) as captured, hidden_states(model) as states:
+        model(*model_inputs(model, *sentence.ids))
+    calls = {(call.site.kind, call.site.layer): call for call in captured.calls()}
+    after_LsTD = states.sublayers("decoder")[:, :, 0]
+    x_TD = states.embeddings["decoder"][0]
+    share_T = np.zeros(len(x_TD))
+    for layer, after_sTD in enumerate(after_LsTD):
+        mixed_TT = _parts(calls["decoder", layer])
+        mixed_TT[range(len(x_TD)), range(len(x_TD))] += x_TD
+        norms_TT = _norms(mixed_TT)
+        share_T = (norms_TT / norms_TT.sum(-1, keepdims=True)) @ share_T
+        own_T = _norms(after_sTD[0])
+        added_T = _norms(_parts(calls["cross", layer])).sum(-1)
+        share_T = (added_T + own_T * share_T) / (added_T + own_T)
+        x_TD = after_sTD[-1]
+    return share_T
+
+
+def _parts(call: AttentionCall) -> Tensor:
+    """Return what each key adds to each query, summed over heads: [Q, K, D]."""
+    return torch.einsum("hqk,hkd->qkd", call.weights[0], transformed_values(call))
+
+
+def _norms(vectors: Tensor) -> Doubles:
+    return vectors.double().norm(dim=-1).cpu().numpy()
+
+
+@dataclass(frozen=True)
+class SourceShares:
+    """Measure how the source's share changes along a sentence, and at <eos>.
+
+    Sums: along [R], the share in the last third of the rows minus that in the first, of sentences
+    with 3 rows or more before <eos>; at_eos [R], the share where <eos> is produced minus that in
+    the row before; drawn [R] and sentences, of these sentences.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        chosen = [sentence for sentence in chunk if len(sentence.target) > 3]
+        if not chosen:
+            return Sums()
+        changes_B2 = np.array([changes(source_shares(checkpoint, s)) for s in chosen])
+        weights_BR = bootstrap_weights(sentence.index for sentence in chosen)
+        along_R, at_eos_R = (weights_BR.T @ changes_B2).T
+        return Sums(
+            {
+                "along": along_R,
+                "at_eos": at_eos_R,
+                "drawn": weights_BR.sum(0),
+                "sentences": np.array(len(chosen), np.int64),
+            }
+        )
+
+
+def changes(share_T: Doubles) -> tuple[float, float]:
+    """Return the change of a share from the first to the last third, and at <eos>, the last row."""
+    words = share_T[:-1]
+    third = len(words) // 3
+    along = words[-third:].mean() - words[:third].mean()
+    return float(along), float(share_T[-1] - share_T[-2])
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """Measure how well scores of methods agree with Shapley values of the source words.
+
+    Sums: METHOD [R], Spearman's ρ over source words, averaged over the target tokens that have one;
+    drawn [R] and sentences.
+    """
+
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
+        names = (*METHODS.values(), _BASELINE)
+        found, indices = [], []
+        for sentence in chunk:
+            words = source_words(sentence.source)  # ty: ignore[invalid-argument-type]
+            scores = attributions(checkpoint.model, *sentence.ids, words).scores
+            values_Tn = shapley(checkpoint.model, *sentence.ids, words, True).values
+            rho = [_agreement(scores[name], values_Tn) for name in names]
+            if np.isfinite(rho).all():
+                found.append(rho)
+                indices.append(sentence.index)
+        if not found:
+            return Sums()
+        weights_BR = bootstrap_weights(indices)
+        agreement = dict(zip(names, (weights_BR.T @ np.array(found)).T, strict=True))
+        count = np.array(len(found), np.int64)
+        return Sums(agreement | {"drawn": weights_BR.sum(0), "sentences": count})
+
+
+def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
+    """Return the mean of Spearman's ρ over the target tokens where neither is constant, or NaN."""
+    rho = [
+        spearmanr(score_n, values_n).statistic
+        for score_n, values_n in zip(score_Tn, values_Tn, strict=True)
+        if np.ptp(score_n) > 0 and np.ptp(values_n) > 0
+    ]
+    return float(np.mean(rho)) if rho else np.nan
+
+
+def sources(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of all claims about where tokens come from, on one network."""
+    shares = network.measured(SourceShares())
+    short = [s for s in network.text.sentences if 2 <= _words(s) <= MOST_WORDS]
+    faithful = network.measured(Faithfulness(), drawn(short, SAMPLE, _SEED)) if short else Sums()
+    return share_statistics(shares) | faithfulness_statistics(faithful)
+
+
+def share_statistics(sums: Sums) -> dict[str, Statistic]:
+    """Return the statistics from the sums of `SourceShares`; none without sentences."""
+    names = {"source-share-falls": "along", "source-share-at-eos": "at_eos"}
+    return _means(sums, {id: sums.get(name) for id, name in names.items()})
+
+
+def faithfulness_statistics(sums: Sums) -> dict[str, Statistic]:
+    """Return the statistics from the sums of `Faithfulness`; none without sentences."""
+    if not sums:
+        return {}
+    return _means(sums, {id: sums[name] - sums[_BASELINE] for id, name in METHODS.items()})
+
+
+def _means(sums: Sums, totals: Mapping[str, Doubles | None]) -> dict[str, Statistic]:
+    """Return means over sentences from weighted totals."""
+    if not sums:
+        return {}
+    with np.errstate(invalid="ignore"):
+        return {
+            id: Statistic(total / sums["drawn"], int(sums["sentences"]))
+            for id, total in totals.items()
+        }
+
+
+def _words(sentence: Sentence) -> int:
+    return len(source_words(sentence.source))  # ty: ignore[invalid-argument-type]

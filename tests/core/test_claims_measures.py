@@ -1,0 +1,282 @@
+"""What is measured for claims agrees with hand-made maps and with independent computations."""
+
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import linear
+
+from core.analysis.attribution import source_words
+from core.atlas.build import Work
+from core.atlas.claims.attention import Attended, neighbours, on_empty, on_rarest
+from core.atlas.claims.attention import statistics as attention_statistics
+from core.atlas.claims.board import Board
+from core.atlas.claims.claim import OPEN
+from core.atlas.claims.importance import importance
+from core.atlas.claims.literature import LITERATURE
+from core.atlas.claims.measure import PARTS, measure_board
+from core.atlas.claims.network import Network
+from core.atlas.claims.pruning import Survivors, cross_minus_encoder
+from core.atlas.claims.sources import Faithfulness, SourceShares, changes, source_shares
+from core.atlas.corpus import corpus
+from core.atlas.partial import Partial, name_of
+from core.atlas.planted import planted
+from core.atlas.pruning import removal_order
+from core.atlas.roles import ROLES
+from core.atlas.shards import in_process
+from core.atlas.sums import Sums, bootstrap_weights
+from core.checkpoint.folder import Checkpoint
+from core.experiments.attribution import log_probs_seeing
+from core.record.capture import capture
+from core.text.tokenizer import BOS, special
+from tests import small
+
+PLANTED = planted(sentences=14)
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return as_network(PLANTED.checkpoint)
+
+
+def as_network(checkpoint: Checkpoint, gold: bool = True) -> Network:
+    text = corpus(checkpoint, PLANTED.pairs)
+    aligned = corpus(checkpoint, PLANTED.pairs, PLANTED.gold) if gold else None
+    work = Work(in_process(checkpoint), Partial(None, ""))
+    return Network(checkpoint, text, work, aligned)
+
+
+@pytest.fixture(scope="module")
+def sharp() -> Checkpoint:
+    """Random weights, large enough for uneven maps, with the planted network's tokens."""
+    config = PLANTED.checkpoint.card.model
+    changes = {"source_vocab_size": config.source_vocab_size, "num_heads": 2}
+    changes |= {"target_vocab_size": config.target_vocab_size, "norm_first": True}
+    model = small.sharp(3, **changes)
+    both = PLANTED.checkpoint.source_tokenizer, PLANTED.checkpoint.target_tokenizer
+    return Checkpoint(replace(PLANTED.checkpoint.card, model=model.config), model, *both)
+
+
+def test_the_largest_weight_on_a_neighbour_is_counted():
+    rows = np.eye(4)[[[1, 0, 3, 2], [3, 2, 1, 3], [0, 0, 1, 2]]]
+    found = neighbours(rows.reshape(3, 1, 4, 4))
+    # head 0: after, before, after, before; head 1: row 1 after, row 2 before; head 2: before
+    assert found["neighbour"].tolist() == [[2, 1, 3], [2, 1, 0]]
+    assert found["neighbours"].tolist() == [3, 3]
+    assert found["neighbour_uniform"].tolist() == [3 / 4, 3 / 4]
+
+
+def test_the_largest_weight_on_a_rarest_token_is_counted():
+    tokens = [PLANTED.checkpoint.source_tokenizer.token(id) for id in (10, 11, 12, 13)]
+    tokens.append(special(2))
+    counts = {10: 9, 11: 2, 12: 2, 13: 5, 2: 1}  # <eos> does not count as rare
+    rows = np.eye(5)[[[1, 2, 1, 0, 1], [4, 4, 2, 3, 1]]]
+    found = on_rarest(rows, tokens, counts)
+    assert found["rarest"].tolist() == [3, 1], "the row of <eos> is left out"
+    assert found["queries"] == 4
+    assert found["rarest_uniform"] == pytest.approx(4 * 2 / 5)
+
+
+def test_attention_to_eos_and_punctuation_is_summed():
+    tokenizer = PLANTED.checkpoint.source_tokenizer
+    tokens = [*tokenizer.encode("b, c"), special(2)]
+    assert len(tokens) == 4 and tokens[1].text == ","
+    maps = np.array([[[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.2, 0]], [[0, 0, 0, 1], [1, 0, 0, 0]]])
+    found = on_empty(maps.reshape(1, 2, 2, 4), tokens)
+    assert found["empty"] == pytest.approx((0.6 + 0.1 + 1 + 0) / 2)
+    assert found["empty_uniform"] == pytest.approx(2 * 2 / 4)
+    assert found["rows"] == 2
+
+
+def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
+    text = corpus(sharp, PLANTED.pairs)
+    sums = Attended(dict(text.source_counts))(sharp, text.sentences)
+    empty, rows, before = 0.0, 0, 0
+    for sentence in text.sentences:
+        with capture(sharp.model) as captured:
+            sharp.model(
+                torch.tensor([sentence.ids[0]]), torch.tensor([[BOS, *sentence.ids[1][:-1]]])
+            )
+        cross, encoder = (captured.maps(kind)[:, 0] for kind in ("cross", "encoder"))
+        for k, token in enumerate(sentence.source):
+            if token.special or token.text.strip("▁") == ",":
+                empty += float(cross[..., k].sum()) / (cross.shape[0] * cross.shape[1])
+        rows += cross.shape[2]
+        for q in range(1, encoder.shape[2]):
+            before += int(encoder[1, 1, q].argmax() == q - 1)
+    assert sums["empty"][0] == pytest.approx(empty)
+    assert sums["rows"][0] == rows
+    assert sums["neighbour"][0, 0, 1 * 2 + 1] == before
+    weights = bootstrap_weights(s.index for s in text.sentences)
+    assert sums["rows"].tolist() == pytest.approx(
+        (weights.T @ [len(s.target) for s in text.sentences]).tolist()
+    )
+
+
+def test_planted_heads_are_found(network):
+    """The planted network has a head for the token before, and one for the rarest token."""
+    found = attention_statistics(network.measured(Attended(dict(network.text.source_counts))))
+    assert found["positional-heads"].estimate.value == 1
+    kind, layer, _ = PLANTED.heads["encoder", "rarest token"]
+    assert (kind, layer) != ("encoder", 0), "here it is not in the first layer"
+    assert found["rare-word-head"].estimate.value < 0.9
+    names = [role.name for role in ROLES if "cross" in role.kinds]
+    assert "<eos>" in names and found["eos-and-punctuation"].estimate.value > 2 / 12
+
+
+def by_hand(checkpoint: Checkpoint, sentence) -> np.ndarray:
+    """The source's share in each decoder row, query by query, in a pre-norm network."""
+    model = checkpoint.model
+    source, target = sentence.ids
+    with capture(model) as captured:
+        memory, mask = model.encode(torch.tensor([source]))
+        x = model.embeddings.target(torch.tensor([[BOS, *target[:-1]]]))[0]
+        model.decode(torch.tensor([[BOS, *target[:-1]]]), memory, mask)
+    maps = {kind: captured.maps(kind)[:, 0] for kind in ("decoder", "cross")}
+    sites = {(site.kind, site.layer): site for site in model.attention_sites()}
+    share = [0.0] * len(x)
+    for number, layer in enumerate(model.stack("decoder").layers):
+        for kind, norm in (("decoder", layer.norm1), ("cross", layer.norm2)):
+            _, _, value, out = sites[kind, number].projections()
+            keys = norm(x) if kind == "decoder" else memory[0]
+            H = sites[kind, number].num_heads
+            v = linear(keys, *value).chunk(H, -1)
+            o = out.weight.chunk(H, 1)
+            new, after = [], []
+            for q in range(len(x)):
+                parts = [
+                    sum(maps[kind][number, h, q, k] * (v[h][k] @ o[h].T) for h in range(H))
+                    for k in range(len(keys))
+                ]
+                after.append(x[q] + sum(parts) + out.bias)
+                if kind == "decoder":
+                    parts[q] = parts[q] + x[q]
+                    sizes = [float(part.norm()) for part in parts]
+                    mixed = sum(size * share[k] for k, size in enumerate(sizes))
+                else:
+                    sizes = [float(part.norm()) for part in parts] + [float(x[q].norm())]
+                    mixed = sum(sizes[:-1]) + sizes[-1] * share[q]
+                new.append(mixed / sum(sizes))
+            x, share = torch.stack(after), new
+        x = x + layer.feed_forward(layer.norm3(x))
+    return np.array(share)
+
+
+@torch.no_grad()
+def test_the_sources_share_agrees_with_a_loop_over_cells(sharp):
+    sentence = corpus(sharp, PLANTED.pairs).sentences[0]
+    assert source_shares(sharp, sentence) == pytest.approx(by_hand(sharp, sentence), abs=1e-9)
+
+
+def test_the_share_is_compared_by_thirds_and_at_eos():
+    along, at_eos = changes(np.array([0.9, 0.7, 0.5, 0.5, 0.2, 0.4, 0.1, 0.05]))
+    assert along == pytest.approx((0.4 + 0.1) / 2 - (0.9 + 0.7) / 2)
+    assert at_eos == pytest.approx(0.05 - 0.1)
+
+
+def test_faithfulness_agrees_with_shapley_values_over_all_orders(sharp):
+    """Three words have six orders. The reference ranks are computed from them directly."""
+    text = corpus(sharp, [("b c d", "o p q")])
+    (sentence,) = text.sentences
+    words = source_words(sentence.source)
+    assert len(words) == 3
+    hidden = {}
+    for subset in range(8):
+        keep = [k for k in range(len(sentence.source)) if not _in(k, words, ~subset)]
+        hidden[subset] = log_probs_seeing(sharp.model, *sentence.ids, [tuple(keep)])[0]
+    values = np.zeros((3, len(sentence.target)))
+    for order in permutations(range(3)):
+        seen = 0
+        for word in order:
+            values[word] += (hidden[seen | 1 << word] - hidden[seen]) / 6
+            seen |= 1 << word
+    with capture(sharp.model) as captured:
+        sharp.model(torch.tensor([sentence.ids[0]]), torch.tensor([[BOS, *sentence.ids[1][:-1]]]))
+    mean = captured.maps("cross")[:, 0].mean((0, 1)).detach().numpy()
+    weights = np.array([mean[:, list(word)].sum(-1) for word in words])
+    rho = [
+        np.corrcoef(values[:, t].argsort().argsort(), weights[:, t].argsort().argsort())[0, 1]
+        for t in range(len(sentence.target))
+    ]
+    sums = Faithfulness()(sharp, text.sentences)
+    assert sums["weights"][0] == pytest.approx(np.mean(rho))
+    assert sums["drawn"][0] == sums["sentences"] == 1
+
+
+def _in(k: int, words, subset: int) -> bool:
+    """Whether position k is in a word of a subset, a number with one bit per word."""
+    return any(k in word and subset >> n & 1 for n, word in enumerate(words))
+
+
+def test_survivors_are_what_the_order_has_not_removed_halfway(sharp):
+    chunk = corpus(sharp, PLANTED.pairs).sentences[3:5]
+    order = removal_order(sharp, chunk, "all")
+    kinds = ["encoder"] * 4 + ["decoder"] * 6 + ["cross"] * 6  # 2, 3 and 3 layers of 2 heads
+    left = [kinds[n] for n in order[8:]]
+    encoder, decoder, cross = (
+        left.count("encoder") / 4,
+        left.count("decoder") / 6,
+        left.count("cross") / 6,
+    )
+    sums = Survivors()(sharp, chunk)
+    assert sums["left"][0].tolist() == pytest.approx([encoder, decoder, cross])
+    assert sums["groups"].tolist() == bootstrap_weights([chunk[0].index])[0].tolist()
+    assert cross_minus_encoder(sums)[0] == pytest.approx(cross - encoder)
+
+
+@pytest.mark.parametrize("shards", [1, 3, 7])
+def test_shards_agree(sharp, shards):
+    """Sums of parts are those of the whole."""
+    text = corpus(sharp, PLANTED.pairs)
+    for measure in (Attended(dict(text.source_counts)), SourceShares()):
+        whole = measure(sharp, text.sentences)
+        parts = [measure(sharp, text.sentences[n::shards]) for n in range(shards)]
+        total = Sums.total(parts)
+        assert total.keys() == whole.keys()
+        for name in whole:
+            assert total[name] == pytest.approx(whole[name], rel=1e-12), name
+
+
+def test_a_measure_has_the_same_name_in_every_process():
+    off = frozenset({("encoder", 0, 1), ("cross", 2, 0), ("decoder", 1, 1)})
+    assert name_of((1, off)) == "(1, {('cross', 2, 0), ('decoder', 1, 1), ('encoder', 0, 1)})"
+    assert name_of(Attended({3: 2})) == "Attended({3: 2})"
+
+
+def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
+    """A network and its copy without gold: each head's counterpart is itself."""
+    networks = [as_network(sharp, gold) for gold in (True, False)]
+    for one in networks:
+        one.text = corpus(sharp, PLANTED.pairs[:4])
+    networks[1].checkpoint = replace(sharp, card=replace(sharp.card, folder=Path("copy")))
+    networks[0].other, networks[1].other = networks[1], networks[0]
+    both = {Path("planted"): sharp, Path("copy"): sharp}
+    loaded = patch("core.atlas.counterpart.load", both.__getitem__)
+    progress: list[int] = []
+    with loaded:
+        board = measure_board(networks, "generated", "words", "command", progress.append)
+    assert sum(progress) == 2 * PARTS
+    rows = {row.claim.id: row for row in board.rows}
+    assert set(rows["positional-heads"].estimates) == {"planted", "copy"}
+    assert set(rows["input-reading-better"].estimates) == {"planted"}
+    assert rows["input-reading-better"].mean is None, "a mean is of all networks"
+    assert rows["same-heads-matter"].mean.value == pytest.approx(1)
+    assert rows["fixed-positional-heads"].verdict == OPEN
+    assert len(rows) == len(LITERATURE)
+    for row in rows.values():
+        if row.mean is not None:
+            values = [estimate.value for estimate in row.estimates.values()]
+            assert row.mean.value == pytest.approx(np.mean(values), rel=1e-4)
+    board.save(tmp_path / "literature.json")
+    assert Board.load(tmp_path / "literature.json") == board
+
+
+def test_importance_without_another_network_leaves_its_claim_out(sharp):
+    network = as_network(sharp)
+    network.text = corpus(sharp, PLANTED.pairs[:3])
+    assert network.other is None
+    assert "same-heads-matter" not in importance(network, 1)
