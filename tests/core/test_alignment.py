@@ -123,6 +123,11 @@ def test_links_of_one_sentence():
     assert found.values == pytest.approx({(0, 0): 0.6, (1, 1): 0.3})
     fed = align_sentence(map_LHQK, [(1, 1)], "input", source, target)
     assert fed.values == pytest.approx({(1, 0): 0.6, (0, 1): 0.1}), "y alone is fed to a row"
+    alone = [*target[:2], token("z")]
+    assert set(align_sentence(map_LHQK, [(1, 1)], "input", source, alone).values) == {
+        (1, 0),
+        (0, 1),
+    }
     halved = align_sentence(map_LHQK, [(1, 1), (0, 0)], "output", source, target)
     assert halved.values == pytest.approx({(0, 0): 0.3, (1, 1): 0.15})
     assert align_sentence(map_LHQK, [(1, 1)], "input", source, target[:0]).values == {}
