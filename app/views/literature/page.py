@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.look.amounts import spread
+from app.figures.amounts import spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature
