@@ -20,13 +20,14 @@ PAGES = {
     "head": "Inside a head",
     "why": "Ask why",
     "heads": "Heads",
+    "literature": "Literature",
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
 }
-WITH_A_SENTENCE = [page for page in PAGES if page not in ("tour", "heads")]
+WITH_A_SENTENCE = [page for page in PAGES if page not in ("tour", "heads", "literature")]
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 
