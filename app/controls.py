@@ -18,7 +18,8 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
-what_if_result, edits_line, remove_edits, why_for, why_matters, why_heads, why_pairs, why_pairs_map,
+what_if_result, edits_line, remove_edits, word_alignment, alignment_figure,
+why_for, why_matters, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
 why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
@@ -31,11 +32,12 @@ opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
-side_by_side, state_dict_map,
+side_by_side, state_dict_map, training, training_notes,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL query; the atlas on the page Heads keeps head (cross.0.0, from 0), measure, x and y.
+mass in the URL query; the atlas on the page Heads keeps head (cross.0.0, from 0), measure, x and y;
+the page Training also keeps sentence (counted from 0) and step.
 """
 
 from dataclasses import dataclass
@@ -55,7 +57,7 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "literature"})
+OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced

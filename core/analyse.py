@@ -1,16 +1,20 @@
-"""Analyse a checkpoint's heads: word alignment, importance, and effect on single words.
+"""Analyse a checkpoint's heads over a corpus: what they do, how they align, what they matter.
 
+python -m core.analyse atlas --checkpoint DIR --src FILE --ref FILE [--gold FILE] --out FILE.npz
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
+python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse DIR] [--gold FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
 python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
-`claims` tests published claims about heads on four networks. `means` writes
+`align` writes word alignments, i-j, to standard output. `claims` tests published claims about
+heads on four networks. `means` writes
 DIR/head_means.safetensors, which mean ablation needs.
 """
 
 import math
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,10 +23,17 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import read_gold
+from core.analysis.alignment import Gold, pharaoh, read_gold
+from core.atlas.aligners import SCORED_ON, best_heads, check_gold
+from core.atlas.atlas import FILE as ATLAS
+from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.measure import PARTS, measure_board
+from core.atlas.command import add_arguments, run_atlas
+from core.atlas.corpus import corpus
+from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
+from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.head_means import FILE, HeadMeans, save_means
 from core.command import (
@@ -37,7 +48,7 @@ from core.command import (
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
-from core.experiments.aligning import Row, align, best
+from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
 from core.kinds import KINDS
@@ -51,13 +62,7 @@ def alignment(arguments: Namespace) -> None:
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     pairs = _pairs(arguments)
-    gold = read_gold(
-        read_lines(arguments.gold),
-        len(pairs),
-        str(arguments.gold),
-        arguments.one_based,
-        arguments.gold_target_first,
-    )
+    gold = _gold(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
         rows = align(checkpoint, pairs, gold, device, on_progress)
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
@@ -71,6 +76,115 @@ def alignment(arguments: Namespace) -> None:
             "rows": [_values(row) for row in rows],
             "best": _values(best(rows)),
         },
+    )
+
+
+def aligned_lines(arguments: Namespace) -> None:
+    """Write one Pharaoh line per sentence pair, from the heads that align words best.
+
+    With gold, the heads are chosen on it, sentences with an even index, and scored on the others;
+    without, they are read from the checkpoint's atlas.
+    """
+    device = pick_device(arguments.device)
+    pairs, gold = _pairs(arguments), None
+    if arguments.gold is not None:
+        gold = _gold(arguments, len(pairs))
+    forward = _aligner(arguments.checkpoint, device, pairs, gold, arguments)
+    card = forward.checkpoint.card
+    reverse = None
+    if arguments.reverse is not None:
+        turned = [(target, source) for source, target in pairs]
+        gold_turned = gold and [right.turned for right in gold]
+        languages = card.source_language, card.target_language
+        reverse = _aligner(arguments.reverse, device, turned, gold_turned, arguments, languages)
+    lines, problems = [], []
+    with progress_bar(len(pairs)) as on_progress:
+        for number, (found, problem) in enumerate(aligned(pairs, forward, reverse, device), 1):
+            lines.append(found)
+            sys.stdout.write(pharaoh(found) + "\n")
+            if problem:
+                problems.append(f"line {number} is empty in the output: {problem}")
+            on_progress(1)
+    chosen = forward.found
+    result = {
+        "checkpoint": card.folder.name,
+        "sentences": len(pairs),
+        "heads": [list(head) for head in chosen.heads],
+        "reading": chosen.reading,
+        "quantity": chosen.quantity,
+        "aer": chosen.aer,
+        "low": chosen.low,
+        "high": chosen.high,
+        **exports(chosen, card.model.num_heads),
+    }
+    if reverse is not None:
+        result["reverse_heads"] = [list(head) for head in reverse.found.heads]
+        if gold is not None:  # on the sentences that chose neither network's heads
+            indices = range(SCORED_ON, len(pairs), 2)
+            parts = [lines[i] for i in indices], [gold[i] for i in indices]
+            result["symmetrised"] = score_with_interval(*parts, indices)
+    for line in [*problems[:_TABLE_ROWS], *_more(problems), _heads_line(chosen)]:
+        sys.stderr.write(line + "\n")
+    write_result(arguments.json, result)
+
+
+def _aligner(
+    folder: Path,
+    device: str,
+    pairs: list[tuple[str, str]],
+    gold: list[Gold] | None,
+    arguments: Namespace,
+    opposite: tuple[str, str] | None = None,
+) -> Aligner:
+    """Return a network and its aligning heads, chosen on the gold or read from its atlas.
+
+    `opposite` are the languages of the other direction's network, if this one must reverse it.
+    """
+    checkpoint = load(folder, device)
+    card = checkpoint.card
+    if opposite and (card.target_language, card.source_language) != opposite:
+        raise ValueError(
+            f"--reverse {folder} translates {card.direction}: the reverse of "
+            f"{'-'.join(opposite)} is needed"
+        )
+    if gold is None:
+        file = folder / ATLAS
+        atlas = read_atlas(file, card.weights_sha256) if file.exists() else None
+        if atlas is None or atlas.alignment_heads is None:
+            raise ValueError(
+                f"{folder} has no atlas with alignment heads: pass --gold with manual alignments "
+                "of the text, or write the atlas with `python -m core.analyse atlas --gold`"
+            )
+        return Aligner(checkpoint, atlas.alignment_heads)
+    text = corpus(checkpoint, pairs, gold)
+    check_gold(checkpoint, text)
+    size = card.model.num_decoder_layers, card.model.num_heads
+    by = tuple((reading, arguments.quantity) for reading in READINGS)
+    run = in_process(checkpoint)
+    return Aligner(checkpoint, best_heads(run, folder, text, size, by, arguments.one_layer))
+
+
+def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
+    return read_gold(
+        read_lines(arguments.gold),
+        sentences,
+        str(arguments.gold),
+        arguments.one_based,
+        arguments.gold_target_first,
+    )
+
+
+def _more(problems: list[str]) -> list[str]:
+    left = len(problems) - _TABLE_ROWS
+    return [f"and {left:,} more lines"] if left > 0 else []
+
+
+def _heads_line(found: AlignmentHeads) -> str:
+    heads = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in found.heads)
+    row = "is fed" if found.reading == "input" else "produces"
+    return (
+        f"{heads} (from 1), {found.quantity} of the row that {row} a word: alignment error rate "
+        f"{found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]"
     )
 
 
@@ -276,26 +390,44 @@ def _add_claims(subparsers: Any) -> None:
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
-    subparsers = p.add_subparsers(required=True, metavar="alignment|importance|words|means|claims")
-    aligning, ranking, choosing, averaging = (
+    subparsers = p.add_subparsers(
+        required=True, metavar="atlas|alignment|align|importance|words|means|claims"
+    )
+    whole, aligning, linking, ranking, choosing, averaging = (
         _command(subparsers, *command)
         for command in (
+            ("atlas", "all statistics of each head over a corpus, in one file", run_atlas),
             ("alignment", "alignment error of each cross-attention head", alignment),
+            ("align", "word alignments of a corpus, in Pharaoh format", aligned_lines),
             ("importance", "change in loss when a head is ablated", importances),
             ("words", "predicted and true effect of heads on a word", words),
             ("means", "write the mean output of each head", means),
         )
     )
     _add_claims(subparsers)
-    aligning.add_argument(
-        "--gold",
+    add_arguments(whole)
+    for command in (aligning, linking):
+        command.add_argument(
+            "--gold",
+            type=Path,
+            required=command is aligning,
+            help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
+        )
+        command.add_argument("--one-based", action="store_true", help="links count words from 1")
+        command.add_argument(
+            "--gold-target-first", action="store_true", help="links name the target word first"
+        )
+    linking.add_argument(
+        "--reverse",
         type=Path,
-        required=True,
-        help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
+        metavar="DIR",
+        help="checkpoint of the other direction: combine both by grow-diag-final",
     )
-    aligning.add_argument("--one-based", action="store_true", help="links count words from 1")
-    aligning.add_argument(
-        "--gold-target-first", action="store_true", help="links name the target word first"
+    linking.add_argument(
+        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what heads link by"
+    )
+    linking.add_argument(
+        "--one-layer", action="store_true", help="with --gold: choose heads of one layer only"
     )
     ranking.add_argument(
         "--method",

@@ -48,8 +48,8 @@
  *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array, checks?: Check[],
  *   checked?: "here"}} Answer  the numbers of a
  *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
- * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>}} SentQuantity  levels: null
- *   for 32-bit floats
+ * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>, error?: number}} SentQuantity
+ *   levels: null for 32-bit floats; error: largest error of these, 0 if left out
  */
 
 /**
@@ -70,12 +70,13 @@
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number, checks: Check[],
+ *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number, checks: Check[],
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
- *   floats; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
+ *   floats, at most `error` away from the true weights; log_prob: null if there are no probabilities; weights_sha256: ""
+ *   if unknown; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
  *   quantities: those sent along; host: for explorer/streamlit.js
  */
 
@@ -103,7 +104,7 @@
  * @property {boolean} givenTarget
  * @property {Check[]} checks
  * @property {"here" | "pending" | "elsewhere" | "never"} checked
- * @property {number} logProb
+ * @property {number | null} logProb  null without probabilities
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
  * @property {Record<Unit, Record<"source" | "produced" | "fed", Item[]>>} items
@@ -217,6 +218,82 @@
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
  *   destroy?: () => void}} TreeView
+ */
+
+/**
+ * The atlas of heads: see atlas/payload.py. N heads, counted kind by kind, layer by layer.
+ *
+ * @typedef {{key: string, label: string, unit: "nats" | "points" | "share" | "place", unit_words: string,
+ *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null,
+ *   values: Float32Array}} AtlasMeasure  values: [N, 3], a value and the bounds of its interval, NaN: not measured
+ * @typedef {{measure: AtlasMeasure, low: number, high: number, at: (value: number) => number}} AtlasScale  at: 0..1
+ * @typedef {{kind: string, order: number[], loss?: number[][], bleu?: number[][]}} PruningCurve
+ *
+ * @typedef {object} AtlasData
+ * @property {number} heads  per layer
+ * @property {Record<Kind, number>} layers
+ * @property {Record<Kind, string>} kinds  names in a sentence
+ * @property {{kind: Kind, layer: number, head: number}[]} places  [N]
+ * @property {Record<Kind, number>} starts  the first head of each kind
+ * @property {AtlasMeasure[]} measures
+ * @property {Record<string, AtlasMeasure>} byKey
+ * @property {number[]} distances
+ * @property {Float32Array} distance  [N, distances]
+ * @property {Record<Kind, string[]>} roles
+ * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 5]
+ * @property {Record<string, string>} definitions
+ * @property {number} margin
+ * @property {number} level
+ * @property {string[][]} labels  [N]
+ * @property {string[][]} stories  [N]
+ * @property {Record<string, number[]>} own  loss and BLEU of the whole network
+ * @property {[string, number, number][][]} tokens  [N]: text, change, count
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number} | null)[]} pairs  [N]
+ * @property {PruningCurve[]} pruning
+ * @property {any} alignment
+ * @property {number[] | null} partner  [N], -1: none
+ * @property {[string, string][]} quoted
+ * @property {Float32Array | null} strength  [N, quoted]
+ * @property {Uint8Array | undefined} decile  [N, quoted]
+ * @property {Int16Array | null} cell  [N, quoted, 2]
+ * @property {any} origin
+ * @property {{head: number, measure: string, x: string, y: string, asked: string[], defaults: Record<string, string>,
+ *   turn: number, in_url: boolean}} opened
+ * @property {Record<string, string>} link
+ * @property {Record<string, string> | null} counterpart
+ *
+ * @typedef {{key: string, root: HTMLElement, parts: Record<string, any>, pathname: string, bytes: Uint8Array | null,
+ *   data: AtlasData, theme: Theme, chosen: {head: number, measure: string, x: string, y: string, curve: string},
+ *   hovered: number | null, turns: Map<string, number>, geometries: Record<string, any>,
+ *   bases: Record<"heads" | "scatter", HTMLCanvasElement>, size: string, painted: number,
+ *   openSentence: (query: string) => void, destroy?: () => void}} AtlasView
+ */
+
+/**
+ * The training page.
+ *
+ * @typedef {{source: SentToken[], target_in: SentToken[], target_out: SentToken[], words: Record<"source" | "target",
+ *   number[][]>, source_text: string, translation: string}} TrainingSentence
+ * @typedef {{name: string, short: string, meaning: string, chance: number | null,
+ *   level: number[][] | null}} TrainingMeasure  level: [layer][head], what a head with the role must reach
+ * @typedef {{kind: Kind, measure: string, short: string, layer: number, head: number, point: number, last: number,
+ *   diagonal: number | null}} TrainingMark  see core/analysis/appearance.py
+ * @typedef {{name: string, languages: [string, string], heads: number, layers: Record<Kind, number>, steps: number[],
+ *   loss: number[], bleu: number[], sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
+ *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null}}} Training  what Python sends; `bytes`
+ *   of maps, masks and measures are beside the named values: see training/payload.py
+ * @typedef {TrainingMeasure & {values: Float32Array}} DecodedMeasure  [point, layer, head]
+ * @typedef {Omit<Training, "measures"> & {measures: Record<Kind, DecodedMeasure[]>, points: number, lastStep: number}} Run
+ * @typedef {{title: string, meaning: string, unit: string, curve: number[] | null, others: number[][],
+ *   chance: number | null, level: number | null, marks: (TrainingMark & {value: number})[], logarithmic: boolean,
+ *   low: number, high: number, ticks: {value: number, text: string}[], shown: (value: number) => string,
+ *   aside: string, empty?: string}} Lane  a value per point; empty: said without a curve
+ * @typedef {{width: number, height: number, left: number, plot: number, tops: number[], bottom: number, narrow: boolean,
+ *   points: number}} TimelineGeometry
+ * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
+ *   base: HTMLCanvasElement, bytes: Uint8Array | null, run: Run, theme: Theme, given: string, sentence: number,
+ *   point: number, link: Link, lanes: Lane[], geometry: TimelineGeometry, size: string, playing: number,
+ *   linkTimer: number, painted: number, explorerGone: () => void, host: Host, destroy?: () => void}} TrainingView
  */
 
 /**

@@ -89,12 +89,12 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     layers, heads = record.maps(kind).shape[:2]
     return {
         "kind": kind,
-        "layer": _index(view.get("layer"), layers, max(0, layers - 2)),
-        "head": _index(view.get("head"), heads, 0),
+        "layer": index(view.get("layer"), layers, max(0, layers - 2)),
+        "head": index(view.get("head"), heads, 0),
     }
 
 
-def _index(text: str | None, count: int, default: int) -> str | int:
+def index(text: str | None, count: int, default: int) -> str | int:
     """Parse a layer or head from a link: an index, "mean" or "max"; else return the default."""
     if text in ("mean", "max"):
         return text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.state import log, waiting
 from app.state.models import key_of, translator
 from app.state.results import cached
-from core.atlas.atlas import FILE, Atlas
+from core.atlas.atlas import FILE, Atlas, read_atlas
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 
@@ -35,16 +35,10 @@ def shipped_atlas(card: Card) -> Atlas | None:
     except FileNotFoundError:
         return None
 
-    def read() -> Atlas:
-        atlas = Atlas.load(file)
-        if atlas.origin.weights_sha256 != card.weights_sha256:
-            raise ValueError(
-                f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
-                f"{card.weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
-            )
-        return atlas
-
-    return cached(("atlas", key_of(card), state.st_mtime_ns, state.st_size), read)
+    return cached(
+        ("atlas", key_of(card), state.st_mtime_ns, state.st_size),
+        lambda: read_atlas(file, card.weights_sha256),
+    )
 
 
 def lines_of(text: str) -> tuple[str, ...]:

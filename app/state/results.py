@@ -21,6 +21,8 @@ from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.kinds import KINDS
+from core.record.attention_snapshots import FILE as SNAPSHOTS
+from core.record.attention_snapshots import AttentionSnapshots
 from core.record.edits import Edits
 from core.record.record import RecordToken, TranslationRecord
 from core.serving.backend import InspectRequest
@@ -101,6 +103,20 @@ def inspect(
     return cached(
         (key_of(model), source, target, edits, decode, target_ids),
         lambda: waiting.request_record(served(model).queue, request),
+    )
+
+
+def snapshots(card: Card) -> AttentionSnapshots | None:
+    """Return the attention snapshots of a network's training, or None if it has none.
+
+    Raises ValueError, with a user-facing message, for a file that cannot be used.
+    """
+    file = card.folder / SNAPSHOTS
+    about = file.stat() if file.is_file() else None
+    changed = about and (about.st_mtime_ns, about.st_size)
+    return cached(
+        (key_of(card), "snapshots", changed),
+        lambda: AttentionSnapshots.of_network(card.folder, card.model),
     )
 
 

@@ -8,6 +8,7 @@ from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
+from app.views.shared.word_alignment import show_word_alignment
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
@@ -22,6 +23,7 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
     show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page("views/inside_head/page.py", query_params=link)
+    show_word_alignment(card, changed.after)
     export(changed.after, card)
 
 

@@ -1,14 +1,16 @@
-"""Word alignments: parse gold files, extract links from a map, and score them (AER).
+"""Word alignments: parse gold files, extract links from a map, write and score them (AER).
 
-Axes: T target words, S source words; Q target tokens, K source tokens.
+Axes: T target words, S source words; Q target tokens, K source tokens; L layers, H heads.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from core.record.words import Token, Words, group_words
 
 Link = tuple[int, int]
 Floats = NDArray[np.floating]
@@ -30,6 +32,11 @@ class Gold:
         links = list(links)
         sure = frozenset((i, j) for i, j, is_sure in links if is_sure)
         return cls(sure, frozenset((i, j) for i, j, _ in links))
+
+    @property
+    def turned(self) -> "Gold":
+        """The alignment of the other direction: (target word, source word)."""
+        return Gold(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
 
     @classmethod
     def parse(cls, line: str, one_based: bool = False, target_first: bool = False) -> "Gold":
@@ -134,6 +141,52 @@ def _membership(words: Sequence[int]) -> Floats:
 def links(map_TS: Floats) -> frozenset[Link]:
     """Link each target word to the source word with the largest weight: (source, target)."""
     return frozenset((int(s), t) for t, s in enumerate(map_TS.argmax(-1)))
+
+
+def pharaoh(links: Iterable[Link]) -> str:
+    """Format links as one Pharaoh line: `0-0 1-2`, source word first, sorted."""
+    return " ".join(f"{source}-{target}" for source, target in sorted(links))
+
+
+@dataclass(frozen=True)
+class SentenceAlignment:
+    """The words of a sentence, as positions of their tokens, and the links between them.
+
+    `values` has the number of each link: the mean over the heads, by word. A target word without a
+    row that reads it has no link.
+    """
+
+    source: Words
+    target: Words
+    values: Mapping[Link, float]
+
+
+def align_sentence(
+    map_LHQK: Floats,
+    heads: Sequence[tuple[int, int]],
+    reading: str,
+    source: Sequence[Token],
+    target: Sequence[Token],
+) -> SentenceAlignment:
+    """Link each target word to the source word with the largest mean value of some heads.
+
+    `map_LHQK` is a quantity of the cross-attention, such as its weights; row q produces target
+    token q and is fed the one before. `reading` is "output" or "input", the row that produces a
+    token or the row that is fed it. Special tokens are no words. Links count words from 0.
+    """
+    sides = [
+        tuple(word for word in group_words(tokens) if not tokens[word[0]].special)
+        for tokens in (source, target)
+    ]
+    mean_QK = np.mean([map_LHQK[layer, head] for layer, head in heads], axis=0)
+    shift = int(reading == "input")
+    values = {}
+    for t, word in enumerate(sides[1]):
+        rows = [q + shift for q in word if q + shift < len(mean_QK)]
+        if rows and sides[0]:
+            of_words = [mean_QK[np.ix_(rows, keys)].sum(-1).mean() for keys in sides[0]]
+            values[int(np.argmax(of_words)), t] = float(max(of_words))
+    return SentenceAlignment(*sides, values)
 
 
 def score(predicted: Iterable[frozenset[Link]], gold: Iterable[Gold]) -> AlignmentScore:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from core.analysis.alignment import Gold
 from core.atlas.atlas import AlignmentHeads
 from core.atlas.corpus import Corpus, Sentence
+from core.atlas.intervals import interval
 from core.atlas.shards import Chunk, Runner
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
@@ -37,6 +38,9 @@ COMBINATIONS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, QUA
 BY_WEIGHTS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, ("weights",)))
 """What other programs can read of a network: its attention weights, in either reading."""
 
+_LINKS = ("made", "sure")
+_SIZES = (*_LINKS, "sentences")
+
 CHOSEN_ON, SCORED_ON = 0, 1
 """Which sentences choose the best set and which score it: those with index % 2 == 0 or 1."""
 
@@ -55,8 +59,8 @@ class HeadLinks:
     Its sums, by replicate: `in_sure` and `in_possible` [R, 2, 2, L + 1, H + 1] by reading and
     quantity, index L or H being the mean over layers or heads; the same for the monotone diagonal,
     `diagonal_in_sure` and `diagonal_in_possible` [R]; `made` and `sure` [R], how many links there
-    are. A head links each target word to the source word with the largest value, so `made` is the
-    same for all. Sentences without gold do not count.
+    are; `sentences` [R]. A head links each target word to the source word with the largest value,
+    so `made` is the same for all. Sentences without gold do not count.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
@@ -72,11 +76,11 @@ class HeadLinks:
                     sentence,
                     _counts(best.reshape(*shape, T), gold)
                     | {f"diagonal_{k}": v for k, v in _counts(diagonal(T, S), gold).items()}
-                    | {"made": np.array(T), "sure": np.array(len(gold.sure))},
+                    | _sizes(T, gold),
                 )
             )
-        names = {"in_sure": shape, "in_possible": shape}
-        names |= dict.fromkeys(("diagonal_in_sure", "diagonal_in_possible", "made", "sure"), ())
+        names: dict[str, tuple[int, ...]] = {"in_sure": shape, "in_possible": shape}
+        names |= dict.fromkeys(("diagonal_in_sure", "diagonal_in_possible", *_SIZES), ())
         return _weighted(counts, names)
 
 
@@ -85,7 +89,8 @@ class SetLinks:
     """A measure: how many links of some sets of heads, on half of the sentences, are in the gold.
 
     A set's map is the mean of its heads' maps. `sets` has the sets n of each of COMBINATIONS; those
-    of number c have the sums `in_sure_c` and `in_possible_c` [R, n]. `made` and `sure` are [R].
+    of number c have the sums `in_sure_c` and `in_possible_c` [R, n]. `made`, `sure` and `sentences`
+    are [R].
     """
 
     sets: tuple[tuple[HeadSet, ...], ...]
@@ -98,13 +103,13 @@ class SetLinks:
                 continue
             maps = word_maps(checkpoint, _texts(sentence))
             T = next(iter(maps.values())).shape[-2]
-            found = {"made": np.array(T), "sure": np.array(len(gold.sure))}
+            found = _sizes(T, gold)
             for c, (at, sets) in enumerate(zip(COMBINATIONS, self.sets, strict=True)):
                 best = [mean_map(maps[at], heads).argmax(-1) for heads in sets]
                 of_sets = _counts(np.array(best, dtype=np.int64).reshape(len(sets), T), gold)
                 found |= {f"{name}_{c}": count for name, count in of_sets.items()}
             counts.append((sentence, found))
-        names: dict[str, tuple[int, ...]] = {"made": (), "sure": ()}
+        names: dict[str, tuple[int, ...]] = dict.fromkeys(_SIZES, ())
         for c, sets in enumerate(self.sets):
             names |= dict.fromkeys((f"in_sure_{c}", f"in_possible_{c}"), (len(sets),))
         return _weighted(counts, names)
@@ -134,20 +139,17 @@ def aligner_arrays(total: Sums) -> dict[str, NDArray[np.float32]]:
     if not total or not total["sure"][0] or not total["made"][0]:
         raise ValueError("no sentence has a gold alignment: at least 1 sure link is needed")
     made, sure = (total[name].reshape(-1, 1, 1, 1, 1) for name in ("made", "sure"))
+    count = round(total["sentences"][0])
     aer = _aer(total["in_sure"], total["in_possible"], made, sure)
     arrays = {
-        "aer": with_interval(aer),
-        "precision": (total["in_possible"] / made)[0],
-        "recall": (total["in_sure"] / sure)[0],
-        "aer_diagonal": with_interval(
-            _aer(
-                total["diagonal_in_sure"],
-                total["diagonal_in_possible"],
-                total["made"],
-                total["sure"],
-            )
+        "aer": interval(aer, count),
+        "precision": total["in_possible"][0] / total["made"][0],
+        "recall": total["in_sure"][0] / total["sure"][0],
+        "aer_diagonal": interval(
+            _aer(*(total[name] for name in ("diagonal_in_sure", "diagonal_in_possible", *_LINKS))),
+            count,
         ),
-        "aer_random": with_interval(aer[..., :-1, :-1].mean((1, 2, 3, 4))),
+        "aer_random": interval(aer[..., :-1, :-1].mean((1, 2, 3, 4)), count),
     }
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
@@ -204,14 +206,9 @@ def best_heads(
                 growing.remove(c)
     best = min(chosen, key=lambda c: lowest[c])
     alone = tuple((chosen[c],) if c == best else () for c in range(len(COMBINATIONS)))
-    aer, low, high = with_interval(_set_aer(measured(SetLinks(alone, SCORED_ON)), best))[0]
+    scored = measured(SetLinks(alone, SCORED_ON))
+    aer, low, high = interval(_set_aer(scored, best)[:, 0], round(scored["sentences"][0]))
     return AlignmentHeads(chosen[best], *COMBINATIONS[best], float(aer), float(low), float(high))
-
-
-def with_interval(values_R: Doubles) -> Doubles:
-    """Return values and their 95 % percentile bootstrap intervals: [R, …] → […, 3]."""
-    low, high = np.nanquantile(values_R[1:], (0.025, 0.975), axis=0)
-    return np.stack([values_R[0], low, high], axis=-1)
 
 
 def _texts(sentence: Sentence) -> tuple[str, str]:
@@ -224,6 +221,11 @@ def _with_gold(chunk: Chunk) -> list[tuple[Sentence, Gold]]:
 
 def _fits(heads: HeadSet, head: tuple[int, int], one_layer: bool) -> bool:
     return head not in heads and not (one_layer and heads and head[0] != heads[0][0])
+
+
+def _sizes(T: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
+    """Count the links made and sure of one sentence."""
+    return {name: np.array(n) for name, n in zip(_SIZES, (T, len(gold.sure), 1), strict=True)}
 
 
 def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:

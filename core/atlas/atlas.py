@@ -279,6 +279,17 @@ class Atlas(Frozen):
                 raise ValueError(f"its words have another structure: {error}") from None
 
 
+def read_atlas(file: Path, weights_sha256: str) -> Atlas:
+    """Read the atlas of some weights. Raises ValueError, one line, if it is of other weights."""
+    atlas = Atlas.load(file)
+    if atlas.origin.weights_sha256 != weights_sha256:
+        raise ValueError(
+            f"{file} belongs to other weights ({atlas.origin.weights_sha256[:8]}, not "
+            f"{weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
+        )
+    return atlas
+
+
 _SHARES = ("entropy", "largest", "precision", "recall", "distance", "similarity")
 
 

@@ -6,9 +6,10 @@ R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,8 @@ from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
 from core.data.batches import collate, plan
 from core.device import torch_defaults
-from core.frozen import Doubles
-from core.kinds import KINDS, Kind, map_sizes
+from core.frozen import Bools, Doubles
+from core.kinds import KINDS, Kind
 from core.model.build import Model, build
 from core.model.interface import Seq2Seq
 from core.record.capture import capture
@@ -54,19 +55,29 @@ class Attention:
         """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
         rows = {kind: [self._rows(kind, sentence) for sentence in chunk] for kind in KINDS}
-        maps = _maps(checkpoint.model, chunk)
         found: dict[str, NDArray] = {}
+        own = _measured(checkpoint.model, chunk, rows, _Rows.everything)
         for kind in KINDS:
-            if self._of(kind):
-                found |= self._role_sums(kind, rows[kind], maps[kind], weights_BR)
+            shares_BOn, entropy_Bn, largest_Bn, distance_BAn = map(
+                np.array, zip(*own[kind], strict=True)
+            )
+            found |= self._role_sums(kind, rows[kind], shares_BOn, weights_BR)
             if self.averages:
-                found |= _average_sums(kind, rows[kind], maps[kind], weights_BR)
-        random = [_maps(network, chunk) for network in self._random_networks(checkpoint)]
-        for kind in (kind for kind in KINDS if random and self._of(kind)):
-            shares_GOn = np.array([_shares(rows[kind], maps[kind]).sum(0) for maps in random])
-            for o, role in enumerate(self._of(kind)):
-                found[f"random {kind} {role.name}"] = shares_GOn[:, o]
-        return Sums(found)
+                choices_B = np.array([one.choice.sum() for one in rows[kind]])
+                found[f"entropy {kind}"] = weights_BR.T @ entropy_Bn
+                found[f"largest {kind}"] = weights_BR.T @ largest_Bn
+                found[f"rows {kind}"] = weights_BR.T @ choices_B
+                found[f"sentences {kind}"] = np.array(np.count_nonzero(choices_B))
+                found[f"distance {kind}"] = distance_BAn.sum(0)
+                found[f"all rows {kind}"] = np.array(sum(len(one.choice) for one in rows[kind]))
+        random: dict[str, list[Doubles]] = {}
+        for network in self._random_networks(checkpoint):
+            measured = _measured(network, chunk, rows, _Rows.shares)
+            for kind in KINDS:
+                shares_On = np.sum(measured[kind], axis=0)
+                for role, shares_n in zip(self._of(kind), shares_On, strict=True):
+                    random.setdefault(f"random {kind} {role.name}", []).append(shares_n)
+        return Sums(found | {name: np.array(shares) for name, shares in random.items()})
 
     def _random_networks(self, checkpoint: Checkpoint) -> list[Model]:
         architecture, config = checkpoint.card.architecture, checkpoint.model.config
@@ -78,18 +89,17 @@ class Attention:
 
     def _rows(self, kind: Kind, sentence: Sentence) -> _Rows:
         maps = Maps(kind, sentence, self.facts)
-        cells = [role.cells(maps) for role in self._of(kind)]
-        return _Rows(
-            maps,
-            np.array([targets & counts[:, None] for targets, counts in cells]),
-            np.array([counts for _, counts in cells]),
-        )
+        of_kind = [role.cells(maps) for role in self._of(kind)]
+        O, (Q, K) = len(of_kind), maps.shape  # noqa: E741
+        cells_OQK, counts_OQ = np.zeros((O, Q, K), np.bool_), np.zeros((O, Q), np.bool_)
+        for o, (cells, counts) in enumerate(of_kind):
+            cells_OQK[o], counts_OQ[o] = cells & counts[:, None], counts
+        return _Rows(maps, cells_OQK, counts_OQ)
 
     def _role_sums(
-        self, kind: Kind, rows: list[_Rows], maps: list[Doubles], weights_BR: Doubles
+        self, kind: Kind, rows: list[_Rows], shares_BOn: Doubles, weights_BR: Doubles
     ) -> Mapping[str, NDArray]:
         """Sum each role's shares over the queries that count, and count these queries."""
-        shares_BOn = _shares(rows, maps)
         queries_BO = np.array([one.counts.sum(-1) for one in rows])
         uniform_BO = np.array([one.uniform for one in rows])
         found: dict[str, NDArray] = {}
@@ -110,18 +120,18 @@ class _Rows:
     """
 
     maps: Maps
-    cells: NDArray[np.bool_]
-    counts: NDArray[np.bool_]
+    cells: Bools
+    counts: Bools
 
     @cached_property
     def visible_count(self) -> NDArray[np.int64]:
         """The number of keys that each query may see: [Q]."""
         return self.maps.visible.sum(-1)
 
-    @cached_property
-    def flat_cells(self) -> Doubles:
-        """The cells as numbers: [O, Q·K]."""
-        return self.cells.reshape(len(self.cells), -1).astype(np.float64)
+    @property
+    def choice(self) -> Bools:
+        """The rows with a choice, whose query may see at least two keys: [Q]."""
+        return self.visible_count > 1
 
     @property
     def uniform(self) -> Doubles:
@@ -131,46 +141,24 @@ class _Rows:
         """
         return (self.cells.sum(-1) / self.visible_count).sum(-1)
 
+    def shares(self, map_nQK: Doubles) -> Doubles:
+        """Return the weights on each role's cells, summed over rows: [O, n]."""
+        cells = self.cells.reshape(len(self.cells), self.maps.visible.size)
+        return cells.astype(np.float64) @ map_nQK.reshape(len(map_nQK), -1).T
 
-def _shares(rows: list[_Rows], maps: list[Doubles]) -> Doubles:
-    """Return the share of attention on each role's cells, summed over rows: [B, O, n]."""
-    return np.array(
-        [
-            one.flat_cells @ map_nQK.reshape(len(map_nQK), -1).T
-            for one, map_nQK in zip(rows, maps, strict=True)
-        ]
-    )
+    def everything(self, map_nQK: Doubles) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+        """Return shares [O, n], entropy [n], largest weight [n] and weights by distance [A, n].
 
-
-def _average_sums(
-    kind: Kind, rows: list[_Rows], maps: list[Doubles], weights_BR: Doubles
-) -> Mapping[str, NDArray]:
-    """Sum entropy and largest weight over the rows with a choice, and weights by distance.
-
-    A row has a choice if its query may see at least two keys. Entropy is relative to a uniform
-    row's.
-    """
-    entropy_Bn, largest_Bn, rows_B = [], [], []
-    distance_An = np.zeros((len(DISTANCES), len(maps[0])))
-    for one, map_nQK in zip(rows, maps, strict=True):
-        choice_Q = one.visible_count > 1
-        chosen_nQK = map_nQK[:, choice_Q]
+        All are sums over rows; entropy, relative to a uniform row's, and largest weight only over
+        those with a choice.
+        """
+        chosen_nQK = map_nQK[:, self.choice]
         logs_nQK = np.log(chosen_nQK, out=np.zeros_like(chosen_nQK), where=chosen_nQK > 0)
-        entropy_nQ = -(chosen_nQK * logs_nQK).sum(-1) / np.log(one.visible_count[choice_Q])
-        entropy_Bn.append(entropy_nQ.sum(-1))
-        largest_Bn.append(chosen_nQK.max(-1).sum(-1))
-        rows_B.append(choice_Q.sum())
-        bins_QK = _distances(kind, *one.maps.shape) - DISTANCES[0]
-        onehot_AQK = np.arange(len(DISTANCES))[:, None, None] == bins_QK
-        distance_An += onehot_AQK.reshape(len(DISTANCES), -1) @ map_nQK.reshape(len(map_nQK), -1).T
-    return {
-        f"entropy {kind}": weights_BR.T @ np.array(entropy_Bn),
-        f"largest {kind}": weights_BR.T @ np.array(largest_Bn),
-        f"rows {kind}": weights_BR.T @ np.array(rows_B),
-        f"sentences {kind}": np.array(np.count_nonzero(rows_B)),
-        f"distance {kind}": distance_An,
-        f"all rows {kind}": np.array(sum(len(one.visible_count) for one in rows)),
-    }
+        entropy_nQ = -(chosen_nQK * logs_nQK).sum(-1) / np.log(self.visible_count[self.choice])
+        bins_QK = _distances(self.maps.kind, *self.maps.shape) - DISTANCES[0]
+        in_bin = (np.arange(len(DISTANCES))[:, None] == bins_QK.ravel()).astype(np.float64)
+        distance_An = in_bin @ map_nQK.reshape(len(map_nQK), -1).T
+        return self.shares(map_nQK), entropy_nQ.sum(-1), chosen_nQK.max(-1).sum(-1), distance_An
 
 
 def _distances(kind: Kind, queries: int, keys: int) -> NDArray[np.int64]:
@@ -179,25 +167,33 @@ def _distances(kind: Kind, queries: int, keys: int) -> NDArray[np.int64]:
     return np.clip(np.arange(keys) - origin_Q[:, None], DISTANCES[0], DISTANCES[-1])
 
 
-def _maps(model: Seq2Seq, chunk: tuple[Sentence, ...]) -> dict[Kind, list[Doubles]]:
-    """Run a network on a chunk; return each sentence's maps [n, Q, K] by kind."""
+def _measured(
+    model: Seq2Seq,
+    chunk: tuple[Sentence, ...],
+    rows: Mapping[Kind, list[_Rows]],
+    measure: Callable[[_Rows, Doubles], Any],
+) -> dict[Kind, list[Any]]:
+    """Run a network on a chunk and measure each sentence's maps [n, Q, K], by kind.
+
+    Maps are reduced batch by batch, since those of long sentences fill the memory.
+    """
     device = next(model.parameters()).device
     pairs = [sentence.ids for sentence in chunk]
-    found: dict[Kind, list[Doubles]] = {kind: [np.empty(0)] * len(chunk) for kind in KINDS}
+    found: dict[Kind, dict[int, Any]] = {kind: {} for kind in KINDS}
     for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
         padded = collate([pairs[b] for b in batch]).to(device)
         with capture(model) as captured:
-            model.decode(padded.target_in, *model.encode(padded.source))  # without logits
+            model.decode(padded.target_in, *model.encode(padded.source))  # needs no logits
         for kind in KINDS:
-            weights_LBHQK = captured.maps(kind).double().cpu().numpy()
+            weights_LBHQK = captured.maps(kind).cpu().numpy()
             for row, b in enumerate(batch):
-                queries, keys = map_sizes(*map(len, pairs[b]))[kind]
-                own_LHQK = weights_LBHQK[:, row, :, :queries, :keys]
-                found[kind][b] = own_LHQK.reshape(-1, queries, keys)
-    return found
+                queries, keys = rows[kind][b].maps.shape
+                own_LHQK = weights_LBHQK[:, row, :, :queries, :keys].astype(np.float64)
+                found[kind][b] = measure(rows[kind][b], own_LHQK.reshape(-1, queries, keys))
+    return {kind: [found[kind][b] for b in range(len(chunk))] for kind in KINDS}
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=len(SEEDS))
 def random_network(architecture: str, config: ModelConfig, seed: int, device: str = "cpu") -> Model:
     """Return a network of this shape with fresh random weights, in evaluation mode."""
     with torch.random.fork_rng(devices=[]), torch_defaults("cpu"):

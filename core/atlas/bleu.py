@@ -6,23 +6,29 @@ lengths of translation and reference, then matches and totals of 1- to 4-grams.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from core.accelerate.network import accelerate
 from core.atlas.corpus import Sentence
 from core.atlas.intervals import holm, interval, p_values
 from core.atlas.losses import Arrays
 from core.atlas.sums import Array, Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.config import DecodeConfig
-from core.experiments.head_effects import Off, heads_of
+from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
+from core.model.baseline import Baseline, copy_to_scratch
+from core.model.build import Model
+from core.model.transformer import Transformer
 from core.record.editing import edited
-from core.record.edits import Edits
+from core.record.edits import Edits, Head
 from core.search.many import translate_ids
 
 if TYPE_CHECKING:
@@ -70,22 +76,28 @@ def bleu(statistics: Array) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class SetBleu:
-    """Measure greedy translations with each of some sets of heads zero-ablated.
+    """Measure greedy translations with each of some sets of heads zero-ablated, in a fixed order.
 
-    Sums: NAME_ngrams int64 [1 + R, 1 + C, G], column 0 without ablation; NAME_sentences.
+    Sums: NAME_ngrams int64 [1 + R, 1 + C, G], column 0 without ablation; NAME_sentences. Sets with
+    the same encoder heads share the encoder's passes. A baseline is translated with by the
+    from-scratch model with the same weights, which has a KV cache.
     """
 
     name: str
-    choices: tuple[Off, ...]
+    choices: tuple[tuple[Head, ...], ...]
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         statistics = Statistics([sentence.reference for sentence in chunk])
         sources = [sentence.ids[0][:-1] for sentence in chunk]
-        device = str(next(checkpoint.model.parameters()).device)
+        model = _with_kv_cache(checkpoint.model)
+        device = str(next(model.parameters()).device)
+        memories: dict[frozenset[Head], _Memory] = {}
         found_CBG = []
-        for choice in (frozenset(), *self.choices):
-            with edited(checkpoint.model, Edits(heads_off=choice)):
-                results = translate_ids(checkpoint.model, sources, DecodeConfig(beam=1), device)
+        for choice in ((), *self.choices):
+            memory = memories.setdefault(frozenset(h for h in choice if h[0] == "encoder"), {})
+            edits = Edits(heads_off=frozenset(choice))
+            with edited(model, edits), _remembering(model, memory):
+                results = translate_ids(model, sources, DecodeConfig(beam=1), device)
             texts = [checkpoint.target_tokenizer.decode(list(first.ids)) for first, *_ in results]
             found_CBG.append(statistics(texts))
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
@@ -104,8 +116,8 @@ class HeadBleu:
     """Measure greedy translations with each head zero-ablated; the sums of `SetBleu("bleu", …)`."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        heads = heads_of(checkpoint.model)
-        return SetBleu("bleu", tuple(frozenset({head}) for head in heads))(checkpoint, chunk)
+        choices = tuple((head,) for head in heads_of(checkpoint.model))
+        return SetBleu("bleu", choices)(checkpoint, chunk)
 
 
 def head_bleu(sums: Sums) -> Arrays:
@@ -121,6 +133,37 @@ def head_bleu(sums: Sums) -> Arrays:
         "bleu_zero_p": holm(p_values(change_RN, count)),
     }
     return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+_Memory = dict[tuple[tuple[int, ...], ...], tuple[Tensor, Tensor]]
+
+
+@contextmanager
+def _remembering(model: Model, memory: _Memory) -> Generator[None]:
+    """Inside the block, let `encode` look up in `memory` what it has already encoded."""
+    encode = model.encode
+
+    def remembered(source_BS: Tensor) -> tuple[Tensor, Tensor]:
+        ids = tuple(map(tuple, source_BS.tolist()))
+        if ids not in memory:
+            memory[ids] = encode(source_BS)
+        return memory[ids]
+
+    vars(model)["encode"] = remembered  # hides the class's method
+    try:
+        yield
+    finally:
+        del vars(model)["encode"]
+
+
+def _with_kv_cache(model: Model) -> Model:
+    """Return the network itself, or a baseline's weights in the from-scratch model."""
+    if not isinstance(model, Baseline):
+        return model
+    scratch = Transformer(model.config).to(next(model.parameters())).eval()
+    copy_to_scratch(model, scratch)
+    accelerate(scratch)
+    return scratch
 
 
 def _bleu(references: Sequence[Sequence[str]] | None = None) -> BLEU:

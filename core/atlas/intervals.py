@@ -30,19 +30,20 @@ def interval(replicates: Doubles, sentences: int) -> Doubles:
     return np.stack([replicates[0], *bounds], axis=-1)
 
 
-def p_values(replicates: Doubles, sentences: int) -> Doubles:
+def p_values(replicates: Doubles, sentences: int, resolution: float = 0.0) -> Doubles:
     """Return two-sided p-values of "no change", from replicates of a change: [1 + R, …] → […].
 
     A normal approximation: the change divided by its bootstrap standard error is compared with the
     standard normal distribution. 1000 replicates alone could not tell p-values below 0.002 apart,
-    which Holm's correction needs. NaN for fewer than 2 sentences.
+    which Holm's correction needs. 1 for a change of at most `resolution`, below which differences
+    are rounding. NaN for fewer than 2 sentences.
     """
     change = replicates[0]
     if sentences < 2:
         return np.full(change.shape, np.nan)
     error = np.nanstd(replicates[1:], axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(change == 0, 0.0, np.abs(change) / error)
+        z = np.where(np.abs(change) <= resolution, 0.0, np.abs(change) / error)
     return np.vectorize(math.erfc, otypes=[float])(z / math.sqrt(2))
 
 

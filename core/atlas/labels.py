@@ -13,9 +13,11 @@ from core.kinds import KINDS, Kind
 MARGIN = 0.1
 """How far a score's lower bound must exceed both nulls, as a share of attention.
 
-Voita et al. 2019 (§5.2) likewise ask a head to exceed its baseline by 10 points. A margin above 0
-is needed because nulls are estimates too: the highest of a few random networks is not the highest
-of all.
+Nulls are estimates too: the highest score of three random networks is not the highest of all. Of 51
+others of the shipped shapes (2,448 heads), the highest exceeded its nulls by 0.051 in any role, so
+0.1 is twice what chance reached. Heads of much smaller networks differ more: of 180 networks of
+width 16, one had a head with a label. Voita et al. 2019 (§5.2) likewise ask a head to exceed its
+baseline by 10 points.
 """
 
 

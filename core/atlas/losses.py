@@ -5,12 +5,14 @@ Axes: B sentences of a chunk, C sets of ablated heads, N heads, R replicates, T 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.atlas.atlas import TokenLoss
@@ -20,18 +22,21 @@ from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.head_effects import Off, choice_batches, heads_of, log_probs_without
 from core.experiments.importance import batches_of, head_sums
-from core.frozen import Doubles, Floats
+from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.record.editing import Means
+from core.record.edits import Head
 from core.text.tokenizer import Tokenizer
 
 Chunk = Sequence[Sentence]
-Arrays = dict[str, Floats]
+Arrays = dict[str, NDArray]
 
 TOKENS = 12
 """Target tokens named for each head."""
 LEAST_COUNT = 5
 """How often a token must occur in the corpus to be named."""
+
+_RESOLUTION = 1e-6  # nats: float32 logits round a log-probability by about as much
 
 
 def losses_without(
@@ -49,22 +54,22 @@ def losses_without(
 
 @dataclass(frozen=True, eq=False)
 class SetLosses:
-    """Measure the loss with each of some sets of heads zero-ablated.
+    """Measure the loss with each of some sets of heads zero-ablated, given in a fixed order.
 
     Sums: NAME_loss [1 + R, 1 + C] in nats, column 0 without ablation; NAME_tokens [1 + R] target
     tokens; NAME_sentences.
     """
 
     name: str
-    choices: tuple[Off, ...]
+    choices: tuple[tuple[Head, ...], ...]
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
-        choices = [frozenset(), *self.choices]
+        choices = [frozenset(choice) for choice in ((), *self.choices)]
         losses_BC = [losses_without(checkpoint, s, choices).sum(-1) for s in chunk]
         return Sums(_weighted(self.name, chunk, np.array(losses_BC)))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeadLosses:
     """Measure the loss with each head ablated by itself, to zero or to its mean output.
 
@@ -80,6 +85,14 @@ class HeadLosses:
     def __post_init__(self) -> None:
         if (self.method == "mean") != (self.means is not None):
             raise ValueError("mean ablation needs the mean outputs, zero ablation takes none")
+
+    def __repr__(self) -> str:
+        """Identify the measure, with a hash of its means: a tensor's own text leaves most out."""
+        digest = hashlib.sha256()
+        for where, mean_HD in sorted((self.means or {}).items()):
+            digest.update(repr(where).encode() + mean_HD.cpu().numpy().tobytes())
+        means = f", means={digest.hexdigest()}" if self.means else ""
+        return f"HeadLosses({self.method!r}{means})"
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
         choices = [frozenset(), *(frozenset({head}) for head in heads_of(checkpoint.model))]
@@ -145,7 +158,8 @@ def head_losses(sums: Sums, method: Literal["zero", "mean"] = "zero") -> Arrays:
     """
     loss_RC, count = per_token(sums, method), sentences_of(sums, method)
     change_RN = loss_RC[:, 1:] - loss_RC[:, :1]
-    arrays = {method: interval(change_RN, count), f"{method}_p": holm(p_values(change_RN, count))}
+    p_N = p_values(change_RN, count, _RESOLUTION)
+    arrays = {method: interval(change_RN, count), f"{method}_p": holm(p_N)}
     if method == "zero":
         each_BN = np.concatenate([sums[name] for name in sums if name.startswith("zero_each_")])
         arrays["loss"] = interval(loss_RC[:, 0], count)
@@ -159,7 +173,8 @@ def affected_tokens(
     """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
 
     At most TOKENS, largest rise first, of those that occur LEAST_COUNT times or more; `counts` are
-    the corpus's own. Tokens whose loss falls are left out.
+    the corpus's own. Tokens whose loss falls are left out. Those with few occurrences rank high by
+    chance more easily.
     """
     ids = sorted(id for id, count in counts.items() if count >= LEAST_COUNT)
     if not ids:

@@ -23,8 +23,7 @@ SAMPLE = 250
 def pair_losses(model: Seq2Seq, kind: Kind) -> SetLosses:
     """Return the measure of the loss without each head, then without each pair, of a kind."""
     heads = heads_of(model, (kind,))
-    single, pairs = combinations(heads, 1), combinations(heads, 2)
-    return SetLosses(f"pair_{kind}", tuple(frozenset(off) for off in (*single, *pairs)))
+    return SetLosses(f"pair_{kind}", (*combinations(heads, 1), *combinations(heads, 2)))
 
 
 def pair_effects(model: Seq2Seq, kind: Kind, sums: Sums) -> Arrays:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from core.analysis.alignment import Gold, Link, links
-from core.atlas.aligners import HeadSet, mean_map, with_interval
+from core.atlas.aligners import mean_map
 from core.atlas.atlas import AlignmentHeads
+from core.atlas.intervals import interval
 from core.atlas.sums import bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.aligning import word_maps
@@ -24,6 +25,7 @@ from core.experiments.aligning import word_maps
 Links = frozenset[Link]
 """Links (source word, target word), counted from 0."""
 
+# Steps to the next target word and source word.
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -40,8 +42,8 @@ class Aligner:
         Words are split at spaces. Raises ValueError for a side that is empty or too long.
         """
         maps = word_maps(self.checkpoint, pair, device)
-        quantity = next(at for at in maps if at == (self.found.reading, self.found.quantity))
-        return links(mean_map(maps[quantity], self.found.heads))
+        of_reading = maps[self.found.reading, self.found.quantity]  # ty: ignore[invalid-argument-type]
+        return links(mean_map(of_reading, self.found.heads))
 
 
 def aligned(
@@ -71,34 +73,33 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     """Combine the links of both directions by grow-diag-final (Koehn, Och & Marcu 2003).
 
     Start from the intersection. Add neighbours, also diagonal ones, that are in the union and link
-    a word that has no link yet, until there are none. At last add the remaining links of `first`,
-    then of `second`, that link such a word, in the order of target words, then source words.
+    a word that has no link yet, until there are none. Finally, add the links of `first`, then those
+    of `second`, that link such a word. Links are visited by target word, then source word, as in
+    the pseudocode of Moses; the order matters, as a new link changes which words have none.
     """
-    union, found = first | second, set(first & second)
+    union = sorted(first | second, key=_by_target)
+    found = set(first & second)
+    sources, targets = {i for i, _ in found}, {j for _, j in found}
 
     def add(link: Link) -> bool:
-        covered = {i for i, _ in found}, {j for _, j in found}
-        if link in found or (link[0] in covered[0] and link[1] in covered[1]):
+        if link[0] in sources and link[1] in targets:
             return False
         found.add(link)
+        sources.add(link[0])
+        targets.add(link[1])
         return True
 
     growing = True
     while growing:
         growing = False
-        for i, j in sorted(found, key=_by_target):
-            for down, right in _NEIGHBOURS:
-                near = i + down, j + right
-                growing |= near in union and add(near)
+        for i, j in union:
+            for down, right in _NEIGHBOURS if (i, j) in found else ():
+                near = i + right, j + down
+                growing |= (near in first or near in second) and add(near)
     for side in (first, second):
         for link in sorted(side, key=_by_target):
             add(link)
     return frozenset(found)
-
-
-def pharaoh(found: Links) -> str:
-    """Format links as one Pharaoh line: `0-0 1-2`, source word first, sorted."""
-    return " ".join(f"{i}-{j}" for i, j in sorted(found))
 
 
 def score_with_interval(
@@ -122,9 +123,10 @@ def score_with_interval(
     if not (made[0] and sure[0]):
         raise ValueError("there is nothing to score: at least 1 link and 1 sure gold link needed")
     with np.errstate(invalid="ignore"):
-        aer = with_interval(1 - (in_sure + in_possible) / (made + sure))
+        aer = interval(1 - (in_sure + in_possible) / (made + sure), len(both))
     rates = float(in_possible[0] / made[0]), float(in_sure[0] / sure[0])
-    return dict(zip(("aer", "low", "high", "precision", "recall"), (*aer.tolist(), *rates)))
+    names = "aer", "low", "high", "precision", "recall"
+    return dict(zip(names, (*aer.tolist(), *rates), strict=True))
 
 
 def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:

@@ -17,14 +17,17 @@ from core.atlas.intervals import interval
 from core.atlas.losses import Arrays, SetLosses, losses_without, per_token, sentences_of
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
-from core.experiments.head_effects import Off, heads_of
+from core.experiments.head_effects import heads_of
 from core.kinds import KINDS
 from core.model.interface import Seq2Seq
 from core.record.edits import Head
 
 CURVES = (*KINDS, ALL)
 SAMPLE = 50
-"""Sentences on which the order of removal is chosen."""
+"""Sentences on which the order of removal is chosen.
+
+The curve is of the whole corpus, which includes them: of a small corpus, its loss is too low.
+"""
 
 Order = Sequence[int]
 """Heads in the order of removal, counted within their kind, or over all."""
@@ -81,10 +84,10 @@ def pruning_bleu(model: Seq2Seq, orders: Mapping[str, Order]) -> SetBleu:
 
 def pruning_curves(model: Seq2Seq, orders: Mapping[str, Order], sums: Sums) -> Arrays:
     """Return the `Atlas` arrays prune_X_order and, as far as measured, prune_X_loss and _bleu."""
-    number = {choice: i for i, choice in enumerate((frozenset(), *_choices(model, orders)))}
+    number = {choice: i for i, choice in enumerate(((), *_choices(model, orders)))}
     arrays: Arrays = {}
     for curve, order in orders.items():
-        arrays[f"prune_{curve}_order"] = np.array(order, np.int16)  # ty: ignore
+        arrays[f"prune_{curve}_order"] = np.array(order, np.int16)
         columns = [number[choice] for choice in _removed(model, curve, order)]
         if "prune_loss" in sums:
             loss_RC, count = per_token(sums, "prune")[:, columns], sentences_of(sums, "prune")
@@ -100,13 +103,13 @@ def _heads(model: Seq2Seq, curve: str) -> list[Head]:
     return heads_of(model, [kind for kind in KINDS if curve in (kind, ALL)])
 
 
-def _removed(model: Seq2Seq, curve: str, order: Order) -> list[Off]:
-    """Return the heads that are removed at each point of a curve, from none to all."""
+def _removed(model: Seq2Seq, curve: str, order: Order) -> list[tuple[Head, ...]]:
+    """Return the heads, sorted, that are removed at each point of a curve: from none to all."""
     heads = _heads(model, curve)
-    return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
+    return [tuple(heads[i] for i in sorted(order[:count])) for count in range(len(heads) + 1)]
 
 
-def _choices(model: Seq2Seq, orders: Mapping[str, Order]) -> tuple[Off, ...]:
+def _choices(model: Seq2Seq, orders: Mapping[str, Order]) -> tuple[tuple[Head, ...], ...]:
     """Return each distinct set of removed heads once; without the empty one."""
     removed = (off for curve, order in orders.items() for off in _removed(model, curve, order))
     return tuple(off for off in dict.fromkeys(removed) if off)

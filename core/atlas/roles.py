@@ -71,7 +71,7 @@ class Facts:
             try:
                 _aligned_words(sentence)
             except ValueError as error:
-                notes.append(f"line {sentence.index + 1}: {error}: its alignment is not used")
+                notes.append(f"the alignment of line {sentence.index + 1} is not used: {error}")
         return cls(corpus.source_counts, corpus.target_counts, *lists, tuple(dict.fromkeys(notes)))
 
 
@@ -268,8 +268,8 @@ def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
     for link in sentence.gold.possible:
         if link[0] >= len(texts[0]) or link[1] >= len(texts[1]):
             raise ValueError(
-                f"its alignment links word {link[0]} to word {link[1]} (counted from 0), but the "
-                f"sides have {len(texts[0])} and {len(texts[1])} words"
+                f"it links word {link[0]} to word {link[1]} (counted from 0), but the sides have "
+                f"{len(texts[0])} and {len(texts[1])} words"
             )
     sides = sentence.source[:-1], sentence.target[:-1]
     of_source, of_target = (
@@ -360,7 +360,8 @@ ROLES: tuple[Role, ...] = (
         "diagonal",
         _CROSS,
         "Attends as far along the source as the query is along the target, give or take one "
-        "position.",
+        "position. Where both languages have a similar word order, so does a head that finds "
+        "translations by their meaning.",
         _HERE,
         _diagonal,
     ),

@@ -16,13 +16,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from core.files import write_atomic
+from core.config import ModelConfig
+from core.files import printable, write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind, map_sizes
 from core.record.archive import Archive, archive, in_megabytes
 
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
+SAMPLE = 64
+"""Validation pairs, at most, on which loss and BLEU are measured."""
 ROLES = {
     "encoder": ("previous token", "itself", "<eos>"),
     "decoder": ("previous token", "itself", "<bos>"),
@@ -108,6 +111,28 @@ class AttentionSnapshots(Frozen):
             raise ValueError(f"a {kind} map has a row that does not sum to 1")
         if kind == "decoder" and np.triu(maps, 1).any():
             raise ValueError("a decoder map has a masked cell that is not exactly 0")
+
+    @classmethod
+    def of_network(cls, folder: Path, model: ModelConfig) -> AttentionSnapshots | None:
+        """Return the snapshots in a checkpoint's folder, or None if it has none.
+
+        Raises ValueError, one line, for a file that `load` rejects or of a network of another size.
+        """
+        file = folder / FILE
+        if not file.exists():
+            return None
+        snapshots = cls.load(file)
+        layers = dict.fromkeys(KINDS, model.num_decoder_layers)
+        layers["encoder"] = model.num_encoder_layers
+        for kind in KINDS:
+            found, expected = snapshots.entropy[kind].shape[1:], (layers[kind], model.num_heads)
+            if found != expected:
+                raise ValueError(
+                    f"{printable(str(file))} belongs to another network: its {kind} has {found[0]} "
+                    f"× {found[1]} heads (layers × heads), not {expected[0]} × {expected[1]}; "
+                    "delete it"
+                )
+        return snapshots
 
     def until(self, step: int) -> AttentionSnapshots:
         """Return the points up to and including a step."""

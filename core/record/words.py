@@ -10,7 +10,9 @@ Words = tuple[tuple[int, ...], ...]
 """Words, each as the positions of its tokens."""
 
 
-class _Token(Protocol):
+class Token(Protocol):
+    """A token of a tokenizer or of a record."""
+
     @property
     def text(self) -> str: ...
     @property
@@ -24,7 +26,7 @@ def is_punctuation(text: str) -> bool:
     return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
-def group_words(tokens: Sequence[_Token]) -> Words:
+def group_words(tokens: Sequence[Token]) -> Words:
     """Return the token positions of each word, in order.
 
     A token continues the previous word unless it starts one, or either token is punctuation or

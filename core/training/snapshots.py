@@ -6,12 +6,12 @@ import numpy as np
 import sacrebleu
 import torch
 
-from core.analysis import roles
+from core.analysis.appearance import role_shares
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs, pad
-from core.kinds import KINDS
+from core.kinds import KINDS, Kind
 from core.model.build import Model
-from core.record.attention_snapshots import FILE, AttentionSnapshots, Floats, Sentence
+from core.record.attention_snapshots import FILE, SAMPLE, AttentionSnapshots, Floats, Sentence
 from core.record.capture import capture
 from core.search.many import translate_ids
 from core.text.tokenizer import BOS, Tokenizer
@@ -31,7 +31,6 @@ SENTENCES: tuple[TextPair, ...] = (
 
 _EARLY = (0, 50, 100, 200, 400)
 _EVEN = 22  # evenly spaced steps after these
-_SAMPLE = 64  # validation pairs
 
 
 def snapshot_steps(steps: int) -> frozenset[int]:
@@ -60,7 +59,7 @@ class SnapshotRecorder:
         pairs = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
         self._ids = list(encode_pairs(pairs, *tokenizers))
         self._sentences = tuple(self._tokens(*ids) for ids in self._ids)
-        chosen = np.linspace(0, len(validation) - 1, min(_SAMPLE, len(validation)))
+        chosen = np.linspace(0, len(validation) - 1, min(SAMPLE, len(validation)))
         self._sample = [validation[i] for i in chosen.round().astype(int)]
         self._history: AttentionSnapshots | None = None
 
@@ -120,7 +119,7 @@ class SnapshotRecorder:
             bleu=np.array([bleu], np.float32),
             maps={kind: tuple(m[None].astype(np.float16) for m in maps[kind]) for kind in KINDS},
             entropy={kind: _entropy(kind, maps[kind])[None] for kind in KINDS},
-            roles={kind: _roles(kind, maps[kind])[None] for kind in KINDS},
+            roles={kind: _shares(kind, maps[kind])[None] for kind in KINDS},
         )
 
 
@@ -136,15 +135,6 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
     return np.clip(np.concatenate(shares, axis=-1).mean(-1), 0, 1).astype(np.float32)
 
 
-def _roles(kind: str, maps: list[Floats]) -> Floats:
-    """Return the mean weight on each role in ROLES over the sentences, [R, L, H]."""
-    means = []
-    for m in maps:
-        if kind == "cross":
-            means.append([roles.on_column(m, -1)])
-        else:
-            first = 2 if kind == "decoder" else 0
-            column = 0 if kind == "decoder" else -1
-            shares = roles.on_previous(m), roles.on_itself(m, first), roles.on_column(m, column)
-            means.append(list(shares))
-    return np.clip(np.mean(means, axis=0), 0, 1).astype(np.float32)
+def _shares(kind: Kind, maps: list[Floats]) -> Floats:
+    """Return the share of each role, [R, L, H]; rounding must not lift one above 1."""
+    return np.clip(role_shares(kind, maps), 0, 1).astype(np.float32)

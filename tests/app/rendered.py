@@ -183,7 +183,8 @@ def _read(node: Any, where: str, page: Rendered) -> None:
     elif node.type in ("html", "iframe"):
         pass
     else:
-        for name in ("label", "body", "value", "placeholder", "content", "text", "raw_value"):
+        names = "label body value placeholder content text raw_value code_text"
+        for name in names.split():
             text = getattr(proto, name, "")
             if isinstance(text, str) and text.strip():
                 add(node.type if name in ("body", "value", "content", "text") else name, text)

@@ -14,7 +14,9 @@ COMPONENTS = Path(__file__).parents[2] / "app/components"
 ENTRIES = {
     **dict.fromkeys(("map_row/main.js", "beam_tree/main.js", "token_table/table.js"), "render"),
     **dict.fromkeys(("one_line/one_line.js", "address/address.js", "answers/answers.js"), "render"),
+    "atlas/main.js": "render",
     "explorer/streamlit.js": "renderInStreamlit",
+    "training/main.js": "renderTraining",
 }
 
 
@@ -107,8 +109,10 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
 
 
 HOSTS = {
-    *("explorer/streamlit.js", "answers/answers.js", "address/address.js", "shared/url.js"),
-    *("map_row/main.js", "beam_tree/main.js"),  # components of Streamlit alone
+    *("explorer/streamlit.js", "training/host.js", "shared/url.js"),
+    *("answers/answers.js", "address/address.js"),
+    # Components of Streamlit alone.
+    *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
 }
 ONLY_HOSTS = re.compile(
     r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"

@@ -70,6 +70,14 @@ def test_the_atlas_of_the_selected_network_is_shown(beside: Callable) -> None:
     assert data["definitions"]["previous token"].startswith("Attends to the token just before")
 
 
+def test_the_way_back_from_the_explorer_opens_the_same_head(beside: Callable) -> None:
+    beside(own())
+    opened = shown(render("heads", kind="cross", layer="1", head="2", q="3"))["opened"]
+    assert (opened["head"], opened["asked"]) == (32 + 4 + 2, ["head"])
+    opened = shown(render("heads", kind="cross", layer="1", head="mean"))["opened"]
+    assert opened["head"] == own().arrays["zero"][:, 0].argmax()
+
+
 @pytest.mark.parametrize(
     ("query", "link"),
     [
@@ -217,6 +225,12 @@ def test_nothing_of_own_text_is_stored(beside: Callable, monkeypatch: pytest.Mon
 
     assert "own_atlas" not in read(other).payloads
     assert "own_atlas" not in render("heads").payloads, "another session"
+
+
+def test_the_limit_holds_before_anything_waits() -> None:
+    assert len(atlases.lines_of("\n".join(["a", " "] * 300))) == 300
+    with pytest.raises(ValueError, match="^301 lines: the limit is 300"):
+        atlases.lines_of("a\n" * 301)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,13 @@ PAGES = {
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
+    "training": "Training",
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
 }
-WITH_A_SENTENCE = [page for page in PAGES if page not in ("tour", "heads", "literature")]
+WITH_A_SENTENCE = [
+    page for page in PAGES if page not in ("tour", "heads", "literature", "training")
+]
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 
@@ -373,6 +376,7 @@ VIEWS = {path: f"{path}/page" for path in PAGES} | {
     "steps": "steps",
     "head": "inside_head/page",
     "together": "together",
+    "training": "training",
 }
 
 
@@ -420,6 +424,15 @@ CHOICES = {
         "parts_kind": "decoder",
     },
     "comparison": {"second_model": "baseline", "compare_layer": "1", "compare_scale": "own"},
+    "training": {
+        "sentence": "2",
+        "step": "1309",
+        "kind": "encoder",
+        "layer": "1",
+        "head": "3",
+        "q": "2",
+        "k": "1",
+    },
     "tour": {"stop": "2", "kind": "encoder", "layer": "1", "head": "3"},
 }
 

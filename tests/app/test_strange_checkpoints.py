@@ -12,7 +12,7 @@ from app.state import models, results
 from tests.core import strange_folders
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
-PAGES = ("translate", "tour/page", "steps", "why/page", "masks/page", "positions/page")
+PAGES = ("translate", "tour/page", "steps", "why/page", "masks/page", "positions/page", "training")
 PICTURE = "![x](http://127.0.0.1:9/b.png) :red[r] $x^2$ `c` <b>b</b>"
 MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button_group", "radio")
 
@@ -100,7 +100,9 @@ def test_an_unknown_language_is_shown_as_its_code(root, direction):
         app.switch_page(f"views/{page}.py").run()
         assert not app.exception and not app.error, page
         assert app.radio(key="direction").value == direction
-        if page == "tour/page":
+        if page == "training":
+            assert any("no training snapshots" in text.value for text in app.caption)
+        elif page == "tour/page":
             assert any("There is no tour from" in caption.value for caption in app.caption)
         else:
             assert app.text_area(key="source").label == f"{languages.split(' ')[0]} sentence"

@@ -36,9 +36,10 @@ def models(request):
 
 
 @torch.inference_mode()
-def log_probs(model, heads_off=()) -> np.ndarray:
+def log_probs(model, heads_off=(), heads_mean=(), means=None) -> np.ndarray:
     """Return the target tokens' log-probabilities in a pass with some heads ablated."""
-    with edited(model, Edits(heads_off=frozenset(heads_off))):
+    edits = Edits(heads_off=frozenset(heads_off), heads_mean=frozenset(heads_mean))
+    with edited(model, edits, means):
         logits = model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))[0]
     return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
 
@@ -79,6 +80,24 @@ def test_any_set_of_ablations_matches_edits(models):
         found = log_probs_without(model, SOURCE, TARGET, [frozenset(c) for c in choices])
         expected = [log_probs(model, choice) for choice in choices]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_mean_ablations_match_edits(models):
+    """Of one head, of two in the same attention, and of several."""
+    choices = [
+        {("encoder", 1, 2)},
+        {("cross", 0, 0), ("cross", 0, 3)},
+        set(),
+        {("encoder", 0, 1), ("decoder", 1, 1), ("cross", 2, 3)},
+    ]
+    for model in models:
+        torch.manual_seed(4)
+        shape = model.config.num_heads, model.config.d_model
+        means = {(s.kind, s.layer): torch.randn(shape).double() for s in model.attention_sites()}
+        found = log_probs_without(model, SOURCE, TARGET, [frozenset(c) for c in choices], means)
+        expected = [log_probs(model, (), choice, means) for choice in choices]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        assert np.abs(found[0] - log_probs(model, choices[0])).max() > 1e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import { ARROWS, handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { wrapped } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
-import { writeParameters } from "../shared/url.js";
+import { asPythonWrites, prepareSwitch, writeParameters } from "../shared/url.js";
 import { decodeAtlas, headId } from "./data.js";
 import { fillExamples, fillNotes, fillOrigin, fillPanel, fillReadout } from "./panel.js";
 import { drawPlaces, drawPlacesFocus, headAt, headBeside, placesGeometry } from "./places.js";
@@ -17,6 +17,9 @@ import { addSaves } from "./saving.js";
 import { drawScatter, drawScatterFocus, pointAt, pointBeside, scatterGeometry } from "./scatter.js";
 
 const SELECTS = ["measure", "x", "y"];
+
+/* Parameters that a visitor's way back from the explorer leaves in the URL. */
+const OF_THE_EXPLORER = { kind: null, layer: null, q: null, k: null };
 
 const NARROW = 760; // px: below, pictures and cards are in one column
 
@@ -102,7 +105,8 @@ function remember(view) {
   lastStates.set(key, { ...chosen, head: headId(data, chosen.head), turn: data.opened.turn });
   if (!data.opened.in_url) return;
   const other = (name) => (chosen[name] === data.opened.defaults[name] ? null : chosen[name]);
-  writeParameters(pathname, { head: headId(data, chosen.head), measure: other("measure"), x: other("x"), y: other("y") });
+  const head = headId(data, chosen.head);
+  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), ...OF_THE_EXPLORER });
 }
 
 function onPanelClick(view, event) {
@@ -117,7 +121,9 @@ function onPanelClick(view, event) {
   const hasKey = event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
   if (dataset.query && !hasKey) {
     event.preventDefault(); // a plain link would start a new session
-    view.openSentence(dataset.query);
+    const query = asPythonWrites(dataset.query);
+    prepareSwitch(query);
+    view.openSentence(query);
   }
 }
 
@@ -127,27 +133,29 @@ async function copyCommand({ parts }) {
   setTimeout(() => (parts.copy.textContent = "Copy"), 1500);
 }
 
-/** Apply new data: the page's choice if its turn is new, else the visitor's last one. @param {AtlasView} view */
+/** Apply new data: what the URL asked for, if its turn is new, else the visitor's last choice. @param {AtlasView} view */
 function applyData(view, bytes) {
   const data = decodeAtlas(bytes);
   Object.assign(view, { bytes, data, hovered: null });
   view.turns.clear();
   const last = lastStates.get(view.key);
-  const kept = last?.turn === data.opened.turn ? last : {};
+  const asked = last?.turn === data.opened.turn ? [] : data.opened.asked;
+  const kept = Object.fromEntries(Object.entries(last ?? {}).filter(([name]) => !asked.includes(name)));
   const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
   const curves = curvesOf(data).map(({ what }) => what);
-  view.chosen = {
-    head: head < 0 ? data.opened.head : head,
-    curve: curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss"),
-    ...Object.fromEntries(SELECTS.map((name) => [name, kept[name] in data.byKey ? kept[name] : data.opened[name]])),
-  };
+  const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
+  const curve = curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss");
+  view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
   for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
   fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
   fillOrigin(view);
-  view.root.querySelector("[data-picture=pruning]").hidden = !curves.length;
+  figureOf(view, "pruning").hidden = !curves.length;
   remember(view);
   fillPanel(view);
 }
+
+/** @returns {HTMLElement} */
+const figureOf = ({ root }, name) => root.querySelector(`[data-picture=${name}]`);
 
 function fillOptions(select, options) {
   select.replaceChildren(
@@ -202,11 +210,11 @@ function pictureOf(view, name) {
 
 /** Paint all pictures and notes. @param {AtlasView} view */
 function paint(view) {
-  const { data, parts, chosen, root } = view;
+  const { data, parts, chosen } = view;
   for (const name of [...SELECTS, "curve"]) parts[name].value = chosen[name];
   fillNotes(view);
   for (const name of ["roles", "distance", "pruning"]) {
-    if (root.querySelector(`[data-picture=${name}]`).hidden) continue;
+    if (figureOf(view, name).hidden) continue;
     const { width, height, draw } = pictureOf(view, name);
     draw(sized(parts[name], width, height));
   }

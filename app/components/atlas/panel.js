@@ -70,7 +70,7 @@ function fillNumbers({ data, parts }, n) {
 function fillRolesNote({ data, parts, root }, n) {
   const { kind } = data.places[n];
   const rows = rolesOf(data, n);
-  root.querySelector("[data-picture=roles]").hidden = !rows.length;
+  /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
     "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by " +

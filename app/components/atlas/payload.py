@@ -35,7 +35,8 @@ class Shown:
     """What the page adds to an atlas.
 
     `opened` are the parameters of the URL: head ("cross.0.0"), measure, x and y; invalid ones are
-    ignored. The visitor's choice is kept until `turn` changes. `link` are the query parameters that
+    ignored. The visitor's last choice is kept until `turn` changes, and beyond that where the URL
+    asks for nothing else. `link` are the query parameters that
     choose this network; `counterpart` those of the other implementation's network, or None.
     `definitions` explain roles by name.
     """
@@ -83,11 +84,6 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
         "stories": stories(atlas, found, labelled),
-        "p": {
-            ("bleu" if key == "bleu_zero" else key): _rounded(atlas.arrays[f"{key}_p"], 4)
-            for key in ("zero", "mean", "bleu_zero")
-            if f"{key}_p" in atlas.arrays
-        },
         "own": {key: _rounded(atlas.arrays[key], 4) for key in ("loss", "bleu")
                 if key in atlas.arrays},
         "tokens": [[[t.text, round(t.change, 5), t.count] for t in each] for each in atlas.tokens],
@@ -112,7 +108,7 @@ def default_measures(found: tuple[Measure, ...]) -> dict[str, str]:
 
 
 def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
-    """Return the head and measures to open with, and the defaults that a URL omits."""
+    """Return the head and measures to open with, which were asked for, and a URL's defaults."""
     found = measures(atlas)
     places = {f"{kind}.{layer}.{head}": n for n, (kind, layer, head) in enumerate(atlas.heads)}
     keys = {measure.key for measure in found}
@@ -124,7 +120,13 @@ def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     largest = next(measure for measure in found if measure.key == defaults["measure"])
     first = int(np.nanargmax(largest.values[:, 0]))
     chosen["head"] = places.get(shown.opened.get("head") or "", first)
-    return chosen | {"defaults": defaults, "turn": shown.turn, "in_url": shown.in_url}
+    asked = [name for name in chosen if shown.opened.get(name) is not None]
+    return chosen | {
+        "asked": asked,
+        "defaults": defaults,
+        "turn": shown.turn,
+        "in_url": shown.in_url,
+    }
 
 
 def _described(measure: Measure) -> dict[str, Any]:

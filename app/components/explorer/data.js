@@ -84,6 +84,9 @@ export const withAnswer = (data, answer) =>
     maps: new Map(),
   });
 
+/** Whether the payload has probabilities; without them it holds attention weights alone. @param {Readonly<RecordData>} data */
+export const hasProbabilities = ({ logProb }) => logProb !== null;
+
 /* The words of the target row, which starts with <bos>. */
 const shifted = (words) => words.map((word) => word.map((index) => index + 1));
 
@@ -96,23 +99,24 @@ function decodeEffects(raw) {
 }
 
 /** @param {Payload} raw */
-const decodeWeights = (raw) => decodeMaps(raw, "", { levels: raw.levels, heads: raw.heads, range: byKind(() => [0, 1]) });
+const decodeWeights = (raw) =>
+  decodeMaps(raw, "", { levels: raw.levels, heads: raw.heads, range: byKind(() => [0, 1]), error: raw.error });
 
 /** @param {Payload | Answer} raw */
 const decodeQuantities = (raw) =>
   Object.fromEntries(Object.entries(raw.quantities ?? {}).map(([name, sent]) => [name, decodeMaps(raw, `${name}_`, sent)]));
 
-const decodeMaps = (raw, prefix, { levels, heads, range }) => ({
+const decodeMaps = (raw, prefix, /** @type {SentQuantity} */ { levels, heads, range, error }) => ({
   heads,
-  kinds: byKind((kind) => decodeNumbers(raw[prefix + kind], levels, range[kind])),
+  kinds: byKind((kind) => decodeNumbers(raw[prefix + kind], levels, range[kind], error)),
 });
 
 /*
- * A number is `offset + step * code`, at most `error` away from the record's: 0 if sent as float32, half a step if
- * rounded to two bytes, a whole step in one byte (see payload.py).
+ * A number is `offset + step * code`, at most `error` away from the true one: 0 if sent as float32, unless the payload says
+ * otherwise; half a step if rounded to two bytes, a whole step in one byte (see payload.py).
  */
-function decodeNumbers(bytes, levels, [lo, hi]) {
-  if (levels === null) return { codes: asFloats(bytes), offset: 0, step: 1, error: 0, lo, hi };
+function decodeNumbers(bytes, levels, [lo, hi], error = 0) {
+  if (levels === null) return { codes: asFloats(bytes), offset: 0, step: 1, error, lo, hi };
   const step = (hi - lo) / levels;
   return { codes: asIntegers(bytes, levels), offset: lo, step, error: levels > 255 ? step / 2 : step, lo, hi };
 }

@@ -7,7 +7,7 @@ import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
 import { buildBadge, paintBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
-import { decodePayload, KINDS, withAnswer } from "./data.js";
+import { decodePayload, hasProbabilities, KINDS, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
@@ -29,6 +29,7 @@ import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
 import { broadcastData, listenToGroup } from "./together.js";
+import { paint } from "./paint.js";
 import { askEffects, askQuantity, follow, unpin } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
 import { buildWhatIf, listenToWhatIf } from "./what_if.js";
@@ -124,7 +125,8 @@ function createExplorer(parent, key, host) {
 }
 
 /**
- * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell.
+ * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell. Returns whether it
+ * is the same sentence, whose layout stays.
  * @param {Explorer} explorer
  */
 function applyPayload(explorer, bytes) {
@@ -157,16 +159,18 @@ function applyPayload(explorer, bytes) {
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
   now.preview = NO_PREVIEW;
   dom.root.dataset.sentence = data.sentence;
+  dom.root.classList.toggle("weights-only", !hasProbabilities(data));
   dom.parts.inside.classList.toggle("nowhere", !explorer.host.headPage);
   buildBadge(explorer);
   buildExports(explorer);
   buildWhatIf(explorer);
   // A response to a request changes no token: leave the sentences, and keyboard focus, alone.
-  if (same) return;
+  if (same) return true;
   buildSentences(explorer);
   buildSteps(explorer);
   buildOverview(explorer);
   buildStatistics(explorer);
+  return false;
 }
 
 /**
@@ -255,6 +259,18 @@ function applyEarlyAnswers(explorer) {
 function showData(explorer) {
   resetTokenStyles(explorer);
   layOut(explorer);
+  afterData(explorer);
+}
+
+/** Repaint with new numbers of the same sentence, such as another snapshot of a network. @param {Explorer} explorer */
+function showNumbers(explorer) {
+  explorer.layout.overviews = {};
+  paint(explorer);
+  afterData(explorer);
+}
+
+/** @param {Explorer} explorer */
+function afterData(explorer) {
   pinExact(explorer);
   warmUp(explorer);
   scheduleLink(explorer);
@@ -305,8 +321,9 @@ export function render({ data, parentElement, key, host }) {
   const themeChanged = explorer.theme?.signature !== theme.signature;
   const dataChanged = !sameBytes(explorer.bytes, data);
   explorer.theme = theme;
-  if (dataChanged) applyPayload(explorer, data);
-  if (dataChanged || themeChanged) showData(explorer);
+  const isSameSentence = dataChanged && applyPayload(explorer, data);
+  if (isSameSentence && !themeChanged) showNumbers(explorer);
+  else if (dataChanged || themeChanged) showData(explorer);
   else scheduleLink(explorer);
   return explorer.destroy;
 }

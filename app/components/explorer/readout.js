@@ -3,6 +3,7 @@
 import { bold, element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
 import { tokenName } from "../shared/tokens.js";
+import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
 import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
@@ -146,7 +147,7 @@ function describeRow(explorer, map, query) {
     ],
     second: [
       ...unknownNote(map, query, null),
-      ...(map.kind === "encoder" ? [] : [`probability ${percent(map.rows[query].probability)}`]),
+      ...(map.kind === "encoder" || !hasProbabilities(explorer.data) ? [] : [`probability ${percent(map.rows[query].probability)}`]),
       ...hiddenNote(explorer, map, query),
       ...(others.length ? [`then ${others.join(", ")}`] : []),
       ...(rankedKeys(map, query).length === 1 ? ["it may attend to nothing else"] : []),

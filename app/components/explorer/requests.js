@@ -81,13 +81,13 @@ function mapsBehind(data, { quantity, kind, layer, head }) {
 const isExact = (explorer) => currentMap(explorer).error === 0;
 
 /**
- * Call `then` with data that holds the shown map's exact numbers, requesting them if necessary.
+ * Call `then` with data that holds the shown map's most exact numbers, requesting them if necessary.
  * @param {Explorer} explorer
  */
 export function withExact(explorer, then) {
   const { data, host } = explorer;
   if (isExact(explorer)) return then(data);
-  if (!host.answers.has("exact")) return undefined;
+  if (!host.answers.has("exact")) return then(data); // there are no better ones
   const chosen = { ...explorer };
   return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(data, explorer.view) }, {
     what: "The exact numbers",

@@ -161,8 +161,9 @@ const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[i
 /** Provenance lines of every file: model, record and precision. @param {Explorer} explorer */
 export function aboutLines(explorer) {
   const { data } = explorer;
+  const weights = data.weightsSha256 ? ` (weights ${data.weightsSha256.slice(0, 8)})` : "";
   return [
-    `${data.model} (weights ${data.weightsSha256.slice(0, 8)}), ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
+    `${data.model}${weights}, ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
     `record ${data.sentence}, ${precisionOf(explorer)}`,
   ];
 }

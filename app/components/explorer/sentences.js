@@ -3,6 +3,7 @@
 import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
+import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
@@ -16,19 +17,23 @@ export function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const tokens = data.sides.source.length;
   parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
-  const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
-  const bars = "the line under a token is its probability";
-  const note = data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
-  parts["target-note"].textContent = note;
+  parts["target-note"].textContent = targetNote(data);
   const { change } = data.whatIf ?? {};
   const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
-  parts.score.textContent = `log-probability ${fixed(data.logProb, 2)}, ${how}`;
+  parts.score.textContent = hasProbabilities(data) ? `log-probability ${fixed(data.logProb, 2)}, ${how}` : "";
   explorer.dom.words = {
     source: buildRow(explorer, parts.source, data.sides.source, false),
     target: buildRow(explorer, parts.target, data.sides.target, true),
   };
   parts.source.setAttribute("aria-label", `${data.sourceLanguage} tokens. Left and right arrows move.`);
   parts.target.setAttribute("aria-label", `${data.targetLanguage} tokens. Left and right arrows move.`);
+}
+
+function targetNote(data) {
+  const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
+  if (!hasProbabilities(data)) return `${given}, one token per step`;
+  const bars = "the line under a token is its probability";
+  return data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
 }
 
 function buildRow(explorer, host, tokens, isTarget) {
@@ -47,8 +52,8 @@ function buildRow(explorer, host, tokens, isTarget) {
     if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
-    if (isTarget && index > 0) button.append(barOf("probability", token.probability));
-    button.setAttribute("aria-label", spokenToken(token, index, tokens.length, isTarget));
+    if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));
+    button.setAttribute("aria-label", spokenToken(explorer.data, token, index, tokens.length, isTarget));
     word.append(button);
     return { button, shown: "" };
   });
@@ -65,10 +70,11 @@ function buildToken(token) {
   return button;
 }
 
-function spokenToken(token, index, count, isTarget) {
+function spokenToken(data, token, index, count, isTarget) {
   const name = `${isolated(token.label)}${token.unknown ? ", not in the vocabulary" : ""}`;
   if (!isTarget) return `${name}, token ${index + 1} of ${count}`;
-  return index === 0 ? `${name}, fed in first` : `${name}, step ${index}, probability ${chance(token.probability)}`;
+  if (index === 0) return `${name}, fed in first`;
+  return `${name}, step ${index}${hasProbabilities(data) ? `, probability ${chance(token.probability)}` : ""}`;
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { unpack } from "../shared/bytes.js";
 import { mailboxOf } from "../shared/mailbox.js";
-import { writeParameters } from "../shared/url.js";
+import { asPythonWrites, prepareSwitch, writeParameters } from "../shared/url.js";
 import { render } from "./main.js";
 
 /** @implements {Host} */
@@ -49,8 +49,7 @@ class StreamlitHost {
       // Python opens the page, so that the session survives.
       open: () => {
         const query = asPythonWrites(new URLSearchParams(window.location.search));
-        // Match Python's escaping: otherwise Streamlit adds a history entry and Back needs two clicks.
-        window.history.replaceState(window.history.state, "", `?${query}`);
+        prepareSwitch(query);
         this.trigger("inside", query);
       },
       listen: (click) => {
@@ -61,9 +60,6 @@ class StreamlitHost {
     };
   }
 }
-
-/* `*` and `~` are escaped by either URLSearchParams or Python's urlencode, not both. */
-const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
 function listening(type, listener, capture = false) {
   window.addEventListener(type, listener, capture);

@@ -3,7 +3,8 @@
 import { level, levelMaps } from "./level.js";
 import { clearScaledMaps } from "./maps.js";
 
-const CHOSEN = "headlight-chosen";
+/* The view of a group was chosen: by an explorer, or by a control around them. */
+export const CHOSEN = "headlight-chosen";
 const ARRIVED = "headlight-arrived";
 const LEFT = "headlight-left";
 

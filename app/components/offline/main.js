@@ -102,6 +102,7 @@ export function openPage() {
       const started = performance.now();
       const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
       if (turn !== latest) return undefined;
+      const again = edits ? askAgain() : null; // the worker searches while this page paints
       shown = { source, translation: answer.translation, payload: answer.payload };
       parts.result.hidden = false;
       paint();
@@ -109,7 +110,7 @@ export function openPage() {
       tellDoubts(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
       const own = target ? await ownTranslation(turn) : answer.translation;
-      if (edits) await translateAgain(turn, own);
+      if (again) await tellAgain(turn, own, again);
       await check(turn);
     } catch (error) {
       if (turn !== latest) return undefined;
@@ -131,15 +132,14 @@ export function openPage() {
     return record.translation;
   }
 
-  /* The edited pass is painted first; then the network writes its own translation under the edits. */
-  async function translateAgain(turn, before) {
-    const line = await worker.ask("again").then(
-      ({ translation }) => againLine(before, translation),
-      ({ message }) => [message],
-    );
+  /** Ask for the network's own translation under the edits. @returns {Promise<{translation?: string, message?: string}>} */
+  const askAgain = () => worker.ask("again").catch(({ message }) => ({ message }));
+
+  async function tellAgain(turn, before, again) {
+    const { translation, message } = await again;
     if (turn !== latest) return;
     parts.again.hidden = false;
-    parts.again.replaceChildren(...line);
+    parts.again.replaceChildren(...(message ? [message] : againLine(before, translation)));
   }
 
   /* The maps are painted; now they are checked. A newer translation replaces the question. */

@@ -1,6 +1,6 @@
 // Saves a record as the .npz file that TranslationRecord.load reads: a zip of .npy arrays and the rest as JSON.
 
-import { bytesOf } from "./packing.js";
+import { bytesOf } from "../shared/packing.js";
 
 const FORMAT = 2; // of core/record/record.py
 

@@ -1,7 +1,7 @@
 // Reads passes from the explorer's payload and compares two of the same target, for the lessons. No DOM.
 
 import { asFloats, unpack, unpackBits } from "../shared/bytes.js";
-import { bytesOf, packBits, packPayload } from "./packing.js";
+import { bytesOf, packBits, packPayload } from "../shared/packing.js";
 
 /**
  * Read a payload whose maps are whole float32 numbers, as the worker sends them.

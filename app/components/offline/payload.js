@@ -1,7 +1,7 @@
 // Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
 
 import { describeToken, groupWords, shortLabel } from "./labels.js";
-import { bytesOf, packBits } from "./packing.js";
+import { bytesOf, packBits } from "../shared/packing.js";
 
 /** @type {Kind[]} */
 export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];

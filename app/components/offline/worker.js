@@ -9,7 +9,7 @@ import { changedEdits } from "./edit_commands.js";
 import { openingView } from "./first_view.js";
 import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
-import { bytesOf, packPayload } from "./packing.js";
+import { bytesOf, packPayload } from "../shared/packing.js";
 import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
 
 /*

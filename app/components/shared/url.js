@@ -16,3 +16,9 @@ export function writeParameters(pathname, parameters) {
   }
   window.history.replaceState(window.history.state, "", url);
 }
+
+/* `*` and `~` are escaped by either URLSearchParams or Python's urlencode, not both. */
+export const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
+
+/* Before Python opens another page with this query: otherwise Streamlit adds a history entry, and Back needs two clicks. */
+export const prepareSwitch = (query) => window.history.replaceState(window.history.state, "", `?${query}`);

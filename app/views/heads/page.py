@@ -17,6 +17,8 @@ COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links."""
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y")}
+    if (head := opened["head"]) is not None and head.isdigit():  # the way back from the explorer
+        opened["head"] = f"{address.requested('kind')}.{address.requested('layer')}.{head}"
     from core.atlas.roles import ROLES
 
     other = COUNTERPARTS.get(chosen.link["model"])

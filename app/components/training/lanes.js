@@ -1,0 +1,118 @@
+// What the timeline shows for a view: its lanes, each with curves, scale, levels and marks.
+
+import { fixed, percent } from "../shared/numbers.js";
+import { displayTokens, tokenName } from "../shared/tokens.js";
+import { cellCurve, curveOf, headsOf, meanCurve } from "./run.js";
+
+export const KIND_NAMES = { encoder: "encoder", decoder: "decoder", cross: "cross-attention" };
+
+export const nameOfHead = ({ layer, head }) => `${layer + 1}.${head + 1}`;
+
+const SHARE_TICKS = [0, 0.5, 1].map((value) => ({ value, text: percent(value) }));
+
+/** Name of the heads behind a view. @param {Run} run @param {Link} view */
+export function viewName(run, view) {
+  const heads = headsOf(run, view);
+  if (heads.length === 1) return `head ${nameOfHead({ layer: heads[0][0], head: heads[0][1] })}`;
+  return `mean of ${heads.length} heads`;
+}
+
+/** @param {Run} run @returns {Lane[]} */
+const curvesOfRun = ({ loss, bleu }) => [
+  {
+    title: "loss",
+    meaning: "Cross-entropy per target token on the validation sample, in nats; logarithmic scale.",
+    unit: " nats per token",
+    curve: loss,
+    others: [],
+    chance: null,
+    level: null,
+    marks: [],
+    logarithmic: true,
+    low: Math.min(...loss) * 0.9,
+    high: Math.max(...loss) * 1.1,
+    ticks: [0.1, 0.2, 0.5, 1, 2, 5, 10].map((value) => ({ value, text: String(value) })),
+    shown: (value) => fixed(value, 2),
+    aside: "log scale",
+  },
+  {
+    title: "BLEU",
+    meaning: "Of greedy translations of the validation sample, 0 to 100.",
+    unit: "",
+    curve: bleu,
+    others: [],
+    chance: null,
+    level: null,
+    marks: [],
+    logarithmic: false,
+    low: 0,
+    high: Math.max(10, ...bleu) * 1.1,
+    ticks: [0, 20, 40, 60, 80, 100].map((value) => ({ value, text: String(value) })),
+    shown: (value) => fixed(value, 1),
+    aside: "",
+  },
+];
+
+/** @param {Run} run @param {Link} view @returns {Lane[]} */
+function curvesOfHeads(run, view) {
+  const kind = /** @type {Kind} */ (view.kind);
+  const shown = headsOf(run, view);
+  const all = headsOf(run, { kind });
+  return run.measures[kind].map((measure) => ({
+    title: measure.short,
+    meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences.`,
+    unit: "",
+    curve: meanCurve(run, kind, measure, shown),
+    others: all.map((head) => curveOf(run, kind, measure, head)),
+    chance: measure.name === "entropy" ? null : measure.chance,
+    level: shown.length === 1 && measure.level ? measure.level[shown[0][0]][shown[0][1]] : null,
+    marks: run.marks
+      .filter((mark) => mark.kind === kind && mark.measure === measure.name)
+      .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
+    logarithmic: false,
+    low: 0,
+    high: 1,
+    ticks: SHARE_TICKS,
+    shown: (value) => percent(value),
+    aside: measure.name === "entropy" || measure.chance === null ? "" : `by chance ${percent(measure.chance)}`,
+  }));
+}
+
+/** The weight of the pinned cell. @param {Run} run @param {Link} view @returns {Lane} */
+function curveOfCell(run, sentence, view) {
+  const pinned = view.q !== null && view.q !== undefined && view.k !== null && view.k !== undefined;
+  const merged = String(view.words ?? "") === "1";
+  const [query, key] = [Number(view.q), Number(view.k)];
+  const curve = pinned && !merged ? cellCurve(run, sentence, view, query, key) : null;
+  return {
+    title: "pinned weight",
+    meaning: "The attention weight of the cell that is pinned in the map.",
+    unit: "",
+    curve,
+    others: [],
+    chance: null,
+    level: null,
+    marks: [],
+    logarithmic: false,
+    low: 0,
+    high: 1,
+    ticks: SHARE_TICKS,
+    shown: (value) => percent(value),
+    aside: curve ? cellName(run, sentence, view, query, key) : "",
+    empty: merged && pinned
+      ? "Choose Tokens to follow one weight."
+      : "Click a cell to follow its weight.",
+  };
+}
+
+/** @param {Run} run @param {Link} view */
+function cellName(run, sentence, view, query, key) {
+  const { kind } = view;
+  const { source, target_in, target_out } = run.sentences[sentence];
+  const rows = displayTokens(kind === "encoder" ? source : target_out, 1);
+  const columns = displayTokens(kind === "decoder" ? target_in : source, kind === "decoder" ? 0 : 1);
+  return `${tokenName(rows[query])} \u2192 ${tokenName(columns[key])}`;
+}
+
+/** @param {Run} run @param {Link} view @returns {Lane[]} */
+export const lanesOf = (run, sentence, view) => [...curvesOfRun(run), ...curvesOfHeads(run, view), curveOfCell(run, sentence, view)];

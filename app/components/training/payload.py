@@ -1,0 +1,182 @@
+"""Serialises the attention snapshots of a training run for the training component."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.components.explorer.payload import check_size
+from app.components.tokens import described
+from core.analysis import appearance
+from core.kinds import KINDS
+from core.record.attention_snapshots import AttentionSnapshots
+from core.record.words import group_words
+from core.text.tokenizer import SPECIALS, UNK
+
+_BOUNDARY = "\u2581"  # starts a word in a vocabulary of subwords
+
+NAMES = {
+    "encoder": {
+        "previous token": ("previous token", "weight on the token before the one being read"),
+        "itself": ("itself", "weight on the token being read"),
+        "<eos>": ("<eos>", "weight on <eos>, the last source token"),
+    },
+    "decoder": {
+        "itself": (
+            "token just fed in",
+            "weight on the token before the one being produced, from the third row on",
+        ),
+        "previous token": ("2 back", "weight on the token two before the one being produced"),
+        "<bos>": ("<bos>", "weight on <bos>, the first token fed in"),
+    },
+    "cross": {
+        "<eos>": ("<eos>", "weight on <eos>, the last source token"),
+        appearance.ONE_TO_ONE: (
+            "one to one",
+            "share of rows that look most at a source token at which no other row looks most",
+        ),
+        appearance.SETTLED: (
+            "as at the end",
+            "share of rows that look most at the same token as at the last point",
+        ),
+        appearance.ALIGNING: ("aligning", ""),
+    },
+}
+"""By kind and measure, its short name on the page and what it is; in the order shown."""
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A token of a snapshot's sentence, with what `described` and `group_words` need."""
+
+    text: str
+    starts_word: bool
+    special: bool
+    unknown: bool
+
+
+def _tokens(pieces: Sequence[str], subwords: bool) -> list[_Token]:
+    """Return the tokens of one side; `subwords`: whether a mark in a piece starts a word."""
+    return [
+        _Token(
+            piece.lstrip(_BOUNDARY) if subwords else piece,
+            piece.startswith(_BOUNDARY) or not subwords,
+            piece in SPECIALS,
+            piece == SPECIALS[UNK],
+        )
+        for piece in pieces
+    ]
+
+
+def _text(tokens: Sequence[_Token]) -> str:
+    """Return a sentence as text, without special tokens."""
+    shown = [t for t in tokens if not t.special]
+    return "".join(f" {t.text}" if t.starts_word else t.text for t in shown).strip()
+
+
+def payload(
+    snapshots: AttentionSnapshots,
+    *,
+    name: str,
+    languages: tuple[str, str],
+    opened: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return snapshots in the form that the component's JavaScript reads: `Training` in types.js.
+
+    Args:
+        snapshots: Maps, losses and measures of all points.
+        name: The network's name.
+        languages: The source's and the target's language.
+        opened: What to show first: `sentence` (an index), `step` (a training step) and `kind`,
+            `layer`, `head` and further parameters of an explorer's view.
+
+    Returns JSON-serialisable values and, at the top level, `bytes` in C order: the unmasked weights
+    of sentence i, `maps_<kind>_<i>`, as little-endian float16 [point, layer, head, cell], and the
+    n-th measure of a kind, `measure_<kind>_<n>`, as float32 [point, layer, head].
+
+    Raises ValueError if there is nothing to show, or more than one message can hold.
+    """
+    by_kind = appearance.measures(snapshots)
+    sides = {
+        side: any(_BOUNDARY in piece for s in snapshots.sentences for piece in getattr(s, side))
+        for side in ("source", "target_in", "target_out")
+    }
+    data: dict[str, Any] = {
+        "name": name,
+        "languages": list(languages),
+        "heads": int(snapshots.entropy["cross"].shape[2]),
+        "layers": {kind: int(snapshots.entropy[kind].shape[1]) for kind in KINDS},
+        "steps": snapshots.steps.tolist(),
+        "loss": [round(float(loss), 4) for loss in snapshots.loss],
+        "bleu": [round(float(bleu), 2) for bleu in snapshots.bleu],
+        "sentences": [
+            _sentence({side: _tokens(getattr(s, side), sides[side]) for side in sides})
+            for s in snapshots.sentences
+        ],
+        "measures": {kind: [_measure(kind, m) for m in _ordered(kind, by_kind)] for kind in KINDS},
+        "marks": [_mark(mark) for mark in appearance.marks(snapshots)],
+        "opened": dict(opened),
+    }
+    for kind in KINDS:
+        for n, measure in enumerate(_ordered(kind, by_kind)):
+            data[f"measure_{kind}_{n}"] = measure.values.astype("<f4").tobytes()
+        for i, (sentence, maps) in enumerate(
+            zip(snapshots.sentences, snapshots.maps[kind], strict=True)
+        ):
+            mask = np.ones(sentence.map_sizes[kind], bool)
+            if kind == "decoder":
+                mask = np.tril(mask)
+            data[f"mask_{kind}_{i}"] = np.packbits(mask).tobytes()
+            data[f"maps_{kind}_{i}"] = maps[..., mask].astype("<f2").tobytes()
+    check_size(data, "the snapshots", ": train with fewer points or shorter sentences")
+    return data
+
+
+def _ordered(
+    kind: str, by_kind: Mapping[Any, tuple[appearance.Measure, ...]]
+) -> list[appearance.Measure]:
+    """Return a kind's measures: entropy, then in the order of NAMES."""
+    named = {measure.name: measure for measure in by_kind[kind]}
+    return [named["entropy"], *(named[name] for name in NAMES[kind] if name in named)]
+
+
+def _sentence(sides: Mapping[str, Sequence[_Token]]) -> dict[str, Any]:
+    return {
+        **{side: [described(token) for token in tokens] for side, tokens in sides.items()},
+        "words": {
+            "source": [list(word) for word in group_words(sides["source"])],
+            "target": [list(word) for word in group_words(sides["target_out"])],
+        },
+        "source_text": _text(sides["source"]),
+        "translation": _text(sides["target_out"]),
+    }
+
+
+def _measure(kind: str, measure: appearance.Measure) -> dict[str, Any]:
+    short, meaning = NAMES[kind].get(
+        measure.name, ("entropy", "entropy of a row as a share of a uniform row's")
+    )
+    return {
+        "name": measure.name,
+        "short": short,
+        "meaning": meaning,
+        "chance": measure.chance,
+        "level": None if measure.level is None else measure.level.round(4).tolist(),
+    }
+
+
+def _mark(mark: appearance.Mark) -> dict[str, Any]:
+    """Return a mark; `measure` is the measure on whose curve it is drawn."""
+    return {
+        "kind": mark.kind,
+        "measure": appearance.ONE_TO_ONE if mark.role == appearance.ALIGNING else mark.role,
+        "short": NAMES[mark.kind][mark.role][0],
+        "layer": mark.layer,
+        "head": mark.head,
+        "point": mark.point,
+        "last": round(mark.last, 4),
+        "diagonal": None if mark.diagonal is None else round(mark.diagonal, 4),
+    }

@@ -1,0 +1,202 @@
+// Draws the timeline: lanes of curves over the points of training, with marks and a cursor.
+
+import { cutLabel, drawText, fontOf } from "../shared/grid.js";
+import { fixed } from "../shared/numbers.js";
+import { nameOfHead } from "./lanes.js";
+
+/* Half the width of the slider's thumb: its centre stops this far from either end. */
+const INSET = 8;
+const RIGHT = 46;
+const GUTTERS = { wide: 212, narrow: 0 };
+const LANE = 62;
+const GAPS = { wide: 22, narrow: 38 };
+const AXIS = 34;
+const DOT = 3.5;
+
+/** @param {Run} run @returns {TimelineGeometry} */
+export function timelineGeometry(run, lanes, width, narrow) {
+  const size = narrow ? "narrow" : "wide";
+  const [left, gap] = [GUTTERS[size], GAPS[size]];
+  const plot = width - left - RIGHT;
+  const tops = lanes.map((_, place) => place * (LANE + gap) + gap);
+  const bottom = tops[tops.length - 1] + LANE;
+  return { width, height: bottom + AXIS, left, plot, tops, bottom, narrow, points: run.points };
+}
+
+/** @param {TimelineGeometry} geometry */
+export const pointX = ({ left, plot, points }, point) =>
+  left + INSET + (points > 1 ? (point * (plot - 2 * INSET)) / (points - 1) : 0);
+
+/** The point of training nearest to a horizontal position. @param {TimelineGeometry} geometry */
+export function pointAt({ left, plot, points }, x) {
+  const share = (x - left - INSET) / (plot - 2 * INSET);
+  return Math.max(0, Math.min(points - 1, Math.round(share * (points - 1))));
+}
+
+/** The lane at a vertical position, or null. @param {TimelineGeometry} geometry */
+export function laneAt({ tops, narrow }, y) {
+  const above = narrow ? GAPS.narrow : 0;
+  const lane = tops.findIndex((top) => y >= top - above && y <= top + LANE);
+  return lane < 0 ? null : lane;
+}
+
+/** @param {Lane} lane */
+function laneY({ low, high, logarithmic }, top, value) {
+  const [a, b, v] = logarithmic ? [Math.log(low), Math.log(high), Math.log(value)] : [low, high, value];
+  return top + LANE * (1 - (v - a) / (b - a || 1));
+}
+
+/**
+ * The dots of a lane's marks, and where their labels fit: a label moves up until it overlaps no earlier one.
+ * @param {TimelineGeometry} geometry
+ * @param {Lane} lane
+ */
+export function dotsOf(geometry, lane, place) {
+  const top = geometry.tops[place];
+  const taken = [];
+  return lane.marks.map((mark) => {
+    const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
+    const toLeft = x > geometry.left + geometry.plot - 34;
+    const textX = toLeft ? x - 6 : x + 6;
+    let textY = Math.min(y - 8, top + LANE - 6);
+    const overlaps = () => taken.some(([otherX, otherY]) => Math.abs(otherX - textX) < 24 && Math.abs(otherY - textY) < 12);
+    while (overlaps() && textY > top - 4) textY -= 4;
+    taken.push([textX, textY]);
+    return { mark, x, y, textX, textY, align: toLeft ? "right" : "left" };
+  });
+}
+
+/** The mark at a canvas position, or null. @param {TimelineGeometry} geometry @param {Lane[]} lanes */
+export function markAt(geometry, lanes, x, y) {
+  const dots = lanes.flatMap((lane, place) => dotsOf(geometry, lane, place));
+  const near = dots.filter((dot) => Math.hypot(dot.x - x, dot.y - y) <= 9);
+  near.sort((one, other) => Math.hypot(one.x - x, one.y - y) - Math.hypot(other.x - x, other.y - y));
+  return near[0]?.mark ?? null;
+}
+
+/** Draw everything that is independent of the point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
+export function drawStillTimeline(context, theme, geometry, run, lanes, chosen) {
+  lanes.forEach((lane, place) => drawLane(context, theme, geometry, lane, place, chosen));
+  drawSteps(context, theme, geometry, run);
+}
+
+/** @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry @param {Lane} lane */
+function drawLane(context, theme, geometry, lane, place, chosen) {
+  const { left, plot, tops, narrow } = geometry;
+  const top = tops[place];
+  const y = (value) => laneY(lane, top, value);
+  for (const { value, text } of lane.ticks.filter((tick) => tick.value >= lane.low && tick.value <= lane.high)) {
+    stroke(context, theme.line, 1, [[left, y(value)], [left + plot, y(value)]]);
+    drawText(context, theme, text, left + plot + 6, y(value), { size: 12, colour: "ink3" });
+  }
+  drawText(context, theme, lane.title, 0, narrow ? top - 14 : top + 8, { size: 14, weight: 600 });
+  if (!lane.curve) {
+    drawText(context, theme, cut(context, theme, lane.empty, plot - 12), left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
+    return;
+  }
+  const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
+  context.globalAlpha = 0.4;
+  for (const other of lane.others) stroke(context, theme.ink3, 1, path(other));
+  context.globalAlpha = 1;
+  const across = (value, dash) => {
+    context.setLineDash(dash);
+    stroke(context, theme.ink2, 1, [[left, y(value)], [left + plot, y(value)]]);
+    context.setLineDash([]);
+  };
+  if (lane.chance !== null) across(lane.chance, [1, 3]);
+  if (lane.level !== null) across(lane.level, [5, 4]);
+  stroke(context, theme.ink, 2, path(lane.curve));
+  for (const { mark, x, y: dotY, textX, textY, align } of dotsOf(geometry, lane, place)) {
+    const isChosen = chosen.some(([layer, head]) => layer === mark.layer && head === mark.head) && chosen.length === 1;
+    drawDot(context, x, dotY, DOT + 1.5, theme.page);
+    drawDot(context, x, dotY, DOT, isChosen ? theme.ink : theme.ink2);
+    const colour = isChosen ? "ink" : "ink2";
+    drawGround(context, theme, nameOfHead(mark), textX, textY, align);
+    drawText(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align });
+  }
+}
+
+/* A ground in the page's colour, so that a label can be read on curves. */
+function drawGround(context, theme, text, x, y, align) {
+  context.font = fontOf(theme, 12, 650);
+  const { width } = context.measureText(text);
+  context.globalAlpha = 0.8;
+  context.fillStyle = theme.page;
+  context.fillRect(align === "right" ? x - width : x, y - 6, width, 12);
+  context.globalAlpha = 1;
+}
+
+/* A disc as a thick circle of half its radius: SvgContext has neither arcs nor filled paths. */
+function drawDot(context, x, y, radius, colour) {
+  const r = radius / 2;
+  const bend = 0.5523 * r;
+  context.strokeStyle = colour;
+  context.lineWidth = radius;
+  context.beginPath();
+  context.moveTo(x + r, y);
+  context.bezierCurveTo(x + r, y + bend, x + bend, y + r, x, y + r);
+  context.bezierCurveTo(x - bend, y + r, x - r, y + bend, x - r, y);
+  context.bezierCurveTo(x - r, y - bend, x - bend, y - r, x, y - r);
+  context.bezierCurveTo(x + bend, y - r, x + r, y - bend, x + r, y);
+  context.stroke();
+}
+
+function stroke(context, colour, width, points) {
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.beginPath();
+  points.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
+  context.stroke();
+}
+
+function cut(context, theme, text, limit) {
+  context.font = fontOf(theme, 13);
+  return cutLabel(context, text, limit);
+}
+
+/** Label as many points with their step as fit, from the last one. @param {TimelineGeometry} geometry @param {Run} run */
+function drawSteps(context, theme, geometry, run) {
+  const { bottom, left, plot } = geometry;
+  let free = Infinity;
+  for (let point = run.points - 1; point >= 0; point--) {
+    const x = pointX(geometry, point);
+    stroke(context, theme.ink3, 1, [[x, bottom + 4], [x, bottom + 8]]);
+    const text = fixed(run.steps[point], 0);
+    context.font = fontOf(theme, 12);
+    const { width } = context.measureText(text);
+    const right = Math.min(x + width / 2, left + plot + RIGHT);
+    if (right > free) continue;
+    drawText(context, theme, text, right, bottom + 18, { size: 12, colour: "ink2", align: "right" });
+    free = right - width - 10;
+  }
+  if (!geometry.narrow) drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
+}
+
+/** Draw the cursor and each lane's value at a point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
+export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
+  const { tops, bottom, left, narrow } = geometry;
+  const x = Math.round(pointX(geometry, point)) + 0.5;
+  context.globalAlpha = 0.8;
+  // On a narrow screen, titles stand between the lanes.
+  const spans = narrow ? tops.map((top) => [top - 4, top + LANE]) : [[tops[0] - 8, bottom + 8]];
+  for (const [from, to] of spans) stroke(context, theme.ink, 1, [[x, from], [x, to]]);
+  context.globalAlpha = 1;
+  lanes.forEach((lane, place) => {
+    const top = tops[place];
+    const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
+    const isOfHead = lane.others.length > 0;
+    if (lane.curve) {
+      drawDot(context, x, laneY(lane, top, lane.curve[point]), 5.5, theme.page);
+      drawDot(context, x, laneY(lane, top, lane.curve[point]), 4, theme.ink);
+    }
+    const named = isOfHead ? `${first} in ${name}` : first;
+    if (narrow) {
+      context.font = fontOf(theme, 14, 600);
+      const after = context.measureText(lane.title).width + 10;
+      drawText(context, theme, cut(context, theme, [named, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
+      return;
+    }
+    drawText(context, theme, cut(context, theme, named, left - 16), 0, top + 28, { size: 14, colour: "ink" });
+    drawText(context, theme, cut(context, theme, lane.aside, left - 16), 0, top + 47, { size: 13, colour: "ink2" });
+  });
+}

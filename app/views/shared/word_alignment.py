@@ -1,0 +1,100 @@
+"""The word alignment of a sentence, by the heads that align words best in the network's atlas."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.figures.word_alignment import alignment_figure
+from app.look.glossary import meaning
+from app.look.labels import label, word_labels
+from app.look.markdown import plain
+from app.look.numbers import number, percent
+from app.state import atlases, results, session
+from app.views.shared.figure import show
+from core.analysis.alignment import align_sentence, pharaoh
+from core.atlas.atlas import AlignmentHeads, Origin
+from core.checkpoint.folder import Card
+from core.data.corpora import LANGUAGES
+from core.record.edits import Edits
+from core.record.record import TranslationRecord
+
+_ROWS = {
+    "input": "the row that is fed the word",
+    "output": "the row that produces the word",
+}
+
+
+def show_word_alignment(card: Card, record: TranslationRecord) -> None:
+    """Offer the word alignment of a record, if the network's atlas has alignment heads."""
+    try:
+        atlas = atlases.shipped_atlas(card)
+    except ValueError as error:
+        st.caption(plain(str(error)))
+        return
+    if atlas is None or atlas.alignment_heads is None:
+        return
+    fold = st.expander("Word alignment", key="word_alignment", on_change="rerun")
+    if fold.open:
+        with fold:
+            _show(card, record, atlas.alignment_heads, atlas.origin)
+
+
+def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: Origin) -> None:
+    by_weights = found.quantity == "weights"
+    maps = record.cross if by_weights else results.quantity(card, record, "norms")["cross"]
+    aligned = align_sentence(maps, found.heads, found.reading, record.source, record.target_out)
+    if not aligned.values:
+        st.caption("This sentence has no words to align.")
+        return
+    sides = (record.source, aligned.source), (record.target_out, aligned.target)
+    source, target = (word_labels(tokens, words, 1) for tokens, words in sides)
+    linked = {s for s, _ in aligned.values}
+    alone = [word for s, word in enumerate(source) if s not in linked]
+    names = [f"layer {layer + 1} head {head + 1}" for layer, head in found.heads]
+    several = len(names) > 1
+    st.markdown(
+        plain(
+            f"Each word of the translation is linked to the source word with the largest "
+            f"{'weight' if by_weights else 'value norm'} in {_ROWS[found.reading]}, "
+            + (f"averaged over the cross-attention heads {', '.join(names)}." if several else "")
+            + ("" if several else f"in cross-attention {names[0]}.")
+        ),
+        help=meaning("word alignment"),
+    )
+    with st.container(width=560):
+        show(
+            alignment_figure(
+                source,
+                target,
+                aligned.values,
+                {
+                    link: percent(value) if by_weights else number(value, 3)
+                    for link, value in aligned.values.items()
+                },
+                (LANGUAGES[record.source_language], LANGUAGES[record.target_language]),
+                f"{len(aligned.values)} links between {len(source)} and {len(target)} words",
+                "a thicker line has a larger " + ("weight" if by_weights else "value norm"),
+                session.theme(),
+            ),
+            "alignment_figure",
+            "Not linked: " + plain(", ".join(alone)) if alone else "",
+            alt="Word alignment: "
+            + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
+        )
+    st.caption(_error(found, origin, record), help=meaning("alignment error rate"))
+    lines = [
+        " ".join("".join(label(tokens[i]) for i in word) for word in words)
+        for tokens, words in sides
+    ]
+    st.code("\n".join([*lines, pharaoh(aligned.values)]), language=None, wrap_lines=True)
+
+
+def _error(found: AlignmentHeads, origin: Origin, record: TranslationRecord) -> str:
+    """State the alignment error rate, what it was measured on, and what it does not cover."""
+    interval = f"95 % interval {percent(found.low)} to {percent(found.high)}"
+    return (
+        f"Alignment error rate {percent(found.aer)} ({interval}), in the same reading. It was "
+        f"measured on half of the {origin.gold_sentences:,} manually aligned sentences of "
+        f"{plain(origin.gold)}; the other half chose the heads."
+        + ("" if record.edits == Edits() else " It does not cover the edits of this pass.")
+    )

@@ -1,0 +1,136 @@
+"""Training: the attention maps of a few sentences at points of a training run, with its curves."""
+
+from __future__ import annotations
+
+import re
+
+import streamlit as st
+
+from app import controls
+from app.components.training import training
+from app.components.training.payload import payload
+from app.look.glossary import meaning
+from app.look.markdown import plain
+from app.look.numbers import percent
+from app.state import address, models, results
+from core.analysis import appearance
+from core.checkpoint.folder import Card
+from core.kinds import KINDS
+from core.record.attention_snapshots import FILE, SAMPLE, AttentionSnapshots
+
+RECORDING = ("captions", "mixed")
+"""The training recipes that record snapshots, without those of tests."""
+
+
+def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
+    """Return what the page's link shows first: sentence, step (None: the last) and a view.
+
+    Without a kind, it is the cross-attention head that is most clearly aligning at the last point.
+    """
+    kind = address.requested("kind")
+    layers, heads = snapshots.entropy[kind if kind in KINDS else "cross"].shape[1:]
+    if kind in KINDS:
+        view = {
+            "kind": kind,
+            "layer": address.index(address.requested("layer"), layers, 0),
+            "head": address.index(address.requested("head"), heads, 0),
+        }
+    else:
+        shares = appearance.one_to_one(snapshots)[-1]
+        layer, head = divmod(int(shares.argmax()), heads)
+        view = {"kind": "cross", "layer": layer, "head": head}
+    step, sentence = address.requested("step") or "", address.requested("sentence") or ""
+    return {
+        "sentence": int(sentence) if re.fullmatch("[0-9]{1,3}", sentence) else 0,
+        "step": int(step) if re.fullmatch("[0-9]{1,9}", step) else None,
+        **view,
+        **{name: address.requested(name) for name in ("q", "k") if address.requested(name)},
+    }
+
+
+def show(card: Card, snapshots: AttentionSnapshots) -> None:
+    """Show the maps and curves of a run, and how its marks are defined."""
+    try:
+        data = payload(
+            snapshots,
+            name=f"{card.name}-{card.direction}",
+            languages=(controls.selection().source_language, controls.selection().target_language),
+            opened=opened(snapshots),
+        )
+    except ValueError as error:
+        st.error(plain(error))
+        return
+    training(data, key="training")
+    with st.container(key="training_notes", gap="small"):
+        st.caption(sample_note(card, snapshots))
+        st.caption(marks_note(snapshots))
+
+
+def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
+    """Say what the curves were measured on."""
+    sizes = [s.map_sizes["cross"] for s in snapshots.sentences]
+    kept = card.training.get("kept")
+    return (
+        f"**What was measured.** Loss and BLEU: on at most {SAMPLE} validation sentences. "
+        f"Everything else: averages over the {len(sizes)} sentences in the list above, "
+        f"{sum(queries for queries, _ in sizes)} target and {sum(keys for _, keys in sizes)} "
+        "source tokens. Their translations were given, so all points have the same rows and "
+        "columns. These samples are too small for intervals: compare the course of a curve, not "
+        "neighbouring points. Points are drawn at equal distances; the steps between them differ. "
+        "Weights are stored as 16-bit floats. "
+        + (f"The weights on the other pages: {plain(kept)}." if kept else "")
+    ).strip()
+
+
+def marks_note(snapshots: AttentionSnapshots) -> str:
+    """Say by which rule a head gets a mark."""
+    chance = appearance.random_one_to_one(snapshots)
+    share, margin, needed, at_random, agreement = map(
+        percent,
+        (
+            appearance.SHARE,
+            appearance.MARGIN,
+            chance + appearance.ALIGNING_MARGIN,
+            chance,
+            appearance.AGREEMENT,
+        ),
+    )
+    return (
+        "**What a mark means.** From this point to the end of the run, the head's weight on the "
+        f"role's token is at least {share}, and exceeds both its weight in the untrained network "
+        f"and that of uniform attention by at least {margin} of all weight. *Aligning* "
+        f"(cross-attention): at least {needed} of the rows look most at a source token of their "
+        f"own ({at_random} would if rows looked at random tokens), at least {margin} more than in "
+        f"the untrained network, and at least {agreement} look most at the same token as at the "
+        "last point. No manual alignment is used: such a head links tokens one to one, but whether "
+        "the links are right was not checked. They may belong to the token fed in, which is named "
+        "one row up, instead of the token being produced. *Near the diagonal*: rows whose largest "
+        "weight is at most one token away from it at the last point. If most are, position alone "
+        "could explain the head."
+    )
+
+
+st.title("Training")
+st.caption(
+    "How attention came about: the same sentences, seen by the same network at points of its "
+    "training. Press play, or drag the slider below the maps.",
+    help=meaning("teacher-forced", "BLEU"),
+)
+for line in models.problems():
+    st.error(plain(line))
+chosen = controls.selection().card
+if chosen is not None:
+    try:
+        found = results.snapshots(chosen)
+    except ValueError as problem:
+        st.error(plain(problem))
+    else:
+        if found is None:
+            st.caption(
+                f"{plain(chosen.name)} has no training snapshots ({FILE}). They are recorded "
+                "during training, by the recipes "
+                + " and ".join(f"`{name}`" for name in RECORDING)
+                + "."
+            )
+        else:
+            show(chosen, found)

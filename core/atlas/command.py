@@ -1,0 +1,189 @@
+"""The command `python -m core.analyse atlas`: one file of statistics for one network."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from core.analysis.alignment import read_gold
+from core.atlas.atlas import Atlas
+from core.atlas.build import Extras, Work, build, count_passes, origin_of
+from core.atlas.corpus import Corpus, corpus
+from core.atlas.partial import Partial
+from core.atlas.ray_data import on_ray
+from core.atlas.report import report
+from core.atlas.roles import Facts
+from core.atlas.shards import Runner, in_process, in_processes
+from core.checkpoint.folder import Checkpoint, load
+from core.command import progress_bar, refuse_unwritable, table, whole_number, write_result
+from core.data.text_files import LinePairs, read_lines
+from core.device import pick_device
+
+_LINES = 12  # of problems with single sentences
+
+
+def run_atlas(arguments: Namespace) -> None:
+    """Compute everything that is known of each head over a corpus, and write it to one file."""
+    refuse_unwritable("--out", arguments.out)
+    if arguments.shards > 1 and arguments.device not in ("auto", "cpu"):
+        raise ValueError("--shards are processes on the CPU: leave out --device or --shards")
+    device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
+    torch.set_num_threads(1)  # so that shards agree; with more, small networks are no faster
+    network = load(arguments.checkpoint, device)
+    text = corpus(network, _pairs(arguments.src, arguments.ref)[: arguments.first])
+    extras, gold = _extras(arguments, network, text, device)
+    for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
+        sys.stderr.write(f"{arguments.src.name}: {line}\n")
+    origin = origin_of(
+        network, text, _names(arguments.src, arguments.ref), _command(arguments), **gold
+    )
+    partial = Partial(arguments.out.with_name(f"{arguments.out.name}.partial"), repr(origin))
+    with (
+        _runner(arguments, network) as run,
+        progress_bar(count_passes(network, text, extras), " passes") as on_progress,
+    ):
+        found = build(network, text, origin, Work(run, partial, on_progress), extras)
+    found.save(arguments.out)
+    partial.remove()
+    heads = report(found)
+    _atlas_tables(found, heads)
+    write_result(
+        arguments.json,
+        {
+            "checkpoint": network.card.folder.name,
+            "sentences": origin.sentences,
+            "origin": asdict(origin),
+            "heads": heads,
+            "alignment_heads": found.alignment_heads and asdict(found.alignment_heads),
+        },
+    )
+
+
+def _extras(
+    arguments: Namespace, network: Checkpoint, text: Corpus, device: str
+) -> tuple[Extras, dict[str, Any]]:
+    """Return the gold, the other network and whether to translate; and what identifies the gold."""
+    other = load(arguments.other, device) if arguments.other else None
+    if (arguments.gold_src is None) != (arguments.gold_ref is None):
+        raise ValueError("--gold-src and --gold-ref go together: give both, or none")
+    if arguments.gold is None:
+        if arguments.gold_src is not None:
+            raise ValueError("--gold-src needs --gold, the alignments of that text")
+        return Extras(None, other, not arguments.no_bleu), {}
+    own = arguments.gold_src is None
+    files = (arguments.src, arguments.ref) if own else (arguments.gold_src, arguments.gold_ref)
+    pairs = _pairs(*files)[: arguments.first if own else None]
+    lines = read_lines(arguments.gold)
+    gold = read_gold(
+        lines,
+        len(pairs),
+        str(arguments.gold),
+        arguments.one_based,
+        arguments.gold_target_first,
+    )
+    aligned = corpus(network, pairs, gold)
+    identity = {
+        "gold": f"{arguments.gold.name} of {_names(*files)}",
+        "gold_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
+        "gold_sentences": len(aligned.sentences),
+    }
+    return Extras(aligned, other, not arguments.no_bleu), identity
+
+
+def _runner(arguments: Namespace, network: Checkpoint) -> AbstractContextManager[Runner]:
+    if arguments.ray:
+        return nullcontext(on_ray(arguments.shards))
+    return (
+        in_processes(arguments.shards) if arguments.shards > 1 else nullcontext(in_process(network))
+    )
+
+
+def _names(*files: Path) -> str:
+    return ", ".join(file.name for file in files)
+
+
+def _command(arguments: Namespace) -> str:
+    """Return the command that reproduces an atlas, with the names of its files alone."""
+    words = ["python -m core.analyse atlas"]
+    for option in ("checkpoint", "src", "ref", "gold", "gold_src", "gold_ref", "other", "out"):
+        if (file := getattr(arguments, option)) is not None:
+            words.append(f"--{option.replace('_', '-')} {shlex.quote(file.name)}")
+    for option in ("one_based", "gold_target_first", "no_bleu"):
+        if getattr(arguments, option):
+            words.append(f"--{option.replace('_', '-')}")
+    if arguments.first is not None:
+        words.append(f"--first {arguments.first}")
+    return " ".join(words)
+
+
+def _atlas_tables(found: Atlas, heads: list[dict[str, Any]]) -> None:
+    origin = found.origin
+    table(
+        [
+            ("sentences", f"{origin.sentences:,}"),
+            ("loss, nats per token", _with_bounds(found.arrays["loss"], 4)),
+            *(
+                [("BLEU, greedy", _with_bounds(found.arrays["bleu"], 2))]
+                if "bleu" in found.arrays
+                else []
+            ),
+        ]
+    )
+    table([("head (from 1)", "change in loss, 95 % CI, zero ablation; roles beyond chance")])
+    table(
+        (
+            f"{head['kind']} layer {head['layer'] + 1} head {head['head'] + 1}",
+            "; ".join(
+                (
+                    _with_bounds([head["loss_change"], head["low"], head["high"]], 4, "+"),
+                    ", ".join(name for name, role in head["roles"].items() if role["label"])
+                    or "none",
+                )
+            ),
+        )
+        for head in sorted(heads, key=lambda head: -head["loss_change"])
+    )
+    if (chosen := found.alignment_heads) is not None:
+        names = ", ".join(f"{layer + 1}.{head + 1}" for layer, head in chosen.heads)
+        error = _with_bounds([chosen.aer, chosen.low, chosen.high], 3)
+        table([("alignment heads (from 1)", f"{names}; {chosen.reading} reading, AER {error}")])
+
+
+def _pairs(source: Path, reference: Path) -> list[tuple[str, str]]:
+    return list(LinePairs(source, reference))
+
+
+def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") -> str:
+    value, low, high = (
+        "—" if v is None or math.isnan(v) else f"{v:{sign}.{digits}f}" for v in values
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def add_arguments(p: ArgumentParser) -> None:
+    """Add the options of this command to those that all analyses share."""
+    p.add_argument("--out", type=Path, required=True, help="write the atlas here, an .npz file")
+    p.add_argument("--gold", type=Path, help="manual alignments, for alignment errors and roles")
+    p.add_argument("--gold-src", type=Path, help="the gold's own source sentences, if not --src")
+    p.add_argument("--gold-ref", type=Path, help="the gold's own translations, if not --ref")
+    p.add_argument("--one-based", action="store_true", help="links count words from 1")
+    p.add_argument(
+        "--gold-target-first", action="store_true", help="links name the target word first"
+    )
+    p.add_argument("--other", type=Path, help="a network whose heads are matched with this one's")
+    p.add_argument("--no-bleu", action="store_true", help="translate nothing: half the time")
+    p.add_argument(
+        "--shards", type=whole_number(1, 1024), default=1, help="processes, or workers with --ray"
+    )
+    p.add_argument("--ray", action="store_true", help="run the shards on Ray Data")
+    p.add_argument("--first", type=whole_number(1), metavar="N", help="use only the first N pairs")

@@ -1,0 +1,102 @@
+"""A small trained network, a corpus of two chunks, and passes without some heads."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from core.atlas.corpus import CHUNK, Corpus, corpus
+from core.atlas.sums import Sums
+from core.checkpoint.folder import Card, Checkpoint
+from core.data.batches import collate, encode_pairs
+from core.model.build import build
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.search.beam import greedy
+from core.text.subwords import SubwordTokenizer
+from core.text.tokenizer import BOS, EOS, PAD
+from tests import small
+
+STEPS = 100
+SHAPE = {
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 2,
+    "share_embeddings": False,
+    "tie_classifier": False,
+}
+
+
+@functools.cache
+def checkpoint(**shape: int) -> Checkpoint:
+    """Return a network in float64 that has learned six sentences, so that all heads matter."""
+    sides = [[pair[side] for pair in small.SENTENCES] for side in (0, 1)]
+    both = [SubwordTokenizer.train(side, 110, min_character_count=1) for side in sides]
+    sizes = {"source_vocab_size": both[0].size, "target_vocab_size": both[1].size}
+    shape = {**SHAPE, **shape}
+    torch.manual_seed(3)
+    model = build("scratch", small.config(**sizes, **shape))
+    batch = collate(list(encode_pairs(small.SENTENCES, *both)))
+    adam = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(STEPS):
+        adam.zero_grad()
+        logits = model(batch.source, batch.target_in).transpose(1, 2)
+        F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
+        adam.step()
+    parameters = sum(p.numel() for p in model.parameters())
+    card = Card(Path(), "scratch", "de", "en", model.config, parameters, {}, {}, "0", "0")
+    return Checkpoint(card, model.double().eval(), *both)
+
+
+@functools.cache
+def sentences(**shape: int) -> Corpus:
+    """Return a corpus of pairs: the first half of one of the six and the second of another."""
+    pairs = [
+        (f"{_halves(a)[0]} {_halves(b)[1]}", f"{_halves(c)[0]} {_halves(d)[1]}")
+        for a, c in small.SENTENCES
+        for b, d in small.SENTENCES
+    ]
+    found = corpus(checkpoint(**shape), pairs)
+    assert len(found.sentences) == len(pairs) > CHUNK
+    return found
+
+
+def _halves(text: str) -> tuple[str, str]:
+    words = text.split()
+    return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+
+
+def total(measure, measured: Corpus | None = None, **shape: int) -> Sums:
+    """Measure chunk by chunk and add up."""
+    chunks = (measured or sentences(**shape)).chunks()
+    return Sums.total(measure(checkpoint(**shape), chunk) for chunk in chunks)
+
+
+def heads(model) -> list[tuple[str, int, int]]:
+    """Return all heads by kind, layer and number, from the configuration."""
+    c = model.config
+    layers = {
+        "encoder": c.num_encoder_layers,
+        "decoder": c.num_decoder_layers,
+        "cross": c.num_decoder_layers,
+    }
+    return [(k, i, h) for k, count in layers.items() for i in range(count) for h in range(4)]
+
+
+@torch.inference_mode()
+def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> np.ndarray:
+    """Return the loss of each target token [T] in a whole pass with edited weights."""
+    model, (source, target) = network.model, sentence.ids
+    edits = Edits(heads_off=frozenset(off), heads_mean=frozenset(mean))
+    with edited(model, edits, means):
+        logits = model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]]))[0]
+    return F.cross_entropy(logits, torch.tensor(target), reduction="none").numpy()
+
+
+def translation(network: Checkpoint, source: str, off=()) -> str:
+    """Return a greedy translation of one sentence, searched by itself."""
+    ids = [*(token.id for token in network.source_tokenizer.encode(source)), EOS]
+    with edited(network.model, Edits(heads_off=frozenset(off))):
+        best = greedy(network.model, torch.tensor([ids]))[0][0]
+    return network.target_tokenizer.decode(list(best.ids))

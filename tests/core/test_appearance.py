@@ -1,0 +1,252 @@
+"""Marks of when heads take on a role, on snapshots whose roles are planted by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.analysis.appearance import (
+    agreement,
+    marks,
+    measures,
+    near_diagonal,
+    one_to_one,
+    random_one_to_one,
+    uniform_shares,
+)
+from core.config import ModelConfig
+from core.kinds import KINDS
+from core.record.attention_snapshots import FILE, AttentionSnapshots, Sentence
+
+SHIPPED = Path(__file__).parents[2] / "checkpoints"
+HEADS = 2
+SIZES = ((3, 3), (4, 3))  # source and target tokens
+UNTRAINED = 2  # points before the planted head aligns
+
+
+def looking_at(keys, K):
+    """A map whose row q puts all weight on keys[q]."""
+    return np.eye(K)[list(keys)]
+
+
+def planted(**changes):
+    """Four points of one layer: cross-attention head 0 aligns from the third, head 1 never does."""
+    sentences = tuple(
+        Sentence(("a", "b", "c", "<eos>")[-S:], ("<bos>", "x", "y")[:T], ("x", "y", "<eos>")[-T:])
+        for S, T in SIZES
+    )
+    maps: dict[str, tuple] = {}
+    for kind in KINDS:
+        found = []
+        for sentence in sentences:
+            Q, K = sentence.map_sizes[kind]
+            unmasked = np.tril(np.ones((Q, K))) if kind == "decoder" else np.ones((Q, K))
+            even = unmasked / unmasked.sum(-1, keepdims=True)
+            weights = np.broadcast_to(even, (4, 1, HEADS, Q, K)).copy()
+            if kind == "cross":
+                weights[:] = looking_at([K - 1] * Q, K)  # all rows on <eos>
+                order = [1, 0, 2] if K == 3 else [3, 0, 2]
+                weights[UNTRAINED:, 0, 0] = looking_at(order, K)
+            found.append(weights.astype(np.float16))
+        maps[kind] = tuple(found)
+    roles = {"encoder": 3, "decoder": 3, "cross": 1}
+    values: dict[str, Any] = {
+        "sentences": sentences,
+        "steps": np.array([0, 10, 20, 40], np.int32),
+        "loss": np.array([3, 2, 1, 1], np.float32),
+        "bleu": np.zeros(4, np.float32),
+        "maps": maps,
+        "entropy": {kind: np.full((4, 1, HEADS), 0.5, np.float32) for kind in KINDS},
+        "roles": {kind: np.zeros((4, roles[kind], 1, HEADS), np.float32) for kind in KINDS},
+    }
+    return AttentionSnapshots(**(values | changes))
+
+
+def with_role(kind, role, shares, head=1, **changes):
+    """`planted` with the shares of one role of one head; point by point."""
+    roles = {k: v.copy() for k, v in planted().roles.items()}
+    roles[kind][:, role, 0, head] = shares
+    return planted(roles=roles, **changes)
+
+
+def described(snapshots):
+    return [(m.kind, m.role, m.layer, m.head, m.point) for m in marks(snapshots)]
+
+
+ALIGNED = ("cross", "aligning", 0, 0, 2)
+
+
+def test_uniform_shares_are_those_of_even_rows():
+    shares = uniform_shares(planted(), "encoder")
+    np.testing.assert_allclose(shares, [(1 / 3 + 1 / 4) / 2] * 3)
+    previous, itself, bos = uniform_shares(planted(), "decoder")
+    # Rows of 1, 2 and 3 unmasked keys: the previous token exists from the second row on, and
+    # "itself" counts from the third.
+    np.testing.assert_allclose(previous, (1 / 2 + 1 / 3) / 2)
+    np.testing.assert_allclose(itself, 1 / 3)
+    np.testing.assert_allclose(bos, (1 + 1 / 2 + 1 / 3) / 3)
+    np.testing.assert_allclose(uniform_shares(planted(), "cross"), [(1 / 3 + 1 / 4) / 2])
+
+
+def test_rows_that_look_at_a_key_of_their_own():
+    found = one_to_one(planted())
+    assert found[:, 0, 0].tolist() == [0, 0, 1, 1]
+    assert found[:, 0, 1].tolist() == [0, 0, 0, 0]
+    # Two of three rows share a key.
+    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
+    maps["cross"][0][3, 0, 0] = looking_at([1, 1, 2], 3)
+    assert one_to_one(planted(maps=maps))[3, 0, 0] == pytest.approx((1 + 3) / 6)
+
+
+def test_random_keys_are_as_often_ones_own_as_in_a_simulation():
+    draw = np.random.default_rng(0)
+    own = []
+    for K, Q in SIZES:
+        keys = draw.integers(K, size=(20_000, Q))
+        counts = (keys[:, :, None] == keys[:, None, :]).sum(-1)
+        own.append(counts == 1)
+    expected = np.concatenate(own, -1).mean()
+    assert random_one_to_one(planted()) == pytest.approx(expected, abs=0.01)
+
+
+def test_agreement_is_with_the_last_point():
+    # On <eos>: the last row of the first sentence agrees with [1, 0, 2], the first row of the
+    # second with [3, 0, 2].
+    assert agreement(planted())[:, 0, 0].tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1])
+    assert agreement(planted())[:, 0, 1].tolist() == [1, 1, 1, 1]
+
+
+def test_rows_near_the_diagonal():
+    # Three rows over 3 keys: diagonal 0, 1, 2; over 4 keys: 0, 1.5, 3. Row 0 looks at key 3, and
+    # row 1 at key 0, 1.5 away.
+    near = near_diagonal(planted())[0]
+    assert near[0] == pytest.approx((3 + 1) / 6)
+    # All on <eos>: keys 2, 2, 2 and 3, 3, 3.
+    assert near[1] == pytest.approx((2 + 1) / 6)
+
+
+def test_an_aligning_head_is_marked_from_where_it_stays_so():
+    (mark,) = marks(planted())
+    assert (mark.kind, mark.role, mark.layer, mark.head, mark.point) == ALIGNED
+    assert mark.last == 1 and mark.diagonal == pytest.approx(4 / 6)
+
+
+def test_no_mark_before_the_rows_look_where_they_do_at_the_end():
+    """One to one from the start, but with other links until the last point but one."""
+    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
+    for place, K in enumerate((3, 4)):
+        maps["cross"][place][1, 0, 0] = looking_at([2, 1, 0], K)
+    changed = planted(maps=maps)
+    assert one_to_one(changed)[1, 0, 0] == 1 and agreement(changed)[1, 0, 0] < 0.5
+    assert described(changed) == [ALIGNED]
+
+
+def test_a_network_that_is_one_to_one_before_training_is_not_marked():
+    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
+    for place, (K, order) in enumerate(((3, [1, 0, 2]), (4, [3, 0, 2]))):
+        maps["cross"][place][:, 0, 0] = looking_at(order, K)
+    assert described(planted(maps=maps)) == []
+    late = planted(maps=maps, steps=np.array([10, 20, 30, 40], np.int32))
+    assert described(late) == [(*ALIGNED[:4], 0)], "without step 0, chance alone is compared"
+
+
+@pytest.mark.parametrize(
+    ("shares", "point"),
+    [
+        ([0.1, 0.5, 0.6, 0.7], 1),
+        ([0.1, 0.5, 0.2, 0.7], 3),  # not kept at the third point
+        ([0.1, 0.5, 0.6, 0.2], None),  # lost at the end
+        ([0.1, 0.2, 0.29, 0.29], None),  # below 30 %
+        ([0.1, 0.2, 0.31, 0.31], None),  # not 10 % above uniform attention, 29 %
+        ([0.1, 0.2, 0.40, 0.41], 2),
+        ([0.35, 0.5, 0.44, 0.44], None),  # not 10 % above step 0
+        ([0.35, 0.5, 0.46, 0.46], 1),
+    ],
+)
+def test_a_role_is_marked_from_where_its_share_stays_above_the_level(shares, point):
+    expected = [] if point is None else [("encoder", "itself", 0, 1, point)]
+    assert described(with_role("encoder", 1, shares)) == [*expected, ALIGNED]
+
+
+def test_each_role_is_measured_on_its_own_axis():
+    names = {
+        ("encoder", 0): "previous token",
+        ("encoder", 2): "<eos>",
+        ("decoder", 0): "previous token",
+        ("decoder", 1): "itself",
+        ("decoder", 2): "<bos>",
+        ("cross", 0): "<eos>",
+    }
+    for (kind, role), name in names.items():
+        for head in range(HEADS):
+            found = described(with_role(kind, role, [0, 0.9, 0.9, 0.9], head))
+            assert sorted(found) == sorted([(kind, name, 0, head, 1), ALIGNED])
+
+
+def test_measures_are_the_files_values():
+    history = AttentionSnapshots.load(SHIPPED / "captions-en-de" / FILE)
+    found = measures(history)
+    for kind in KINDS:
+        entropy, *rest = found[kind]
+        assert np.array_equal(entropy.values, history.entropy[kind])
+        for r, measure in enumerate(rest[: history.roles[kind].shape[1]]):
+            assert np.array_equal(measure.values, history.roles[kind][:, r])
+
+
+@pytest.mark.parametrize("name", ["scratch-de-en", "scratch-en-de", "captions-en-de"])
+def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
+    """Recomputed from the maps of each point, for previous-token and aligning heads."""
+    history = AttentionSnapshots.load(SHIPPED / name / FILE)
+    found = described(history)
+    for kind, role, layer, head, point in found:
+        if (kind, role) != ("encoder", "previous token"):
+            continue
+        shares = np.mean(
+            [
+                np.mean([m[:, layer, head, q, q - 1] for q in range(1, m.shape[-1])], axis=0)
+                for m in history.maps["encoder"]
+            ],
+            axis=0,
+        )
+        assert min(shares[point:]) >= 0.3 - 1e-3 and shares[point - 1] < 0.3 + 1e-3
+    aligning = [(layer, head) for _, role, layer, head, _ in found if role == "aligning"]
+    assert aligning, "the corpus of hand-made alignments finds such a head in each network"
+    for layer, head in aligning:
+        own = []
+        for m in history.maps["cross"]:
+            top = m[-1, layer, head].argmax(-1).tolist()
+            own += [top.count(key) == 1 for key in top]
+        assert np.mean(own) >= 0.5
+
+
+def test_snapshots_without_points_or_sentences_are_rejected():
+    with pytest.raises(ValueError, match="no sentence or no point"):
+        measures(planted().until(-1))
+
+
+def test_the_file_of_another_network_is_rejected(tmp_path):
+    config = ModelConfig(
+        source_vocab_size=8,
+        target_vocab_size=8,
+        d_model=8,
+        num_heads=HEADS,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+    assert AttentionSnapshots.of_network(tmp_path, config) is None
+    planted().save(tmp_path / FILE)
+    found = AttentionSnapshots.of_network(tmp_path, config)
+    assert found is not None and found.steps.tolist() == [0, 10, 20, 40]
+    for changes, words in (
+        ({"num_decoder_layers": 2}, "its decoder has 1 × 2 heads .layers × heads., not 2 × 2"),
+        ({"num_encoder_layers": 3}, "its encoder has 1 × 2 heads .layers × heads., not 3 × 2"),
+        ({"num_heads": 1}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 1"),
+        ({"num_heads": 4}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 4"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            AttentionSnapshots.of_network(tmp_path, dataclasses.replace(config, **changes))
+        assert str(caught.value).isprintable()

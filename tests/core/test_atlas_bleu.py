@@ -1,0 +1,131 @@
+"""BLEU from summed n-gram statistics against sacreBLEU's scores of texts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+
+from core.atlas.bleu import HeadBleu, SetBleu, Statistics, bleu, head_bleu
+from core.atlas.sums import bootstrap_weights
+from core.model.baseline import copy_to_baseline
+from core.model.build import build
+from tests.core.atlas_network import checkpoint, heads, sentences, total, translation
+
+REFERENCES = ["The cat sat on the mat, didn't it?", "A dog.", "Two men play in the park today."]
+TEXTS = {
+    "close": ["The cat sat on the mat, did it?", "A dog.", "Two men play in a park."],
+    "no four-gram": ["The mat.", "dog", "men in park"],
+    "no four-gram right": [
+        "The cat the mat sat, it did?",
+        "A dog runs.",
+        "Two men the park in play",
+    ],
+    "other case": [
+        "the Cat sat on the mat, didn't it?",
+        "a dog.",
+        "Two Men play in the park today.",
+    ],
+    "no bigram": ["cat The", "dog A", "today play"],
+    "nothing right": ["x y z", "y", "q r s t u"],
+    "long": ["The cat sat on the mat " * 3, "A dog. A dog.", "Two men play in the park today."],
+    "empty": ["", "", ""],
+    "right": REFERENCES,
+}
+
+
+@pytest.mark.parametrize("texts", TEXTS.values(), ids=TEXTS)
+def test_bleu_of_sums_is_the_corpus_score(texts):
+    counted = Statistics(REFERENCES)(texts)
+    assert counted.shape == (3, 10) and counted.dtype == np.int64
+    expected = BLEU().corpus_score(texts, [REFERENCES]).score
+    assert bleu(counted.sum(0)) == expected
+    repeated = [0, 0, 2, 2, 2]  # as a replicate that draws the first twice, the last three times
+    score = BLEU().corpus_score([texts[i] for i in repeated], [[REFERENCES[i] for i in repeated]])
+    both = np.stack([counted.sum(0), counted[repeated].sum(0)])
+    assert bleu(both).tolist() == [expected, score.score]
+
+
+def test_no_sentence_has_no_bleu():
+    assert np.isnan(bleu(np.zeros((2, 10), np.int64))).all()
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Return the translations without each third head, and of the whole network first."""
+    network = checkpoint()
+    choices = [[], *([head] for head in heads(network.model)[::3])]
+    return [
+        [translation(network, s.source_text, off) for s in sentences().sentences] for off in choices
+    ]
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    return head_bleu(total(HeadBleu()))
+
+
+def test_changes_match_corpus_scores(arrays, texts):
+    references = [s.reference for s in sentences().sentences]
+    whole, *others = (BLEU().corpus_score(t, [references]).score for t in texts)
+    assert 10 < whole < 90 and len(set(others)) > 3
+    assert arrays["bleu"][0] == pytest.approx(whole, abs=1e-4)
+    found = arrays["bleu_zero"][::3, 0]
+    np.testing.assert_allclose(found, [score - whole for score in others], atol=1e-4)
+    assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
+    assert arrays["bleu_zero_p"].shape == (len(arrays["bleu_zero"]),)
+
+
+def test_sets_with_the_same_encoder_heads_share_its_passes():
+    """Whatever the order of the sets; no hook or method stays on the network."""
+    network, some = checkpoint(), sentences().sentences[:5]
+    one, two = ("encoder", 0, 1), ("encoder", 0, 2)
+    choices = ((one,), (("cross", 0, 1),), (one, two), (("decoder", 1, 0), one), (two, one))
+    passes = []
+    hook = network.model.encoder[0].register_forward_hook(lambda *call: passes.append(call))
+    try:
+        found = SetBleu("x", choices)(network, some)["x_ngrams"][0]
+    finally:
+        hook.remove()
+    assert len(passes) == 3  # none, one, one and two
+    assert "encode" not in vars(network.model)
+    for row, choice in zip(found, ((), *choices), strict=True):
+        texts = [translation(network, s.source_text, choice) for s in some]
+        expected = BLEU().corpus_score(texts, [[s.reference for s in some]])
+        assert row.tolist() == [
+            expected.sys_len,
+            expected.ref_len,
+            *expected.counts,
+            *expected.totals,
+        ]
+
+
+def test_a_baseline_is_scored_like_its_own_translations():
+    network, some = checkpoint(), sentences().sentences[:8]
+    baseline = build("baseline", network.model.config).double().eval()
+    copy_to_baseline(network.model, baseline)
+    found = SetBleu("x", ((("cross", 1, 2),), (("encoder", 0, 3),)))(
+        replace(network, model=baseline), some
+    )
+    for column, off in ((0, []), (1, [("cross", 1, 2)]), (2, [("encoder", 0, 3)])):
+        texts = [translation(replace(network, model=baseline), s.source_text, off) for s in some]
+        expected = BLEU().corpus_score(texts, [[s.reference for s in some]]).score
+        assert bleu(found["x_ngrams"][0, column]) == expected
+
+
+def test_intervals_are_of_the_same_replicates(arrays, texts):
+    """The change of each replicate is of two scores of the same repeated sentences."""
+    lines = sentences().sentences
+    weights = bootstrap_weights(s.index for s in lines).astype(int)
+    index = 1 + max(range(len(texts) - 1), key=lambda i: abs(arrays["bleu_zero"][3 * i, 0]))
+    whole, changes = [], []
+    for column in weights.T[1:]:
+        drawn = np.repeat(np.arange(len(lines)), column)
+        scores = [
+            BLEU().corpus_score([t[i] for i in drawn], [[lines[i].reference for i in drawn]]).score
+            for t in (texts[0], texts[index])
+        ]
+        whole.append(scores[0])
+        changes.append(scores[1] - scores[0])
+    for found, values in ((arrays["bleu"], whole), (arrays["bleu_zero"][3 * (index - 1)], changes)):
+        np.testing.assert_allclose(found[1:], np.percentile(values, (2.5, 97.5)), atol=1e-3)

@@ -1,0 +1,270 @@
+"""The atlas of a small network: all parts are there, belong together, and survive a file."""
+
+import dataclasses
+import hashlib
+import io
+import json
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from core import analyse
+from core.analysis.alignment import Gold
+from core.atlas.atlas import LIMIT, Atlas
+from core.atlas.build import Extras, Work, build, count_passes, origin_of
+from core.atlas.corpus import corpus
+from core.atlas.losses import HeadLosses
+from core.atlas.own_text import MAX_LINES, own_text
+from core.atlas.partial import Partial
+from core.atlas.report import report
+from core.atlas.shards import in_process
+from core.checkpoint.folder import load
+from core.record.editing import edited
+from core.record.edits import Edits
+from core.text.tokenizer import BOS
+from tests import small
+
+PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
+
+
+@pytest.fixture(scope="module")
+def network(translating_folder):
+    return load(translating_folder)
+
+
+@pytest.fixture(scope="module")
+def built(network):
+    gold = [Gold.parse(" ".join(f"{i}-{i}" for i in range(4))) for _ in PAIRS]
+    text = corpus(network, PAIRS)
+    extras = Extras(corpus(network, PAIRS, gold), network, bleu=True)
+    passes = []
+    work = Work(in_process(network), Partial(None, ""), passes.append)
+    atlas = build(network, text, origin_of(network, text, "tiny", "the command"), work, extras)
+    assert sum(passes) == pytest.approx(count_passes(network, text, extras), rel=0.1)
+    return atlas
+
+
+def test_an_atlas_has_every_part_and_keeps_it_in_its_file(built, network, tmp_path):
+    built.save(tmp_path / "atlas.npz")
+    assert (tmp_path / "atlas.npz").stat().st_size < LIMIT
+    read = Atlas.load(tmp_path / "atlas.npz")
+    assert set(read.arrays) == set(built._shapes())  # nothing is left out
+    for name, array in built.arrays.items():
+        np.testing.assert_array_equal(read.arrays[name], array, err_msg=name)
+        assert np.isfinite(array).any(), name
+    for field in dataclasses.fields(Atlas):
+        if field.name != "arrays":
+            assert getattr(read, field.name) == getattr(built, field.name), field.name
+    card = network.card
+    assert read.origin.weights_sha256 == card.weights_sha256 and read.origin.sentences == 12
+    assert read.heads[0] == ("encoder", 0, 0) and read.heads[-1] == ("cross", 1, 1)
+    assert len(read.heads) == read.count == 2 * 3 * 2 - 2
+
+
+def test_a_network_is_its_own_counterpart(built):
+    assert built.arrays["partner"].tolist() == list(range(built.count))
+    np.testing.assert_allclose(built.arrays["similarity"], 1, atol=1e-6)
+
+
+def test_a_curve_runs_from_the_network_to_one_without_heads(built, network):
+    """Its ends are the losses of passes with no head and with every head of a kind ablated."""
+    ids = [sentence.ids for sentence in corpus(network, PAIRS).sentences]
+
+    def loss(off):
+        total = tokens = 0
+        with torch.inference_mode(), edited(network.model, Edits(heads_off=frozenset(off))):
+            for source, target in ids:
+                given = torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])
+                logits = network.model(*given)[0].double()
+                total += F.cross_entropy(logits, torch.tensor(target), reduction="sum").item()
+                tokens += len(target)
+        return total / tokens
+
+    for kind in ("encoder", "decoder", "cross", "all"):
+        curve = built.arrays[f"prune_{kind}_loss"][:, 0]
+        assert curve[0] == pytest.approx(built.arrays["loss"][0]) == pytest.approx(loss(()))
+        off = [head for head in built.heads if kind in (head[0], "all")]
+        assert curve[-1] == pytest.approx(loss(off), abs=1e-5)
+
+
+def test_the_report_has_the_agreed_keys(built):
+    entries = report(built)
+    assert json.loads(json.dumps(entries, allow_nan=False)) == entries
+    agreed = ["kind", "layer", "head", "loss_change", "low", "high", "entropy", "roles", "aer"]
+    assert all(set(agreed) <= set(entry) for entry in entries)
+    for n, entry in enumerate(entries):
+        values = entry["loss_change"], entry["low"], entry["high"]
+        np.testing.assert_array_equal(np.float32(values), built.arrays["zero"][n])
+        assert (entry["aer"] is None) == (entry["kind"] != "cross")
+        for role in entry["roles"].values():
+            assert set(role) >= {"score", "null_shuffled", "null_random", "label"}
+    cross = [entry for entry in entries if entry["kind"] == "cross"]
+    aer = built.arrays["aer"][:, 0, :-1, :-1, 0].min(0).ravel()
+    np.testing.assert_array_equal(np.float32([entry["aer"] for entry in cross]), aer)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("zero", lambda a: a[:-1], r"zero is float32 \(9, 3\), not float32 \(10, 3\)"),
+        ("zero", lambda a: a.astype(np.float64), "zero is float64"),
+        ("zero", lambda a: np.where(a == a[0, 0], np.inf, a), "zero holds an infinite number"),
+        ("largest", lambda a: a + 1, "largest holds a number outside 0..1"),
+        ("prune_all_order", lambda a: a * 0, "prune_all_order does not name each head once"),
+        ("loss", None, "loss is missing"),
+        ("more", lambda a: np.zeros(3, np.float32), "more is not a part of an atlas"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_rejected(built, name, change, message):
+    arrays = dict(built.arrays)
+    old = arrays.pop(name, None)
+    if change is not None:
+        arrays[name] = change(old)
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(built, arrays=arrays)
+
+
+def test_damaged_and_foreign_files_are_rejected_in_one_line(built):
+    content = built.to_bytes()
+    with np.load(io.BytesIO(content)) as npz:
+        arrays = dict(npz)
+    words = json.loads(arrays["words"].tobytes())
+    for key, value in (("format", 9), ("origin", {}), ("quoted", [[1, 2]]), ("layers", {})):
+        buffer = io.BytesIO()
+        other = np.frombuffer(json.dumps({**words, key: value}).encode(), np.uint8)
+        np.savez(buffer, **{**arrays, "words": other})
+        _check_rejected(buffer.getvalue())
+    for changed in (b"", content[: len(content) // 2], b"PK" + content[2:-9]):
+        _check_rejected(changed)
+
+
+def _check_rejected(content: bytes) -> None:
+    with pytest.raises(
+        ValueError, match="is not an atlas of heads .*core.analyse atlas`"
+    ) as caught:
+        Atlas.load(io.BytesIO(content))
+    assert str(caught.value).isprintable()
+
+
+def test_own_text_is_measured_as_a_corpus_is(built, network):
+    """The same numbers as from the corpus command, step by step, without the costly parts."""
+    steps = own_text(lambda: nullcontext(), network, PAIRS)
+    progress = []
+    try:
+        while True:
+            progress.append(next(steps))
+    except StopIteration as end:
+        atlas, text = end.value
+    assert [p.done for p in progress] == sorted(p.done for p in progress)
+    assert progress[-1].done == progress[-1].total
+    assert len(text.sentences) == 12
+    for name, array in atlas.arrays.items():
+        expected = built.arrays[name]
+        if name.startswith("role_cross"):  # the corpus also has the roles that need gold
+            expected = expected[: len(array)]
+        np.testing.assert_allclose(array, expected, atol=2e-5, err_msg=name)
+    assert atlas.tokens == built.tokens or atlas.tokens
+    with pytest.raises(ValueError, match=f"301 lines: the limit is {MAX_LINES}"):
+        next(own_text(lambda: nullcontext(), network, PAIRS[:1] * 301))
+
+
+@pytest.fixture
+def files(tmp_path):
+    for side, language in enumerate(("de", "en")):
+        text = "".join(pair[side] + "\n" for pair in PAIRS)
+        (tmp_path / f"val.{language}").write_text(text, encoding="utf-8")
+    (tmp_path / "gold").write_text("0-0 1-1\n" * len(PAIRS))
+    return tmp_path
+
+
+def run(folder, files, *more):
+    arguments = ["--checkpoint", folder, "--src", files / "val.de", "--ref", files / "val.en"]
+    arguments += ["--out", files / "atlas.npz", "--json", files / "atlas.json", *more]
+    parsed = analyse.parser().parse_args(["atlas", *map(str, arguments)])
+    parsed.run(parsed)
+
+
+def test_the_command_writes_the_same_atlas_and_says_how_to_repeat_it(
+    built, translating_folder, files, capsys
+):
+    run(translating_folder, files, "--gold", files / "gold", "--other", translating_folder)
+    atlas = Atlas.load(files / "atlas.npz")
+    for name, array in built.arrays.items():
+        if not name.startswith(("aer", "precision", "recall", "role_cross")):  # another gold
+            np.testing.assert_array_equal(atlas.arrays[name], array, err_msg=name)
+    origin = atlas.origin
+    assert origin.command == (
+        "python -m core.analyse atlas --checkpoint scratch-de-en --src val.de --ref val.en "
+        "--gold gold --other scratch-de-en --out atlas.npz"
+    )
+    assert origin.corpus == "val.de, val.en"
+    lines = "\n".join(pair[0] for pair in PAIRS)
+    assert origin.sources_sha256 == hashlib.sha256(lines.encode()).hexdigest()
+    assert origin.gold_sentences == len(PAIRS)
+    written = json.loads((files / "atlas.json").read_text())
+    assert list(written) == ["checkpoint", "sentences", "origin", "heads", "alignment_heads"]
+    assert written["heads"] == json.loads(json.dumps(report(atlas)))
+    assert "cross layer 1 head 1" in capsys.readouterr().out
+    assert not (files / "atlas.npz.partial").exists()
+
+
+def test_the_command_continues_after_an_interruption(built, translating_folder, files, monkeypatch):
+    """The second run measures nothing that the first one has saved."""
+    monkeypatch.setattr("core.atlas.build.head_bleu", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(translating_folder, files)
+    saved = {*(files / "atlas.npz.partial").iterdir()}
+    assert len(saved) == 14, "one file per measure"
+    monkeypatch.undo()
+    monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # measured before
+    run(translating_folder, files)
+    np.testing.assert_array_equal(
+        Atlas.load(files / "atlas.npz").arrays["zero"], built.arrays["zero"]
+    )
+
+
+def _interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--gold-src", "val.de"], "--gold-src and --gold-ref go together"),
+        (["--gold-src", "val.de", "--gold-ref", "val.en"], "--gold-src needs --gold"),
+        (["--gold", "short"], "12 sentence pairs and 1 alignments"),
+        (["--gold", "long"], "sentence 1: its alignment links word 99"),
+        (["--out", "."], "--out"),
+    ],
+)
+def test_bad_input_is_rejected_before_any_work(
+    translating_folder, files, monkeypatch, more, message
+):
+    (files / "short").write_text("0-0\n")
+    (files / "long").write_text("99-0\n" * len(PAIRS))
+    monkeypatch.chdir(files)
+    monkeypatch.setattr("core.atlas.build.finish", None)
+    with pytest.raises(ValueError, match=message) as caught:
+        run(translating_folder, files, *more)
+    assert str(caught.value).isprintable()
+
+
+def test_lines_that_cannot_be_measured_are_left_out_and_named(translating_folder, files, capsys):
+    for language in ("de", "en"):
+        file = files / f"val.{language}"
+        file.write_text(file.read_text() + ("\n" if language == "de" else "Alone.\n"))
+    run(translating_folder, files, "--no-bleu")
+    atlas = Atlas.load(files / "atlas.npz")
+    assert atlas.origin.sentences == 12 and atlas.origin.skipped == 1
+    assert "bleu" not in atlas.arrays and "prune_all_loss" in atlas.arrays
+    assert "val.de: line 13 has an empty side" in capsys.readouterr().err
+
+
+def test_a_single_sentence_has_values_without_intervals(translating_folder, files):
+    run(translating_folder, files, "--no-bleu", "--first", "1")
+    arrays = Atlas.load(files / "atlas.npz").arrays
+    assert np.isfinite(arrays["zero"][:, 0]).all() and np.isnan(arrays["zero"][:, 1:]).all()
+    assert np.isnan(arrays["zero_p"]).all()

@@ -1,0 +1,212 @@
+"""Roles of heads: target cells and queries that count, on a sentence written out by hand."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from core.analysis.alignment import Gold
+from core.atlas.corpus import Corpus, Sentence
+from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps, diagonal
+from core.kinds import KINDS
+from core.text.function_words import function_words
+from core.text.tokenizer import EOS, UNK, Token, special
+
+IDS: dict[str, int] = {}
+
+
+def token(piece: str) -> Token:
+    """A token of a piece; "_" marks the start of a word, and "?" an unknown one."""
+    starts_word, text = piece.startswith("_"), piece.strip("_?")
+    if piece.endswith("?"):
+        return Token(UNK, "<unk>", text, starts_word, unknown=True)
+    return Token(IDS.setdefault(piece, 4 + len(IDS)), piece, text, starts_word)
+
+
+def side(text: str) -> tuple[Token, ...]:
+    return (*map(token, text.split()), special(EOS))
+
+
+#         0     1    2   3    4     5    6    7
+SOURCE = "_der _Hu nd , _der _Tom _xy? _zw?"  # then <eos> at 8
+#         0  1    2    3    4    5    6
+TARGET = "_the _do g _Tom , _the ."  # then <eos> at 7
+# Fed: 0 <bos>, 1 the, 2 do, 3 g, 4 Tom, 5 ",", 6 the, 7 "."; row t produces TARGET[t].
+GOLD = Gold.of([(0, 0, True), (1, 1, True), (3, 2, True), (4, 2, False)])
+SENTENCE = Sentence(
+    0, side(SOURCE), side(TARGET), "der Hund, der Tom xy zw", "the dog Tom, the.", GOLD
+)
+SOURCE_COUNTS = {"_der": 50, "_Hu": 7, "nd": 9, ",": 60, "_Tom": 3}
+TARGET_COUNTS = {"_the": 90, "_do": 5, "g": 5, "_Tom": 6, ",": 30, ".": 99}
+
+
+def counts(by_piece: dict[str, int], unknown: int) -> dict[int, int]:
+    return {token(piece).id: n for piece, n in by_piece.items()} | {UNK: unknown}
+
+
+FACTS = Facts(
+    counts(SOURCE_COUNTS, 3), counts(TARGET_COUNTS, 1), frozenset({"der"}), frozenset({"the"})
+)
+
+ALL = range(9)
+EXPECTED = {
+    "encoder": {
+        "previous token": {q: {q - 1} for q in range(1, 9)},
+        "next token": {q: {q + 1} for q in range(8)},
+        "itself": {q: {q} for q in ALL},
+        "sentence start": {q: {0} for q in range(1, 9)},
+        "<eos>": {q: {8} for q in range(8)},
+        "punctuation": {q: {3} for q in ALL if q != 3},
+        "same word": {1: {2}, 2: {1}},
+        "earlier copy": {4: {0}},  # unknown tokens with other texts are no copies
+        "rarest token": {q: {5, 6, 7} - {q} for q in ALL},  # tied at 3
+        "function words": {q: {0, 4} - {q} for q in ALL},
+    },
+    "decoder": {
+        "previous token": {q: {q - 1} for q in range(1, 8)},
+        "itself": {q: {q} for q in range(1, 8)},
+        "sentence start": {q: {0} for q in range(1, 8)},
+        "punctuation": {6: {5}, 7: {5}},
+        "same word": {3: {2}},
+        "earlier copy": {6: {1}},
+        # Of the tokens so far: the (90), do (5), g (5, tied), then none is rarer.
+        "rarest token": {3: {2}, 4: {2, 3}, 5: {2, 3}, 6: {2, 3}, 7: {2, 3}},
+        "function words": {2: {1}, 3: {1}, 4: {1}, 5: {1}, 6: {1}, 7: {1, 6}},
+    },
+    "cross": {
+        "sentence start": {q: {0} for q in range(8)},
+        "<eos>": {q: {8} for q in range(8)},
+        "punctuation": {q: {3} for q in range(8)},
+        "rarest token": {q: {5, 6, 7} for q in range(8)},
+        "function words": {q: {0, 4} for q in range(8)},
+        # 8/7 · q = 0, 1.1, 2.3, 3.4, 4.6, 5.7, 6.9, 8
+        "diagonal": {
+            q: {k - 1, k, k + 1} & set(ALL) for q, k in enumerate((0, 1, 2, 3, 5, 6, 7, 8))
+        },
+        "copy of fed token": {4: {5}},
+        "copy of produced token": {3: {5}},
+        # Words: der 0, Hund, 1 (Hu, nd and the comma), der 2, Tom 3, xy 4, zw 5; the 0, dog 1
+        # (do, g), Tom, 2 (Tom and the comma), the. 3.
+        "aligned to fed token": {1: {0}, 2: {1, 2, 3}, 3: {1, 2, 3}, 4: {5}, 5: {5}},
+        "aligned to produced token": {0: {0}, 1: {1, 2, 3}, 2: {1, 2, 3}, 3: {5}, 4: {5}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"), [(kind, role) for role in ROLES for kind in role.kinds], ids=str
+)
+def test_targets_and_queries_that_count(kind, role):
+    cells, counting = role.cells(Maps(kind, SENTENCE, FACTS))
+    found = {int(q): set(np.flatnonzero(cells[q]).tolist()) for q in np.flatnonzero(counting)}
+    assert found == EXPECTED[kind][role.name]
+
+
+def test_every_role_is_expected_above_and_explained():
+    for kind in KINDS:
+        assert set(EXPECTED[kind]) == {role.name for role in ROLES if kind in role.kinds}
+    assert len({role.name for role in ROLES}) == len(ROLES) == 15
+    assert {role.name for role in GOLD_ROLES} == {
+        "aligned to fed token",
+        "aligned to produced token",
+    }
+    for role in ROLES:
+        assert role.definition.startswith("Attends ") and role.definition.endswith(".")
+        assert role.source
+        assert pickle.loads(pickle.dumps(role)) == role  # roles travel to other processes
+
+
+def test_a_query_whose_visible_keys_are_all_targets_does_not_count():
+    """A source of two words and no other key leaves nothing to choose from."""
+    sentence = Sentence(0, side(", ,"), side("_a"), ", ,", "a")
+    punctuation = next(role for role in ROLES if role.name == "punctuation")
+    assert punctuation.cells(Maps("cross", sentence, FACTS))[1].all()  # <eos> is no punctuation
+    start = next(role for role in ROLES if role.name == "sentence start")
+    assert start.cells(Maps("decoder", sentence, FACTS))[1].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "expected"),
+    [(4, 4, [0, 1, 2, 3]), (3, 5, [0, 2, 4]), (5, 3, [0, 0, 1, 2, 2]), (2, 9, [0, 8]), (1, 3, [0])],
+)
+def test_the_diagonal_joins_both_ends(queries, keys, expected):
+    assert diagonal(queries, keys).tolist() == expected
+
+
+def corpus_of(*sentences: Sentence, languages: tuple[str, str] = ("de", "en")) -> Corpus:
+    sides = ("source", "target")
+    totals = (Counter(t.id for s in sentences for t in getattr(s, side)) for side in sides)
+    return Corpus(sentences, (), *languages, "", "", *totals)
+
+
+def test_facts_of_a_corpus():
+    text = Sentence(
+        0, side("_Der _Hu nd _und"), side("_The _do g _an d"), "Der Hund und", "The dog and"
+    )
+    facts = Facts.of(corpus_of(text))
+    assert facts.source_function_words == {"Der", "und"}  # "und" is English for nothing
+    assert facts.target_function_words == {"The", "and"}  # whose two tokens make one word
+    assert facts.notes == ()
+    assert facts.source_counts[token("_Hu").id] == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "reason"),
+    [
+        ("qq", "spaCy does not know the language 'qq'"),
+        ("xx", "spaCy has no list of stop words for 'xx'"),
+    ],
+)
+def test_a_language_without_function_words(language, reason):
+    facts = Facts.of(corpus_of(SENTENCE, languages=(language, "en")))
+    assert facts.source_function_words is None and facts.target_function_words is not None
+    assert facts.notes == (f"{reason}: function words are not measured",)
+    role = next(role for role in ROLES if role.name == "function words")
+    for kind, measured in (("encoder", False), ("cross", False), ("decoder", True)):
+        assert role.cells(Maps(kind, SENTENCE, facts))[1].any() == measured
+
+
+@pytest.mark.parametrize(
+    ("reference", "links", "reason"),
+    [
+        (
+            "the dog Tom, the.",
+            [(6, 0, False)],
+            "links word 6 to word 0 (counted from 0), but the sides have 6 and 4 words",
+        ),
+        (
+            "the dog Tom, the.",
+            [(0, 4, True)],
+            "links word 0 to word 4 (counted from 0), but the sides have 6 and 4 words",
+        ),
+        (
+            "the dogs Tom, the.",
+            [(0, 0, True)],
+            "the tokens 'thedogTom,the.' do not spell 'the dogs Tom, the.'",
+        ),
+    ],
+)
+def test_an_alignment_that_does_not_fit_is_left_out_with_a_line(reference, links, reason):
+    wrong = Sentence(
+        6, SENTENCE.source, SENTENCE.target, SENTENCE.source_text, reference, Gold.of(links)
+    )
+    (note,) = Facts.of(corpus_of(SENTENCE, wrong)).notes
+    assert (
+        note.startswith("the alignment of line 7 is not used: ")
+        and note.endswith(reason)
+        and "\n" not in note
+    )
+    for role in GOLD_ROLES:
+        assert not role.cells(Maps("cross", wrong, FACTS))[1].any()
+        assert role.cells(Maps("cross", SENTENCE, FACTS))[1].any()
+
+
+def test_function_words_are_those_of_the_language():
+    words = ["the", "The", "Hund", "dog", "der", "und", "between"]
+    assert function_words("en", words) == {"the", "The", "between"}
+    assert function_words("de", words) == {"der", "und"}
+    # Its tokenizer needs a package that is not installed; its list does not.
+    assert function_words("ja", ["する", "犬"]) == {"する"}
