@@ -299,13 +299,24 @@ def claims(arguments: Namespace) -> None:
                 networks,
                 f"{CORPUS}, {SPLIT}" + (f", first {n}" if (n := arguments.first) else ""),
                 "" if gold is None else gold.file.name,
-                "python -m core.analyse claims --data DIR" + (" --gold FILE" if gold else ""),
+                _claims_command(arguments),
                 on_progress,
             )
     table((row.claim.id, f"{row.verdict}: {row.reason}") for row in board.rows)
     if arguments.out is not None:
         board.save(arguments.out)
     write_result(arguments.json, board.to_values())
+
+
+def _claims_command(arguments: Namespace) -> str:
+    """Return the command that repeats a measurement, without the names of folders."""
+    parts = ["python -m core.analyse claims --data DIR"]
+    if arguments.gold is not None:
+        parts += ["--gold FILE"] + ["--one-based"] * arguments.one_based
+        parts += ["--gold-english-first"] * arguments.gold_english_first
+    if arguments.first is not None:
+        parts.append(f"--first {arguments.first}")
+    return " ".join(parts)
 
 
 def _agreement(result: Agreement) -> dict[str, Any]:
