@@ -42,7 +42,7 @@ function createView(parent, key) {
     bases: { heads: document.createElement("canvas"), scatter: document.createElement("canvas") },
     size: "",
     painted: 0,
-    openSentence: () => {},
+    open: () => {},
   };
   addSaves(view, (_, name) => pictureOf(view, name));
   for (const name of [...SELECTS, "curve"]) {
@@ -111,7 +111,7 @@ function remember(view) {
 
 function onPanelClick(view, event) {
   const { dataset } = event.target;
-  if (event.target.matches(".jump")) choose(view, { head: Number(dataset.head) });
+  if (event.target.matches("button.jump")) choose(view, { head: Number(dataset.head) });
   if (event.target.matches(".another")) {
     const at = `${view.chosen.head} ${dataset.decile}`;
     view.turns.set(at, (view.turns.get(at) ?? 0) + 1);
@@ -123,7 +123,7 @@ function onPanelClick(view, event) {
     event.preventDefault(); // a plain link would start a new session
     const query = asPythonWrites(dataset.query);
     prepareSwitch(query);
-    view.openSentence(query);
+    view.open({ page: dataset.page, query });
   }
 }
 
@@ -256,7 +256,7 @@ export function render({ data, parentElement, key, setTriggerValue }) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
   view.theme = theme;
-  view.openSentence = (query) => setTriggerValue("sentence", query);
+  view.open = (link) => setTriggerValue("link", link);
   const dataChanged = !sameBytes(view.bytes, data);
   if (dataChanged) applyData(view, data);
   if (dataChanged || themeChanged) layOut(view);

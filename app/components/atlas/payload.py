@@ -38,7 +38,8 @@ class Shown:
     ignored. The visitor's last choice is kept until `turn` changes, and beyond that where the URL
     asks for nothing else. `link` are the query parameters that
     choose this network; `counterpart` those of the other implementation's network, or None.
-    `definitions` explain roles by name.
+    `definitions` explain roles by name. `training` says whether the network has snapshots of its
+    training.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Shown:
     link: Mapping[str, str] = field(default_factory=dict)
     counterpart: Mapping[str, str] | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    training: bool = False
 
 
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
@@ -63,6 +65,7 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
         "definitions": dict(shown.definitions),
         "opened": _opened(atlas, shown),
         "link": dict(shown.link),
+        "training": shown.training,
         "counterpart": None if shown.counterpart is None else dict(shown.counterpart),
     }
 
