@@ -36,10 +36,9 @@ class Shown:
 
     `opened` are the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
     ones are ignored. The visitor's last choice is kept until `turn` changes, and beyond that where
-    the URL asks for nothing else. `link` are the query parameters that
-    choose this network; `counterpart` those of the other implementation's network, or None.
-    `definitions` explain roles by name. `training` says whether the network has snapshots of its
-    training.
+    the URL asks for nothing else. `link` are the query parameters that choose this network;
+    `counterpart` those of the other implementation's network, or None. `definitions` explain roles
+    by name. `training` says whether the network has snapshots of its training.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
