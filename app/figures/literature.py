@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
+from app.figures.amounts import amount, axis_title, scaled, with_interval
 from app.figures.style import escape, layout, marker_style, ruled_axis, text_width, tick
-from app.look.amounts import amount, axis_title, scaled, with_interval
 from app.look.palette import PALETTES
 from core.atlas.claims.board import Row
 from core.atlas.claims.claim import Estimate

@@ -34,7 +34,7 @@ def board(weights: dict[str, str] | None = None, **changes: dict[str, Estimate])
         for c in LITERATURE
         if not c.untestable and c.id not in of_claim
     }
-    first = {id: next(iter(found.values())) for id, found in of_claim.items()}
+    means = {id: _mean(list(found.values())) for id, found in of_claim.items()}
     return Board(
         Origin(
             command="python -m core.analyse claims --data DIR --gold FILE",
@@ -47,6 +47,12 @@ def board(weights: dict[str, str] | None = None, **changes: dict[str, Estimate])
             version="1",
         ),
         of_claim,
-        first,
+        means,
         missing,
     )
+
+
+def _mean(found: list[Estimate]) -> Estimate:
+    numbers = [[e.value, e.low, e.high, e.null or 0] for e in found]
+    *values, null = (sum(column) / len(found) for column in zip(*numbers, strict=True))
+    return Estimate(*values, null or None)

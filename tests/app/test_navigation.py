@@ -20,6 +20,7 @@ PAGES = {
     "head": "Inside a head",
     "why": "Ask why",
     "heads": "Heads",
+    "literature": "Literature",
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
@@ -27,7 +28,9 @@ PAGES = {
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
 }
-WITH_A_SENTENCE = [page for page in PAGES if page not in ("tour", "heads", "training")]
+WITH_A_SENTENCE = [
+    page for page in PAGES if page not in ("tour", "heads", "literature", "training")
+]
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 

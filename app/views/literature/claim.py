@@ -4,8 +4,8 @@ from typing import Literal
 
 import streamlit as st
 
+from app.figures.amounts import amount, spread, with_interval
 from app.figures.literature import MEAN, claim_figure
-from app.look.amounts import amount, spread, with_interval
 from app.look.markdown import plain
 from app.state import session
 from app.views.shared.figure import show

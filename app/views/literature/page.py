@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.look.amounts import spread
+from app.figures.amounts import spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature
@@ -60,21 +60,23 @@ st.caption(
     "how much a number depends on the choice of sentences. How much it depends on the training run "
     "can be seen from the spread of the networks."
 )
-st.dataframe(
-    {
-        "claim": [row.claim.claim for row in board.rows],
-        "published": [
-            spread(row.claim.published, row.claim.unit) if row.claim.published else ""
-            for row in board.rows
-        ],
-        "here, mean of all networks": [measured(row.mean, row.claim.unit) for row in board.rows],
-        "verdict": [row.verdict for row in board.rows],
-    },
-    hide_index=True,
-    height=35 * (len(board.rows) + 1) + 3,
-    column_config={"claim": st.column_config.Column(width="large")},
-    key="literature_table",
-)
+with st.container(key="literature_table"):
+    st.dataframe(
+        {
+            "claim": [row.claim.claim for row in board.rows],
+            "published": [
+                spread(row.claim.published, row.claim.unit) if row.claim.published else ""
+                for row in board.rows
+            ],
+            "here, mean of all networks": [
+                measured(row.mean, row.claim.unit) for row in board.rows
+            ],
+            "verdict": [row.verdict for row in board.rows],
+        },
+        hide_index=True,
+        height=35 * (len(board.rows) + 1) + 3,
+        column_config={"claim": st.column_config.Column(width="large")},
+    )
 family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
 for row in board.rows:
     if row.claim.family == family:
