@@ -165,6 +165,14 @@ def test_defaults_are_left_out_of_the_url_but_the_head(mounted: Mounted) -> None
     assert query_of(said) == {
         "source": "Ein Hund", "head": said["data"]["head"], "measure": "largest", "y": "bleu",
     }  # fmt: skip
+    said = mounted.does(("set", "curve", "bleu"), ("set", "measure", "zero"), ("set", "y", "zero"))
+    assert query_of(said) == {
+        "source": "Ein Hund",
+        "head": said["data"]["head"],
+        "curve": "bleu",
+    }
+    said = mounted.show(SMALL, opened={"curve": "bleu"}, turn=9).does()
+    assert said["data"]["curve"] == "bleu" and "BLEU of the whole" in said["labels"]["pruning"]
     outside = mounted.show(SMALL, "?source=x", in_url=False).does(("key", "heads", "ArrowRight"))
     assert query_of(outside) == {"source": "x"}
 
@@ -242,7 +250,7 @@ def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> Non
     mounted.does(("at", "scatter", float(xs[left]), float(ys[left])))
     said = mounted.does(("key", "scatter", "ArrowRight"))
     kind, layer, head = said["data"]["head"].split(".")
-    n = SMALL.heads.index((kind, int(layer), int(head)))  # ty: ignore
+    n = SMALL.heads.index((kind, int(layer), int(head)))
     assert across[n] > across[left]
 
 

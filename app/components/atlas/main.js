@@ -106,7 +106,7 @@ function remember(view) {
   if (!data.opened.in_url) return;
   const other = (name) => (chosen[name] === data.opened.defaults[name] ? null : chosen[name]);
   const head = headId(data, chosen.head);
-  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), ...OF_THE_EXPLORER });
+  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), curve: other("curve"), ...OF_THE_EXPLORER });
 }
 
 function onPanelClick(view, event) {
@@ -144,7 +144,7 @@ function applyData(view, bytes) {
   const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
   const curves = curvesOf(data).map(({ what }) => what);
   const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
-  const curve = curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss");
+  const curve = [kept.curve, data.opened.curve].find((what) => curves.includes(what)) ?? curves[0] ?? "loss";
   view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
   for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
   fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));

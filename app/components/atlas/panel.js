@@ -88,7 +88,7 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by " +
+    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by more than " +
     `${Math.round(100 * data.margin)} percentage points: bold, ${labels.length} of ${rows.length} here.`;
   const defined = rows.filter(({ name }) => data.definitions[name]).map(({ name }) => `${name}: ${data.definitions[name]}`);
   noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);

@@ -17,7 +17,7 @@ COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 
 def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links."""
-    opened = {name: address.requested(name) for name in ("head", "measure", "x", "y")}
+    opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (head := opened["head"]) is not None and head.isdigit():  # the way back from the explorer
         opened["head"] = f"{address.requested('kind')}.{address.requested('layer')}.{head}"
     from core.atlas.roles import ROLES
