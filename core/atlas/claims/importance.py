@@ -25,7 +25,7 @@ from core.kinds import KINDS
 def importance(network: Network, networks: int) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about single heads; of one of so many `networks`."""
     model = network.checkpoint.model
-    encoder = tuple(frozenset({head}) for head in heads_of(model, ["encoder"]))
+    encoder = tuple((head,) for head in heads_of(model, ["encoder"]))
     sums = network.measured(SetBleu("encoder", encoder))
     bleu_RC = bleu(sums["encoder_ngrams"])
     change_Rn = bleu_RC[:, 1:] - bleu_RC[:, :1]
