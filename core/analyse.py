@@ -64,7 +64,7 @@ def alignment(arguments: Namespace) -> None:
     pairs = _pairs(arguments)
     gold = _gold(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
-        rows = align(checkpoint, pairs, gold, device, on_progress)
+        rows = align(checkpoint, pairs, gold, on_progress)
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
     table((_name(row), _scores(row)) for row in first)
@@ -99,7 +99,7 @@ def aligned_lines(arguments: Namespace) -> None:
         reverse = _aligner(arguments.reverse, device, turned, gold_turned, arguments, languages)
     lines, problems = [], []
     with progress_bar(len(pairs)) as on_progress:
-        for number, (found, problem) in enumerate(aligned(pairs, forward, reverse, device), 1):
+        for number, (found, problem) in enumerate(aligned(pairs, forward, reverse), 1):
             lines.append(found)
             sys.stdout.write(pharaoh(found) + "\n")
             if problem:
@@ -161,7 +161,13 @@ def _aligner(
     size = card.model.num_decoder_layers, card.model.num_heads
     by = tuple((reading, arguments.quantity) for reading in READINGS)
     run = in_process(checkpoint)
-    return Aligner(checkpoint, best_heads(run, folder, text, size, by, arguments.one_layer))
+    chosen = best_heads(run, folder, text, size, by, arguments.one_layer)
+    if chosen is None:
+        raise ValueError(
+            f"{arguments.gold} is too small: the heads are chosen on one half of the sentences and "
+            "scored on the other, and each needs at least 2 with sure links"
+        )
+    return Aligner(checkpoint, chosen)
 
 
 def _gold(arguments: Namespace, sentences: int) -> list[Gold]:

@@ -68,9 +68,9 @@ TERMS = {
     "mask": "A mask forbids cells of a map: a masked key gets weight 0, whatever its score.",
     "word alignment": "A word alignment links each word to the words that it translates. The links "
     "i-j in Pharaoh format are source word i and target word j, both counted from 0.",
-    "alignment error rate": "The alignment error rate compares links with manual ones: 1 − (|A∩S| "
-    "+ |A∩P|) / (|A| + |S|) for the links A, the sure manual links S, and P, which are S and the "
-    "possible ones (Och & Ney 2003). 0 % is perfect.",
+    "alignment error rate": "The alignment error rate is 0 % if the links agree with manual ones: "
+    "1 − (|A∩S| + |A∩P|) / (|A| + |S|), with links A, sure manual links S, and all manual links P "
+    "(Och & Ney 2003).",
     "BLEU": "BLEU compares translations with a reference by shared word sequences, from 0 to 100.",
 }
 """Explanations by term."""

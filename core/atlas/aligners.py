@@ -46,10 +46,11 @@ CHOSEN_ON, SCORED_ON = 0, 1
 
 
 def check_gold(checkpoint: Checkpoint, corpus: Corpus) -> None:
-    """Raise ValueError, naming the line, if an alignment does not fit its pair."""
-    for sentence in corpus.sentences:
-        if sentence.gold is not None:
-            check_pair(checkpoint, _texts(sentence), sentence.gold, sentence.index + 1)
+    """Raise ValueError if an alignment does not fit its pair, or if none has a sure link."""
+    for sentence, gold in _with_gold(corpus.sentences):
+        check_pair(checkpoint, _texts(sentence), gold, sentence.index + 1)
+    if not any(gold.sure for _, gold in _with_gold(corpus.sentences)):
+        raise ValueError("the gold has no link for these sentences: at least 1 sure link is needed")
 
 
 @dataclass(frozen=True)
@@ -162,29 +163,26 @@ def best_heads(
     combinations: Sequence[tuple[Reading, Quantity]] = BY_WEIGHTS,
     one_layer: bool = False,
     on_progress: Callable[[int], object] = lambda count: None,
-) -> AlignmentHeads:
+) -> AlignmentHeads | None:
     """Choose the set of cross-attention heads that aligns words best; `size` is (L, H).
 
     Greedy forward selection for each reading and quantity: add the head that lowers the AER of the
     mean map most on the sentences with an even index, until none lowers it. The set with the lowest
     AER there is scored on the other sentences, which had no part in the choice. `one_layer` keeps
     the heads in the layer of the first one. `on_progress` is called with the number of newly
-    measured chunks. Raises ValueError if a half has no gold links.
+    measured chunks. None unless each half has 2 sentences with sure links.
     """
-    chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if any(_with_gold(c))]
+    chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if _with_gold(c)]
+    linked = [s.index % 2 for s, gold in _with_gold(corpus.sentences) if gold.sure]
+    if min(linked.count(half) for half in (CHOSEN_ON, SCORED_ON)) < 2:
+        return None
 
     def measured(measure: SetLinks) -> Sums:
         parts = []
-        for _, sums in run(measure, folder, chunks) if chunks else ():
+        for _, sums in run(measure, folder, chunks):
             parts.append(sums)
             on_progress(1)
-        total = Sums.total(parts)
-        if not total or not total["sure"][0]:
-            raise ValueError(
-                "the best heads are chosen on one half of the aligned sentences and scored on the "
-                "other: each half needs at least 1 sure link; add sentences"
-            )
-        return total
+        return Sums.total(parts)
 
     every = tuple(product(range(size[0]), range(size[1])))
     chosen: dict[int, HeadSet] = {COMBINATIONS.index(at): () for at in combinations}

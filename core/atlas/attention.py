@@ -6,7 +6,7 @@ R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.atlas.atlas import DISTANCES
 from core.atlas.corpus import Sentence
-from core.atlas.roles import ROLES, Facts, Maps, Role, diagonal
+from core.atlas.roles import ROLES, Facts, Maps, Role, diagonal, reordered
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
@@ -41,8 +41,9 @@ _TOKENS = 2048  # per batch and side, with padding
 class Attention:
     """The measure of where heads attend: `roles` and, with `averages`, entropy and distances.
 
-    Roles that need a manual alignment are measured in the sentences that have one; the others in
-    all. Networks with fresh random weights, one for each of `seeds`, run on the same sentences.
+    Roles that need a manual alignment are measured in the sentences that have one, others in all or
+    in all with reordered source tokens. Networks with fresh random weights, one for each of
+    `seeds`, run on the same sentences.
     """
 
     facts: Facts
@@ -53,16 +54,48 @@ class Attention:
     @torch.inference_mode()
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
         """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
+        found = self._sums(checkpoint, chunk, self._natural, self.averages)
+        if self._reordered:
+            found |= self._sums(checkpoint, tuple(map(reordered, chunk)), self._reordered, False)
+        return Sums(found)
+
+    @property
+    def _natural(self) -> list[Role]:
+        return [role for role in self.roles if not role.reordered]
+
+    @property
+    def _reordered(self) -> list[Role]:
+        return [role for role in self.roles if role.reordered]
+
+    def _sums(
+        self,
+        checkpoint: Checkpoint,
+        chunk: tuple[Sentence, ...],
+        roles: Sequence[Role],
+        averages: bool,
+    ) -> dict[str, NDArray]:
+        """Run all networks on the chunk as it is, and measure these roles."""
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
-        rows = {kind: [self._rows(kind, sentence) for sentence in chunk] for kind in KINDS}
+        of_kind = {kind: [role for role in roles if kind in role.kinds] for kind in KINDS}
+        rows = {
+            kind: [_Rows.of(Maps(kind, sentence, self.facts), of_kind[kind]) for sentence in chunk]
+            for kind in KINDS
+        }
         found: dict[str, NDArray] = {}
         own = _measured(checkpoint.model, chunk, rows, _Rows.everything)
         for kind in KINDS:
             shares_BOn, entropy_Bn, largest_Bn, distance_BAn = map(
                 np.array, zip(*own[kind], strict=True)
             )
-            found |= self._role_sums(kind, rows[kind], shares_BOn, weights_BR)
-            if self.averages:
+            queries_BO = np.array([one.counts.sum(-1) for one in rows[kind]])
+            uniform_BO = np.array([one.uniform for one in rows[kind]])
+            for o, role in enumerate(of_kind[kind]):
+                name = f"{kind} {role.name}"
+                found[f"share {name}"] = weights_BR.T @ shares_BOn[:, o]
+                found[f"queries {name}"] = weights_BR.T @ queries_BO[:, o]
+                found[f"uniform {name}"] = np.array(uniform_BO[:, o].sum())
+                found[f"sentences {name}"] = np.array(np.count_nonzero(queries_BO[:, o]))
+            if averages:
                 choices_B = np.array([one.choice.sum() for one in rows[kind]])
                 found[f"entropy {kind}"] = weights_BR.T @ entropy_Bn
                 found[f"largest {kind}"] = weights_BR.T @ largest_Bn
@@ -70,46 +103,20 @@ class Attention:
                 found[f"sentences {kind}"] = np.array(np.count_nonzero(choices_B))
                 found[f"distance {kind}"] = distance_BAn.sum(0)
                 found[f"all rows {kind}"] = np.array(sum(len(one.choice) for one in rows[kind]))
-        random: dict[str, list[Doubles]] = {}
-        for network in self._random_networks(checkpoint):
-            measured = _measured(network, chunk, rows, _Rows.shares)
-            for kind in KINDS:
-                shares_On = np.sum(measured[kind], axis=0)
-                for role, shares_n in zip(self._of(kind), shares_On, strict=True):
-                    random.setdefault(f"random {kind} {role.name}", []).append(shares_n)
-        return Sums(found | {name: np.array(shares) for name, shares in random.items()})
+        random = [
+            _measured(network, chunk, rows, _Rows.shares)
+            for network in self._random_networks(checkpoint)
+        ]
+        for kind in KINDS if random else ():
+            shares_GOn = np.array([np.sum(measured[kind], axis=0) for measured in random])
+            for o, role in enumerate(of_kind[kind]):
+                found[f"random {kind} {role.name}"] = shares_GOn[:, o]
+        return found
 
     def _random_networks(self, checkpoint: Checkpoint) -> list[Model]:
         architecture, config = checkpoint.card.architecture, checkpoint.model.config
         device = str(next(checkpoint.model.parameters()).device)
         return [random_network(architecture, config, seed, device) for seed in self.seeds]
-
-    def _of(self, kind: Kind) -> list[Role]:
-        return [role for role in self.roles if kind in role.kinds]
-
-    def _rows(self, kind: Kind, sentence: Sentence) -> _Rows:
-        maps = Maps(kind, sentence, self.facts)
-        of_kind = [role.cells(maps) for role in self._of(kind)]
-        O, (Q, K) = len(of_kind), maps.shape  # noqa: E741
-        cells_OQK, counts_OQ = np.zeros((O, Q, K), np.bool_), np.zeros((O, Q), np.bool_)
-        for o, (cells, counts) in enumerate(of_kind):
-            cells_OQK[o], counts_OQ[o] = cells & counts[:, None], counts
-        return _Rows(maps, cells_OQK, counts_OQ)
-
-    def _role_sums(
-        self, kind: Kind, rows: list[_Rows], shares_BOn: Doubles, weights_BR: Doubles
-    ) -> Mapping[str, NDArray]:
-        """Sum each role's shares over the queries that count, and count these queries."""
-        queries_BO = np.array([one.counts.sum(-1) for one in rows])
-        uniform_BO = np.array([one.uniform for one in rows])
-        found: dict[str, NDArray] = {}
-        for o, role in enumerate(self._of(kind)):
-            name = f"{kind} {role.name}"
-            found[f"share {name}"] = weights_BR.T @ shares_BOn[:, o]
-            found[f"queries {name}"] = weights_BR.T @ queries_BO[:, o]
-            found[f"uniform {name}"] = np.array(uniform_BO[:, o].sum())
-            found[f"sentences {name}"] = np.array(np.count_nonzero(queries_BO[:, o]))
-        return found
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,16 @@ class _Rows:
     maps: Maps
     cells: Bools
     counts: Bools
+
+    @classmethod
+    def of(cls, maps: Maps, roles: Sequence[Role]) -> _Rows:
+        """Find the cells of roles in one sentence."""
+        cells_OQK = np.zeros((len(roles), *maps.shape), np.bool_)
+        counts_OQ = np.zeros(cells_OQK.shape[:2], np.bool_)
+        for o, role in enumerate(roles):
+            cells_QK, counts_OQ[o] = role.cells(maps)
+            cells_OQK[o] = cells_QK & counts_OQ[o, :, None]
+        return cls(maps, cells_OQK, counts_OQ)
 
     @cached_property
     def visible_count(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The command `python -m core.analyse atlas`: one file of statistics for one network."""
+"""The subcommand `atlas` of core.analyse: one file of statistics for one network."""
 
 from __future__ import annotations
 

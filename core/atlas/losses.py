@@ -173,8 +173,8 @@ def affected_tokens(
     """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
 
     At most TOKENS, largest rise first, of those that occur LEAST_COUNT times or more; `counts` are
-    the corpus's own. Tokens whose loss falls are left out. Those with few occurrences rank high by
-    chance more easily.
+    the corpus's own. Tokens whose loss does not rise are left out. Those with few occurrences rank
+    high by chance more easily.
     """
     ids = sorted(id for id, count in counts.items() if count >= LEAST_COUNT)
     if not ids:
@@ -184,7 +184,7 @@ def affected_tokens(
         tuple(
             TokenLoss(tokenizer.token(ids[i]).text, float(np.float32(mean_I[i])), counts[ids[i]])
             for i in np.argsort(-mean_I, kind="stable")[:TOKENS]
-            if mean_I[i] > 0
+            if mean_I[i] > _RESOLUTION
         )
         for mean_I in mean_NI
     )

@@ -36,12 +36,12 @@ class Aligner:
     checkpoint: Checkpoint
     found: AlignmentHeads
 
-    def links(self, pair: tuple[str, str], device: str = "cpu") -> Links:
+    def links(self, pair: tuple[str, str]) -> Links:
         """Link each target word to the source word with the largest mean value of the heads.
 
         Words are split at spaces. Raises ValueError for a side that is empty or too long.
         """
-        maps = word_maps(self.checkpoint, pair, device)
+        maps = word_maps(self.checkpoint, pair)
         of_reading = maps[self.found.reading, self.found.quantity]  # ty: ignore[invalid-argument-type]
         return links(mean_map(of_reading, self.found.heads))
 
@@ -50,7 +50,6 @@ def aligned(
     pairs: Iterable[tuple[str, str]],
     forward: Aligner,
     reverse: Aligner | None = None,
-    device: str = "cpu",
 ) -> Iterator[tuple[Links, str]]:
     """Yield the links of each pair and "", or no links and the reason why there are none.
 
@@ -59,9 +58,9 @@ def aligned(
     """
     for source, target in pairs:
         try:
-            found = forward.links((source, target), device)
+            found = forward.links((source, target))
             if reverse is not None:
-                turned = reverse.links((target, source), device)
+                turned = reverse.links((target, source))
                 found = grow_diag_final(found, frozenset((i, j) for j, i in turned))
         except ValueError as error:
             yield frozenset(), str(error)

@@ -6,7 +6,7 @@ Axes: Q queries, K keys of one sentence's map of a kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,8 @@ from core.text.tokenizer import Token, normalise
 Tokens = tuple[Token, ...]
 
 
+_SEED = 3
+
 ITSELF = "itself"
 """The only role for which a query's own position is a target."""
 
@@ -30,6 +32,13 @@ ITSELF = "itself"
 def diagonal(queries: int, keys: int) -> NDArray[np.int64]:
     """Return the key on the monotone diagonal for each query q, round(q·(K−1)/(Q−1)): [Q]."""
     return np.rint(np.arange(queries) * (keys - 1) / max(queries - 1, 1)).astype(np.int64)
+
+
+def reordered(sentence: Sentence) -> Sentence:
+    """Put the source tokens but <eos> in random order, always the same for an index."""
+    order = np.random.default_rng((_SEED, sentence.index)).permutation(len(sentence.source) - 1)
+    source = (*(sentence.source[i] for i in order), sentence.source[-1])
+    return replace(sentence, source=source, gold=None)
 
 
 def visible(kind: Kind, queries: int, keys: int) -> Bools:
@@ -137,7 +146,8 @@ class Role:
     """A role: its name, the kinds it applies to, a definition for readers, and where it is from.
 
     `targets` returns a map's target keys, bool [Q, K]. A share of attention is the sum of a query's
-    weights on its targets.
+    weights on its targets. `reordered` says that it is measured in sentences whose source tokens
+    are in random order, to tell attention to positions from attention to words.
     """
 
     name: str
@@ -145,6 +155,7 @@ class Role:
     definition: str
     source: str
     targets: Callable[[Maps], Bools]
+    reordered: bool = False
 
     def cells(self, maps: Maps) -> tuple[Bools, Bools]:
         """Return the target cells [Q, K] and which queries count [Q].
@@ -360,10 +371,11 @@ ROLES: tuple[Role, ...] = (
         "diagonal",
         _CROSS,
         "Attends as far along the source as the query is along the target, give or take one "
-        "position. Where both languages have a similar word order, so does a head that finds "
-        "translations by their meaning.",
+        "position. The source tokens are put in random order: with similar word orders, all heads "
+        "that find the translation would otherwise seem to go by position.",
         _HERE,
         _diagonal,
+        reordered=True,
     ),
     Role(
         "copy of fed token",

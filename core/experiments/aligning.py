@@ -35,7 +35,6 @@ def align(
     checkpoint: Checkpoint,
     pairs: Sequence[tuple[str, str]],
     gold: Sequence[Gold],
-    device: str = "cpu",
     on_progress: Callable[[int], object] = lambda count: None,
 ) -> list[Row]:
     """Score every cross-attention head on word-tokenised pairs, teacher-forced.
@@ -56,7 +55,7 @@ def align(
         check_pair(checkpoint, pair, alignment, number)
     links_of: dict[tuple, list[frozenset]] = {}
     for pair in pairs:
-        for (reading, quantity), map_LHTS in word_maps(checkpoint, pair, device).items():
+        for (reading, quantity), map_LHTS in word_maps(checkpoint, pair).items():
             L, H = map_LHTS.shape[:2]
             for layer, of_layer in zip((*range(L), None), with_means(map_LHTS), strict=True):
                 for head, map_TS in zip((*range(H), None), of_layer, strict=True):
@@ -91,7 +90,7 @@ def with_means(map_LHTS: np.ndarray) -> np.ndarray:
 
 @torch.inference_mode()
 def word_maps(
-    checkpoint: Checkpoint, pair: tuple[str, str], device: str = "cpu"
+    checkpoint: Checkpoint, pair: tuple[str, str]
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
     """Return the cross-attention of one pair by word [L, H, T, S], by reading and quantity.
 
@@ -100,6 +99,7 @@ def word_maps(
     """
     (source, source_words), (target, target_words) = _sides(checkpoint, pair)
     ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
+    device = next(checkpoint.model.parameters()).device
     with capture(checkpoint.model) as captured:
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
     calls = [call for call in captured.calls() if call.site.kind == "cross"]

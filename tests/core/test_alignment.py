@@ -6,7 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from core.analysis.alignment import AlignmentScore, Gold, by_word, links, read_gold, score, words_of
+from core.analysis.alignment import (
+    AlignmentScore,
+    Gold,
+    align_sentence,
+    by_word,
+    links,
+    read_gold,
+    score,
+    words_of,
+)
 from core.checkpoint.folder import load
 from core.experiments import aligning
 from core.experiments.aligning import align, best
@@ -97,6 +106,32 @@ def test_readings_use_their_own_rows(checkpoint_folder, monkeypatch):
         assert rows["input", "weights", layer, 0] == 0 == rows["output", "weights", layer, 1]
         assert rows["input", "weights", layer, 1] > 0.4 < rows["output", "weights", layer, 0]
         assert rows["input", "norms", layer, 0] == 0 == rows["output", "norms", layer, 1]
+
+
+def test_links_of_one_sentence():
+    """Source a·b c <eos>, target x y·z without <eos>: row 2 produces z, so no row is fed z."""
+
+    def token(text: str, starts_word: bool = True, special: bool = False) -> SimpleNamespace:
+        return SimpleNamespace(text=text, starts_word=starts_word, special=special)
+
+    source = [token("a"), token("b", False), token("c"), token("<eos>", special=True)]
+    target = [token("x"), token("y"), token("z", False)]
+    map_QK = np.array([[0.3, 0.3, 0.4, 0.0], [0.1, 0.1, 0.6, 0.2], [0.0, 0.1, 0.0, 0.9]])
+    map_LHQK = np.stack([np.zeros((2, 3, 4)), [np.zeros((3, 4)), map_QK]])
+    found = align_sentence(map_LHQK, [(1, 1)], "output", source, target)
+    assert (found.source, found.target) == (((0, 1), (2,)), ((0,), (1, 2)))
+    assert found.values == pytest.approx({(0, 0): 0.6, (1, 1): 0.3})
+    fed = align_sentence(map_LHQK, [(1, 1)], "input", source, target)
+    assert fed.values == pytest.approx({(1, 0): 0.6, (0, 1): 0.1}), "y alone is fed to a row"
+    alone = [*target[:2], token("z")]
+    assert set(align_sentence(map_LHQK, [(1, 1)], "input", source, alone).values) == {
+        (1, 0),
+        (0, 1),
+    }
+    halved = align_sentence(map_LHQK, [(1, 1), (0, 0)], "output", source, target)
+    assert halved.values == pytest.approx({(0, 0): 0.3, (1, 1): 0.15})
+    assert align_sentence(map_LHQK, [(1, 1)], "input", source, target[:0]).values == {}
+    assert align_sentence(map_LHQK, [(1, 1)], "output", source[3:], target).values == {}
 
 
 def test_rows_cover_layers_heads_and_means(checkpoint_folder):

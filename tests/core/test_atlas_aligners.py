@@ -202,10 +202,13 @@ def test_one_half_chooses_and_the_other_half_scores(planted):
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(resampled, (0.025, 0.975))))
 
 
-def test_a_single_sentence_cannot_choose_and_score(planted, text):
+def test_too_few_sentences_cannot_choose_and_score(planted, text):
+    """Three sentences leave one to score, which has no interval; empty gold does not count."""
     pairs, gold = text
-    with pytest.raises(ValueError, match="each half needs at least 1 sure link"):
-        find(planted, pairs[:1], gold[:1])
+    assert find(planted, pairs[:3], gold[:3]) is None
+    assert find(planted, pairs[:4], [*gold[:3], Gold.parse("")]) is None
+    four = find(planted, pairs[:4], gold[:4])
+    assert four is not None and four.heads == ((1, 0),) and four.low <= four.aer <= four.high
     bounds = aligner_arrays(total(planted, pairs[:1], gold[:1]))["aer"][..., 1:]
     assert np.isnan(bounds).all(), "one sentence says nothing about others"
 
@@ -216,3 +219,5 @@ def test_gold_that_does_not_fit_is_named(planted, text):
     with pytest.raises(ValueError, match="sentence 5: its alignment links word 70 to word 0"):
         check_gold(planted, corpus(planted, pairs, wrong))
     check_gold(planted, corpus(planted, pairs, gold))
+    with pytest.raises(ValueError, match="the gold has no link for these sentences"):
+        check_gold(planted, corpus(planted, pairs, [Gold.parse("0?0")] * len(pairs)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import math
 import pickle
 import random
@@ -93,6 +94,24 @@ def test_planted_heads_are_labelled_and_uniform_heads_are_not():
         assert atlas.arrays[f"role_{kind}"][number, place, 0] > 0.999, (kind, role, found)
     assert len(by_head) == 36 - 28
     assert all(found == () for found in by_head.values())
+
+
+def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_the_same():
+    """The head that finds copies of the fed token, on sentences that are their own translation."""
+    made, _ = language()
+    lines = [" ".join(words) for words in itertools.permutations("aimn")]
+    atlas = atlas_of(made.checkpoint, corpus(made.checkpoint, [(line, line) for line in lines]))
+    number = atlas.roles["cross"].index("diagonal")
+    by_head = dict(zip(atlas.heads, labels(atlas), strict=True))
+    places = {role: made.heads["cross", role] for role in ("copy of fed token", "diagonal")}
+    near = slice(DISTANCES.index(-1), DISTANCES.index(1) + 1)
+    for role, goes_by_position in (("copy of fed token", False), ("diagonal", True)):
+        place = places[role][1] * 4 + places[role][2]
+        assert atlas.arrays["distance"][atlas.span("cross")][place, near].sum() > 0.85
+        score = atlas.arrays["role_cross"][number, place, 0]
+        assert (score > 0.999) if goes_by_position else (score < 0.65)
+        found = [label.role for label in by_head[places[role]]]
+        assert role in found and ("diagonal" in found) == goes_by_position
 
 
 # Sums, averages and nulls, recomputed from maps

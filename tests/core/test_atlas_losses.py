@@ -1,7 +1,9 @@
 """Losses without heads, pairs and pruning against whole passes with edited weights."""
 
+import copy
 import math
 from collections import defaultdict
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -124,6 +126,25 @@ def test_tokens_are_ranked_by_the_mean_rise_of_their_loss(lines, before, without
     assert any(len(of_head) == 12 for of_head in found)
     assert isinstance(found[0][0], TokenLoss)
     assert affected_tokens(zero, dict.fromkeys(counts, 4), tokenizer) == ((),) * len(found)
+
+
+def test_a_head_that_writes_nothing_has_no_effect():
+    """Its changes are rounding at most, in float32 with all other heads as they are."""
+    network = checkpoint()
+    model = copy.deepcopy(network.model).float()
+    for site in model.attention_sites():
+        weight = site.projections().output.weight
+        with torch.no_grad():
+            weight.unflatten(1, (site.num_heads, -1))[:, 2] = 0
+    silent = [i for i, head in enumerate(heads(model)) if head[2] == 2]
+    network = replace(network, model=model)
+    sums = Sums.total(HeadLosses()(network, chunk) for chunk in sentences().chunks())
+    arrays = head_losses(sums)
+    assert np.abs(arrays["zero"][silent]).max() < 1e-6
+    assert (arrays["zero_p"][silent] == 1).all()
+    named = affected_tokens(sums, sentences().target_counts, network.target_tokenizer)
+    assert [named[i] for i in silent] == [()] * len(silent)
+    assert all(named[i] for i in range(len(named)) if i not in silent)
 
 
 def test_mean_ablation_matches_edited_passes(lines, before):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections import Counter
 
@@ -10,7 +11,7 @@ import pytest
 
 from core.analysis.alignment import Gold
 from core.atlas.corpus import Corpus, Sentence
-from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps, diagonal
+from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps, diagonal, reordered
 from core.kinds import KINDS
 from core.text.function_words import function_words
 from core.text.tokenizer import EOS, UNK, Token, special
@@ -134,6 +135,20 @@ def test_a_query_whose_visible_keys_are_all_targets_does_not_count():
 )
 def test_the_diagonal_joins_both_ends(queries, keys, expected):
     assert diagonal(queries, keys).tolist() == expected
+
+
+def test_reordering_keeps_the_tokens_and_eos_and_is_repeatable():
+    orders = set()
+    for index in range(20):
+        sentence = dataclasses.replace(SENTENCE, index=index)
+        found = reordered(sentence)
+        assert sorted(map(repr, found.source)) == sorted(map(repr, SENTENCE.source))
+        assert found.source[-1] == special(EOS) and found.gold is None
+        assert (found.target, found.index) == (SENTENCE.target, index)
+        assert reordered(sentence) == found
+        orders.add(found.source)
+    assert len(orders) > 15
+    assert [role.name for role in ROLES if role.reordered] == ["diagonal"]
 
 
 def corpus_of(*sentences: Sentence, languages: tuple[str, str] = ("de", "en")) -> Corpus:

@@ -71,7 +71,7 @@ def test_the_reverse_network_links_the_other_way():
     asked = []
 
     def side(found: frozenset) -> Any:
-        return SimpleNamespace(links=lambda pair, device: asked.append(pair) or found)
+        return SimpleNamespace(links=lambda pair: asked.append(pair) or found)
 
     forward, reverse = side(links("0-1")), side(links("1-0", "2-1"))
     assert list(aligned([("a b", "x y z")], forward, reverse)) == [(links("0-1", "1-2"), "")]
@@ -210,6 +210,22 @@ def test_align_combines_both_directions(folders, text, capsys):
         run(*options(text, folders / "forward-xx-yy", *wrong))
 
 
+def test_align_can_choose_heads_of_one_layer_and_by_norms(folders, text):
+    folder = folders / "two-xx-yy"
+    plant(folder, {(0, 1): range(0, ENTRIES, 2), (1, 0): range(1, ENTRIES, 2)})
+
+    def chosen(*more: str) -> dict:
+        run(*options(text, folder, "--gold", text / "gold", *more))
+        return json.loads((text / "found.json").read_text())
+
+    both = chosen("--quantity", "norms")
+    assert sorted(both["heads"]) == [[0, 1], [1, 0]] and both["aer"] == 0
+    assert both["quantity"] == "norms" and both["opennmt"] is None
+    one = chosen("--one-layer")
+    assert len({layer for layer, _ in one["heads"]}) == 1 and one["aer"] > 0
+    assert one["quantity"] == "weights" and one["opennmt"]["alignment_heads"] == len(one["heads"])
+
+
 def test_align_reads_the_heads_from_the_atlas(folders, text, capsys):
     folder = folders / "forward-xx-yy"
     with pytest.raises(ValueError, match="has no atlas with alignment heads: pass --gold"):
@@ -247,6 +263,9 @@ def test_bad_lines_leave_the_others(folders, text, capsys):
     assert "line 1 is empty in the output: 71 tokens with <eos>: the limit is 64" in printed.err
     (text / "gold").write_text("\n".join([*lines[:4], "99-0", *lines[5:]]))
     with pytest.raises(ValueError, match="sentence 5: its alignment links word 99"):
+        run(*options(text, folder, "--gold", text / "gold"))
+    (text / "gold").write_text("0-0\n\n\n0-0\n" + 16 * "\n")
+    with pytest.raises(ValueError, match="gold is too small: the heads are chosen on one half"):
         run(*options(text, folder, "--gold", text / "gold"))
     (text / "gold").write_text("0-0\n")
     with pytest.raises(ValueError, match="20 sentence pairs and 1 alignments"):
