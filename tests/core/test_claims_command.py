@@ -100,7 +100,7 @@ def test_a_missing_network_is_one_line(tmp_path):
 
 def test_unfinished_work_is_kept_apart_for_each_network(folder):
     """Two networks with the same measure and sentences do not read each other's sums."""
-    both = directed("de", "en"), directed("en", "de")
+    both = directed("de", "en"), directed("de", "en", "baseline")
     both = both[0], replace(both[1], card=replace(both[1].card, weights_sha256="1"))
     with runner(both, 1) as run:
         for one in networks_of(both, folder, None, run, folder / "unfinished"):
