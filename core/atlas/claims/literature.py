@@ -156,7 +156,9 @@ LITERATURE: tuple[Claim, ...] = (
         source=_QUOTED,
         theirs="4 of the 8 heads that matter improve BLEU when they are removed.",
         published=(4,),
-        ours="Number of encoder heads whose removal improves BLEU, with an interval as above.",
+        ours="Number of encoder heads whose removal improves BLEU. The interval counts heads that "
+        "certainly and possibly do, by intervals that hold for all heads of all networks at once "
+        "(Bonferroni).",
         unit="heads",
         threshold=0.5,
         see="/heads?head=encoder.0.0",
