@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import shutil
 import time
@@ -68,8 +67,7 @@ class Partial:
         if self._folder is None:
             return None
         lines = [sentence.index for chunk in chunks for sentence in chunk]
-        name = f"{self._identity}\n{name_of(measure)}\n{lines}"
-        name = hashlib.sha256(name.encode()).hexdigest()
+        name = hashlib.sha256(f"{self._identity}\n{measure!r}\n{lines}".encode()).hexdigest()
         return self._folder / f"{name[:32]}.npz"
 
     def _load(self, file: Path | None, chunks: int) -> tuple[frozenset[int], Sums]:
@@ -91,18 +89,3 @@ class Partial:
         file.parent.mkdir(parents=True, exist_ok=True)
         numbers = np.array(sorted(done), np.int64)
         write_atomic(file, Sums({**total, _DONE: numbers}).to_bytes())
-
-
-def name_of(value: object) -> str:
-    """Return a measure's `repr` with the elements of sets sorted, so that every process agrees.
-
-    The order of a set of texts differs from one run of Python to the next.
-    """
-    if isinstance(value, frozenset):
-        return f"{{{', '.join(sorted(map(name_of, value)))}}}"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(name_of, value))})"
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        values = (name_of(getattr(value, field.name)) for field in dataclasses.fields(value))
-        return f"{type(value).__name__}({', '.join(values)})"
-    return repr(value)

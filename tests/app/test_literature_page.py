@@ -89,7 +89,7 @@ def test_a_claim_is_shown_with_its_verdict_and_reason(shown):
     ) in texts
     (caption,) = page.texts("claim_positional_heads", "caption")
     assert caption == (
-        "The claim is about values above 90\u00a0%, the shaded side of the dotted line. "
+        "The claim is about values above 90 %, the shaded side of the dotted line. "
         "Mean of all: 92\u00a0% [87\u00a0%, 94\u00a0%]. Published (diamonds): 90\u00a0%. "
         "By chance (short lines, the same with keys drawn at random): 6\u00a0% to 10\u00a0%."
     )
@@ -124,6 +124,7 @@ def test_a_figure_draws_every_network_the_threshold_and_chance(shown):
     assert array(bars["array"]).tolist() == pytest.approx([1, 5, 2, 0.4, 2.1])
     assert array(bars["arrayminus"]).tolist() == pytest.approx([0.9, 10, 2, 4.6, 4.375])
     assert chance[0] == pytest.approx([6, 6.49, 7, 10, 7.3725])
+    assert chance[1] == [0, 1, 2, 3, 4]
     assert published[:2] == ([90], [5])
     line, shade = sorted(figure["layout"]["shapes"], key=lambda shape: shape["type"])
     assert line["x0"] == line["x1"] == 90
@@ -139,7 +140,7 @@ def test_the_shaded_side_is_below_where_the_claim_says_so(shown):
     (shade,) = (shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
     assert shade["x1"] == 50 and shade["x0"] < min(array(figure["data"][0]["x"]))
     (caption,) = page.texts("claim_few_heads_matter", "caption")
-    assert caption.startswith("The claim is about values below 50\u00a0%")
+    assert caption.startswith("The claim is about values below 50 %,")
 
 
 def test_a_range_is_drawn_by_its_ends(shown):

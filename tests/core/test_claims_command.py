@@ -32,6 +32,7 @@ def folder(tmp_path) -> Path:
     for language, lines in {"de": ["b c", "d e f", "g b"], "en": ["o p", "q r s", "t o"]}.items():
         file = tmp_path / "multi30k" / f"val.{language}"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        file.with_name(f"train.{language}").write_text(f"{lines[0]} {lines[0]}\n", "utf-8")
     for language, lines in {"de": ["b c d", "e f"], "en": ["o p", "q r s"]}.items():
         file = tmp_path / f"words.{language}"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -81,6 +82,9 @@ def test_networks_are_paired_with_the_other_implementation(folder):
     assert [n.text.sentences[0].source_text for n in found] == ["b c", "b c", "o p"]
     assert [n.other and n.other.name for n in found] == ["baseline-de-en", "scratch-de-en", None]
     assert [n.gold for n in found] == [None] * 3
+    b, c = (token.id for token in PLANTED.source_tokenizer.encode("b c"))
+    assert found[0].frequencies == {b: 2, c: 2}, "of the training data, on the source side"
+    assert set(found[2].frequencies).isdisjoint({b, c})
 
 
 def test_networks_of_other_languages_are_named(folder):
@@ -96,7 +100,7 @@ def test_a_missing_network_is_one_line(tmp_path):
 
 def test_unfinished_work_is_kept_apart_for_each_network(folder):
     """Two networks with the same measure and sentences do not read each other's sums."""
-    both = directed("de", "en"), directed("en", "de")
+    both = directed("de", "en"), directed("de", "en", "baseline")
     both = both[0], replace(both[1], card=replace(both[1].card, weights_sha256="1"))
     with runner(both, 1) as run:
         for one in networks_of(both, folder, None, run, folder / "unfinished"):

@@ -23,7 +23,7 @@ CLAIM = Claim(
     see="/heads",
     threshold=0.5,
 )
-ABOVE, BELOW, AROUND = Estimate(0.7, 0.6, 0.8), Estimate(0.3, 0.2, 0.4), Estimate(0.5, 0.4, 0.6)
+ABOVE, BELOW, AROUND = Estimate(0.7, 0.6, 0.8), Estimate(0.3, 0.2, 0.4), Estimate(0.45, 0.4, 0.6)
 TOUCHING = Estimate(0.6, 0.5, 0.7)
 
 
@@ -46,6 +46,7 @@ TOUCHING = Estimate(0.6, 0.5, 0.7)
             OPEN,
             "The interval lies above 50 % in n0; it includes 50 % in n1.",
         ),
+        ((Estimate(0.55, 0.4, 0.6),), True, OPEN, "The interval includes 50 % in n0."),
         ((TOUCHING,), True, OPEN, "The interval includes 50 % in n0."),
         ((), True, OPEN, "It was not measured."),
     ],

@@ -4,13 +4,22 @@ from typing import Literal
 
 import streamlit as st
 
-from app.figures.amounts import amount, spread, with_interval
+from app.figures.amounts import spread, with_interval
 from app.figures.literature import MEAN, claim_figure
 from app.look.markdown import plain
 from app.state import session
 from app.views.shared.figure import show
 from core.atlas.claims.board import Row
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Estimate, Unit, Verdict
+from core.atlas.claims.claim import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    Claim,
+    Estimate,
+    Unit,
+    Verdict,
+    amount,
+)
 
 VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
     HOLDS: "green",
@@ -22,6 +31,11 @@ PAGES = {
     "/why": ("views/why/page.py", "Open on the page Ask why"),
     "/comparison": ("views/comparison/page.py", "Open on the page Scratch and baseline"),
 }
+
+
+def threshold(claim: Claim) -> str:
+    """Format a claim's threshold as its reason does."""
+    return amount(claim.threshold, claim.unit)
 
 
 def measured(estimate: Estimate | None, unit: Unit) -> str:
@@ -43,8 +57,8 @@ def show_claim(row: Row) -> None:
         if row.estimates:
             side = "above" if claim.above else "below"
             look_for = [
-                f"The claim is about values {side} {amount(claim.threshold, claim.unit)}, the "
-                "shaded side of the dotted line."
+                f"The claim is about values {side} {threshold(claim)}, the shaded side of the "
+                "dotted line."
             ]
             if row.mean is not None:
                 look_for.append(f"{MEAN.capitalize()}: {measured(row.mean, claim.unit)}.")

@@ -31,7 +31,8 @@ OFFSETS = (-1, 1)
 class Attended:
     """Measure where the largest weights are, and the cross-attention on tokens without content.
 
-    `counts` says how often the corpus has each source token, by id. Sums, each with R weights:
+    `counts` says how often each source token occurs, by id; those that it lacks never do. Sums,
+    each with R weights:
 
     - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS;
       neighbours [R, 2]: queries that have such a neighbour; neighbour_uniform [R, 2]: with keys
@@ -86,8 +87,8 @@ def on_rarest(
 ) -> dict[str, NDArray | float]:
     """Count the largest weights on the rarest tokens; <eos> is none and is not a query here."""
     words = [k for k, token in enumerate(tokens) if not token.special]
-    least = min(counts[tokens[k].id] for k in words)
-    rarest = [k for k in words if counts[tokens[k].id] == least]
+    least = min(counts.get(tokens[k].id, 0) for k in words)
+    rarest = [k for k in words if counts.get(tokens[k].id, 0) == least]
     hits = np.isin(maps_HQK[:, words].argmax(-1), rarest).sum(-1)
     return {
         "rarest": hits,
@@ -109,7 +110,7 @@ def on_empty(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray |
 
 def attention(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about what heads attend to on one network."""
-    return statistics(network.measured(Attended(dict(network.text.source_counts))))
+    return statistics(network.measured(Attended(network.frequencies)))
 
 
 def statistics(sums: Sums) -> Mapping[str, Statistic]:

@@ -33,9 +33,11 @@ _NORM_ROLLOUT = (
     "attention layers, not by the authors' layer-wise relevance propagation; feed-forward layers "
     "and norms are left out."
 )
+_OTHER_METHOD = "That would not refute the claim: the authors use another method."
 _SHAPLEY = (
-    "Rank correlation (Spearman) of a method's scores with the Shapley values of the source words, "
-    "exact, averaged over target tokens and sentences of at most 9 words"
+    "the rank correlation (Spearman) of a method's scores with the Shapley values of the source "
+    "words, exact, averaged over target tokens and sentences of at most 9 words. Gradient × input "
+    "is the only gradient method here, and the abstract does not rank it by name."
 )
 
 PRUNING, IMPORTANCE, ROLES, ALIGNMENT, SOURCES = FAMILIES = (
@@ -154,7 +156,9 @@ LITERATURE: tuple[Claim, ...] = (
         source=_QUOTED,
         theirs="4 of the 8 heads that matter improve BLEU when they are removed.",
         published=(4,),
-        ours="Number of encoder heads whose removal improves BLEU, with an interval as above.",
+        ours="Number of encoder heads whose removal improves BLEU. The interval counts heads that "
+        "certainly and possibly do, by intervals that hold for all heads of all networks at once "
+        "(Bonferroni).",
         unit="heads",
         threshold=0.5,
         see="/heads?head=encoder.0.0",
@@ -210,7 +214,8 @@ LITERATURE: tuple[Claim, ...] = (
         "more than half on WMT.",
         published=(0.66,),
         ours="Highest share of largest weights on the sentence's rarest token of any head in the "
-        "encoder's first layer. Frequencies are those in the corpus; tied tokens all count.",
+        "encoder's first layer. Frequencies are those in the captions of the training data; tied "
+        "tokens all count.",
         threshold=0.5,
         null="the same with keys drawn at random",
         see="/heads?head=encoder.0.0",
@@ -276,6 +281,7 @@ LITERATURE: tuple[Claim, ...] = (
         f"first third. {_NORM_ROLLOUT}",
         unit="points",
         above=False,
+        limits=_OTHER_METHOD,
         see="/why",
     ),
     Claim(
@@ -288,6 +294,7 @@ LITERATURE: tuple[Claim, ...] = (
         f"is. {_NORM_ROLLOUT}",
         unit="points",
         above=False,
+        limits=_OTHER_METHOD,
         see="/why",
     ),
     Claim(
@@ -297,7 +304,7 @@ LITERATURE: tuple[Claim, ...] = (
         source=_FAITHFUL,
         theirs="Attention, value zeroing and layer gradient × activation are the best methods; "
         "saliency, integrated gradients and DeepLIFT are weaker (German-English).",
-        ours=f"{_SHAPLEY}: value zeroing minus gradient × input.",
+        ours="Value zeroing in all layers minus gradient × input: " + _SHAPLEY,
         unit="correlation",
         see="/why",
     ),
@@ -308,7 +315,7 @@ LITERATURE: tuple[Claim, ...] = (
         source=_FAITHFUL,
         theirs="Attention, value zeroing and layer gradient × activation are the best methods; "
         "saliency, integrated gradients and DeepLIFT are weaker (German-English).",
-        ours=f"{_SHAPLEY}: mean cross-attention weights minus gradient × input.",
+        ours="Mean cross-attention weights minus gradient × input: " + _SHAPLEY,
         unit="correlation",
         see="/why",
     ),

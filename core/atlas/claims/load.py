@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from core.data.text_files import LinePairs, read_lines
 
 NETWORKS = ("scratch-de-en", "baseline-de-en", "scratch-en-de", "baseline-en-de")
 """Both implementations in both directions."""
-CORPUS, SPLIT = "multi30k", "val"
+CORPUS, SPLIT, TRAINING = "multi30k", "val", "train"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,11 @@ def networks_of(
         if aligned is not None:
             identity += f" {aligned.source_sha256} {aligned.target_sha256} {gold}"
         work = Work(run, Partial(unfinished, identity))
-        networks.append(Network(checkpoint, text, work, aligned))
+        training = (source for source, _ in read_pairs(CORPUS, TRAINING, *languages, data))
+        counts = Counter(
+            token.id for source in training for token in checkpoint.source_tokenizer.encode(source)
+        )
+        networks.append(Network(checkpoint, text, work, counts, aligned))
     for network in networks:
         network.other = next((n for n in networks if _counterparts(network, n)), None)
     return networks

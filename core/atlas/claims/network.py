@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.atlas.build import Work
 from core.atlas.corpus import CHUNK, Corpus, Sentence
-from core.atlas.partial import name_of
 from core.atlas.shards import Measure
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
@@ -17,12 +16,14 @@ from core.checkpoint.folder import Checkpoint
 class Network:
     """A network, a corpus tokenised for it, and gold alignments of another corpus, if any.
 
+    `frequencies` says how often each source token occurs in the training data, by id.
     `other` is the network of the same direction in the other implementation.
     """
 
     checkpoint: Checkpoint
     text: Corpus
     work: Work
+    frequencies: Mapping[int, int]
     gold: Corpus | None = None
     other: Network | None = None
     _measured: dict[str, Sums] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class Network:
     ) -> Sums:
         """Return the sums of a measure over some sentences, by default all; measured once."""
         chosen = self.text.sentences if sentences is None else tuple(sentences)
-        key = f"{name_of(measure)} {[s.index for s in chosen]} {size} {chosen is self.text}"
+        key = f"{measure!r} {[s.index for s in chosen]} {size} {chosen is self.text}"
         if key not in self._measured:
             chunks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
             folder = self.checkpoint.card.folder

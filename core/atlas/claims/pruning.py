@@ -68,7 +68,8 @@ def pruning(network: Network) -> Mapping[str, Statistic]:
     }
     points["last"] = [frozenset(in_last) - {head} for head in in_last]
     sets = tuple(dict.fromkeys(off for offs in points.values() for off in offs if off))
-    sums = network.measured(SetBleu("prune_bleu", tuple(tuple(sorted(off)) for off in sets)))
+    choices = tuple(tuple(sorted(off)) for off in sets)
+    sums = network.measured(SetBleu("prune_bleu", choices))
     of_set = dict(zip((frozenset(), *sets), bleu(sums["prune_bleu_ngrams"]).T, strict=True))
     curves = {name: np.array([of_set[off] for off in offs]).T for name, offs in points.items()}
     count = int(sums["prune_bleu_sentences"])
