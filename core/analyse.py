@@ -47,7 +47,7 @@ from core.command import (
 )
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, read_lines
-from core.device import pick_device
+from core.device import limit_threads, pick_device
 from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
@@ -142,6 +142,7 @@ def _aligner(
     """
     checkpoint = load(folder, device)
     card = checkpoint.card
+    limit_threads(card.parameters)
     if opposite and (card.target_language, card.source_language) != opposite:
         raise ValueError(
             f"--reverse {folder} translates {card.direction}: the reverse of "
