@@ -36,7 +36,7 @@ side_by_side, state_dict_map, training, training_notes,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL query; the atlas on the page Heads keeps head (cross.0.0, from 0), measure, x and y;
+mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
 the page Training also keeps sentence (counted from 0) and step.
 """
 

@@ -257,16 +257,17 @@
  * @property {Uint8Array | undefined} decile  [N, quoted]
  * @property {Int16Array | null} cell  [N, quoted, 2]
  * @property {any} origin
- * @property {{head: number, measure: string, x: string, y: string, asked: string[], defaults: Record<string, string>,
+ * @property {{head: number, measure: string, x: string, y: string, curve: string, asked: string[], defaults: Record<string, string>,
  *   turn: number, in_url: boolean}} opened
  * @property {Record<string, string>} link
  * @property {Record<string, string> | null} counterpart
+ * @property {boolean} training  whether the network has training snapshots
  *
  * @typedef {{key: string, root: HTMLElement, parts: Record<string, any>, pathname: string, bytes: Uint8Array | null,
  *   data: AtlasData, theme: Theme, chosen: {head: number, measure: string, x: string, y: string, curve: string},
  *   hovered: number | null, turns: Map<string, number>, geometries: Record<string, any>,
  *   bases: Record<"heads" | "scatter", HTMLCanvasElement>, size: string, painted: number,
- *   openSentence: (query: string) => void, destroy?: () => void}} AtlasView
+ *   open: (link: {page: string, query: string}) => void, destroy?: () => void}} AtlasView
  */
 
 /**

@@ -54,18 +54,14 @@ class Attention:
     @torch.inference_mode()
     def __call__(self, checkpoint: Checkpoint, chunk: tuple[Sentence, ...]) -> Sums:
         """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
-        found = self._sums(checkpoint, chunk, self._natural, self.averages)
-        if self._reordered:
-            found |= self._sums(checkpoint, tuple(map(reordered, chunk)), self._reordered, False)
+        natural = [role for role in self.roles if not role.reordered]
+        others = [role for role in self.roles if role.reordered]
+        found: dict[str, NDArray] = {}
+        if natural or self.averages:
+            found |= self._sums(checkpoint, chunk, natural, self.averages)
+        if others:
+            found |= self._sums(checkpoint, tuple(map(reordered, chunk)), others, False)
         return Sums(found)
-
-    @property
-    def _natural(self) -> list[Role]:
-        return [role for role in self.roles if not role.reordered]
-
-    @property
-    def _reordered(self) -> list[Role]:
-        return [role for role in self.roles if role.reordered]
 
     def _sums(
         self,
@@ -80,37 +76,38 @@ class Attention:
         rows = {
             kind: [_Rows.of(Maps(kind, sentence, self.facts), of_kind[kind]) for sentence in chunk]
             for kind in KINDS
+            if of_kind[kind] or averages
         }
         found: dict[str, NDArray] = {}
         own = _measured(checkpoint.model, chunk, rows, _Rows.everything)
-        for kind in KINDS:
+        random = [
+            _measured(network, chunk, rows, _Rows.shares)
+            for network in self._random_networks(checkpoint)
+        ]
+        for kind, rows_B in rows.items():
             shares_BOn, entropy_Bn, largest_Bn, distance_BAn = map(
                 np.array, zip(*own[kind], strict=True)
             )
-            queries_BO = np.array([one.counts.sum(-1) for one in rows[kind]])
-            uniform_BO = np.array([one.uniform for one in rows[kind]])
+            queries_BO = np.array([one.counts.sum(-1) for one in rows_B])
+            uniform_BO = np.array([one.uniform for one in rows_B])
             for o, role in enumerate(of_kind[kind]):
                 name = f"{kind} {role.name}"
                 found[f"share {name}"] = weights_BR.T @ shares_BOn[:, o]
                 found[f"queries {name}"] = weights_BR.T @ queries_BO[:, o]
                 found[f"uniform {name}"] = np.array(uniform_BO[:, o].sum())
                 found[f"sentences {name}"] = np.array(np.count_nonzero(queries_BO[:, o]))
+                if random:
+                    found[f"random {name}"] = np.array(
+                        [sum(shares_On[o] for shares_On in measured[kind]) for measured in random]
+                    )
             if averages:
-                choices_B = np.array([one.choice.sum() for one in rows[kind]])
+                choices_B = np.array([one.choice.sum() for one in rows_B])
                 found[f"entropy {kind}"] = weights_BR.T @ entropy_Bn
                 found[f"largest {kind}"] = weights_BR.T @ largest_Bn
                 found[f"rows {kind}"] = weights_BR.T @ choices_B
                 found[f"sentences {kind}"] = np.array(np.count_nonzero(choices_B))
                 found[f"distance {kind}"] = distance_BAn.sum(0)
-                found[f"all rows {kind}"] = np.array(sum(len(one.choice) for one in rows[kind]))
-        random = [
-            _measured(network, chunk, rows, _Rows.shares)
-            for network in self._random_networks(checkpoint)
-        ]
-        for kind in KINDS if random else ():
-            shares_GOn = np.array([np.sum(measured[kind], axis=0) for measured in random])
-            for o, role in enumerate(of_kind[kind]):
-                found[f"random {kind} {role.name}"] = shares_GOn[:, o]
+                found[f"all rows {kind}"] = np.array(sum(len(one.choice) for one in rows_B))
         return found
 
     def _random_networks(self, checkpoint: Checkpoint) -> list[Model]:
@@ -190,24 +187,24 @@ def _measured(
     rows: Mapping[Kind, list[_Rows]],
     measure: Callable[[_Rows, Doubles], Any],
 ) -> dict[Kind, list[Any]]:
-    """Run a network on a chunk and measure each sentence's maps [n, Q, K], by kind.
+    """Run a network on a chunk and measure each sentence's maps [n, Q, K], for the kinds of `rows`.
 
     Maps are reduced batch by batch, since those of long sentences fill the memory.
     """
     device = next(model.parameters()).device
     pairs = [sentence.ids for sentence in chunk]
-    found: dict[Kind, dict[int, Any]] = {kind: {} for kind in KINDS}
+    found: dict[Kind, dict[int, Any]] = {kind: {} for kind in rows}
     for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
         padded = collate([pairs[b] for b in batch]).to(device)
         with capture(model) as captured:
             model.decode(padded.target_in, *model.encode(padded.source))  # needs no logits
-        for kind in KINDS:
+        for kind in rows:
             weights_LBHQK = captured.maps(kind).cpu().numpy()
             for row, b in enumerate(batch):
                 queries, keys = rows[kind][b].maps.shape
                 own_LHQK = weights_LBHQK[:, row, :, :queries, :keys].astype(np.float64)
                 found[kind][b] = measure(rows[kind][b], own_LHQK.reshape(-1, queries, keys))
-    return {kind: [found[kind][b] for b in range(len(chunk))] for kind in KINDS}
+    return {kind: [of_kind[b] for b in range(len(chunk))] for kind, of_kind in found.items()}
 
 
 @lru_cache(maxsize=len(SEEDS))

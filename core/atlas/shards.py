@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -49,16 +50,22 @@ def in_process(checkpoint: Checkpoint) -> Runner:
 def in_processes(count: int) -> Generator[Runner]:
     """Context manager: a runner with `count` processes of one thread each.
 
-    The processes load a checkpoint once and serve any number of measures.
+    The processes load a checkpoint once and serve any number of measures. A process that dies is a
+    BrokenProcessPool, a RuntimeError.
     """
     spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
-    with spawn.Pool(count, _begin) as pool:
+    with ProcessPoolExecutor(count, spawn, _begin) as pool:
 
         def run(
             measure: Measure, folder: Path, chunks: Sequence[tuple[int, Chunk]]
         ) -> Iterator[tuple[int, Sums]]:
-            tasks = [(measure, folder, number, chunk) for number, chunk in chunks]
-            yield from pool.imap_unordered(_measure_chunk, tasks)
+            tasks = [pool.submit(_measure_chunk, measure, folder, *chunk) for chunk in chunks]
+            try:
+                for task in as_completed(tasks):
+                    yield task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
 
         yield run
 
@@ -72,6 +79,5 @@ def _begin() -> None:
 _loaded = lru_cache(maxsize=1)(load)
 
 
-def _measure_chunk(task: tuple[Measure, Path, int, Chunk]) -> tuple[int, Sums]:
-    measure, folder, number, chunk = task
+def _measure_chunk(measure: Measure, folder: Path, number: int, chunk: Chunk) -> tuple[int, Sums]:
     return number, measure(_loaded(folder), chunk)

@@ -102,7 +102,7 @@ class Mounted:
         return self.update(whole, **shown)
 
     def update(self, whole: Atlas, **shown: Any) -> Mounted:
-        data = payload(whole, Shown(**{"link": LINK, **shown}))
+        data = payload(whole, Shown(link=LINK, **shown))
         self.page.evaluate("(text) => mount(text)", base64.b64encode(pack(data)).decode())
         return self
 
@@ -165,6 +165,14 @@ def test_defaults_are_left_out_of_the_url_but_the_head(mounted: Mounted) -> None
     assert query_of(said) == {
         "source": "Ein Hund", "head": said["data"]["head"], "measure": "largest", "y": "bleu",
     }  # fmt: skip
+    said = mounted.does(("set", "curve", "bleu"), ("set", "measure", "zero"), ("set", "y", "zero"))
+    assert query_of(said) == {
+        "source": "Ein Hund",
+        "head": said["data"]["head"],
+        "curve": "bleu",
+    }
+    said = mounted.show(SMALL, opened={"curve": "bleu"}, turn=9).does()
+    assert said["data"]["curve"] == "bleu" and "BLEU of the whole" in said["labels"]["pruning"]
     outside = mounted.show(SMALL, "?source=x", in_url=False).does(("key", "heads", "ArrowRight"))
     assert query_of(outside) == {"source": "x"}
 
@@ -242,7 +250,7 @@ def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> Non
     mounted.does(("at", "scatter", float(xs[left]), float(ys[left])))
     said = mounted.does(("key", "scatter", "ArrowRight"))
     kind, layer, head = said["data"]["head"].split(".")
-    n = SMALL.heads.index((kind, int(layer), int(head)))  # ty: ignore
+    n = SMALL.heads.index((kind, int(layer), int(head)))
     assert across[n] > across[left]
 
 
@@ -345,7 +353,7 @@ def test_heads_that_cover_lead_to_each_other(mounted: Mounted) -> None:
     assert said["jumps"][0] == (
         f"decoder {first // 3 + 1}.{first % 3 + 1}{value} nats per token ({low} to {high})"
     )
-    said = mounted.does(("press", ".jump"))
+    said = mounted.does(("press", "button.jump"))
     assert said["data"]["head"] == f"decoder.{first // 3}.{first % 3}"
     assert "Of 5 pairs, about 0.3 would be listed by chance alone" in said["parts"]["pairs-note"]
 
@@ -379,10 +387,24 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
     mounted.does(("press", ".examples a"))
     # Streamlit adds no history entry for a query that is in the URL already.
     assert mounted.page.evaluate("location.search.slice(1)") == mounted.page.evaluate(
-        "opened.at(-1)[1]"
+        "opened.at(-1)[1].query"
     )
     name, opened = mounted.page.evaluate("opened.at(-1)")
-    assert (name, opened) == ("sentence", said["examples"][0]["href"].partition("?")[2])
+    query = said["examples"][0]["href"].partition("?")[2]
+    assert (name, opened) == ("link", {"page": "", "query": query})
+
+
+def test_a_head_leads_to_its_training(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "decoder.1.2"}, training=True)
+    (href,) = mounted.page.evaluate("[root().querySelector('[data-part=training]').href]")
+    path, _, query = href.partition("?")
+    assert path == "http://127.0.0.1/training"
+    wanted = {**LINK, "kind": "decoder", "layer": "1", "head": "2"}
+    assert {name: values[0] for name, values in parse_qs(query).items()} == wanted
+    mounted.does(("press", "[data-part=training]"))
+    assert mounted.page.evaluate("opened.at(-1)") == ["link", {"page": "training", "query": query}]
+    mounted.show(SMALL)
+    assert mounted.page.evaluate("root().querySelector('[data-part=training]').hidden")
 
 
 def ordinal(count: int) -> str:

@@ -90,7 +90,7 @@ def test_the_counterpart_is_the_other_implementations_network(
 ) -> None:
     weights = weights_of(f"{query['model']}-{query['direction']}")
     beside(atlas(origin=origin(weights_sha256=weights)))
-    data = shown(render("heads", **query))
+    data = shown(render("heads", direction=query["direction"], model=query["model"]))
     assert data["link"] == query | {"search": "beam"}
     assert data["counterpart"] == (link and link | {"search": "beam"})
 
@@ -100,7 +100,7 @@ def test_a_quoted_sentence_opens_the_first_page(beside: Callable) -> None:
     query = "source=Ein+Hund%21&target=A+dog%21&kind=cross&layer=1&head=2&q=3&k=4&model=scratch"
 
     def open_it(app: AppTest) -> None:
-        app.session_state["heads_atlas"] = {"sentence": query}
+        app.session_state["heads_atlas"] = {"link": {"page": "", "query": query}}
         app.run()
 
     page = render("heads", act=open_it)
@@ -120,6 +120,20 @@ def test_the_head_of_a_link_is_not_a_view_of_the_explorer(beside: Callable) -> N
 
     header, _ = unpacked(render("heads", head="cross.2.0", act=go_on).payload("explorer"))
     assert header["view"] == unpacked(render("").payload("explorer"))[0]["view"]
+
+
+def test_a_head_leads_to_its_training(beside: Callable) -> None:
+    beside(own())
+    assert shown(render("heads"))["training"] is True
+    query = "direction=de-en&model=scratch&kind=decoder&layer=2&head=1"
+
+    def open_it(app: AppTest) -> None:
+        app.session_state["heads_atlas"] = {"link": {"page": "training", "query": query}}
+        app.run()
+
+    (text,) = render("heads", act=open_it).payloads["training"]
+    opened = json.dumps(unpacked(text)[0]["opened"] if isinstance(text, bytes) else text)
+    assert '"kind": "decoder"' in opened and '"layer": 2' in opened and '"head": 1' in opened
 
 
 def errors(page: Rendered) -> list[str]:

@@ -242,7 +242,8 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     data = sent(whole)
     role, effect, bleu, *_ = data["stories"][2]
     assert role == (
-        "No role beyond chance: none of 4 roles exceeds both of its nulls by 10 percentage points."
+        "No role beyond chance: none of 4 roles exceeds both of its nulls by more than 10 "
+        "percentage points."
     )
     assert effect.startswith(
         "Removing it (zero ablation) changes the loss by no amount that this corpus can tell from "

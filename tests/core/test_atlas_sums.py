@@ -1,5 +1,7 @@
 """Sums over a corpus: shards agree, interrupted measurements continue, and hostile files fail."""
 
+import os
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,3 +188,16 @@ def test_ray_gives_the_same_sums(whole, checkpoint_folder, workers):
     total = Sums.total(numbered.values())
     assert sorted(numbered) == list(range(5)) and total["tokens"] == expected["tokens"]
     np.testing.assert_allclose(total["loss"], expected["loss"], rtol=1e-12)
+
+
+@dataclass(frozen=True)
+class Dying:
+    """A measure whose process dies, as one that runs out of memory."""
+
+    def __call__(self, checkpoint, chunk) -> Sums:
+        os._exit(9)
+
+
+def test_a_process_that_dies_ends_the_run(whole, checkpoint_folder):
+    with in_processes(1) as run, pytest.raises(BrokenProcessPool):
+        next(run(Dying(), checkpoint_folder, [(0, whole[0].sentences[:1])]))

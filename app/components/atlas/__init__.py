@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from app.components.atlas.payload import Shown, payload
@@ -9,22 +10,31 @@ from app.components.explorer.payload import pack
 from app.components.mount import component
 from core.atlas.atlas import Atlas
 
-__all__ = ["Shown", "heads_atlas"]
+__all__ = ["Link", "Shown", "heads_atlas"]
 
 _mount = component(__file__, "main.js", ".atlas")
 
 
-def heads_atlas(atlas: Atlas, shown: Shown, *, key: str) -> dict[str, str] | None:
+@dataclass(frozen=True)
+class Link:
+    """A link that the visitor has just opened: "" is the first page, or "training"."""
+
+    page: str
+    query: dict[str, str]
+
+
+def heads_atlas(atlas: Atlas, shown: Shown, *, key: str) -> Link | None:
     """Show an atlas; measures and heads are switched client-side, without a rerun.
 
-    Returns the query parameters for the first page if the visitor has just opened a quoted
-    sentence there, else None.
+    Returns the link to another page that the visitor has just opened, if any.
     """
     state = _mount(
         key=key,
         data=pack(payload(atlas, shown)),
         width="stretch",
         height="content",
-        on_sentence_change=lambda: None,
+        on_link_change=lambda: None,
     )
-    return dict(parse_qsl(state.sentence, keep_blank_values=True)) if state.sentence else None
+    if not (link := state.link):
+        return None
+    return Link(link["page"], dict(parse_qsl(link["query"], keep_blank_values=True)))

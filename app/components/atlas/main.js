@@ -42,7 +42,7 @@ function createView(parent, key) {
     bases: { heads: document.createElement("canvas"), scatter: document.createElement("canvas") },
     size: "",
     painted: 0,
-    openSentence: () => {},
+    open: () => {},
   };
   addSaves(view, (_, name) => pictureOf(view, name));
   for (const name of [...SELECTS, "curve"]) {
@@ -106,12 +106,12 @@ function remember(view) {
   if (!data.opened.in_url) return;
   const other = (name) => (chosen[name] === data.opened.defaults[name] ? null : chosen[name]);
   const head = headId(data, chosen.head);
-  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), ...OF_THE_EXPLORER });
+  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), curve: other("curve"), ...OF_THE_EXPLORER });
 }
 
 function onPanelClick(view, event) {
   const { dataset } = event.target;
-  if (event.target.matches(".jump")) choose(view, { head: Number(dataset.head) });
+  if (event.target.matches("button.jump")) choose(view, { head: Number(dataset.head) });
   if (event.target.matches(".another")) {
     const at = `${view.chosen.head} ${dataset.decile}`;
     view.turns.set(at, (view.turns.get(at) ?? 0) + 1);
@@ -123,7 +123,7 @@ function onPanelClick(view, event) {
     event.preventDefault(); // a plain link would start a new session
     const query = asPythonWrites(dataset.query);
     prepareSwitch(query);
-    view.openSentence(query);
+    view.open({ page: dataset.page, query });
   }
 }
 
@@ -144,7 +144,7 @@ function applyData(view, bytes) {
   const head = data.places.findIndex((_, n) => headId(data, n) === kept.head);
   const curves = curvesOf(data).map(({ what }) => what);
   const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
-  const curve = curves.includes(kept.curve) ? kept.curve : (curves[0] ?? "loss");
+  const curve = [kept.curve, data.opened.curve].find((what) => curves.includes(what)) ?? curves[0] ?? "loss";
   view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
   for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
   fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
@@ -256,7 +256,7 @@ export function render({ data, parentElement, key, setTriggerValue }) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
   view.theme = theme;
-  view.openSentence = (query) => setTriggerValue("sentence", query);
+  view.open = (link) => setTriggerValue("link", link);
   const dataChanged = !sameBytes(view.bytes, data);
   if (dataChanged) applyData(view, data);
   if (dataChanged || themeChanged) layOut(view);

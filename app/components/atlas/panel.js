@@ -13,6 +13,7 @@ export function fillPanel(view) {
   const sentences = data.stories[n];
   parts.story.replaceChildren(...sentences.map((text) => element("p", text.startsWith("Not measured") ? "quiet" : "", text)));
   parts.spoken.textContent = `${fullName(data, n)}. ${sentences.join(" ")}`;
+  fillTraining(view, n);
   fillNumbers(view, n);
   fillRolesNote(view, n);
   fillPairs(view, n);
@@ -38,6 +39,20 @@ function show(view, card, isShown) {
 /* A note with the places of its numbers in the file. */
 function noteWith(part, words, where) {
   part.replaceChildren(`${words} `.trimStart(), element("code", "", where));
+}
+
+/* The head's maps at points of the training run, on a page of their own. */
+function fillTraining({ data, parts }, n) {
+  const link = parts.training;
+  link.hidden = !data.training;
+  linkTo(link, "training", new URLSearchParams({ ...data.link, ...data.places[n] }));
+  link.title = "Its maps at points of the training run";
+}
+
+/* A link to another page, which Python opens: see onPanelClick. */
+function linkTo(link, page, query) {
+  link.href = `${window.location.pathname.replace(/[^/]*$/, "")}${page}?${query}`;
+  Object.assign(link.dataset, { page, query: String(query) });
 }
 
 /** @param {AtlasView} view */
@@ -73,7 +88,7 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by " +
+    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by more than " +
     `${Math.round(100 * data.margin)} percentage points: bold, ${labels.length} of ${rows.length} here.`;
   const defined = rows.filter(({ name }) => data.definitions[name]).map(({ name }) => `${name}: ${data.definitions[name]}`);
   noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);
@@ -241,9 +256,7 @@ export function fillExamples(view) {
       which.append(element("span", "numbers", signed(data.strength[n * data.quoted.length + sentence], 3)));
       const said = element("div", "said");
       const link = element("a", "", source);
-      const query = sentenceQuery(data, n, sentence);
-      link.href = `${window.location.pathname.replace(/[^/]*$/, "")}?${query}`;
-      link.dataset.query = String(query);
+      linkTo(link, "", sentenceQuery(data, n, sentence));
       link.title = "Open in the explorer, at this head and its cell";
       said.append(link, element("span", "", target));
       item.append(which, said);

@@ -34,11 +34,11 @@ NONE = 255  # decile of a sentence without a strength
 class Shown:
     """What the page adds to an atlas.
 
-    `opened` are the parameters of the URL: head ("cross.0.0"), measure, x and y; invalid ones are
-    ignored. The visitor's last choice is kept until `turn` changes, and beyond that where the URL
-    asks for nothing else. `link` are the query parameters that
-    choose this network; `counterpart` those of the other implementation's network, or None.
-    `definitions` explain roles by name.
+    `opened` are the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
+    ones are ignored. The visitor's last choice is kept until `turn` changes, and beyond that where
+    the URL asks for nothing else. `link` are the query parameters that choose this network;
+    `counterpart` those of the other implementation's network, or None. `definitions` explain roles
+    by name. `training` says whether the network has snapshots of its training.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -47,6 +47,7 @@ class Shown:
     link: Mapping[str, str] = field(default_factory=dict)
     counterpart: Mapping[str, str] | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
+    training: bool = False
 
 
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
@@ -63,6 +64,7 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
         "definitions": dict(shown.definitions),
         "opened": _opened(atlas, shown),
         "link": dict(shown.link),
+        "training": shown.training,
         "counterpart": None if shown.counterpart is None else dict(shown.counterpart),
     }
 
@@ -100,11 +102,11 @@ def _content(atlas: Atlas) -> dict[str, Any]:
     return data | _examples(atlas)
 
 
-def default_measures(found: tuple[Measure, ...]) -> dict[str, str]:
-    """Return the measures shown first: what is lost with a head, against how it attends."""
+def default_choices(found: tuple[Measure, ...]) -> dict[str, str]:
+    """Return what is shown first: what is lost with a head, against how it attends."""
     keys = [measure.key for measure in found]
     first = "zero" if "zero" in keys else keys[0]
-    return {"measure": first, "x": "entropy", "y": first}
+    return {"measure": first, "x": "entropy", "y": first, "curve": "loss"}
 
 
 def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
@@ -112,11 +114,12 @@ def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     found = measures(atlas)
     places = {f"{kind}.{layer}.{head}": n for n, (kind, layer, head) in enumerate(atlas.heads)}
     keys = {measure.key for measure in found}
-    defaults = default_measures(found)
+    defaults = default_choices(found)
     chosen: dict[str, Any] = {}
     for parameter, default in defaults.items():
         text = shown.opened.get(parameter)
-        chosen[parameter] = text if text in keys else default
+        known = ("loss", "bleu") if parameter == "curve" else keys
+        chosen[parameter] = text if text in known else default
     largest = next(measure for measure in found if measure.key == defaults["measure"])
     first = int(np.nanargmax(largest.values[:, 0]))
     chosen["head"] = places.get(shown.opened.get("head") or "", first)

@@ -27,7 +27,7 @@ export function rolesOf({ places, starts, roles, roleValues, labels }, n) {
 }
 
 export function rolesGeometry(data, n, width) {
-  const left = between(96, Math.round(0.36 * width), 190);
+  const left = between(96, Math.round(0.43 * width), 190);
   return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + KEY + 18 };
 }
 

@@ -86,7 +86,7 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     points = f"{round(100 * MARGIN)} percentage points"
     if not roles:
         which = f"none of {tested} roles exceeds" if tested > 1 else "the one role does not exceed"
-        return f"No role beyond chance: {which} both of its nulls by {points}."
+        return f"No role beyond chance: {which} both of its nulls by more than {points}."
     role = atlas.roles[kind].index(roles[0])
     score, low, high = scores[role, place]
     shuffled = atlas.arrays[f"role_{kind}_shuffled"][role, place]
@@ -100,7 +100,7 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     )
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
-        text += f" Also {points} above both nulls: {more}."
+        text += f" Also more than {points} above both nulls: {more}."
     return text
 
 

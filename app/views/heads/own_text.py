@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.atlas import Shown, heads_atlas
+from app.components.atlas import Link, Shown, heads_atlas
 from app.look.markdown import plain
 from app.state import atlases, session, waiting
 from app.views.shared.progress_bar import ProgressBar
@@ -14,6 +14,12 @@ from core.data.corpora import LANGUAGES
 _RESULT = "own atlas"  # of this session: the network, and what was measured
 _SKIPPED_SHOWN = 3
 _MOST_BYTES = 4 * atlases.MOST_LINES * atlases.MOST_CHARACTERS
+
+
+def open_link(link: Link) -> None:
+    """Open a sentence in the explorer, or a head's training, without leaving the session."""
+    page = {"": "views/translate.py", "training": "views/training.py"}[link.page]
+    st.switch_page(page, query_params=link.query)
 
 
 @waiting.fragment
@@ -49,8 +55,8 @@ def show_own_text(card: Card, shown: Shown) -> None:
             st.caption(plain(f"Left out: {line}."))
         if more := len(own.skipped[_SKIPPED_SHOWN:]):
             st.caption(f"Left out: {more} more lines.")
-        if sentence := heads_atlas(own.atlas, shown, key="own_atlas"):
-            st.switch_page("views/translate.py", query_params=sentence)
+        if link := heads_atlas(own.atlas, shown, key="own_atlas"):
+            open_link(link)
 
 
 def _measure(card: Card, given: str | tuple[str, bytes]) -> None:

@@ -7,16 +7,17 @@ from app.components.atlas import Shown, heads_atlas
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, atlases, models, session, waiting
-from app.views.heads.own_text import show_own_text
+from app.views.heads.own_text import open_link, show_own_text
 from core.atlas.atlas import FILE, Atlas
 from core.checkpoint.folder import Card
+from core.record.attention_snapshots import FILE as SNAPSHOTS
 
 COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 
 
 def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links."""
-    opened = {name: address.requested(name) for name in ("head", "measure", "x", "y")}
+    opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (head := opened["head"]) is not None and head.isdigit():  # the way back from the explorer
         opened["head"] = f"{address.requested('kind')}.{address.requested('layer')}.{head}"
     from core.atlas.roles import ROLES
@@ -27,6 +28,7 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
         opened=opened if in_url else {},
         turn=session.get("arrival") or 0,
         in_url=in_url,
+        training=chosen.card is not None and (chosen.card.folder / SNAPSHOTS).is_file(),
         link=chosen.link,
         definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
         counterpart={**chosen.link, "model": str(other)} if has_other else None,
@@ -35,9 +37,9 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
 
 @waiting.fragment
 def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
-    """Show the atlas, and open a quoted sentence in the explorer if one was clicked."""
-    if sentence := heads_atlas(atlas, shown(chosen), key="heads_atlas"):
-        st.switch_page("views/translate.py", query_params=sentence)
+    """Show the atlas, and open the page of a link that was clicked."""
+    if link := heads_atlas(atlas, shown(chosen), key="heads_atlas"):
+        open_link(link)
 
 
 def shipped(card: Card) -> Atlas | None:
