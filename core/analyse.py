@@ -8,9 +8,9 @@ python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 20
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
 python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
-`align` writes word alignments, i-j, to standard output. `claims` tests published claims about
-heads on four networks. `means` writes
-DIR/head_means.safetensors, which mean ablation needs.
+`align` writes word alignments, i-j, to standard output. `means` writes
+DIR/head_means.safetensors, which mean ablation needs. `claims` tests published claims about heads
+on four networks.
 """
 
 import math

@@ -147,7 +147,7 @@ def changed(values, *path, to):
     ("path", "to", "why"),
     [
         (("rows", 0, "verdict"), FAILS, "another version"),
-        (("rows", 0, "claim"), "All heads can go.", "another version"),
+        (("rows", 0, "unit"), "BLEU", "another version"),
         (("rows", 0, "threshold"), 0.1, "another version"),
         (("rows", 0, "networks", "scratch-de-en", "low"), -3.0, "another version"),
         (("rows", 0, "networks", "scratch-de-en", "low"), "0.6", "not a number"),
@@ -168,6 +168,14 @@ def test_a_changed_board_is_rejected_in_one_line(file, path, to, why):
         Board.load(file)
     assert "\n" not in str(error.value)
     assert "python -m core.analyse claims" in str(error.value)
+
+
+def test_rewording_a_claim_needs_no_new_measurement(file):
+    before = Board.load(file)
+    values = changed(json.loads(file.read_text(encoding="utf-8")), "rows", 0, "claim", to="Old.")
+    file.write_text(json.dumps(values), encoding="utf-8")
+    assert Board.load(file) == before
+    assert Board.load(file).rows[0].claim == LITERATURE[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"rows": NaN}', b" " * (LIMIT + 1)])

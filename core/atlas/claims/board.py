@@ -19,6 +19,7 @@ LIMIT = 60_000  # bytes
 _FORMAT = 1
 _MAX_ITEMS = 10_000
 _MAX_TEXT = 1_000
+_TEXTS = ("claim", "source", "theirs", "published", "ours", "reason")
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,14 @@ class Board:
     def load(cls, file: Path) -> Board:
         """Read a file written by `save`.
 
-        Raises ValueError, one line, for another file: one that does not hold numbers, or whose
-        texts and verdicts are not those that follow from its numbers. Raises FileNotFoundError.
+        Texts are those of LITERATURE, so that rewording one needs no new measurement. Raises
+        ValueError, one line, for another file: one that does not hold numbers, or whose thresholds
+        and verdicts are not those that follow here from its numbers. Raises FileNotFoundError.
         """
         try:
             values = parse(safe_read(file, LIMIT), _MAX_ITEMS)
             board = cls._of(values)
-            if board.to_values() != values:
+            if _decided(board.to_values()) != _decided(values):
                 raise ValueError("its claims or verdicts are those of another version")
         except FileNotFoundError:
             raise
@@ -159,6 +161,12 @@ class Board:
             {row["id"]: _estimate(row["mean"]) for row in rows if row["mean"] is not None},
             {row["id"]: _text(row["missing"]) for row in rows if row["missing"]},
         )
+
+
+def _decided(values: Any) -> Any:
+    """Return what must agree between a file and what follows from its numbers: all but texts."""
+    rows = [{name: row[name] for name in row if name not in _TEXTS} for row in values["rows"]]
+    return values | {"rows": rows}
 
 
 def _estimate(values: Any) -> Estimate:
