@@ -66,7 +66,7 @@ class Partial:
     def _file(self, measure: Measure, chunks: Sequence[Chunk]) -> Path | None:
         if self._folder is None:
             return None
-        lines = [sentence.index for chunk in chunks for sentence in chunk]
+        lines = [[sentence.index for sentence in chunk] for chunk in chunks]
         name = hashlib.sha256(f"{self._identity}\n{measure!r}\n{lines}".encode()).hexdigest()
         return self._folder / f"{name[:32]}.npz"
 

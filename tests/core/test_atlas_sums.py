@@ -120,6 +120,8 @@ def test_an_interrupted_measurement_continues(checkpoint, checkpoint_folder, tmp
         measure = Loss(2.0) if other is partial else Loss()
         other.measured(measure, checkpoint_folder, chunks, counting)
         assert measured[-5:] == [0, 1, 2, 3, 4], "sums of other weights or measures are not used"
+    partial.measured(Loss(), checkpoint_folder, [found.sentences], counting)
+    assert measured[-1] == 0, "nor are those of other chunks"
     partial.remove()
     assert not (tmp_path / "part").exists()
 
