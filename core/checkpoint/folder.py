@@ -1,7 +1,8 @@
 """Read and write checkpoint folders: safetensors and JSON only, never pickle.
 
 A folder holds model.safetensors, config.json, tokenizer.json (or one per side), metrics.json,
-MODEL_CARD.md and optionally head_means.safetensors (core.checkpoint.head_means). Saving is atomic:
+MODEL_CARD.md and optionally head_means.safetensors (core.checkpoint.head_means), history.npz
+(core.record.attention_snapshots) and atlas.npz (core.atlas.atlas). Saving is atomic:
 renaming config.json commits the new files, which carry its hash in their names, such as
 model-0123456789ab.safetensors, until they get their plain names. torch is imported only where it is
 needed, so that checkpoints can be listed without it.

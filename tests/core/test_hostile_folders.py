@@ -134,7 +134,7 @@ BAD_NAMES = (
     *("a\0b", "a\nb", ESCAPE, "C:model", "a\\b"),
 )
 RESERVED = (
-    *("config.json", "CONFIG.JSON", "metrics.json", "MODEL_CARD.md", "history.npz"),
+    *("config.json", "CONFIG.JSON", "metrics.json", "MODEL_CARD.md", "history.npz", "atlas.npz"),
     *("head_means.safetensors", "Head_Means.safetensors", "state.safetensors"),
     *("snapshot-00000001.safetensors", "model.safetensors.part"),
     *("model-0123456789ab.safetensors", "metrics-0123456789ab.json"),
