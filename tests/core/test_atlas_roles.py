@@ -98,7 +98,8 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "role"), [(kind, role) for role in ROLES for kind in role.kinds], ids=str
+    ("kind", "role"),
+    [pytest.param(kind, role, id=f"{role.name}-{kind}") for role in ROLES for kind in role.kinds],
 )
 def test_targets_and_queries_that_count(kind, role):
     cells, counting = role.cells(Maps(kind, SENTENCE, FACTS))
