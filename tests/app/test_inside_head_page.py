@@ -469,7 +469,7 @@ def test_everything_on_the_page_follows_from_the_weights(case):
         page,
         *(f"numbers_{name}" for name in STAGES),
         *(f"small_{name}" for name in STAGES),
-        but=lambda item: item.kind == "code",
+        but=lambda item: item.kind == "code_text",  # compared by test_inside_head.py
     )
 
 

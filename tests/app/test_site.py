@@ -688,6 +688,7 @@ def test_the_walk_through_names_what_the_page_has(german):
     assert len(named) > 8
     page = german(f"source={quote(SENTENCE)}&stop=1")
     expect(explorer(page)).to_be_visible()
+    expect(page.get_by_text("Checks: ")).to_be_visible()  # they follow the first paint
     found = page.locator("body").inner_text()
     part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
     found += lesson(page, "positions", SENTENCE).inner_text()

@@ -25,6 +25,58 @@ def counts(board: Board) -> str:
     )
 
 
+def show_board(board: Board) -> None:
+    """Show the verdicts, the claims of a chosen family, and how to measure them again."""
+    if changed := literature.other_weights(board):
+        st.warning(
+            plain(
+                f"{literature.BOARD} was measured on other weights of {', '.join(changed)}: write "
+                "it again with the command below."
+            )
+        )
+    origin = board.origin
+    st.write(counts(board))
+    st.caption(
+        "The rule is the same for every claim. It holds if in every network the whole 95 % "
+        "interval lies on the claimed side of the threshold; it does not hold if in every network "
+        "the whole interval lies on the other side; everything else cannot be decided here. The "
+        "intervals say how much a number depends on the choice of sentences. How much it depends "
+        "on the training run can be seen from the spread of the networks."
+    )
+    with st.container(key="literature_table"):
+        st.dataframe(
+            {
+                "claim": [row.claim.claim for row in board.rows],
+                "published": [
+                    spread(row.claim.published, row.claim.unit) if row.claim.published else ""
+                    for row in board.rows
+                ],
+                "here, mean of all networks": [
+                    measured(row.mean, row.claim.unit) for row in board.rows
+                ],
+                "verdict": [row.verdict for row in board.rows],
+            },
+            hide_index=True,
+            height=35 * (len(board.rows) + 1) + 3,
+            column_config={"claim": st.column_config.Column(width="large")},
+        )
+    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
+    for row in board.rows:
+        if row.claim.family == family:
+            show_claim(row)
+    st.subheader("Measure it again")
+    gold = (
+        f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"
+        if origin.gold
+        else ""
+    )
+    st.text(
+        f"Networks: {', '.join(origin.weights)}. Text: {origin.sentences:,} sentence pairs "
+        f"({origin.corpus}){gold}."
+    )
+    st.code(f"{origin.command} --out {literature.BOARD}", language=None, wrap_lines=True)
+
+
 st.title("Literature")
 st.caption(
     "What papers report about the heads of translation networks, measured again on the networks "
@@ -35,60 +87,13 @@ try:
     board = literature.literature_board()
 except ValueError as error:
     st.error(plain(error))
-    st.stop()
-if board is None:
-    st.info(
-        plain(
-            f"There is no {literature.BOARD}, so no claim has been tested here: "
-            f"`{COMMAND}{literature.BOARD}` writes it."
+else:
+    if board is not None:
+        show_board(board)
+    else:
+        st.info(
+            plain(
+                f"There is no {literature.BOARD}, so no claim has been tested here: "
+                f"`{COMMAND}{literature.BOARD}` writes it."
+            )
         )
-    )
-    st.stop()
-if changed := literature.other_weights(board):
-    st.warning(
-        plain(
-            f"{literature.BOARD} was measured on other weights of {', '.join(changed)}: write it "
-            "again with the command below."
-        )
-    )
-origin = board.origin
-st.write(counts(board))
-st.caption(
-    "The rule is the same for every claim. It holds if in every network the whole 95 % interval "
-    "lies on the claimed side of the threshold; it does not hold if in every network the whole "
-    "interval lies on the other side; everything else cannot be decided here. The intervals say "
-    "how much a number depends on the choice of sentences. How much it depends on the training run "
-    "can be seen from the spread of the networks."
-)
-with st.container(key="literature_table"):
-    st.dataframe(
-        {
-            "claim": [row.claim.claim for row in board.rows],
-            "published": [
-                spread(row.claim.published, row.claim.unit) if row.claim.published else ""
-                for row in board.rows
-            ],
-            "here, mean of all networks": [
-                measured(row.mean, row.claim.unit) for row in board.rows
-            ],
-            "verdict": [row.verdict for row in board.rows],
-        },
-        hide_index=True,
-        height=35 * (len(board.rows) + 1) + 3,
-        column_config={"claim": st.column_config.Column(width="large")},
-    )
-family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
-for row in board.rows:
-    if row.claim.family == family:
-        show_claim(row)
-st.subheader("Measure it again")
-gold = (
-    f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"
-    if origin.gold
-    else ""
-)
-st.text(
-    f"Networks: {', '.join(origin.weights)}. Text: {origin.sentences:,} sentence pairs "
-    f"({origin.corpus}){gold}."
-)
-st.code(f"{origin.command} --out {literature.BOARD}", language=None, wrap_lines=True)
