@@ -165,7 +165,8 @@ def _pairs(source: Path, reference: Path) -> list[tuple[str, str]]:
 
 def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") -> str:
     value, low, high = (
-        "—" if v is None or math.isnan(v) else f"{v:{sign}.{digits}f}" for v in values
+        "—" if v is None or math.isnan(v) else f"{round(v, digits) + 0.0:{sign}.{digits}f}"
+        for v in values
     )
     return f"{value} [{low}, {high}]"
 
