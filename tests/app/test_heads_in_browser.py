@@ -55,6 +55,7 @@ def test_a_quoted_sentence_opens_in_the_explorer_at_its_cell(local_page: Page, s
         for name, values in parse_qs(urlsplit(link.get_attribute("href") or "").query).items()
     }
     link.click()
+    local_page.mouse.move(0, 0)  # a word under the pointer would be previewed
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
     for name, parameter in (("kind", "kind"), ("layer", "layer"), ("head", "head"),
