@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from core.atlas.atlas import FILE, Atlas
@@ -15,9 +14,6 @@ from tests.app.test_navigation import expect_query, settled
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
 SHIPPED = ROOT / "checkpoints/scratch-de-en" / FILE
-pytestmark = pytest.mark.skipif(
-    not SHIPPED.is_file(), reason=f"{SHIPPED.parent.name} has no {FILE}"
-)
 OPENS_MS = 300
 CHOICE_MS = 50
 
