@@ -23,6 +23,7 @@ from app.benchmark.browser import (
     timed,
     wait_for_explorer,
 )
+from app.benchmark.heads import heads_rows
 from core.benchmarks.options import Missing
 
 
@@ -50,6 +51,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             painted, again = edits(page, min(rounds, 20))
             yield row("edit to painted", "shipped model, 13", 13, painted)
             yield row("edit to translated again", "shipped model, 13", 13, again)
+            yield from heads_rows(page, min(rounds, 9))
             page.close()
         with serve(HARNESS) as url:
             for case, tokens in (("long", 60), ("hundred", 100)):
