@@ -169,7 +169,7 @@ class Atlas(Frozen):
         )
 
     def span(self, kind: str) -> slice:
-        """Where the heads of a kind, or of "all", stand on axis N."""
+        """The part of axis N that holds the heads of a kind, or of "all"."""
         if kind == ALL:
             return slice(0, self.count)
         before = sum(self.layers[k] for k in KINDS[: KINDS.index(kind)])

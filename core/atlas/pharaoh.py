@@ -51,7 +51,7 @@ def aligned(
     forward: Aligner,
     reverse: Aligner | None = None,
 ) -> Iterator[tuple[Links, str]]:
-    """Yield the links of each pair and "", or no links and the reason why there are none.
+    """Yield the links of each pair and "", or no links and the reason.
 
     With `reverse`, the aligner of a network for the other direction, the links of both are combined
     by `grow_diag_final`.
@@ -72,9 +72,9 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     """Combine the links of both directions by grow-diag-final (Koehn, Och & Marcu 2003).
 
     Start from the intersection. Add neighbours, also diagonal ones, that are in the union and link
-    a word that has no link yet, until there are none. Finally, add the links of `first`, then those
-    of `second`, that link such a word. Links are visited by target word, then source word, as in
-    the pseudocode of Moses; the order matters, as a new link changes which words have none.
+    a word that has no link yet, until no such link is left. Finally, add the links of `first`, then
+    those of `second`, that link such a word. Links are visited by target word, then source word, as
+    in the pseudocode of Moses; the order matters, as a new link changes which words have none.
     """
     union = sorted(first | second, key=_by_target)
     found = set(first & second)

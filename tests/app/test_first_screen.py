@@ -173,6 +173,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
     spoken = local_page.locator("body").aria_snapshot()
     assert "keyboard_" not in spoken
+    texts = 20 if path == "literature" else 30  # without measurements it is a short page
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
@@ -185,10 +186,10 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.wait_for_timeout(300)  # buttons fade between colours
         for _ in range(40):  # the style sheet may load after the first texts
             found = local_page.evaluate(CONTRASTS)
-            if found["texts"] > 30 and found["controls"] > 3 and not found["low"]:
+            if found["texts"] > texts and found["controls"] > 3 and not found["low"]:
                 break
             local_page.wait_for_timeout(250)
-        assert found["texts"] > 20 and found["controls"] > 3, found
+        assert found["texts"] > texts and found["controls"] > 3, found
         assert not found["low"], (theme, found["low"])
 
 

@@ -27,6 +27,11 @@ def counts(board: Board) -> str:
 
 def show_board(board: Board) -> None:
     """Show the verdicts, the claims of a chosen family, and how to measure them again."""
+    st.caption(
+        "What papers report about the heads of translation networks, measured again on the "
+        "networks shown here.",
+        help=meaning("head", "ablation", "bootstrap", "BLEU", "Spearman"),
+    )
     if changed := literature.other_weights(board):
         st.warning(
             plain(
@@ -78,11 +83,6 @@ def show_board(board: Board) -> None:
 
 
 st.title("Literature")
-st.caption(
-    "What papers report about the heads of translation networks, measured again on the networks "
-    "shown here.",
-    help=meaning("head", "ablation", "bootstrap", "BLEU", "Spearman"),
-)
 try:
     board = literature.literature_board()
 except ValueError as error:

@@ -85,7 +85,7 @@ def neighbours(maps_LHQK: Doubles) -> dict[str, NDArray | float]:
 def on_rarest(
     maps_HQK: Doubles, tokens: Sequence[Token], counts: Mapping[int, int]
 ) -> dict[str, NDArray | float]:
-    """Count the largest weights on the rarest tokens; <eos> is none and is not a query here."""
+    """Count the largest weights on the rarest tokens; <eos> is neither one nor a query here."""
     words = [k for k, token in enumerate(tokens) if not token.special]
     least = min(counts.get(tokens[k].id, 0) for k in words)
     rarest = [k for k in words if counts.get(tokens[k].id, 0) == least]
