@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
 from core.checkpoint.errors import CheckpointError, checkpoint_errors, restore_hint, unusable
 from core.checkpoint.header import check_range
+from core.checkpoint.imported import Imported
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
 from core.config import ModelConfig
@@ -57,6 +58,12 @@ class Card:
     def name(self) -> str:
         """The name in lists and links: the folder's name without the direction."""
         return self.folder.name.removesuffix(f"-{self.direction}")
+
+    @property
+    def imported(self) -> Imported | None:
+        """Where imported weights come from; None for a network that was trained here."""
+        values = self.training.get("imported")
+        return None if values is None else Imported.from_json(values)
 
 
 @dataclass(frozen=True)
