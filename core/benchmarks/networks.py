@@ -81,10 +81,11 @@ class Weights:
         """Return both implementations, modified to write exactly `length` tokens."""
         network = self.network
         config = dataclasses.replace(
-            network.config, dropout=0.0, tie_classifier=False, max_length=length
+            network.config, dropout=0.0, tie_classifier=False, tied_bias=False, max_length=length
         )
         weight, bias = network.embeddings.projection
         state = dict(network.state_dict())
+        state.pop("embeddings.tied_bias", None)  # it becomes the classifier's
         state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
         logit_bias = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
         logit_bias[[PAD, BOS, EOS]] = _NEVER
