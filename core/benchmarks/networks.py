@@ -104,7 +104,7 @@ class Weights:
         parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []
         for _ in range(batch):
-            ids: list[int] = []
+            ids: list[int] = [*self.tokenizers[0].first] if self.tokenizers else []
             while len(ids) < length - 1:
                 if self.tokenizers is None:
                     ids.append(rng.randrange(4, self.network.config.source_vocab_size))
