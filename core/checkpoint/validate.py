@@ -59,6 +59,9 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
                 known = " and ".join(LANGUAGES.values())
                 raise ValueError(f"word tokenizers support only {known}, not {language}")
     source, target = (read_values[listed.name] for listed in config.tokenizers)
+    if target is not source and target.get("first"):
+        with checkpoint_errors(folder / config.tokenizers[1].name):
+            raise ValueError("only a source's tokenizer has ids in front: leave out its first")
     return source, target
 
 

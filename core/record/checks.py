@@ -21,7 +21,7 @@ from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
 from core.record.softmax import error_scale, unmasked_cells, weights_of
-from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
+from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
 
 WEIGHT_LIMIT = 1e-5
 """Float32 and float64 differ by about 1e-6 at most; real errors are far larger."""
@@ -202,7 +202,7 @@ def _unequal(labels: list, truth: tuple | list) -> int:
 def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
     """Compare each target token with its id, and each source token with the typed text."""
     source, target = tokenizers
-    typed = [_fields(t) for t in (*source.encode(record.source_text), special(EOS))]
+    typed = [_fields(t) for t in (*encode_source(source, record.source_text), special(EOS))]
     wrong = _unequal([_fields(t) for t in record.source], typed)
     produced = [*record.target_in, *record.target_out]
     alternatives = [token for row in record.alternatives for token in row]

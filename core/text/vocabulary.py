@@ -4,9 +4,10 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from core.text.tokenizer import SPECIALS
+from core.text.tokenizer import BOS, SPECIALS
 
 MAX_TOKEN_CHARACTERS = 500
+MAX_FIRST = 4  # ids in front of a source
 # No vocabulary contains control characters, line ends or lone surrogates: translations are written
 # to terminals and to files with one sentence per line.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -25,14 +26,27 @@ def check(values: Any) -> int:
     size = _check_subwords(values) if kind == "subwords" else _check_words(values)
     if size == len(SPECIALS):
         raise ValueError("the vocabulary has only special tokens")
+    _check_first(values.get("first", []), size)
     return size
+
+
+def _check_first(first: Any, size: int) -> None:
+    """Raise ValueError unless these ids may be in front of a source."""
+    if type(first) is not list or len(first) > MAX_FIRST:
+        raise ValueError(f"first, the ids in front of a source, is not a list of up to {MAX_FIRST}")
+    for id in first:
+        if type(id) is not int or not (id == BOS or len(SPECIALS) <= id < size):
+            raise ValueError(
+                f"{repr(id)[:40]} cannot be in front of a source: "
+                f"only {BOS} (<bos>) and ids from {len(SPECIALS)} to {size - 1:,} can"
+            )
 
 
 def _check_subwords(values: dict[str, Any]) -> int:
     vocabulary = _field(values, "vocabulary", dict)
     merges = _field(values, "merges", list)
     _field({"single_digits": False, **values}, "single_digits", bool)
-    _only(values, "kind", "vocabulary", "merges", "single_digits")
+    _only(values, "kind", "vocabulary", "merges", "single_digits", "first")
     ids = list(vocabulary.values())
     if any(type(id) is not int for id in ids) or sorted(ids) != list(range(len(ids))):
         raise ValueError("the vocabulary's ids are not 0, 1, 2, … without gaps and duplicates")
@@ -56,7 +70,7 @@ def _check_words(values: dict[str, Any]) -> int:
     words = _field(values, "vocabulary", list)
     language = _field(values, "language", str)
     _field(values, "lower", bool)
-    _only(values, "kind", "vocabulary", "language", "lower")
+    _only(values, "kind", "vocabulary", "language", "lower", "first")
     if not re.fullmatch("[a-z]{2,3}", language):
         raise ValueError(f"{language!r} is not a language code")
     if any(type(word) is not str for word in words):
