@@ -202,7 +202,7 @@ def _pass(
         for layer in range(len(theirs.maps[kind]))
     }
     real = queries["decoder"]
-    log_probs = torch.from_numpy(theirs.logits).log_softmax(-1).numpy()
+    log_probs = torch.tensor(theirs.logits).log_softmax(-1).numpy()
     differences = {
         f"attention maps, {precision}": max(maps.values()),
         f"logits, {precision}": _difference(ours.logits, theirs.logits, real),

@@ -128,7 +128,8 @@ torch.Tensor.softmax = softmax         # every attention calls it; the maps are 
 torch.backends.mha.set_fastpath_enabled(False)
 for m in model.modules():
     if isinstance(m, torch.nn.MultiheadAttention):
-        m.register_forward_pre_hook(lambda m, a, k: (a, k | {"need_weights": True}), with_kwargs=True)
+        weights = lambda m, a, k: (a, k | {"need_weights": True})
+        m.register_forward_pre_hook(weights, with_kwargs=True)
 for bits in (32, 64):
     model.to(getattr(torch, f"float{bits}")).eval()
     fed, open_rows = [[START] for _ in source], set(range(len(source)))

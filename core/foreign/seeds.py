@@ -40,6 +40,7 @@ def plan(
             f"--heads {heads} does not divide the width {d_model} of "
             f"{printable(str(weights.source))}: give the number it was trained with"
         )
+    inner = shape("encoder.0.feed_forward.inner.weight")[0]
     sides = {
         side: count_layers(weights, names.layer.format(side=side, layer=""))
         for side in ("encoder", "decoder")
@@ -52,7 +53,7 @@ def plan(
         num_heads=heads,
         num_encoder_layers=sides["encoder"],
         num_decoder_layers=sides["decoder"],
-        dim_feedforward=shape("encoder.0.feed_forward.inner.weight")[0],
+        dim_feedforward=inner,
         max_length=_MAX_LENGTH,
     )
     source, target = word_vocabularies(options, (source_size, target_size), min_count, lower)
