@@ -92,7 +92,9 @@ class Weights:
             )
         with safe_open(entry.file, _MAX_BYTES, follow_links=True) as stream:
             stream.seek(entry.start)
-            content = bytearray(read_exactly(stream, entry.size))
+            content = bytearray(entry.size)
+            if stream.readinto(content) != entry.size:
+                raise ValueError(f"{where} is cut off in {name}: get it again")
         self._used.add(name)
         return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(entry.shape).float()
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -18,14 +17,12 @@ from transformers import (
     PegasusForConditionalGeneration,
 )
 
-from core.benchmarks.hugging_face import convert as to_library
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.foreign.family import Options
 from core.foreign.importing import import_network
 from core.foreign.reference import script
 from core.search.many import translate_ids
-from core.text.tokenizer import SPECIALS
 from tests.core.saved_folders import TEXTS, settings, tokenizers, unigram
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +35,7 @@ CLASSES = {
 def saved(folder: Path, family: str, activation: str, **changes) -> Path:
     """Let transformers make and save a network whose parameters all differ from 0 and 1."""
     folder.mkdir()
-    size = len(tokenizers(folder))
+    size, shard = len(tokenizers(folder)), changes.pop("shard", "5GB")
     values = settings(family, size, activation, **changes)
     del values["model_type"], values["architectures"]
     kind, model = CLASSES[family]
@@ -49,7 +46,7 @@ def saved(folder: Path, family: str, activation: str, **changes) -> Path:
             if "embed_positions" not in name:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
         network.final_logits_bias.normal_()
-    network.save_pretrained(folder, max_shard_size=changes.pop("shard", "5GB"))
+    network.save_pretrained(folder, max_shard_size=shard)
     return folder
 
 
@@ -75,7 +72,8 @@ def agrees_with_the_library(out: Path, folder: Path, family: str) -> None:
     loaded = load(out)
     ours = [loaded.target_tokenizer.token(id).piece for id in range(loaded.target_tokenizer.size)]
     pad = pieces["<pad>"]
-    rows = [{"<bos>": pad, "<eos>": 0, "<unk>": 1}.get(p, pieces.get(p, -1)) for p in ours]
+    special = {"<pad>": -1, "<bos>": pad, "<eos>": 0, "<unk>": 1}
+    rows = [special.get(piece, pieces.get(piece)) for piece in ours]
     theirs = CLASSES[family][1].from_pretrained(folder).eval()
     draw = torch.Generator().manual_seed(2)
     source, target = (torch.randint(4, len(ours), (3, 9), generator=draw) for _ in range(2))
@@ -157,66 +155,101 @@ def test_the_script_makes_the_same_reference(tmp_path):
     assert differences[0] == differences[1] and len(differences[0]) == 11
 
 
-def test_a_trained_network_goes_out_and_back(tmp_path):
-    """A shipped network, written as Pegasus by transformers, translates 60 captions as before."""
-    shipped = load(ROOT / "checkpoints/captions-de-en")
-    theirs = to_library(shipped.model, maps=False)
-    theirs.generation_config.max_length = 20
-    folder = tmp_path / "theirs"
-    folder.mkdir()
-    with torch.no_grad():
-        for name, parameter in theirs.named_parameters():
-            parameter.copy_(in_halves(name, parameter))
-    for side in ("encoder", "decoder"):
-        theirs.get_submodule(f"model.{side}").embed_positions.weight.data = table_in_halves(theirs)
-    theirs.save_pretrained(folder)
-    size = shipped.card.model.target_vocab_size
-    pieces = {shipped.target_tokenizer.token(id).piece: id for id in range(4, size)}
-    specials = dict(zip(("<pad>", "<bos >", "</s>", "<unk>"), range(4), strict=True))
-    (folder / "vocab.json").write_text(json.dumps(specials | pieces))
-    for side, texts in TEXTS.items():
-        (folder / f"{side}.spm").write_bytes(unigram(texts, 60))
+CAPTIONS = [
+    f"{who} {what} {where}."
+    for who in ("Ein Mann", "Zwei junge Frauen", "Ein kleines Mädchen", "Der braune Hund")
+    for what in ("steht", "sitzt", "spielt mit einem Ball", "läuft", "springt")
+    for where in ("auf der Straße", "vor einem roten Haus", "im Wasser am Strand")
+]
+
+
+@pytest.mark.parametrize("name", ["captions-de-en", "scratch-de-en"])
+def test_a_trained_network_goes_out_and_back(name, tmp_path):
+    """A shipped network, saved by transformers as Pegasus, translates 60 captions as before."""
+    shipped = load(ROOT / "checkpoints" / name)
+    folder = saved_as_pegasus(shipped, tmp_path / "theirs")
     out = tmp_path / "back-de-en"
     result = import_network("pegasus", folder, out, Options(languages=("de", "en")))
-    assert {one.what: one.max_abs_diff for one in result.imported.compared}[
-        "greedy ids, float32"
-    ] == 0
+    different = {one.what: one.max_abs_diff for one in result.imported.compared}
+    assert different["greedy ids, float32"] == 0 and different["logits, float64"] < 1e-9
     back = load(out)
-    assert tuple(SPECIALS) == ("<pad>", "<bos>", "<eos>", "<unk>")
-    captions = (ROOT / "tests/core/captions.de").read_text().splitlines()[:60]
-    encoded = [[t.id for t in shipped.source_tokenizer.encode(line)] for line in captions]
+    encoded = [[t.id for t in shipped.source_tokenizer.encode(line)] for line in CAPTIONS]
+    assert len(encoded) == 60
     for beam in (1, 5):
         before, after = (
             translate_ids(one.model, encoded, DecodeConfig(beam=beam), "cpu")
             for one in (shipped, back)
         )
-        assert [h[0].ids for h in before] == [h[0].ids for h in after]
+        assert [best.ids for best, *_ in before] == [best.ids for best, *_ in after]
 
 
-def halves(width: int) -> np.ndarray:
-    """Return, for each of the library's features, ours: the sines are our even features."""
-    return np.array([*range(0, width, 2), *range(1, width, 2)])
+THEIRS = {
+    "self_attention.": "self_attn.",
+    "cross_attention.": "encoder_attn.",
+    "query.": "q_proj.",
+    "key.": "k_proj.",
+    "value.": "v_proj.",
+    "output.": "out_proj.",
+    "feed_forward.inner.": "fc1.",
+    "feed_forward.outer.": "fc2.",
+    "norm1.": "self_attn_layer_norm.",
+    "norm3.": "final_layer_norm.",
+    "encoder_norm.": "encoder.layer_norm.",
+    "decoder_norm.": "decoder.layer_norm.",
+}
 
 
-def in_halves(name: str, value: torch.Tensor) -> torch.Tensor:
-    """Reorder the residual stream's features as the library's positions have them."""
-    order = halves(value.shape[-1])
-    if (
-        "embed_positions" in name
-        or ("proj.bias" in name and "out" not in name)
-        or "fc1.bias" in name
-    ):
-        return value.clone()
-    if "norm" in name or name.endswith(("out_proj.bias", "fc2.bias")):
-        return value[order].clone()
-    if name.endswith(("out_proj.weight", "fc2.weight")):
-        return value[halves(value.shape[0])].clone()
-    return value[:, order].clone()
-
-
-def table_in_halves(theirs) -> torch.Tensor:
-    table = theirs.model.encoder.embed_positions.weight
-    width = table.shape[1]
-    rates = 10_000.0 ** (-np.arange(0, width, 2) / width)
-    angles = np.arange(len(table))[:, None] * rates
-    return torch.from_numpy(np.hstack((np.sin(angles), np.cos(angles)))).float()
+def saved_as_pegasus(shipped, folder: Path) -> Path:
+    """Save a shipped network as transformers has it, with its own positions: sines first."""
+    ours = shipped.card.model
+    width = ours.d_model
+    theirs = PegasusForConditionalGeneration(
+        PegasusConfig(
+            vocab_size=ours.target_vocab_size,
+            d_model=width,
+            encoder_layers=ours.num_encoder_layers,
+            decoder_layers=ours.num_decoder_layers,
+            encoder_attention_heads=ours.num_heads,
+            decoder_attention_heads=ours.num_heads,
+            encoder_ffn_dim=ours.dim_feedforward,
+            decoder_ffn_dim=ours.dim_feedforward,
+            activation_function="relu",
+            max_position_embeddings=ours.max_length,
+            scale_embedding=True,
+            pad_token_id=0,
+            eos_token_id=2,
+            decoder_start_token_id=1,
+            forced_eos_token_id=None,
+        )
+    ).eval()
+    halves = [*range(0, width, 2), *range(1, width, 2)]  # sines are our even features
+    state = theirs.state_dict()
+    filled = {"model.shared.weight"}
+    with torch.no_grad():
+        state["model.shared.weight"].copy_(shipped.model.embeddings.target_weight[:, halves])
+        for name, value in shipped.model.named_parameters():
+            side, _, _ = name.partition(".")
+            if side == "embeddings":
+                continue
+            their = name if "_" in side else name.replace(f"{side}.", f"{side}.layers.", 1)
+            for mine, new in THEIRS.items():
+                their = their.replace(mine, new)
+            middle = "final" if side == "encoder" else "encoder_attn"
+            their = "model." + their.replace("norm2.", f"{middle}_layer_norm.")
+            if "norm" in their or "out_proj" in their or "fc2" in their:
+                value = value[halves]
+            elif value.dim() == 2:
+                value = value[:, halves]
+            state[their].copy_(value)
+            filled.add(their)
+    left = {name for name in state if not name.endswith(("embed_tokens.weight", "lm_head.weight"))}
+    assert {name for name in left - filled if "embed_positions" not in name} == {
+        "final_logits_bias"
+    }
+    theirs.save_pretrained(folder)
+    tokens = [shipped.target_tokenizer.token(id).piece for id in range(ours.target_vocab_size)]
+    ids = {piece: id for id, piece in enumerate(["<pad>", "<s>", "</s>", *tokens[3:]])}
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    for side, texts in TEXTS.items():  # not the network's: ids are compared, not tokens
+        (folder / f"{side}.spm").write_bytes(unigram(texts, 60))
+    return folder
