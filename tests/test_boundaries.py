@@ -51,14 +51,14 @@ LAYERS = (
     ("core.checkpoint",),
     ("core.record",),
     ("core.analysis",),
-    ("core.training", "core.parity", "core.experiments"),
+    ("core.training", "core.parity", "core.experiments", "core.foreign"),
     ("core.atlas",),
     ("core.translator",),
     ("core.serving",),
     ("core.benchmarks",),
     tuple(
         f"core.{name}"
-        for name in ("train", "evaluate", "translate", "verify", "analyse", "benchmark")
+        for name in ("train", "evaluate", "translate", "verify", "analyse", "convert", "benchmark")
     ),
 )
 MODULES = {
