@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from core.analysis.alignment import Gold
 from core.analysis.attribution import source_words
 from core.atlas.corpus import corpus
-from core.atlas.roles import reordered
+from core.atlas.roles import ROLES, Facts, Maps, reordered
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs
@@ -113,6 +114,20 @@ def test_only_the_source_has_it(translator, record):
     assert given.translation == REFERENCE
 
 
+def test_a_target_has_none_of_a_tokenizer_that_both_sides_share(translator):
+    shared = translator.checkpoint.source_tokenizer
+    both = dataclasses.replace(translator.checkpoint, target_tokenizer=shared)
+    plain = [token.id for token in shared.encode(TEXT)]
+    one = Translator(both, "cpu")
+    assert [t.id for t in one.tokens(TEXT, "source")] == [BOS, *plain, EOS]
+    assert [t.id for t in one.tokens(TEXT, "target")] == [*plain, EOS]
+    assert list(encode_pairs([(TEXT, TEXT)], shared, shared)) == [
+        ([BOS, *plain, EOS], [*plain, EOS])
+    ]
+    (sentence,) = corpus(both, [(TEXT, TEXT)]).sentences
+    assert sentence.ids == ([BOS, *plain, EOS], [*plain, EOS])
+
+
 def test_all_checks_pass_and_notice_a_missing_bos(translator, record):
     assert [c.passed for c in record.checks] == [True] * 8
     assert [c.passed for c in translator.recheck(record).checks] == [True] * 8
@@ -182,6 +197,14 @@ def test_a_corpus_keeps_bos_in_front(translator):
     assert (shuffled.source[0], shuffled.source[-1]) == (special(BOS), special(EOS))
     assert shuffled.source != sentence.source
     assert sorted(map(repr, shuffled.source)) == sorted(map(repr, sentence.source))
+    (with_gold,) = corpus(translator.checkpoint, [(TEXT, REFERENCE)], [Gold.parse("1-1")]).sentences
+    (role,) = (r for r in ROLES if r.name == "aligned to produced token")
+    cells = role.targets(
+        Maps("cross", with_gold, Facts.of(corpus(translator.checkpoint, [(TEXT, REFERENCE)])))
+    )
+    rows, columns = (set(map(int, axis)) for axis in cells.nonzero())
+    assert "".join(with_gold.target[t].text for t in sorted(rows)) == "dog"
+    assert "".join(with_gold.source[s].text for s in sorted(columns)) == "Hund"
     skipped = corpus(translator.checkpoint, [(TEXT, REFERENCE), ("", REFERENCE)]).skipped
     assert skipped == ("line 2 has an empty side",)
 
