@@ -46,7 +46,7 @@ from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
 from core.text.texts import list_of_texts, one_text
-from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
+from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, encode_source, normalise, special
 
 _SHIPPED = Path(__file__).parents[1] / "checkpoints"
 MAX_CHARACTERS = 500  # of an inspected text
@@ -644,7 +644,7 @@ class Translator:
                 f"character {half.start() + 1} is half a surrogate pair (U+{ord(half[0]):04X}), "
                 "which is not valid text: delete it"
             )
-        return (self._source if side == "source" else self._target).encode(text)
+        return encode_source(self._source, text) if side == "source" else self._target.encode(text)
 
     def _tokens_of(self, ids: Sequence[int]) -> tuple[Token, ...]:
         """Look up target ids. Raises InputError for ids that decoding cannot produce."""

@@ -35,9 +35,14 @@ def diagonal(queries: int, keys: int) -> NDArray[np.int64]:
 
 
 def reordered(sentence: Sentence) -> Sentence:
-    """Put the source tokens but <eos> in random order, always the same for an index."""
-    order = np.random.default_rng((_SEED, sentence.index)).permutation(len(sentence.source) - 1)
-    source = (*(sentence.source[i] for i in order), sentence.source[-1])
+    """Put the source's tokens in random order, always the same for an index.
+
+    <eos> stays the last, and special tokens in front stay in front.
+    """
+    lead = sentence.lead
+    text = sentence.source[lead:-1]
+    order = np.random.default_rng((_SEED, sentence.index)).permutation(len(text))
+    source = (*sentence.source[:lead], *(text[i] for i in order), sentence.source[-1])
     return replace(sentence, source=source, gold=None)
 
 
@@ -272,12 +277,14 @@ def _aligned_to_produced(maps: Maps) -> Bools:
         of_source, of_target = map(np.array, words)
         for source, target in maps.sentence.gold.sure:
             # The last row produces <eos> and the last key is <eos>: neither is part of a word.
-            cells[:-1, :-1] |= (of_target == target)[:, None] & (of_source == source)
+            cells[:-1, maps.sentence.lead : -1] |= (of_target == target)[:, None] & (
+                of_source == source
+            )
     return cells
 
 
 def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
-    """Return the word of each source and target token but <eos>; None without an alignment.
+    """Return the word of each source and target token that is not special, or None without gold.
 
     Raises ValueError for an alignment that does not fit the text.
     """
@@ -290,7 +297,7 @@ def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
                 f"it links word {link[0]} to word {link[1]} (counted from 0), but the sides have "
                 f"{len(texts[0])} and {len(texts[1])} words"
             )
-    sides = sentence.source[:-1], sentence.target[:-1]
+    sides = sentence.source[sentence.lead : -1], sentence.target[:-1]
     of_source, of_target = (
         words_of([token.text for token in side], words)
         for side, words in zip(sides, texts, strict=True)

@@ -18,7 +18,7 @@ from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # per token of a tokenizer file; the shipped ones have 30, including merges
 _TOKEN_ITEMS = 8
-_EXTRA_BYTES = 1 << 16  # of a tokenizer file, for everything but its tokens
+_EXTRA_BYTES = 1 << 20  # of a tokenizer file: a character map, and everything but its tokens
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,9 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
                 known = " and ".join(LANGUAGES.values())
                 raise ValueError(f"word tokenizers support only {known}, not {language}")
     source, target = (read_values[listed.name] for listed in config.tokenizers)
+    if target is not source and target.get("first"):
+        with checkpoint_errors(folder / config.tokenizers[1].name):
+            raise ValueError("only a source's tokenizer has ids in front: leave out its first")
     return source, target
 
 

@@ -1,7 +1,7 @@
 """Words: spaCy's rule-based tokenizers and a torchtext vocabulary, as in many tutorials."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
@@ -14,11 +14,14 @@ class WordTokenizer:
     White space has no ids: `decode` restores it with the Moses detokenizer.
     """
 
-    def __init__(self, language: str, words: list[str], lower: bool = False):
+    def __init__(
+        self, language: str, words: list[str], lower: bool = False, first: Sequence[int] = ()
+    ):
         import spacy  # takes seconds, and subword models never need it
         import torchtext.vocab
 
         self._language, self._lower = language, lower
+        self.first = tuple(first)
         self._split = spacy.blank(language).tokenizer
         # torchtext sorts by count; descending ranks keep the given order.
         ranks = Counter({word: len(words) - i for i, word in enumerate(words)})
@@ -69,9 +72,11 @@ class WordTokenizer:
     def to_json(self) -> dict[str, Any]:
         words = self._vocabulary.itos[len(SPECIALS) :]
         settings = {"kind": "words", "language": self._language, "lower": self._lower}
-        return {**settings, "vocabulary": words}
+        first = {"first": list(self.first)} if self.first else {}
+        return {**settings, **first, "vocabulary": words}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "WordTokenizer":
         """Rebuild from `to_json`, once core.text.vocabulary has checked it."""
-        return cls(values["language"], values["vocabulary"], values["lower"])
+        first = values.get("first", ())
+        return cls(values["language"], values["vocabulary"], values["lower"], first)
