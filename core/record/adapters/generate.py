@@ -17,7 +17,9 @@ def from_generate(
     `inputs` are the model's: `input_ids` and, if padded, `attention_mask`. `index` chooses among
     `outputs.sequences` and is needed if there are several. Raises ValueError, in one line.
     """
-    steps = {kind: getattr(outputs, f"{kind}_attentions", None) for kind in ("decoder", "cross")}
+    steps: Any = {
+        kind: getattr(outputs, f"{kind}_attentions", None) for kind in ("decoder", "cross")
+    }
     if any(not of_kind or of_kind[0][0] is None for of_kind in steps.values()):
         raise ValueError(
             'no attention: load the model with attn_implementation="eager" and call '

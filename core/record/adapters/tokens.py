@@ -37,7 +37,8 @@ def tokens_of(pieces: Sequence[str], what: str) -> tuple[RecordToken, ...]:
 
 def vocabulary_tokens(tokenizer: Any, ids: Sequence[int], what: str) -> tuple[RecordToken, ...]:
     """Return the tokens of ids of a Hugging Face tokenizer, with what it calls special."""
-    pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(list(ids))]
+    ids = [int(id) for id in ids]
+    pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(ids)]
     byte_level = any(piece.startswith("Ġ") for piece in pieces)
     special, unknown = set(tokenizer.all_special_ids), tokenizer.unk_token_id
     tokens = []
@@ -45,7 +46,7 @@ def vocabulary_tokens(tokenizer: Any, ids: Sequence[int], what: str) -> tuple[Re
         control = id in special and id != unknown
         text = tokenizer.decode([id]).strip() if byte_level and not control else token.text
         text = token.piece if control else text
-        token = replace(token, id=int(id), text=text, special=control, unknown=id == unknown)
+        token = replace(token, id=id, text=text, special=control, unknown=id == unknown)
         tokens.append(token)
     return tuple(tokens)
 

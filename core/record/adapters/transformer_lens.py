@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from core.kinds import Kind
 from core.record.adapters.arrays import Languages, build, chosen, stacked
 from core.record.adapters.tokens import tokens_of
@@ -33,7 +31,7 @@ def from_transformer_lens(
     chooses a sentence of a batch. Raises ValueError, in one line, as `from_arrays` does.
     """
     found: dict[Kind, dict[int, Any]] = {}
-    for name in cache:
+    for name in cache.keys():  # noqa: SIM118 - an ActivationCache is no dict
         match = _NAME.fullmatch(name)
         if match and (kind := _SITES.get(f"{match[1]} {match[3]}")):
             pattern = stacked(cache[name])
@@ -45,10 +43,10 @@ def from_transformer_lens(
             raise ValueError(f"the cache lacks the {kind} pattern of layer {missing[0] + 1}")
     maps: dict[Kind, Any] = {k: stacked([v[i] for i in sorted(v)]) for k, v in found.items()}
     source, (start, *target) = tokens_of(tokens[0], "source"), tokens_of(tokens[1], "target")
-    for kind in {"decoder", "cross"} & maps.keys():
-        if maps[kind].shape[-2] == len(target) + 1:
+    for kind, weights in maps.items():
+        if kind != "encoder" and weights.shape[-2] == len(target) + 1:
             keys = len(target) if kind == "decoder" else None
-            maps[kind] = maps[kind][..., :-1, :keys]
+            maps[kind] = weights[..., :-1, :keys]
     if not maps or not target:
         raise ValueError(
             "the cache needs a hook_pattern of encoder_blocks or decoder_blocks, and the target "
