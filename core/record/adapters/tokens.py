@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from core.record.record import RecordToken
+from core.record.parts import RecordToken
 from core.record.words import group_words
 
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<")
