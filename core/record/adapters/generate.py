@@ -35,10 +35,9 @@ def from_generate(
     beams = getattr(outputs, "beam_indices", None)
     rows = [index] * count if beams is None else stacked(beams)[index, :count].astype(int)
     target = vocabulary_tokens(tokenizer, sequences[index, : prefix + count], "target")
-    T, S = len(target) - 1, len(kept)
     maps: Any = {
-        "decoder": _rows(own, rows, [prefix + t for t in range(count)], T),
-        "cross": _rows(cross, rows, [S] * count, S)[..., kept],
+        "decoder": _rows(own, rows, [prefix + t for t in range(count)], len(target) - 1),
+        "cross": _rows(cross, rows, [len(kept)] * count, len(kept))[..., kept],
     }
     if (encoder := outputs.encoder_attentions) and encoder[0] is not None:
         row = sentence * (len(encoder[0]) // len(ids))  # in case it was repeated for each beam
