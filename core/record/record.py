@@ -303,14 +303,14 @@ class TranslationRecord(Frozen):
 
     def _check_imported(self) -> None:
         """Check that nothing is claimed that needs a network, and that masks follow from maps."""
-        if not any(map(self.has, KINDS)):
-            raise ValueError("imported maps: there is no map of any kind")
         for kind in KINDS:
             if not self.has(kind) and any(self.maps(kind).shape[:2]):
                 raise ValueError(f"{kind} has layers without heads, or heads without layers")
             expected = imported_mask(kind, self.maps(kind))
             if not np.array_equal(self.mask(kind), expected):
                 raise ValueError(f"{kind}_mask does not follow from its maps")
+        if not any(map(self.has, KINDS)):
+            raise ValueError("imported maps: there is no map of any kind")
         claims = (self.weights_sha256, self.hypotheses, self.decode, self.edited, self.activations)
         if any(claims):
             raise ValueError("imported maps cannot have weights, a search, edits or activations")
