@@ -112,11 +112,12 @@ def test_a_chosen_head_stays_within_the_heads_of_a_kind(at):
 def test_sorting_lists_each_head_once(at):
     at.show(sent(imported()))
     entropy = -(maps_of()["cross"] * np.log2(maps_of()["cross"])).sum(-1).mean(-1)
-    state = at.does(kind("cross"), ("set", "[data-part=sort]", "entropy"))
+    state = at.does(kind("cross"), ("set", "[data-part=sort]", "spread"))
     order = [tuple(one[:2]) for one in state["heads"] if one[0] < 5 and one[1] < 4]
     assert sorted(order) == [(layer, h) for layer in range(5) for h in range(2)]
     values = [entropy[place] for place in order]
-    assert values == sorted(values) or values == sorted(values, reverse=True)
+    assert values == sorted(values, reverse=True)
+    assert order[0] == (3, 0) and len(set(values)) == 10
 
 
 def test_rollout_is_shown_for_each_kind(at):
@@ -164,6 +165,8 @@ def test_what_needs_the_weights_is_not_offered_and_says_why(at):
     assert "Recomputed outside the model" in parts["checks"]
     assert state["data"]["checks"] == "2/2"
     assert parts["score"] == "" and not any(token["bar"] for token in state["target"])
+    terms = [token["title"] for token in state["target"]]
+    assert terms[0] != terms[-1], "the start token is not explained as the end"
     assert "probability" not in state["first"] + state["second"]
     options = at.page.evaluate("[...root().querySelector('[data-part=quantity]').options].length")
     assert options == 2, "weights and rollout"
@@ -172,12 +175,17 @@ def test_what_needs_the_weights_is_not_offered_and_says_why(at):
 def test_the_csv_and_the_picture_hold_the_chosen_map(at):
     at.show(sent(imported()))
     at.does(kind("cross"), head(4, 1))
-    rows = list(csv.reader(io.StringIO(at.saves("csv").lstrip("\ufeff"))))
+    rows = list(csv.reader(io.StringIO(at.saves("map-csv").lstrip("\ufeff"))))
     about, *lines = rows
     assert "maps from arrays" in about[0]
-    numbers = np.array([[float(cell) for cell in line[-S:]] for line in lines])
+    assert "Layer 5, head 2" in about[0] and "toy" in about[0]
+    numbers = np.array([[float(cell) for cell in line[1:]] for line in lines])
     assert np.allclose(numbers, maps_of()["cross"][4, 1], atol=1e-6)
-    assert at.saves("svg").startswith("<svg")
+    assert "Layer 5, head 2" in at.saves("map-svg")
+    overview = at.saves("overview-svg")  # one caption per head and per mean
+    assert re.findall(r">(\d|all)\.(\d|all)\s{2}", overview) == [
+        (layer, h) for layer in (*"12345", "all") for h in (*"12", "all")
+    ]
 
 
 def test_the_saved_page_says_what_it_is():

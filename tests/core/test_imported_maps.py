@@ -53,7 +53,7 @@ def test_kinds_may_differ_in_layers_and_heads():
     assert record.tokens("target") == ["A", "dog", "laugh", "s", ".", "</s>"]
     assert record.words("source") == ((0,), (1, 2), (3,), (4,))
     assert record.words("target") == ((0,), (1,), (2, 3), (4,), (5,))
-    assert (record.source_text, record.translation) == ("Ein Hund lacht", "A dog laughs .")
+    assert (record.source_text, record.translation) == ("Ein Hund lacht", "A dog laughs.")
     assert np.array_equal(record.decoder_mask, np.tri(T, dtype=bool))
     assert record.encoder_mask.all() and record.cross_mask.all()
     assert (record.model, record.source_language, record.target_language) == (
@@ -61,7 +61,7 @@ def test_kinds_may_differ_in_layers_and_heads():
     )  # fmt: skip
     assert (record.origin, record.search) == ("arrays", "maps from arrays")
     assert repr(record) == (
-        "TranslationRecord('Ein Hund lacht' → 'A dog laughs .', 5 → 6 tokens, toy, maps from "
+        "TranslationRecord('Ein Hund lacht' → 'A dog laughs.', 5 → 6 tokens, toy, maps from "
         "arrays, encoder 3 × 4, decoder 2 × 1, cross 5 × 2 (layers × heads), checks: 2 of 2 "
         "passed, 6 need the weights)"
     )
@@ -338,21 +338,25 @@ def test_two_records_of_maps_are_compared_where_both_have_them():
 
 
 MARKS = {
-    "SentencePiece": (["▁ab", "c", "▁d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"]),
-    "byte-level BPE": (["ab", "c", "Ġd", ".", "</s>"], ["ab", "c", "d", ".", "</s>"]),
-    "WordPiece": (["ab", "##c", "d", ".", "[SEP]"], ["ab", "c", "d", ".", "[SEP]"]),
-    "subword-nmt": (["ab@@", "c", "d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"]),
-    "the first BPE": (["ab", "c</w>", "d</w>", ".</w>", "</s>"], ["ab", "c", "d", ".", "</s>"]),
-    "no marks": (["abc", "d", "."], ["abc", "d", "."]),
+    "SentencePiece": (["▁ab", "c", "▁d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
+    "byte-level BPE": (["ab", "c", "Ġd", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
+    "WordPiece": (["ab", "##c", "d", ".", "[SEP]"], ["ab", "c", "d", ".", "[SEP]"], "abc d ."),
+    "subword-nmt": (["ab@@", "c", "d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d ."),
+    "the first BPE": (
+        ["ab", "c</w>", "d</w>", ".</w>", "</s>"],
+        ["ab", "c", "d", ".", "</s>"],
+        "abc d .",
+    ),
+    "no marks": (["abc", "d", "."], ["abc", "d", "."], "abc d ."),
 }
 
 
-@pytest.mark.parametrize(("pieces", "texts"), MARKS.values(), ids=MARKS)
-def test_word_marks_are_read_not_shown(pieces, texts):
+@pytest.mark.parametrize(("pieces", "texts", "text"), MARKS.values(), ids=MARKS)
+def test_word_marks_are_read_not_shown(pieces, texts, text):
     N = len(pieces)
     record = TranslationRecord.from_arrays(pieces, ["x"], encoder=np.full((1, 1, N, N), 1 / N))
     assert [t.piece for t in record.source] == pieces and record.tokens("source") == texts
-    assert record.source_text == "abc d ."
+    assert record.source_text == text
     assert [t.special for t in record.source] == [t in ("</s>", "[SEP]") for t in texts]
 
 

@@ -50,7 +50,8 @@ function buildRow(explorer, host, tokens, isTarget) {
       word.classList.add("multi");
     }
     const button = buildToken(token);
-    if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
+    const isStart = token.label === "<bos>" || (isTarget && index === 0); // other tools name it otherwise
+    if (token.special && (isStart || index === tokens.length - 1)) explain(explorer, button, isStart ? "bos" : "eos");
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));
