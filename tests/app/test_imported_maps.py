@@ -165,11 +165,16 @@ def test_what_needs_the_weights_is_not_offered_and_says_why(at):
     assert "Recomputed outside the model" in parts["checks"]
     assert state["data"]["checks"] == "2/2"
     assert parts["score"] == "" and not any(token["bar"] for token in state["target"])
-    terms = [token["title"] for token in state["target"]]
-    assert terms[0] != terms[-1], "the start token is not explained as the end"
     assert "probability" not in state["first"] + state["second"]
     options = at.page.evaluate("[...root().querySelector('[data-part=quantity]').options].length")
     assert options == 2, "weights and rollout"
+
+
+def test_the_start_token_is_explained_whatever_its_name(at):
+    at.show(sent(TranslationRecord.from_arrays(SOURCE, TARGET, **maps_of(), start="<pad>")))
+    first, *_, last = at.does()["target"]
+    assert first["form"] == "<pad>" and last["form"] == "</s>"
+    assert first["title"] and last["title"] and first["title"] != last["title"]
 
 
 def test_the_csv_and_the_picture_hold_the_chosen_map(at):
