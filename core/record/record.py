@@ -102,6 +102,8 @@ class Attention:
     def __getitem__(self, where: str | tuple[Any, ...]) -> Floats:
         kind, *rest = where if isinstance(where, tuple) else (where,)
         weights = self._maps[_known(kind, KINDS, "kind")]
+        if rest and not weights.size:
+            raise ValueError(f"the record has no {kind} maps: they were not imported")
         for name, index, length in zip(("layer", "head"), rest, weights.shape, strict=False):
             if isinstance(index, int | np.integer) and not -length <= index < length:
                 raise ValueError(

@@ -183,7 +183,7 @@ def test_the_csv_and_the_picture_hold_the_chosen_map(at):
     rows = list(csv.reader(io.StringIO(at.saves("map-csv").lstrip("\ufeff"))))
     about, *lines = rows
     assert "maps from arrays" in about[0]
-    assert "Layer 5, head 2" in about[0] and "toy" in about[0]
+    assert "Layer 5, head 2" in about[0] and "; toy, Source to Target, maps from" in about[0]
     numbers = np.array([[float(cell) for cell in line[1:]] for line in lines])
     assert np.allclose(numbers, maps_of()["cross"][4, 1], atol=1e-6)
     assert "Layer 5, head 2" in at.saves("map-svg")
@@ -191,6 +191,14 @@ def test_the_csv_and_the_picture_hold_the_chosen_map(at):
     assert re.findall(r">(\d|all)\.(\d|all)\s{2}", overview) == [
         (layer, h) for layer in (*"12345", "all") for h in (*"12", "all")
     ]
+
+
+def test_a_model_without_a_name_leaves_no_gap(at):
+    record = TranslationRecord.from_arrays(SOURCE, TARGET, **maps_of())
+    at.show(sent(record))
+    assert "; Source to Target, maps from arrays; record" in at.saves("map-csv")
+    assert "Shown with Headlight: Source to Target (maps from arrays)" in page(record)
+    assert "5 → 6 tokens, maps from arrays" in record._repr_html_()
 
 
 def test_the_saved_page_says_what_it_is():

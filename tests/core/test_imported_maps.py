@@ -76,6 +76,9 @@ def test_a_kind_may_be_missing(kinds):
         assert record.maps(kind).shape == shape
         assert record.entropy(kind).shape == shape[:3]
         assert len(record.to_dataframe(kind)) == np.prod(shape)
+        if kind not in kinds:
+            with pytest.raises(ValueError, match=f"the record has no {kind} maps"):
+                record.attention(kind, 0, 0)
     assert ("no cross" in repr(record)) == ("cross" not in kinds)
     assert TranslationRecord.load(io.BytesIO(record.to_bytes())) == record
 

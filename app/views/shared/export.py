@@ -71,7 +71,8 @@ def export(record: TranslationRecord, card: Card) -> None:
         st.error(plain(error))
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
-    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
+    made = ", ".join(filter(None, (opened.model, opened.search)))  # imported maps may name no model
+    st.text(f"{opened.source_text}\n{opened.translation}\n{made}")
     if opened.origin:
         maps = {kind: opened.maps(kind) for kind in KINDS}
         opened, made_by, checked = replace(opened, checks=check_maps(maps)), None, "here"
