@@ -221,8 +221,9 @@ def test_what_generate_lacks_is_one_line():
 def test_without_an_attention_mask_padding_is_known_by_its_id():
     outputs, inputs = generated(False)
     del inputs["attention_mask"]
-    record = TranslationRecord.from_generate(outputs, Tokenizer(), inputs, index=1)
-    assert [t.id for t in record.source] == SOURCES[1]
+    for given in (inputs, inputs["input_ids"]):
+        record = TranslationRecord.from_generate(outputs, Tokenizer(), given, index=1)
+        assert [t.id for t in record.source] == SOURCES[1]
 
 
 SITES = {

@@ -13,7 +13,8 @@ def from_generate(
 ) -> dict[str, Any]:
     """Return the fields of a record of one generated sequence, by greedy or beam search.
 
-    `inputs` are the model's: `input_ids` and, if padded, `attention_mask`. `index` chooses among
+    `inputs` are the model's: `input_ids` with their `attention_mask`, or the ids alone, whose
+    padding is then known by the tokenizer's `pad_token_id`. `index` chooses among
     `outputs.sequences` and is needed if there are several. Raises ValueError, in one line.
     """
     own, cross = (getattr(outputs, f"{kind}_attentions", None) for kind in ("decoder", "cross"))
@@ -22,6 +23,7 @@ def from_generate(
             'no attention: load the model with attn_implementation="eager" and call '
             "generate(…, output_attentions=True, return_dict_in_generate=True)"
         )
+    inputs = inputs if hasattr(inputs, "get") else {"input_ids": inputs}
     sequences, ids = (stacked(x).astype(int) for x in (outputs.sequences, inputs["input_ids"]))
     if len(sequences) % len(ids) or cross[0][0].shape[3] != ids.shape[1]:
         raise ValueError("the inputs are not those of this call of generate: pass the same")
@@ -35,10 +37,8 @@ def from_generate(
     beams = getattr(outputs, "beam_indices", None)
     rows = [index] * count if beams is None else stacked(beams)[index, :count].astype(int)
     target = vocabulary_tokens(tokenizer, sequences[index, : prefix + count], "target")
-    maps: Any = {
-        "decoder": _rows(own, rows, [prefix + t for t in range(count)], len(target) - 1),
-        "cross": _rows(cross, rows, [len(kept)] * count, len(kept))[..., kept],
-    }
+    maps: Any = {"cross": _rows(cross, rows, [len(kept)] * count, len(kept))[..., kept]}
+    maps["decoder"] = _rows(own, rows, [prefix + t for t in range(count)], len(target) - 1)
     if (encoder := outputs.encoder_attentions) and encoder[0] is not None:
         row = sentence * (len(encoder[0]) // len(ids))  # in case it was repeated for each beam
         maps["encoder"] = stacked([layer[row] for layer in encoder])[..., kept, :][..., kept]
