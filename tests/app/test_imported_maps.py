@@ -170,11 +170,16 @@ def test_what_needs_the_weights_is_not_offered_and_says_why(at):
     assert options == 2, "weights and rollout"
 
 
-def test_the_start_token_is_explained_whatever_its_name(at):
-    at.show(sent(TranslationRecord.from_arrays(SOURCE, TARGET, **maps_of(), start="<pad>")))
-    first, *_, last = at.does()["target"]
-    assert first["form"] == "<pad>" and last["form"] == "</s>"
-    assert first["title"] and last["title"] and first["title"] != last["title"]
+def test_special_tokens_of_other_tools_are_not_explained_as_ours(at):
+    for start, end in (("<pad>", "</s>"), ("<bos>", "<eos>")):
+        target = [*TARGET[:-1], end]
+        record = TranslationRecord.from_arrays(SOURCE, target, **maps_of(), start=start)
+        at.show(sent(record))
+        first, *_, last = at.does()["target"]
+        assert (first["form"], last["form"]) == (start, end)
+        explained = [token["title"].startswith(token["form"]) for token in (first, last)]
+        assert explained == [start == "<bos>"] * 2
+        assert "end of sentence" not in first["title"]
 
 
 def test_the_csv_and_the_picture_hold_the_chosen_map(at):
