@@ -66,24 +66,31 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     """
     _check(source, words)
     scores: dict[str, Doubles] = {}
-    parts = 4
+
+    def progress(done: int) -> Progress:
+        return Progress(done, 4, Attributions(words, tuple(target), _in_order(scores)))
+
     with borrow() as model:
         scores |= _from_one_pass(model, source, target, words)
-    yield Progress(1, parts)
+    yield progress(1)
     with borrow() as model:
         scores["gradient × input"] = _gradients(model, source, target) @ _membership(source, words)
-    yield Progress(2, parts)
+    yield progress(2)
     with borrow() as model:
         everything_T, *rest = _zeroed(model, source, target, words)
         scores["value zeroing, all layers"] = (everything_T - np.stack(rest)).T
-    yield Progress(3, parts)
+    yield progress(3)
     every = range(len(source))
     visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
     with borrow() as model:
         everything_T, *rest = log_probs_seeing(model, source, target, visible)
         scores["leave-one-out"] = (everything_T - np.stack(rest)).T
-    yield Progress(4, parts)
-    return Attributions(words, tuple(target), {method: scores[method] for method in METHODS})
+    yield progress(4)
+    return Attributions(words, tuple(target), _in_order(scores))
+
+
+def _in_order(scores: dict[str, Doubles]) -> dict[str, Doubles]:
+    return {method: scores[method] for method in METHODS if method in scores}
 
 
 @of_words_in_batches
