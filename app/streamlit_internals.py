@@ -50,8 +50,8 @@ def fragment_id() -> str | None:
 def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
     """End a fragment's run if the visitor asked for a fragment; this one runs again after that one.
 
-    Streamlit interrupts a run for a rerun of the whole page, but not for that of a fragment. `timed`
-    are the ids of fragments that a timer reruns, not the visitor.
+    Streamlit interrupts a run for a rerun of the whole page, but not for that of a fragment.
+    `timed` are the ids of fragments that a timer reruns, not the visitor.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or not context.fragment_ids_this_run or context.script_requests is None:

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from app.state import log
 from app import streamlit_internals
+from app.state import log
 from app.streamlit_internals import session_id
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
