@@ -223,7 +223,7 @@ def test_captions_neither_overlap_nor_lose_digits(at: Mounted, width: int, heads
         ]
         end = text["x"] + text["width"]
         assert end <= min(nexts, default=1e9) + 0.5, f"{words} runs into the next head"
-        assert end <= place["left"] + place["size"] + 3.5, f"{words} leaves its thumbnail's column"
+        assert end <= place["left"] + place["size"] + 1.5, f"{words} leaves its thumbnail's column"
         assert text["size"] >= 9.5
         if re.search(r"\d", words) and not words.endswith("back"):
             whole = r"[<>]?[−+]?\d[\d,]*(\.\d+)?( ?%| b)?"

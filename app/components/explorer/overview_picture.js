@@ -49,7 +49,7 @@ function arrangement(explorer) {
 export const isSortedInGrid = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
 /* Pixels by which a caption may extend beyond its thumbnail. */
-const REACH = 3;
+const REACH = 1;
 
 /* px: narrower thumbnails get no caption; their button's name still has it. */
 const LEAST_CAPTION = 28;
@@ -95,8 +95,17 @@ export function showOverview(explorer) {
   const index = cells.findIndex((cell) => cell.exists && cell.layer === layer && cell.head === head);
   if (index < 0) return;
   const { left, top, size } = places[index];
+  if (isCrowded(explorer.data)) frameChosen(context, explorer, places[index]);
+  if (captions.height <= 1) return;
   context.clearRect(left, top + size + 1, size + REACH, captions.height - 1);
   drawCaption(context, explorer, cells[index], places[index], true);
+}
+
+/* The button's own outline is hidden by the neighbours' thumbnails, which are drawn above it. */
+function frameChosen(context, { theme }, { left, top, size }) {
+  context.strokeStyle = theme.ink;
+  context.lineWidth = 2;
+  context.strokeRect(left - 1, top - 1, size + 2, size + 2);
 }
 
 export const isDense = ({ heads }) => heads > 5;
