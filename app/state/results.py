@@ -314,6 +314,7 @@ def _cached_experiment(
                 _set_aside(key, running)
             seconds = running.seconds
         else:
+            waiting.yield_to_waiting_fragment()
             result = begin()
             seconds = time.perf_counter() - start
         _LAST_RUN[_name(experiment), key_of(card)] = LastRun(
