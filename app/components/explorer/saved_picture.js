@@ -108,7 +108,8 @@ export function overviewPicture(explorer) {
         // While sorted, the caption already names the head.
         const name = isSortedInGrid(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
         context.font = fontOf(theme, 11);
-        drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
+        const room = TILE - context.measureText(number).width - 6;
+        drawText(context, theme, cutLabel(context, name, room), x, y + TILE + 9, { size: 11, colour: "ink2" });
         drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
       });
     },
