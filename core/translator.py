@@ -582,6 +582,8 @@ class Translator:
     def _check_record(self, record: TranslationRecord) -> None:
         """Raise ValueError, in one line, for a record that these weights cannot reproduce."""
         card = self.card
+        if record.origin:
+            raise ValueError(f"its maps were imported from {record.origin}, without weights")
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
         languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]

@@ -27,6 +27,12 @@ function checkLine({ name, passed, figure, limit, words }) {
   return line;
 }
 
+function uncheckedLine(name) {
+  const line = element("li", "unchecked");
+  line.append(element("span", "", "\u2013"), element("span", "name", name), element("span", "words", "Needs the weights, which these maps came without."));
+  return line;
+}
+
 /**
  * The checks cover the record's own weights. For anything else, say that it was not checked.
  * @param {Explorer} explorer
@@ -49,8 +55,9 @@ export function buildBadge(explorer) {
   const allPassed = held === data.checks.length;
   root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
   parts.badge.classList.toggle("failed", !allPassed);
-  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed`);
-  parts.checks.replaceChildren(...data.checks.map(checkLine));
+  const more = data.unchecked.length ? `, ${data.unchecked.length} need the weights` : "";
+  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed${more}`);
+  parts.checks.replaceChildren(...data.checks.map(checkLine), ...data.unchecked.map(uncheckedLine));
 }
 
 /** Update the badge for the current view. @param {Explorer} explorer */

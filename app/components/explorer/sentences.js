@@ -31,6 +31,7 @@ export function buildSentences(explorer) {
 
 function targetNote(data) {
   const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
+  if (data.unchecked.length) return `${data.search}; probabilities, scores, norms and edits need the weights`;
   if (!hasProbabilities(data)) return `${given}, one token per step`;
   const bars = "the line under a token is its probability";
   return data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;

@@ -8,6 +8,7 @@ from app.look.markdown import plain
 from app.state import address, models, results
 from app.views.shared.explorer import show_explorer
 from core.checkpoint.folder import Card
+from core.record.adapters.map_checks import check_maps
 from core.record.record import TranslationRecord
 
 
@@ -68,10 +69,13 @@ def export(record: TranslationRecord, card: Card) -> None:
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
     st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    with st.spinner("Checking the record…"):
-        rechecked = results.recheck(opened)
-    checked = "here" if rechecked else "elsewhere"
-    opened, made_by = rechecked or (opened, None)
+    if opened.origin:
+        opened, made_by, checked = check_maps(opened), None, "here"
+    else:
+        with st.spinner("Checking the record…"):
+            rechecked = results.recheck(opened)
+        checked = "here" if rechecked else "elsewhere"
+        opened, made_by = rechecked or (opened, None)
     view = address.initial_view(opened)
     try:
         show_explorer(opened, view, made_by, key="opened_explorer", checked=checked, in_url=False)
