@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import streamlit as st
 
 from app.state import log
-from app.streamlit_internals import session_id
+from app.streamlit_internals import mark_timed_fragment, session_id, yield_to_waiting_fragment
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
 from core.serving.fair_share import FairShare
@@ -62,15 +62,20 @@ def fair_run() -> Generator[None]:
             time.sleep(_PAUSE_S)
 
 
-def fragment(body: Callable[P, T]) -> Callable[P, T]:
-    """Like `st.fragment`, with `fair_run` around runs of the fragment alone."""
+def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, T]:
+    """Like `st.fragment`, with `fair_run` around runs of the fragment alone.
+
+    With `every_s` the browser reruns it after so many seconds, again and again.
+    """
 
     @functools.wraps(body)
     def fair(*args: P.args, **kwargs: P.kwargs) -> T:
+        if every_s is not None:
+            mark_timed_fragment()
         with fair_run():
             return body(*args, **kwargs)
 
-    return st.fragment(fair)
+    return st.fragment(fair, run_every=every_s)
 
 
 def _throttle(account: object) -> None:
@@ -107,6 +112,7 @@ def run_queued(
 
     def waiting(ahead: int) -> None:
         nonlocal reported
+        yield_to_waiting_fragment()
         raise_if_cancelled()
         if ahead != reported:
             on_wait(ahead)
