@@ -60,7 +60,7 @@ class Network:
     def languages(self) -> tuple[str, str]:
         """The names of both languages."""
         source, target = self.card.source_language, self.card.target_language
-        return LANGUAGES.get(source, source), LANGUAGES.get(target, target)
+        return LANGUAGES[source], LANGUAGES[target]
 
     def to_json(self, precision: str) -> dict[str, Any]:
         """Return what the page's script reads: see `OfflineModel` in choice.js."""
