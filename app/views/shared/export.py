@@ -68,7 +68,7 @@ def export(record: TranslationRecord, card: Card) -> None:
         st.error(plain(error))
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
-    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
+    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model_title}, {opened.search}")
     if opened.origin:
         opened, made_by, checked = check_maps(opened), None, "here"
     else:
