@@ -62,6 +62,8 @@
  * @typedef {{label: string, parts?: [string, boolean][], start: boolean, special: boolean, unknown: boolean,
  *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
+ * @typedef {{source: string, family: string, credit: string, not_proven: string[],
+ *   compared: {what: string, max_abs_diff: number, limit: number, passed: boolean}[]}} Imported  see core/checkpoint/imported.py
  * @typedef {number | Record<Kind, number>} Heads  by kind for maps from other tools
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
  *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
@@ -72,6 +74,7 @@
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: Heads, layers: Record<Kind, number>, source_language: string,
  *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number, checks: Check[], unchecked?: string[],
+ *   imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
@@ -108,6 +111,7 @@
  * @property {Check[]} checks
  * @property {"here" | "pending" | "elsewhere" | "never"} checked
  * @property {string[]} unchecked
+ * @property {Imported | null} imported
  * @property {number | null} logProb  null without probabilities
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides

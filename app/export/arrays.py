@@ -48,6 +48,7 @@ def as_text(text: str) -> str:
 def _about(record: TranslationRecord) -> pd.DataFrame:
     rows = {
         "model": record.model,
+        **({"credit": as_text(record.credit)} if record.credit else {}),
         "weights_sha256": record.weights_sha256,
         **_imported(record),
         "direction": f"{record.source_language} to {record.target_language}",

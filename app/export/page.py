@@ -69,10 +69,10 @@ def first_view(record: TranslationRecord) -> dict[str, Any]:
 def _footer(record: TranslationRecord) -> str:
     languages = f"{record.source_language} to {record.target_language} ({record.search})"
     if record.origin:
-        made = " ".join(filter(None, ("Shown with Headlight:", record.model, languages)))
+        made = " ".join(filter(None, ("Shown with Headlight:", record.model_title, languages)))
         return f"{made}; record {record.id}. All numbers are 32-bit floats, as imported."
     return (
-        f"Made with Headlight by {record.model}, {languages}; weights "
+        f"Made with Headlight by {record.model_title}, {languages}; weights "
         f"{record.weights_sha256[:8]}, record {record.id}. All numbers are 32-bit floats as "
         "recorded."
     )

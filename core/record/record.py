@@ -78,6 +78,7 @@ _MAX_ALTERNATIVES = 100  # per step; the project records 5
 _MAX_CHARACTERS = 1_000  # per token; a tokenizer's have at most 500
 _NOT_JSON = {*_AXES, "activations"}
 _MAX_ORIGIN = 60  # characters
+_MAX_CREDIT = 1_100  # characters; an author and a licence of 500 each
 _GIVEN_TARGET = "given target"
 _EDITED = ", edited"
 
@@ -154,6 +155,8 @@ class TranslationRecord(Frozen):
     key]), its kinds may differ in layers and heads, and its positions, log-probabilities,
     alternatives and hypotheses are empty; see `unchecked`.
 
+    `credit` names author and licence of weights that were not trained with this project, else "".
+
     Raises ValueError, in one line, for inconsistent axes, weights that are not probabilities, and
     non-finite numbers.
     """
@@ -185,6 +188,7 @@ class TranslationRecord(Frozen):
     edits: Edits = dataclasses.field(default_factory=Edits)
     lost_edits: bool = False
     origin: str = ""
+    credit: str = ""
 
     @classmethod
     def from_arrays(
@@ -391,13 +395,18 @@ class TranslationRecord(Frozen):
                 for kind, (layers, heads) in ((k, self.maps(k).shape[:2]) for k in KINDS)
             )
             tokens = f"{len(self.source)} → {len(self.target_out)} tokens"
-            named = [tokens, self.model[:80], self.search[:60], *depths]
+            named = [tokens, self.model_title, self.search[:60], *depths]
             return ", ".join(filter(None, named)) + " (layers × heads)"
         (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
         return (
-            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model[:80]}, "
+            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model_title}, "
             f"{self.search[:60]}, {encoder} + {decoder} layers, {heads} heads"
         )
+
+    @property
+    def model_title(self) -> str:
+        """The model's name, followed by the credit of imported weights in parentheses."""
+        return f"{self.model[:80]} ({self.credit})" if self.credit else self.model[:80]
 
     def has(self, kind: str) -> bool:
         """Whether the record has maps of a kind; only imported maps may lack one.
@@ -526,8 +535,9 @@ class TranslationRecord(Frozen):
         plain["alternatives"] = [[_as_dict(token) for token in row] for row in self.alternatives]
         text = plain.pop("edits").to_text()
         del plain["decode"], plain["lost_edits"]
-        if not self.origin:
-            del plain["origin"]
+        for name in ("origin", "credit"):
+            if not plain[name]:
+                del plain[name]
         return plain | {"search": self.search} | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
@@ -605,7 +615,10 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     edits = metadata.pop("edits", None)  # absent if there are none
     origin = metadata.pop("origin", None)  # absent for a pass of this project's networks
     expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_JSON
-    expected = expected - {"edits", "decode", "lost_edits", "origin"} | {"search"}
+    expected = expected - {"edits", "decode", "lost_edits", "origin", "credit"} | {"search"}
+    credit = metadata.pop("credit", "")  # absent for weights that were trained here
+    if not isinstance(credit, str) or len(credit) > _MAX_CREDIT:
+        raise ValueError(f"credit is not a text of at most {_MAX_CREDIT:,} characters")
     if odd := sorted(expected ^ set(metadata)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
@@ -617,6 +630,7 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     for name, value in metadata.items():
         if not isinstance(value, tuple | str):
             raise ValueError(f"{name} is not a text")
+    metadata["credit"] = credit
     if edits is not None:
         metadata["edits"] = _read_edits(edits)
     if origin is not None:

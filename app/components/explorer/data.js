@@ -50,6 +50,7 @@ export function decodePayload(raw, before = null) {
     checks: raw.checks,
     checked: raw.checked,
     unchecked: raw.unchecked ?? [],
+    imported: raw.imported ?? null,
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written > 0, added: written === 2 }))),
     sides,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.components.tokens import described, short
+from core.checkpoint.imported import Imported
 from core.kinds import KINDS
 from core.record.words import group_words
 
@@ -53,6 +54,7 @@ def payload(
     checked: str = "here",
     what_if: Mapping[str, Any] | None = None,
     together: str | None = None,
+    provenance: Imported | None = None,
     host: Host | None = APP,
 ) -> dict[str, Any]:
     """Return `record` in the form that the explorer's JavaScript reads: `Payload` in types.js.
@@ -67,6 +69,8 @@ def payload(
             of a file; these are not shown. It becomes "never" for an edited pass without its edits.
         what_if: The edits and their effect, if edits can be made: `WhatIf` in types.js.
         together: Name of a group of explorers that follow each other's selection and pins.
+        provenance: Where imported weights come from and what was compared on import, to be listed
+            beside the checks.
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
@@ -101,7 +105,7 @@ def payload(
     shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
     data: dict[str, Any] = {
         "sentence": record.id,
-        "model": record.model,
+        "model": getattr(record, "model_title", record.model),
         "weights_sha256": record.weights_sha256,
         "source_text": record.source_text,
         "translation": record.translation,
@@ -134,6 +138,8 @@ def payload(
     }
     if imported:
         data["unchecked"] = list(record.unchecked)
+    if provenance is not None:
+        data["imported"] = {**provenance.to_json(), "credit": provenance.credit}
     if host is not None:
         data["host"] = {**asdict(host), "answers": list(host.answers)}
     for kind, weights in maps.items():

@@ -2,7 +2,7 @@
 
 import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
-import { isolated } from "../shared/tokens.js";
+import { directionOf, isolated } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
@@ -41,6 +41,7 @@ function targetNote(data) {
 
 function buildRow(explorer, host, tokens, isTarget) {
   host.replaceChildren();
+  host.dir = directionOf(tokens);
   let phrase = null;
   let word = null;
   return tokens.map((token, index) => {

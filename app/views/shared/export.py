@@ -71,7 +71,8 @@ def export(record: TranslationRecord, card: Card) -> None:
         st.error(plain(error))
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
-    made = ", ".join(filter(None, (opened.model, opened.search)))  # imported maps may name no model
+    # Imported maps may name no model.
+    made = ", ".join(filter(None, (opened.model_title, opened.search)))
     st.text(f"{opened.source_text}\n{opened.translation}\n{made}")
     if opened.origin:
         maps = {kind: opened.maps(kind) for kind in KINDS}
