@@ -6,7 +6,7 @@ page does not load them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,28 +42,25 @@ def is_history_navigation() -> bool:
     return context is not None and context.is_history_navigation
 
 
-def mark_timed_fragment() -> None:
-    """Note that the running fragment is rerun by a timer: see `yield_to_waiting_fragment`."""
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is not None:
-        st.session_state.setdefault("timed fragments", set()).add(
-            ThreadState.get().fragment_id  # the innermost one
-        )
+def fragment_id() -> str | None:
+    """Return the id of the innermost running fragment, or None: fragments have no public id."""
+    return ThreadState.get().fragment_id if get_script_run_ctx(suppress_warning=True) else None
 
 
-def yield_to_waiting_fragment() -> None:
-    """End a fragment's run if the visitor has asked for another one; it continues after that one.
+def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
+    """End a fragment's run if the visitor asked for a fragment; this one runs again after that one.
 
-    Streamlit interrupts a run for a rerun of the whole page, but not for one of a fragment.
+    Streamlit interrupts a run for a rerun of the whole page, but not for that of a fragment.
+    `timed` are the ids of fragments that a timer reruns, not the visitor.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or not context.fragment_ids_this_run or context.script_requests is None:
         return
     requests = context.script_requests
-    timed = st.session_state.get("timed fragments", set())
     with requests._lock:
         waiting = requests._rerun_data.fragment_id_queue
-        if requests._state != ScriptRequestType.RERUN or not set(waiting) - timed:
+        asked = requests._state == ScriptRequestType.RERUN
+        if not asked or all(one in timed for one in waiting):
             return
         again = [one for one in context.fragment_ids_this_run if one not in waiting]
         requests._rerun_data = replace(requests._rerun_data, fragment_id_queue=[*waiting, *again])

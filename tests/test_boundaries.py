@@ -74,7 +74,20 @@ PLAIN = {
     "core.checkpoint.strict_json",
     *(
         f"core.record.{name}"
-        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax", "words")
+        for name in (
+            "archive",
+            "card",
+            "edits",
+            "hidden_states",
+            "parts",
+            "record",
+            "softmax",
+            "words",
+        )
+    ),
+    *(
+        f"core.record.adapters.{name}"
+        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
     ),
 }
 

@@ -251,6 +251,9 @@
  * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 5]
  * @property {Record<string, string>} definitions
  * @property {number} margin
+ * @property {number} floor
+ * @property {number} rows
+ * @property {string[]} reordered
  * @property {number} level
  * @property {string[][]} labels  [N]
  * @property {string[][]} stories  [N]

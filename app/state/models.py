@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
 _ROOT = Path(__file__).resolve().parents[2]
 # A relative path gives short messages, if the app was started from the project's folder.
 CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
-LIMIT = 2 * 2**30
+LIMIT_MB = "HEADLIGHT_MODELS_MB"
+"""The environment variable with the limit of all loaded models, in MiB."""
+LIMIT = int(os.environ.get(LIMIT_MB) or 2048) * 2**20
 """Bytes of all loaded models; the shipped ones take a quarter, in both implementations."""
 
 
@@ -42,6 +45,11 @@ class Implementation:
 
 
 Model = Card | Implementation
+
+
+def in_scratch_code(model: Implementation) -> Implementation:
+    """Return the same weights in the scratch code, whose search has a KV cache."""
+    return Implementation(model.card, model.card.architecture != "scratch")
 
 
 def key_of(model: Model) -> tuple[str, str, bool]:
@@ -157,9 +165,42 @@ def _served(translator: Translator) -> Served:
     return Served(translator, Queue(backend_of(translator), shares=waiting.SHARES))
 
 
+def size_of(card: Card) -> int:
+    """Estimate a loaded model's bytes: float32 weights; in the scratch code a copy for decoding.
+
+    `card.architecture` is that of the loaded network, which differs from the folder's for a twin.
+    """
+    return (2 if card.architecture == "scratch" else 1) * 4 * card.parameters
+
+
 def _bytes(served: Served) -> int:
-    """Estimate a model's size: float32 weights, plus a copy repacked for decoding."""
-    return 2 * 4 * served.translator.card.parameters
+    return size_of(served.translator.card)
+
+
+def _make_room(model: Model) -> None:
+    """Evict models until one more fits. Raises CheckpointError if it never does.
+
+    Another implementation is made from the folder's own, so both have to fit.
+    """
+    from core.checkpoint.errors import CheckpointError
+
+    own = model if isinstance(model, Card) else model.card
+    needed, what = size_of(own), own.folder.name
+    if isinstance(model, Implementation) and model.other:
+        other = size_of(replace(own, architecture=model.architecture))
+        needed, what = needed + other, f"{what} in both implementations"
+    if needed > LIMIT:
+        raise CheckpointError(
+            f"{what} needs {in_mib(needed)} MiB of memory for {own.parameters:,} parameters: the "
+            f"limit of all loaded models is {in_mib(LIMIT)} MiB, choose a smaller model or start "
+            f"the app with {LIMIT_MB}={-(-needed // 2**20)}"
+        )
+    _networks().make_room(needed, {key_of(own)})
+
+
+def in_mib(size: int) -> str:
+    """Format a number of bytes in MiB, rounded up."""
+    return f"{-(-size // 2**20):,}"
 
 
 def _evicted(served: Served) -> None:
@@ -198,6 +239,7 @@ def served(model: Model) -> Served:
     key, networks = key_of(model), _networks()
 
     def make() -> Served:
+        _make_room(model)
         if isinstance(model, Implementation) and model.other:
             return _served(translator(model.card).other_implementation())
         return _load(key[0])

@@ -20,7 +20,6 @@ from app.look.labels import label
 from app.state import log, waiting
 from app.state.models import Model, cards, key_of, served, translator
 from app.state.store import Store
-from app.streamlit_internals import yield_to_waiting_fragment
 from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -64,6 +63,7 @@ class _Unfinished:
     steps: Generator[Progress, None, Any]
     seconds: float = 0.0
     progress: Progress | None = None
+    ended: bool = False
 
 
 class _Paused(BaseException):
@@ -237,7 +237,7 @@ def run_experiment(
         on_progress(step.done, step.total)
         if step.so_far is not None and step.done < step.total:
             on_so_far(step.so_far)
-        yield_to_waiting_fragment()
+        waiting.yield_to_waiting_fragment()
         waiting.raise_if_cancelled()
 
     return _cached_experiment(card, experiment, record, arguments, after_step, on_wait)
@@ -314,6 +314,7 @@ def _cached_experiment(
                 _set_aside(key, running)
             seconds = running.seconds
         else:
+            waiting.yield_to_waiting_fragment()
             result = begin()
             seconds = time.perf_counter() - start
         _LAST_RUN[_name(experiment), key_of(card)] = LastRun(
@@ -331,7 +332,7 @@ def _continued(key: Hashable, begin: Callable[[], Generator[Progress, None, Any]
 
 def _set_aside(key: Hashable, running: _Unfinished) -> None:
     """Keep an interrupted experiment; drop the oldest ones beyond `MAX_UNFINISHED`."""
-    if running.steps.gi_frame is None:  # it has returned or failed
+    if running.ended:
         return
     with _UNFINISHED_LOCK:
         _UNFINISHED[key] = running
@@ -351,7 +352,11 @@ def _run_steps(
             try:
                 running.progress = next(running.steps)
             except StopIteration as end:
+                running.ended = True
                 return end.value
+            except BaseException:
+                running.ended = True
+                raise
             yield running.progress
 
     steps = remaining() if on_wait is None else waiting.run_queued(remaining, on_wait)

@@ -11,8 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
+from app import streamlit_internals
 from app.state import log
-from app.streamlit_internals import mark_timed_fragment, session_id, yield_to_waiting_fragment
+from app.streamlit_internals import session_id
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
 from core.serving.fair_share import FairShare
@@ -27,6 +28,7 @@ SHARES = FairShare()
 _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
+_TIMED = "timed fragments"  # the ids of a session's fragments that a timer reruns
 P = ParamSpec("P")
 T = TypeVar("T")
 OnWait = Callable[[int], object]
@@ -40,6 +42,12 @@ def raise_if_cancelled() -> None:
     """
     if session_id() is not None:
         _ = "waiting" in st.session_state
+
+
+def yield_to_waiting_fragment() -> None:
+    """End this run of a fragment if the visitor asked for another one, which runs first."""
+    if session_id() is not None:
+        streamlit_internals.yield_to_waiting_fragment(st.session_state.get(_TIMED, ()))
 
 
 @contextmanager
@@ -71,7 +79,7 @@ def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, 
     @functools.wraps(body)
     def fair(*args: P.args, **kwargs: P.kwargs) -> T:
         if every_s is not None:
-            mark_timed_fragment()
+            st.session_state.setdefault(_TIMED, set()).add(streamlit_internals.fragment_id())
         with fair_run():
             return body(*args, **kwargs)
 

@@ -26,11 +26,11 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
         raise ValueError("rollout of cross-attention needs the encoder's maps as well")
     rollouts: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):
-        if not record.has(kind):
+        if not len(record.maps(kind)):
             rollouts[kind] = np.zeros((0, 1, *record.maps(kind).shape[2:]), np.float32)
             continue
         rollouts[kind] = cumulative(with_residual(record.maps(kind)))[:, None].astype(np.float32)
-    if not record.has("cross"):
+    if not len(record.cross):
         rollouts["cross"] = np.zeros((0, 1, *record.cross.shape[2:]), np.float32)
         return rollouts
     cross = record.cross.mean(1, dtype=np.float64) @ rollouts["encoder"][-1, 0]
@@ -40,7 +40,7 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
 
 def can_roll_out(record: TranslationRecord) -> bool:
     """Whether the record has the maps that rollout needs; imported maps may lack the encoder's."""
-    return record.has("encoder") or not record.has("cross")
+    return len(record.maps("encoder")) > 0 or not len(record.cross)
 
 
 def with_residual(maps_LHQK: Floats) -> Doubles:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from core.checkpoint.configuration import (
@@ -28,7 +29,15 @@ from core.checkpoint.imported import Imported
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
 from core.config import ModelConfig
-from core.files import finish_commit, json_bytes, printable, sha256, write_atomic, write_transaction
+from core.files import (
+    content_size,
+    finish_commit,
+    json_bytes,
+    printable,
+    sha256,
+    write_atomic,
+    write_transaction,
+)
 
 if TYPE_CHECKING:
     from core.model.build import Model
@@ -106,12 +115,34 @@ def save(
 
     `half_precision` rounds the weights to float16; they are loaded as float32.
     """
-    from safetensors.torch import save as to_bytes
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".saving-", dir=folder.parent) as place:
+        # By way of a file: safetensors' own bytes take three times the memory of the weights.
+        weights = Path(place) / "model.safetensors"
+        _write_weights(weights, model, half_precision)
+        _save(folder, weights, model, architecture, languages, tokenizers, training, metrics)
+
+
+def _write_weights(file: Path, model: Model, half_precision: bool) -> None:
+    from safetensors.torch import save_file
 
     tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
     if half_precision:
         tensors = {name: tensor.half() for name, tensor in tensors.items()}
-    files = {"model.safetensors": to_bytes(tensors)}
+    save_file(tensors, file)
+
+
+def _save(
+    folder: Path,
+    weights: Path,
+    model: Model,
+    architecture: str,
+    languages: tuple[str, str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    training: dict[str, Any],
+    metrics: dict[str, Any],
+) -> None:
+    files: dict[str, bytes | Path] = {weights.name: weights}
     source, target = tokenizers
     names = {"source": "tokenizer.json", "target": "tokenizer.json"}
     if source is not target:
@@ -129,7 +160,7 @@ def save(
         "training": training,
         "tokenizers": names,
         "files": {
-            name: {"bytes": len(content), "sha256": sha256(content)}
+            name: {"bytes": content_size(content), "sha256": sha256(content)}
             for name, content in files.items()
         },
     }

@@ -275,7 +275,7 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) 
         hook.remove()
 
 
-def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
+def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
     """Return log P of each target token, then with each word hidden: [1 + n, T]."""
     every = range(len(source))
     visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
@@ -283,7 +283,7 @@ def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
 
 
 @torch.inference_mode()
-def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
+def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
     """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
     parameter, B = next(model.parameters()), 1 + len(words)
     source_BS, target_in_BT = (ids.expand(B, -1) for ids in model_inputs(model, source, target))

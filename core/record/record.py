@@ -24,10 +24,12 @@ from core.config import DecodeConfig
 from core.files import write_atomic
 from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
+from core.record.adapters.map_checks import NEED_WEIGHTS, ROW_LIMIT, imported_mask
 from core.record.archive import Archive, archive, in_megabytes
 from core.record.card import card
 from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
+from core.record.parts import RecordCheck, RecordHypothesis, RecordToken
 from core.record.softmax import unmasked_cells
 from core.record.words import Words, group_words
 
@@ -70,17 +72,6 @@ _IMPORTED_AXES = _AXES | {
     "alternative_log_probs": "T0",
 }
 _MAY_BE_EMPTY = {False: "K", True: "0eEdDcC"}  # by whether the maps are imported
-ROW_LIMIT = 1e-3
-"""Largest deviation of an imported row's sum from 1: float16 weights deviate by up to 5e-4."""
-NEED_WEIGHTS = (
-    "Recomputed outside the model",
-    "Labels match the model's inputs",
-    "Texts match the token ids",
-    "Log-probabilities recomputed",
-    "Positions recomputed",
-    "Recording leaves the output unchanged",
-)
-"""The checks of core.record.checks that need the network, and so cannot run on imported maps."""
 _FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
 _ROUNDING = 1e-3  # nats by which rounding may lift a sum of log-probabilities above 0
 _MAX_ALTERNATIVES = 100  # per step; the project records 5
@@ -90,49 +81,6 @@ _MAX_ORIGIN = 60  # characters
 _MAX_CREDIT = 1_100  # characters; an author and a licence of 500 each
 _GIVEN_TARGET = "given target"
 _EDITED = ", edited"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordToken:
-    """One token: id, vocabulary entry (`piece`) and displayed text; see core.text.tokenizer."""
-
-    id: int
-    piece: str
-    text: str
-    starts_word: bool
-    special: bool
-    unknown: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RecordHypothesis:
-    """One finished hypothesis, in nats; `score` is normalised by the length penalty."""
-
-    text: str
-    ids: tuple[int, ...]
-    log_prob: float
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class RecordCheck:
-    """One check of a record, computed independently of the model.
-
-    `figure` is the largest error or the number of violations; `words` describe it.
-    """
-
-    name: str
-    passed: bool
-    figure: float
-    limit: float
-    words: str
-
-    def __post_init__(self) -> None:
-        if self.passed != (self.figure <= self.limit):
-            raise ValueError(
-                f"{self.name}: {self.figure} with a limit of {self.limit} contradicts "
-                f"passed={self.passed}"
-            )
 
 
 class _Checks(tuple[RecordCheck, ...]):
@@ -155,6 +103,8 @@ class Attention:
     def __getitem__(self, where: str | tuple[Any, ...]) -> Floats:
         kind, *rest = where if isinstance(where, tuple) else (where,)
         weights = self._maps[_known(kind, KINDS, "kind")]
+        if rest and not weights.size:
+            raise ValueError(f"the record has no {kind} maps: they were not imported")
         for name, index, length in zip(("layer", "head"), rest, weights.shape, strict=False):
             if isinstance(index, int | np.integer) and not -length <= index < length:
                 raise ValueError(
@@ -259,7 +209,7 @@ class TranslationRecord(Frozen):
 
         maps: dict[Kind, Any] = {"encoder": encoder, "decoder": decoder, "cross": cross}
         languages = source_language, target_language
-        return from_arrays(source, target, maps, start, model, languages)
+        return cls(**from_arrays(source, target, maps, start, model, languages))
 
     @classmethod
     def from_generate(
@@ -277,7 +227,7 @@ class TranslationRecord(Frozen):
         from core.record.adapters.generate import from_generate
 
         languages = source_language, target_language
-        return from_generate(outputs, tokenizer, inputs, index, model, languages)
+        return cls(**from_generate(outputs, tokenizer, inputs, index, model, languages))
 
     @classmethod
     def from_transformer_lens(
@@ -293,9 +243,8 @@ class TranslationRecord(Frozen):
         """Return a record of an encoder-decoder cache; see adapters.transformer_lens."""
         from core.record.adapters.transformer_lens import from_transformer_lens
 
-        return from_transformer_lens(
-            cache, tokens, index, model, (source_language, target_language)
-        )
+        languages = source_language, target_language
+        return cls(**from_transformer_lens(cache, tokens, index, model, languages))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -360,14 +309,14 @@ class TranslationRecord(Frozen):
 
     def _check_imported(self) -> None:
         """Check that nothing is claimed that needs a network, and that masks follow from maps."""
-        if not any(map(self.has, KINDS)):
-            raise ValueError("imported maps: there is no map of any kind")
         for kind in KINDS:
             if not self.has(kind) and any(self.maps(kind).shape[:2]):
                 raise ValueError(f"{kind} has layers without heads, or heads without layers")
             expected = imported_mask(kind, self.maps(kind))
             if not np.array_equal(self.mask(kind), expected):
                 raise ValueError(f"{kind}_mask does not follow from its maps")
+        if not any(map(self.has, KINDS)):
+            raise ValueError("imported maps: there is no map of any kind")
         claims = (self.weights_sha256, self.hypotheses, self.decode, self.edited, self.activations)
         if any(claims):
             raise ValueError("imported maps cannot have weights, a search, edits or activations")
@@ -637,16 +586,6 @@ class TranslationRecord(Frozen):
             metadata = _read_metadata(members)
             _check_shapes(members, "origin" in metadata)
             return cls(**metadata, **{name: members.array(name, *_spec(name)) for name in _AXES})
-
-
-def imported_mask(kind: Kind, weights: Floats) -> Bools:
-    """Return the mask [query, key] of imported maps of a kind, True = may attend.
-
-    A decoder whose weights above the diagonal are all exactly 0 is causal. Nothing else is masked.
-    """
-    mask = np.ones(weights.shape[2:], bool)
-    past = np.tri(len(mask), dtype=bool)
-    return past if kind == "decoder" and not weights[..., ~past].any() else mask
 
 
 def _known(name: Any, names: tuple[Any, ...], what: str) -> Any:

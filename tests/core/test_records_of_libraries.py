@@ -195,6 +195,12 @@ def test_what_generate_did_not_return_is_one_line(networks, tokenizer):
     rejects("choose one generated sequence of 3: index=0 to 2, not 3", index=3)
     plain = networks["t5"].generate(**inputs, max_new_tokens=3, return_dict_in_generate=True)
     rejects("no attention: load the model with attn_implementation=.eager", plain, index=0)
+    for wrong in (batch(SENTENCES[:2]), batch([[5, 6, EOS]] * 3)):
+        with pytest.raises(ValueError, match="inputs are not those of this call"):
+            TranslationRecord.from_generate(outputs, tokenizer, wrong, index=0)
+    outputs.encoder_attentions = None  # with encoder_outputs that came without
+    record = TranslationRecord.from_generate(outputs, tokenizer, inputs, index=0)
+    assert [record.has(kind) for kind in KINDS] == [False, True, True]
     outputs.cross_attentions = ((None,) * 2,) * 9  # of a fused kernel
     rejects("no attention: load the model with attn_implementation=.eager", index=0)
 

@@ -38,7 +38,8 @@ const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
 
 /** One head's numbers per token cell, 0 where masked. Rollout has one map per layer. @param {RecordData} data */
 function tokenValues(data, quantity, kind, layer, head) {
-  const { heads: { [kind]: heads }, kinds } = data.quantities[quantity];
+  const { heads: headsByKind, kinds } = data.quantities[quantity];
+  const heads = headsByKind[kind];
   const own = exactOf(data, quantity, kind, layer, head);
   const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
   const cells = data.cells[kind];

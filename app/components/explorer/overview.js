@@ -8,7 +8,7 @@ import { KINDS } from "./data.js";
 import { atHead } from "./focus.js";
 import { ROLLOUT } from "./maps.js";
 import { isCrowded, isDense, isSortedInGrid, overviewOf } from "./overview_picture.js";
-import { headName } from "./words.js";
+import { capital, headName } from "./words.js";
 
 /**
  * Build the grid once for the deeper stack: a kind with fewer layers hides the rest and keeps the height.
@@ -144,8 +144,6 @@ function paintOrderLabel(explorer, sorted) {
   ofWord.setAttribute("aria-pressed", String(!view.wholeTranslation));
   ofAll.setAttribute("aria-pressed", String(view.wholeTranslation || !pinned));
 }
-
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Roving tabindex: only the chosen thumbnail is a tab stop. @param {Explorer} explorer */
 export function markChosenHead(explorer) {

@@ -93,7 +93,7 @@ def payload(
         ):
             raise ValueError(f"the {kind} maps contain a value outside 0..1")
     heads = {kind: weights.shape[1] for kind, weights in maps.items()}
-    imported = bool(getattr(record, "origin", ""))
+    imported = bool(record.origin)
     if not imported and len(counts := set(heads.values())) != 1:
         raise ValueError(f"the kinds have different numbers of heads: {sorted(counts)}")
 

@@ -9,6 +9,8 @@ import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
 
+const EXPLAINED_TOKENS = { "<bos>": "bos", "<eos>": "eos" };
+
 /** @param {Explorer} explorer */
 export function buildSentences(explorer) {
   const { data } = explorer;
@@ -51,7 +53,7 @@ function buildRow(explorer, host, tokens, isTarget) {
       word.classList.add("multi");
     }
     const button = buildToken(token);
-    if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
+    if (token.special && token.label in EXPLAINED_TOKENS) explain(explorer, button, EXPLAINED_TOKENS[token.label]);
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));

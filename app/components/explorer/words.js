@@ -7,6 +7,8 @@ export const allHeads = (data, { head }) => head === data.heads;
 
 export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 /** Name of the shown map inside a sentence. @param {RecordData} data @param {View} view */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;

@@ -53,9 +53,9 @@ export class Tokenizer {
    * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[]}} tokenizer of a
    *   weights file; `first` are the ids in front of every source
    */
-  constructor({ pieces, merges, single_digits: singleDigits = false, first = [] }) {
+  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [] }) {
     this.pieces = pieces;
-    this.first = first;
+    this.inFront = inFront;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
     this.words = singleDigits ? DIGIT_BY_DIGIT : WORDS;
     this.merges = new Map(
@@ -90,7 +90,7 @@ export class Tokenizer {
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens at all. @param {string} text */
   encodeSource(text) {
     const tokens = this.encode(text);
-    const first = this.first.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
+    const first = this.inFront.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
     return tokens.length ? [...first, ...tokens] : [];
   }
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from core.kinds import KINDS
-from core.record.record import ROW_LIMIT, RecordCheck, TranslationRecord
+from core.frozen import Bools, Floats
+from core.kinds import Kind
+from core.record.parts import RecordCheck
+
+ROW_LIMIT = 1e-3
+"""Largest deviation of an imported row's sum from 1: float16 weights deviate by up to 5e-4."""
+NEED_WEIGHTS = (
+    "Recomputed outside the model",
+    "Labels match the model's inputs",
+    "Texts match the token ids",
+    "Log-probabilities recomputed",
+    "Positions recomputed",
+    "Recording leaves the output unchanged",
+)
+"""The checks of core.record.checks that need the network, and so cannot run on imported maps."""
 
 _AXES = "[layer, head, query, key]"
 
@@ -45,21 +58,30 @@ def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
         )
 
 
-def check_maps(record: TranslationRecord) -> TranslationRecord:
-    """Return an imported record with the checks that need no network, made now."""
+def imported_mask(kind: Kind, weights: Floats) -> Bools:
+    """Return the mask [query, key] of imported maps of a kind, True = may attend.
+
+    A decoder whose weights above the diagonal are all exactly 0 is causal. Nothing else is masked.
+    """
+    mask = np.ones(weights.shape[2:], bool)
+    past = np.tri(len(mask), dtype=bool)
+    return past if kind == "decoder" and not weights[..., ~past].any() else mask
+
+
+def check_maps(maps: Mapping[Kind, Floats]) -> tuple[RecordCheck, ...]:
+    """Return the checks of imported maps that need no network."""
     off, rows = 0.0, 0
-    for kind in KINDS:
-        sums = record.maps(kind).sum(-1, dtype=np.float64)
+    for weights in maps.values():
+        sums = weights.sum(-1, dtype=np.float64)
         off, rows = max(off, float(np.abs(sums - 1).max(initial=0))), rows + sums.size
     words = f"The sum of each of {rows:,} rows. Shown: the largest deviation from 1."
     checks = [RecordCheck("Every row sums to 1", off <= ROW_LIMIT, off, ROW_LIMIT, words)]
-    if record.has("decoder"):
-        future = ~np.tri(len(record.target_out), dtype=bool)
-        found = record.decoder[..., future]
-        leaks = float(np.count_nonzero(found))
+    if (decoder := maps["decoder"]).size:
+        later = decoder[..., ~np.tri(decoder.shape[-1], dtype=bool)]
+        leaks = float(np.count_nonzero(later))
         words = (
-            f"{found.size:,} weights of the decoder on later target tokens should be exactly 0, "
+            f"{later.size:,} weights of the decoder on later target tokens should be exactly 0, "
             "as with a causal mask. Shown: the number that are not."
         )
         checks.append(RecordCheck("No attention to later tokens", leaks == 0, leaks, 0.0, words))
-    return replace(record, checks=tuple(checks))
+    return tuple(checks)

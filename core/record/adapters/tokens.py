@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from core.record.record import RecordToken
-from core.record.words import group_words
+from core.record.parts import RecordToken
 
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<")
 _BEGINS = ("▁", "Ġ")  # SentencePiece, byte-level BPE
@@ -52,9 +51,9 @@ def vocabulary_tokens(tokenizer: Any, ids: Sequence[int], what: str) -> tuple[Re
 
 
 def join(tokens: Sequence[RecordToken]) -> str:
-    """Return the words separated by spaces, without special tokens."""
-    words = [w for w in group_words(tokens) if not tokens[w[0]].special]
-    return " ".join("".join(tokens[at].text for at in word) for word in words)
+    """Return the text of the tokens, with a space before each word and no special tokens."""
+    shown = [token for token in tokens if not token.special]
+    return "".join(f" {t.text}" if t.starts_word else t.text for t in shown).strip()
 
 
 def _starts(pieces: list[str]) -> list[bool]:

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.kinds import Kind
-from core.record.adapters.arrays import Languages, build, chosen, stacked
+from core.record.adapters.fields import Languages, build, chosen, stacked
 from core.record.adapters.tokens import tokens_of
-from core.record.record import TranslationRecord
 
 _SITES: dict[str, Kind] = {
     "encoder_blocks attn": "encoder",
@@ -23,12 +22,13 @@ def from_transformer_lens(
     index: int | None,
     model: str,
     languages: Languages,
-) -> TranslationRecord:
-    """Return the record of the patterns in a cache of `run_with_cache(source, decoder_input=…)`.
+) -> dict[str, Any]:
+    """Return the fields of a record of the patterns in a cache of `run_with_cache`.
 
-    `tokens` are those of the source and those fed to the decoder, start token included. The token
-    that the last row predicts is not among them: append it, or that row is left out. `index`
-    chooses a sentence of a batch. Raises ValueError, in one line, as `from_arrays` does.
+    The call is `run_with_cache(source, decoder_input=…)`. `tokens` are those of the source and
+    those fed to the decoder, start token included. The token that the last row predicts is not
+    among them: append it, or that row is left out. `index` chooses a sentence of a batch. Raises
+    ValueError, in one line, as `from_arrays` does.
     """
     found: dict[Kind, dict[int, Any]] = {}
     for name in cache.keys():  # noqa: SIM118 - an ActivationCache is no dict
