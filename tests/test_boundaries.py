@@ -54,11 +54,11 @@ LAYERS = (
     ("core.training", "core.parity", "core.experiments"),
     ("core.atlas",),
     ("core.translator",),
-    ("core.serving",),
+    ("core.serving", "core.foreign"),
     ("core.benchmarks",),
     tuple(
         f"core.{name}"
-        for name in ("train", "evaluate", "translate", "verify", "analyse", "benchmark")
+        for name in ("train", "evaluate", "translate", "verify", "analyse", "convert", "benchmark")
     ),
 )
 MODULES = {

@@ -21,7 +21,7 @@ from core.text.words import WordTokenizer
 from core.translator import Translator
 from tests.app import foreign_models
 from tests.app.foreign_models import IMPORTED, SENTENCES
-from tests.app.rendered import render
+from tests.app.rendered import render, unpacked
 
 CREDIT = "imported, by Language Group <b>X</b>, licence CC-BY-4.0"
 ARABIC = SENTENCES["ar"][0]
@@ -207,12 +207,12 @@ def test_shipped_models_alone_need_no_prefix_and_no_explanation():
 
 def test_the_import_is_listed_beside_the_checks(named):
     shown = render("", direction="ar-en", model="opus", source=ARABIC, search="greedy")
-    listed = dict(shown.payload("explorer"))["imported"]
+    listed = unpacked(shown.payload("explorer"))[0]["imported"]
     assert listed["credit"] == CREDIT
     assert listed["compared"] == IMPORTED["compared"]
     assert listed["not_proven"] == IMPORTED["not_proven"]
     other = render("", direction="ar-en", model="night", source=ARABIC, search="greedy")
-    assert "imported" not in dict(other.payload("explorer"))
+    assert "imported" not in unpacked(other.payload("explorer"))[0]
 
 
 @pytest.mark.parametrize("name", ["comparison", "together", "positions"])
