@@ -21,7 +21,8 @@ from app.state import models, results, waiting
 from app.state.models import Implementation
 from app.views.why import heads as page_of_heads
 from core.checkpoint.errors import CheckpointError
-from core.record.edits import Edits
+from core.kinds import KINDS
+from core.record.edits import Edits, Head
 from core.translator import Translator
 from tests.app.page_checks import ROOT
 from tests.app.rendered import Rendered, array, read, render
@@ -99,7 +100,7 @@ def bars(page: Rendered) -> dict[str, float]:
     return rows
 
 
-def true_changes(large: Translator, heads: list[tuple[str, int, int]]) -> dict[str, float]:
+def true_changes(large: Translator, heads: list[Head]) -> dict[str, float]:
     """By name, the change of the translation's log-probability with a head off, pass by pass."""
     whole = large.inspect(SOURCE)
     ids = [token.id for token in whole.target_out]
@@ -127,7 +128,9 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
         page.texts("why_unfinished")[0].replace("'", "’"),
     )
     assert said and int(said[1]) == done and int(said[2]) == LAYERS - done // HEADS
-    last = [("cross", LAYERS - 1 - i // HEADS, HEADS - 1 - i % HEADS) for i in range(done)]
+    last: list[Head] = [
+        ("cross", LAYERS - 1 - i // HEADS, HEADS - 1 - i % HEADS) for i in range(done)
+    ]
     expected = true_changes(large, last)
     ranked = sorted(expected, key=lambda name: -abs(expected[name]))
     shown = bars(page)
@@ -157,10 +160,7 @@ def test_ask_why_continues_and_switches_no_head_off_twice(large, ablated, monkey
     heads = sorted(bars(page))
     assert "so far" not in page.texts("why_matters")[0] and len(heads) == 12
     every = [
-        (kind, layer, head)
-        for kind in ("encoder", "decoder", "cross")
-        for layer in (0, LAYERS - 1)
-        for head in range(HEADS)
+        (kind, layer, head) for kind in KINDS for layer in (0, LAYERS - 1) for head in range(HEADS)
     ]
     for name, value in true_changes(large, every).items():
         if name in heads:
