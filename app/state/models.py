@@ -9,13 +9,14 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state import waiting
+from app.state import folders, waiting
 from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
+from core.files import printable
 from core.serving.queue import Queue
 
 if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
@@ -61,31 +62,76 @@ def key_of(model: Model) -> tuple[str, str, bool]:
 
 
 def model_name(card: Card) -> str:
-    """Return a model's name in lists and links: its folder's name without the direction."""
+    """Return a model's name in links: its folder's name without the direction."""
     return card.name
+
+
+Origin = Literal["shipped", "own", "imported"]
+ORIGINS: tuple[Origin, ...] = ("shipped", "own", "imported")
+"""The order of models in lists."""
+# The first 16 digits of the weights' SHA-256: a network trained under a shipped name is an own one.
+_SHIPPED = {
+    "scratch-de-en": "d17e74f627679dfa",
+    "scratch-en-de": "751536cc58f78b7a",
+    "captions-de-en": "3cd70e55ea2b390b",
+    "captions-en-de": "b79c0be101e45c20",
+    "baseline-de-en": "9f12e25aade55a24",
+    "baseline-en-de": "0f47f0b397431948",
+}
+
+
+def origin(card: Card) -> Origin:
+    """Return whether a model ships with the project, was trained with it, or was imported."""
+    if card.imported is not None:
+        return "imported"
+    shipped = _SHIPPED.get(card.folder.name)
+    return "shipped" if card.weights_sha256[:16] == shipped else "own"
 
 
 @st.cache_resource(ttl=30, show_spinner=False)  # not cache_data: it would copy
 def _listed() -> tuple[list[Card], list[str]]:
-    return list_cards(CHECKPOINTS)
+    """Return the usable checkpoints of all folders, and one line for each problem.
+
+    Names are unique by direction: the project's own folder comes first, then the others in the
+    order given.
+    """
+    found, problems = list_cards(CHECKPOINTS)
+    cards = {(card.direction, model_name(card)): card for card in found}
+    others, lines = folders.named_folders()
+    for folder in others:
+        found, more = list_cards(folder)
+        lines += more
+        if not found and not more:
+            lines.append(
+                f"{printable(str(folder))[:200]} contains no checkpoint: name the folder that "
+                "contains checkpoint folders, or one of them"
+            )
+        for card in found:
+            first = cards.setdefault((card.direction, model_name(card)), card)
+            if first is not card and first.folder.resolve() != card.folder.resolve():
+                lines.append(
+                    f"{printable(str(card.folder))} is left out, as "
+                    f"{printable(str(first.folder))} has the same name: rename the folder"
+                )
+    folders.log_once(lines)
+    return list(cards.values()), problems + lines
 
 
 _loaded: dict[Path, Card] = {}  # the last loaded card of each folder
 
 
 def cards() -> dict[tuple[str, str], Card]:
-    """Return the usable checkpoints by (direction, model).
+    """Return the usable checkpoints by (direction, model): shipped, own, then imported ones.
 
     A loaded model stays available if its folder becomes invalid, but not if it is deleted.
     """
-    usable = {card.folder: card for card in _listed()[0]}
-    in_use = {
-        folder: card
-        for folder, card in _loaded.items()
-        if folder.parent == CHECKPOINTS and folder.is_dir()
-    }
-    found = [card for _, card in sorted({**in_use, **usable}.items())]
-    return {(card.direction, model_name(card)): card for card in found}
+    found = {(card.direction, model_name(card)): card for card in _listed()[0]}
+    roots = {CHECKPOINTS, *folders.named_folders()[0]}
+    for folder, card in sorted(_loaded.items()):
+        if roots & {folder, folder.parent} and folder.is_dir():
+            found.setdefault((card.direction, model_name(card)), card)
+    order = sorted(found.items(), key=lambda item: (ORIGINS.index(origin(item[1])), item[0]))
+    return dict(order)
 
 
 def implementations(direction: str) -> dict[str, Implementation]:
@@ -98,7 +144,7 @@ def implementations(direction: str) -> dict[str, Implementation]:
 
 
 def problems() -> list[str]:
-    """Return one line for each invalid folder in checkpoints/, or one if there is none at all."""
+    """Return one line for each folder that cannot be used, or one if there is none at all."""
     cards, problems = _listed()
     if not cards and not problems:
         return [f"{CHECKPOINTS}/ contains no checkpoint: make one with `make train`"]

@@ -166,6 +166,7 @@ class Record:
     translation: str = "A sentence."
     lost_edits: bool = False
     decode: DecodeConfig | None = BEAM
+    origin: str = ""
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:

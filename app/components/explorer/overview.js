@@ -75,11 +75,13 @@ export function paintOverview(explorer) {
   explorer.dom.overview = overview;
   const sorted = isSortedInGrid(explorer);
   const ofLayers = quantity === ROLLOUT;
-  const columns = ofLayers ? data.layers[kind] : data.heads;
+  const columns = ofLayers ? data.layers[kind] : data.headsOf[kind];
   for (const [head, label] of explorer.dom.headLabels.entries()) {
     const first = isDense(data) ? "1" : ofLayers ? "layer 1" : "head 1";
     label.textContent = head === data.heads ? combine : head === 0 ? first : String(head + 1);
-    label.classList.toggle("missing", sorted || (ofLayers && (head === data.heads || head >= columns || columns > data.heads)));
+    const isLayer = head < columns && columns <= data.heads;
+    const isHead = head < columns || head === data.heads;
+    label.classList.toggle("missing", sorted || !(ofLayers ? isLayer && head < data.heads : isHead));
   }
   paintOrderLabel(explorer, sorted);
   explorer.dom.layerLabels.forEach((label, row) => {

@@ -24,9 +24,10 @@ function arrangement(explorer) {
   const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
+  const own = data.headsOf[kind];
   /** @type {[number, number][]} */
   const heads = [];
-  for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
+  for (let layer = 0; layer < layers; layer++) for (let head = 0; head < own; head++) heads.push([layer, head]);
   const sorted = isSortedInGrid(explorer);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
@@ -40,8 +41,11 @@ function arrangement(explorer) {
       const layer = row * data.heads + column;
       return { layer, head: data.heads, exists: !ofAll && layer < layers };
     }
-    const [layer, head] = row < layers && !ofAll ? heads[row * data.heads + column] : [row, column];
-    return { layer, head, exists: row <= layers && !(sorted && row < layers && ofAll) };
+    if (sorted && row < layers) {
+      const [layer, head] = heads[ofAll ? -1 : row * data.heads + column] ?? [];
+      return layer === undefined ? { layer: row, head: column, exists: false } : { layer, head, exists: true };
+    }
+    return { layer: row, head: column, exists: row <= layers && (ofAll || column < own) };
   });
 }
 

@@ -164,7 +164,7 @@ export function aboutLines(explorer) {
   const { data } = explorer;
   const weights = data.weightsSha256 ? ` (weights ${data.weightsSha256.slice(0, 8)})` : "";
   return [
-    `${data.model}${weights}, ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
+    [`${data.model}${weights}`, `${data.sourceLanguage} to ${data.targetLanguage}`, data.search].filter(Boolean).join(", "),
     `record ${data.sentence}, ${precisionOf(explorer)}`,
   ];
 }

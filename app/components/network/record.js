@@ -73,7 +73,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
 
 /* Validate and tokenise the arguments; `target` is null unless one is given. */
 function taskOf({ config }, tokenizer, text, target, edits) {
-  const source = tokensWithin(config, tokenizer, text);
+  const source = tokensWithin(config, tokenizer, text, "source");
   const [problem] = checkEdits(edits, config, source.length);
   if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
   if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
@@ -81,11 +81,11 @@ function taskOf({ config }, tokenizer, text, target, edits) {
     throw new InputError("all source tokens are hidden: leave at least one visible");
   if (problem) throw new InputError(problem);
   if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
-  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target) };
+  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
 }
 
 /* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
-function tokensWithin(config, tokenizer, text) {
+function tokensWithin(config, tokenizer, text, side) {
   const characters = [...text];
   const tooMany = (count, what, limit) => {
     const remedy = "try one sentence at a time";
@@ -97,7 +97,7 @@ function tokensWithin(config, tokenizer, text) {
     const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
     throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
   }
-  const tokens = tokenizer.encode(text);
+  const tokens = side === "source" ? tokenizer.encodeSource(text) : tokenizer.encode(text);
   tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
   return [...tokens, tokenizer.token(EOS)];
 }

@@ -158,11 +158,11 @@ st.markdown(
     f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
     help=meaning("head"),
 )
-languages = " → ".join(LANGUAGES[code] for code in chosen.direction.split("-"))
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(
-        f"There is no second, independently trained checkpoint for {languages} here, so the pair "
-        "shares its weights and the answer is known: each head must be matched to itself."
+        "There is no second, independently trained checkpoint for "
+        f"{controls.languages(chosen.direction)} here, so the pair shares its weights and the "
+        "answer is known: each head must be matched to itself."
     )
     if LANGUAGES.keys() >= set(chosen.direction.split("-")):
         st.write("To train a second one:")
