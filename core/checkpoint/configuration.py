@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.errors import checkpoint_errors, shell_quoted, unusable
+from core.checkpoint.imported import Imported
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.files import sha256
@@ -102,6 +103,8 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     for name, (is_valid, expected) in _TRAINING.items():
         if name in training and not is_valid(training[name]):
             raise ValueError(f"training: {name} is not {expected}")
+    if "imported" in training:
+        Imported.from_json(training["imported"])
     weights, tokenizers = _files(config)
     return Configuration(
         architecture,

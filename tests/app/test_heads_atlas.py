@@ -279,11 +279,14 @@ def test_roles_and_distances_are_said(mounted: Mounted) -> None:
         SMALL, opened={"head": "cross.0.1"}
     ).does()  # n = 13, the second of its kind
     shares = SMALL.arrays["role_cross"][:, 1, 0]
+    order = np.argsort(-shares)
     expected = [
-        f"{ROLES['cross'][role]} {percent(float(shares[role]))}, shuffled "
+        f"{ROLES['cross'][role]}{', words shuffled' if ROLES['cross'][role] == 'diagonal' else ''}"
+        f" {percent(float(shares[role]))}, shuffled "
         f"{percent(float(SMALL.arrays['role_cross_shuffled'][role, 1]))}, random networks "
         f"{percent(float(SMALL.arrays['role_cross_random'][role]))}"
-        for role in np.argsort(-shares)
+        + (f", distances alone {percent(float(profile))}" if np.isfinite(profile) else "")
+        for role, profile in ((o, SMALL.arrays["role_cross_profile"][o, 1]) for o in order)
     ]
     assert plain(said["labels"]["roles"]) == "; ".join(expected)
     profile = SMALL.arrays["distance"][13]
@@ -483,8 +486,11 @@ def test_saved_tables(mounted: Mounted) -> None:
             *SMALL.arrays["role_decoder"][role, 1],
             SMALL.arrays["role_decoder_shuffled"][role, 1],
             SMALL.arrays["role_decoder_random"][role],
+            SMALL.arrays["role_decoder_profile"][role, 1],
+            SMALL.arrays["role_decoder_rows"][role],
         ]
-        assert [np.float32(text) for text in line[2:7]] == numbers
+        sent = [np.float32(text or "nan") for text in line[2:9]]
+        assert np.array_equal(sent, np.array(numbers, np.float32), equal_nan=True)
     _, *lines = mounted.csv("distance")
     assert [int(line[1]) for line in lines] == list(DISTANCES)
     assert [np.float32(line[2]) for line in lines] == list(SMALL.arrays["distance"][7])

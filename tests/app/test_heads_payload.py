@@ -70,14 +70,17 @@ def test_a_role_of_several_kinds_is_one_measure() -> None:
     assert np.array_equal(punctuation[12:], arrays["role_cross"][3])
 
 
-def test_roles_are_sent_with_both_nulls() -> None:
+def test_roles_are_sent_with_their_nulls() -> None:
     data, arrays = sent(SMALL), SMALL.arrays
     for kind, names in ROLES.items():
-        numbers = np.frombuffer(data[f"role_{kind}"], "<f4").reshape(len(names), 6, 5)
+        numbers = np.frombuffer(data[f"role_{kind}"], "<f4").reshape(len(names), 6, 7)
         assert np.array_equal(numbers[..., :3], arrays[f"role_{kind}"])
         assert np.array_equal(numbers[..., 3], arrays[f"role_{kind}_shuffled"])
         for role in range(len(names)):
             assert (numbers[role, :, 4] == arrays[f"role_{kind}_random"][role]).all()
+            assert (numbers[role, :, 6] == arrays[f"role_{kind}_rows"][role]).all()
+        profile = arrays[f"role_{kind}_profile"]
+        assert np.array_equal(numbers[..., 5], profile, equal_nan=True)
 
 
 def test_alignment_measures_are_by_reading_and_quantity() -> None:
@@ -175,6 +178,8 @@ def labelled_head() -> Atlas:
         role_cross=[*role, ((1, 3), (0.84, 0.82, 0.86))],
         role_cross_shuffled=[((EVERY, 3), 0.15), ((1, 3), 0.52)],
         role_cross_random=[(EVERY, 0.19), (1, 0.3)],
+        role_cross_profile=[((1, 3), 0.4)],
+        role_cross_rows=[(1, 0.79)],
         zero=[(15, (0.25, 0.21, 0.29))],
         zero_p=[(15, 0.0004)],
         mean=[(15, (0.125, 0.1, 0.15))],
@@ -190,10 +195,10 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     assert data["labels"][15] == ["aligned to the token fed"]
     role, effect, bleu, focus, alignment, *_ = data["stories"][15]
     assert role == (
-        "Beyond chance, it has the role “aligned to the token fed”: 84\u00a0% of its attention "
-        "goes to the keys of this role (95 % interval 82\u00a0% to 86\u00a0%). With its rows "
-        "shuffled it would be 52\u00a0%; among the heads of networks with random weights the "
-        "highest is 30\u00a0%."
+        "It has the role “aligned to the token fed”: in the 79\u00a0% of rows that have such a "
+        "key, 84\u00a0% of its attention goes there (95 % interval 82\u00a0% to 86\u00a0%). "
+        "With its rows shuffled it would be 52\u00a0%; among the heads of networks with random "
+        "weights the highest is 30\u00a0%; by how far away it looks on average alone, 40\u00a0%."
     )
     changes = whole.arrays["zero"][:, 0]
     more = sum(change > 0.25 for change in changes)
@@ -242,8 +247,8 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     data = sent(whole)
     role, effect, bleu, *_ = data["stories"][2]
     assert role == (
-        "No role beyond chance: none of 4 roles exceeds both of its nulls by more than 10 "
-        "percentage points."
+        "No role beyond chance: none of the 4 roles measured certainly takes 30\u00a0% of its "
+        "attention and 10 percentage points more than chance would."
     )
     assert effect.startswith(
         "Removing it (zero ablation) changes the loss by no amount that this corpus can tell from "

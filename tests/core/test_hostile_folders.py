@@ -129,6 +129,25 @@ TRAINING: dict[str, tuple] = {
     "config": ([], {"seed": "x"}, {"max_pair_tokens": -1}, {"steps": 0.5}),
     "kept": (None, "a\x00b"),
 }
+COMPARED = {"what": "logits", "max_abs_diff": 0.5, "limit": 1.0, "passed": True}
+FROM = {"family": "marian", "source": "opus-mt", "sha256": "0" * 64}
+IMPORTED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("family", {"family": "bart"}),
+    ("family", {"family": ["marian"]}),
+    ("source", {"source": "a\nb"}),
+    ("author", {"author": "x" * 501}),
+    ("licence", {"licence": None}),
+    ("SHA-256", {"sha256": "0" * 63}),
+    ("'extra'", {"extra": 1}),
+    ("compared is not a list", {"compared": {}}),
+    ("compared is not a list", {"compared": [COMPARED] * 41}),
+    ("a comparison holds", {"compared": [COMPARED | {"more": 1}]}),
+    ("a difference and a limit", {"compared": [COMPARED | {"limit": 10**400}]}),
+    ("a difference and a limit", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
+    ("verdict", {"compared": [COMPARED | {"max_abs_diff": 2.0}]}),
+    ("verdict", {"compared": [COMPARED | {"passed": 1}]}),
+    ("not_proven", {"not_proven": ["a\x1b[2J"]}),
+)
 BAD_NAMES = (
     *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
     *("a\0b", "a\nb", ESCAPE, "C:model", "a\\b"),
@@ -162,6 +181,11 @@ def config_cases() -> list[Case]:
             for name, values in TRAINING.items()
             for value in values
         ),
+        *(
+            Case(f"imported {changes!r}"[:60], s.inside("training", imported=FROM | changes), says)
+            for says, changes in IMPORTED
+        ),
+        Case("imported without a family", s.inside("training", imported={}), "family"),
         Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "tokenizer"),
         Case("a third file", s.inside("files", **{"x.json": {}}), "files are not"),
         Case("a thousand files", s.inside("files", **thousand), "files are not"),
@@ -419,10 +443,6 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
         f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
     },
-    "words of an unsupported language": (
-        s.both(s.words(language="fr"), s.config(source_language="fr", target_language="fr")),
-        "only German and English, not fr",
-    ),
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [

@@ -88,16 +88,18 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by more than " +
-    `${Math.round(100 * data.margin)} percentage points: bold, ${labels.length} of ${rows.length} here.`;
-  const defined = rows.filter(({ name }) => data.definitions[name]).map(({ name }) => `${name}: ${data.definitions[name]}`);
+    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval reaches " +
+    `${percent(data.floor)} and exceeds every null by more than ${Math.round(100 * data.margin)} percentage points, in at least ${percent(data.rows)} of its rows: bold, ${labels.length} of ${rows.length} here.`;
+  const defined = rows
+    .filter(({ name }) => data.definitions[name])
+    .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
   noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);
   if (defined.length) {
     const details = element("details");
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
-  parts.roles.setAttribute("aria-label", rows.map(({ name, score, shuffled, random }) => `${name} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}`).join("; "));
+  parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances alone ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);
   const from = kind === "cross" ? "the diagonal" : "the query";
   const top = mainDistance(data, n);
@@ -318,7 +320,7 @@ export function fillReadout({ data, parts, chosen, hovered }) {
   const n = hovered ?? chosen.head;
   const shown = [...new Set([chosen.measure, chosen.x, chosen.y])].map((key) => data.byKey[key]);
   const said = shown.flatMap((measure) => [` \u00b7 ${measure.label}: `, element("b", "", fullText(measure, n))]);
-  const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n].join(", "))] : [];
+  const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n][0])] : [];
   parts.readout.replaceChildren(element("b", "", headName(data, n)), ...roles, ...said);
   return shown.map((measure) => valueText(measure, measure.values[3 * n])).join(" ");
 }

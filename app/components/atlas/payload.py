@@ -20,7 +20,8 @@ from app.components.atlas.measures import (
 from app.components.atlas.story import KIND_WORDS, Interaction, interactions, name, stories
 from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
 from core.atlas.intervals import ALPHA
-from core.atlas.labels import MARGIN, labels
+from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
+from core.atlas.roles import ROLES
 from core.kinds import KINDS, Kind
 
 LIMIT = 300_000
@@ -54,9 +55,9 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
     JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
-    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 5] (score,
-    bounds, null of shuffled rows, null of random networks), `strength` float32 [N, P], `decile`
-    uint8 [N, P] and `cell` int16 [N, P, 2].
+    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 7] (score,
+    bounds, nulls of shuffled rows, random networks and the distance profile, part of rows),
+    `strength` float32 [N, P], `decile` uint8 [N, P] and `cell` int16 [N, P, 2].
     """
     if (content := _contents.get(atlas)) is None:
         content = _contents[atlas] = _content(atlas)
@@ -83,6 +84,9 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "distances": list(DISTANCES),
         "roles": {kind: list(names) for kind, names in atlas.roles.items()},
         "margin": MARGIN,
+        "floor": FLOOR,
+        "rows": ROWS,
+        "reordered": [role.name for role in ROLES if role.reordered],
         "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
         "stories": stories(atlas, found, labelled),
@@ -148,13 +152,14 @@ def _described(measure: Measure) -> dict[str, Any]:
 
 
 def _role(atlas: Atlas, kind: Kind) -> bytes:
-    """Return role scores with bounds and both nulls [O, n, 5]; NaN where not measured."""
+    """Return role scores with bounds, their nulls and rows [O, n, 7]; NaN where not measured."""
     roles = len(atlas.roles[kind])
     span = atlas.span(kind)
-    numbers = np.full((roles, span.stop - span.start, 5), np.nan, np.float32)
-    for part, columns in (("", slice(0, 3)), ("_shuffled", 3), ("_random", 4)):
+    numbers = np.full((roles, span.stop - span.start, 7), np.nan, np.float32)
+    parts = ("", slice(0, 3)), ("_shuffled", 3), ("_random", 4), ("_profile", 5), ("_rows", 6)
+    for part, columns in parts:
         if (array := atlas.arrays.get(f"role_{kind}{part}")) is not None:
-            numbers[..., columns] = array[:, None] if part == "_random" else array
+            numbers[..., columns] = array[:, None] if array.ndim == 1 else array
     return _float32(numbers)
 
 

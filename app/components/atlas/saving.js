@@ -48,8 +48,8 @@ export const PICTURES = {
     title: ({ data, chosen }) => `Roles: ${fullName(data, chosen.head)}`,
     csv: (view) => {
       const rows = rolesOf(view.data, view.chosen.head);
-      const lines = rows.map(({ name, score, low, high, shuffled, random, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random].map(number), isLabel]);
-      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), "label"], ...lines]);
+      const lines = rows.map(({ name, score, low, high, shuffled, random, profile, rows: part, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random, profile, part].map(number), isLabel]);
+      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances alone"), quoted("part of rows"), "label"], ...lines]);
     },
   },
   distance: {

@@ -12,8 +12,12 @@ from app.components.atlas.measures import READING_WORDS, Measure
 from app.look.numbers import number, percent
 from core.atlas.atlas import READINGS, Atlas
 from core.atlas.intervals import ALPHA
-from core.atlas.labels import MARGIN, Label
+from core.atlas.labels import FLOOR, MARGIN, Label
+from core.atlas.roles import GOLD_ROLES, ROLES
 from core.kinds import Kind
+
+_REORDERED = frozenset(role.name for role in ROLES if role.reordered)
+_OF_GOLD = frozenset(role.name for role in GOLD_ROLES)
 
 Place = tuple[Kind, int, int]
 KIND_WORDS = {
@@ -83,25 +87,46 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     roles = [label.role for label in found]
     if scores is None or not tested:
         return "Which role it has is unknown: no role was measured with an interval and its nulls."
-    points = f"{round(100 * MARGIN)} percentage points"
     if not roles:
-        which = f"none of {tested} roles exceeds" if tested > 1 else "the one role does not exceed"
-        return f"No role beyond chance: {which} both of its nulls by more than {points}."
-    role = atlas.roles[kind].index(roles[0])
-    score, low, high = scores[role, place]
-    shuffled = atlas.arrays[f"role_{kind}_shuffled"][role, place]
-    random = atlas.arrays[f"role_{kind}_random"][role]
-    text = (
-        f"Beyond chance, it has the role “{roles[0]}”: {percent(float(score))} of its attention "
-        f"goes to the keys of this role (95 % interval {percent(float(low))} to "
-        f"{percent(float(high))}). With its rows shuffled it would be "
-        f"{percent(float(shuffled))}; among the heads of networks with random weights the highest "
-        f"is {percent(float(random))}."
+        which = f"none of the {tested} roles measured" if tested > 1 else "the one role measured"
+        return (
+            f"No role beyond chance: {which} certainly takes {percent(FLOOR)} of its attention and "
+            f"{round(100 * MARGIN)} percentage points more than chance would."
+        )
+    o = atlas.roles[kind].index(roles[0])
+    score, low, high = map(float, scores[o, place])
+    shuffled, profile = (
+        float(atlas.arrays[f"role_{kind}_{null}"][o, place]) for null in ("shuffled", "profile")
     )
+    random = float(atlas.arrays[f"role_{kind}_random"][o])
+    text = (
+        f"It has the role “{roles[0]}”: in {_rows(atlas, kind, o)}, "
+        f"{percent(score)} of its attention goes there (95 % interval {percent(low)} to "
+        f"{percent(high)}{_measured_on(atlas, roles[0])}). With its rows shuffled it would be "
+        f"{percent(shuffled)}; among the heads of networks with random weights the highest is "
+        f"{percent(random)}"
+    )
+    if math.isfinite(profile):
+        text += f"; by how far away it looks on average alone, {percent(profile)}"
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
-        text += f" Also more than {points} above both nulls: {more}."
-    return text
+        text += f". Less far beyond chance: {more}"
+    return f"{text}."
+
+
+def _rows(atlas: Atlas, kind: Kind, role: int) -> str:
+    """Say in which rows a role is measured."""
+    rows = float(atlas.arrays[f"role_{kind}_rows"][role])
+    return "all rows" if rows == 1 else f"the {percent(rows)} of rows that have such a key"
+
+
+def _measured_on(atlas: Atlas, role: str) -> str:
+    """Say what a role is measured on if it is not the corpus as it is, after a comma."""
+    if role in _REORDERED:
+        return ", with the source words in random order"
+    if role in _OF_GOLD and atlas.origin.gold:
+        return f", on {atlas.origin.gold_sentences:,} manually aligned sentences"
+    return ""
 
 
 def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:

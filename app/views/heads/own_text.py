@@ -25,7 +25,7 @@ def open_link(link: Link) -> None:
 @waiting.fragment
 def show_own_text(card: Card, shown: Shown) -> None:
     """Ask for a text, and show the atlas of its lines."""
-    language = LANGUAGES.get(card.source_language, card.source_language)
+    language = LANGUAGES[card.source_language]
     st.subheader("Your own text", anchor="own-text")
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
