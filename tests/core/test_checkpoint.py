@@ -161,7 +161,7 @@ def test_languages_of_no_corpus_are_shown_by_their_names(folder):
     assert (record.source_language, record.target_language) == ("French", "Yue Chinese")
     assert translator.recheck(record).checks == record.checks
     assert quality_warnings(record).language is None
-    with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
+    with pytest.raises(ValueError, match="multi30k is between German and English, not from French to"):
         read_pairs("multi30k", "val", card.source_language, card.target_language)
 
 
