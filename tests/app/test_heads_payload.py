@@ -256,12 +256,13 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     )
     average = np.mean([whole.arrays["aer"][:, :, i, j, 0].min() for i in (0, 1) for j in range(3)])
     assert alignment == (
-        f"As a word aligner: if each target word is linked to the source word with the largest "
+        "As a word aligner: if each target word is linked to the source word with the largest "
         f"{what} {where[reading]}, the alignment error rate is {value} ({low} to {high}), the "
-        f"lowest of the head's four readings (two rows, weights or norms); {where[1 - reading]}, it "
-        f"is {100 * errors[1 - reading, quantity]:.0f}\u00a0%. The plain diagonal errs by 61\u00a0%; "
-        f"the average head of this network, in the best of its four readings, by "
-        f"{100 * average:.0f}\u00a0%. Measured on 500 sentences with alignments made by hand (gold)."
+        "lowest of the head's four readings (two rows, weights or norms); "
+        f"{where[1 - reading]}, it is {100 * errors[1 - reading, quantity]:.0f}\u00a0%. The plain "
+        "diagonal errs by 61\u00a0%; the average head of this network, in the best of its four "
+        f"readings, by {100 * average:.0f}\u00a0%. Measured on 500 sentences with alignments made "
+        "by hand (gold)."
     )
 
 
