@@ -157,8 +157,8 @@ def unknown_parameters(atlas: Atlas, opened: Mapping[str, str | None]) -> list[s
     if (asked := opened.get("head")) and asked != f"{kind}.{layer}.{head}":
         lines.append(
             f"There is no head {asked[:40]} in this network: the address opens the head needed "
-            f"most, {name((kind, layer, head))} (in an address it is {kind}.{layer}.{head}: layers and "
-            "heads count from 0 there, from 1 on the page)"
+            f"most, {name((kind, layer, head))} (in an address it is {kind}.{layer}.{head}: layers "
+            "and heads count from 0 there, from 1 on the page)"
         )
     labels_by_key = {measure.key: measure.label for measure in measures(atlas)}
     for parameter, words in (("measure", "colour"), ("x", "x axis"), ("y", "y axis")):

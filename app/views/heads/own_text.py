@@ -87,8 +87,8 @@ def _decoded(name: str, content: bytes) -> str:
     """Return the text of an uploaded file. Raises ValueError, in one line."""
     if len(content) > _MOST_BYTES:
         raise ValueError(
-            f"the file {name} has {len(content):,} bytes: the limit is {_MOST_BYTES:,}, upload at most "
-            f"{atlases.MOST_LINES} lines"
+            f"the file {name} has {len(content):,} bytes: the limit is {_MOST_BYTES:,}, upload "
+            f"at most {atlases.MOST_LINES} lines"
         )
     try:
         return content.decode("utf-8-sig")
