@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,7 +41,7 @@ def cache_folder() -> Path:
 @contextmanager
 def safe_open(
     file: Path, max_bytes: int, size: int | None = None, *, follow_links: bool = False
-) -> Generator[BinaryIO]:
+) -> Generator[BufferedReader]:
     """Open a regular file of at most `max_bytes`, and of exactly `size` bytes if given.
 
     The checks use the open descriptor, so the file cannot be swapped after them. Follow links only

@@ -131,7 +131,7 @@ class Translator:
         card = self.card
         languages = " → ".join(LANGUAGES[x] for x in (card.source_language, card.target_language))
         return (
-            f"Translator({card.folder.name}, {languages}, {card.architecture}, "
+            f"Translator({card.title}, {languages}, {card.architecture}, "
             f"{card.parameters:,} weights, {self.device})"
         )
 
@@ -535,6 +535,7 @@ class Translator:
             record = TranslationRecord(
                 **arrays,
                 model=self.card.folder.name,
+                credit=self.card.credit,
                 weights_sha256=self.card.weights_sha256,
                 source_language=LANGUAGES[self.card.source_language],
                 target_language=LANGUAGES[self.card.target_language],
@@ -582,15 +583,17 @@ class Translator:
     def _check_record(self, record: TranslationRecord) -> None:
         """Raise ValueError, in one line, for a record that these weights cannot reproduce."""
         card = self.card
+        if record.origin:
+            raise ValueError(f"its maps were imported from {record.origin}, without weights")
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
         languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
-        named = (record.model, record.source_language, record.target_language)
-        if named != (card.folder.name, *languages):
+        named = (record.model_title, record.source_language, record.target_language)
+        if named != (card.title, *languages):
             claimed = " ".join(", ".join(named).split())[:200]  # untrusted
             raise ValueError(
                 f"it claims to be of {claimed}, but these weights are "
-                f"{', '.join((card.folder.name, *languages))}"
+                f"{', '.join((card.title, *languages))}"
             )
         if record.lost_edits:
             raise ValueError("it was made under edits, which its file does not hold")

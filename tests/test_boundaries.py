@@ -54,7 +54,7 @@ LAYERS = (
     ("core.training", "core.parity", "core.experiments", "core.foreign"),
     ("core.atlas",),
     ("core.translator",),
-    ("core.serving",),
+    ("core.serving", "core.foreign"),
     ("core.benchmarks",),
     tuple(
         f"core.{name}"
@@ -74,7 +74,20 @@ PLAIN = {
     "core.checkpoint.strict_json",
     *(
         f"core.record.{name}"
-        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax", "words")
+        for name in (
+            "archive",
+            "card",
+            "edits",
+            "hidden_states",
+            "parts",
+            "record",
+            "softmax",
+            "words",
+        )
+    ),
+    *(
+        f"core.record.adapters.{name}"
+        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
     ),
 }
 

@@ -11,19 +11,28 @@ def scaled(value: float, unit: str) -> float:
     return 100 * value if unit in ("share", "points") else value
 
 
-def amount(value: float, unit: str, named: bool = True) -> str:
-    """Format a value: 38 %, +3.1 points, 0.25 BLEU; without its unit's name unless `named`."""
+def amount(value: float, unit: str, named: bool = True, more: int = 0) -> str:
+    """Format a value: 38 %, +3.1 points, 0.25 BLEU; without its unit's name unless `named`.
+
+    `more` digits than usual tell close values apart.
+    """
     if unit == "share":
-        return percent(value)
+        return f"{number(100 * value, more)}\u00a0%" if more else percent(value)
     sign = "+" if unit in ("points", "layers") else ""
-    text = number(scaled(value, unit), _PLACES[unit], sign)
+    text = number(scaled(value, unit), _PLACES[unit] + more, sign)
     return text + (_NAMES.get(unit, "") if named else "")
 
 
 def with_interval(value: float, low: float, high: float, unit: str) -> str:
-    """Format a value and its interval: 38 % [31 %, 44 %]."""
-    bounds = ", ".join(amount(bound, unit, named=False) for bound in (low, high))
-    return f"{amount(value, unit)} [{bounds}]"
+    """Format a value and its interval: 38 % [31 %, 44 %].
+
+    One more digit is shown where the value would look like one of its bounds.
+    """
+    for more in (0, 1):
+        texts = [amount(bound, unit, named=False, more=more) for bound in (low, value, high)]
+        if len(set(texts)) == len({low, value, high}):
+            break
+    return f"{amount(value, unit, more=more)} [{texts[0]}, {texts[2]}]"
 
 
 def spread(values: tuple[float, ...], unit: str) -> str:

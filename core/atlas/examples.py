@@ -13,7 +13,7 @@ import torch
 
 from core.atlas.atlas import Quoted
 from core.atlas.corpus import Corpus, Sentence, drawn
-from core.atlas.losses import losses_without
+from core.atlas.losses import losses_without_each
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
 from core.experiments.experiment import model_inputs
@@ -51,16 +51,21 @@ class Examples:
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        heads = heads_of(checkpoint.model)
-        choices = [frozenset(), *(frozenset({head}) for head in heads)]
+        return self.sums(checkpoint, chunk, [losses_without_each(checkpoint, s) for s in chunk])
+
+    def sums(
+        self, checkpoint: Checkpoint, chunk: Sequence[Sentence], losses_BCT: Sequence[Doubles]
+    ) -> Sums:
+        """Return the sums of a chunk from each sentence's losses, see `losses_without_each`."""
         arrays: dict[str, np.ndarray] = {}
-        for sentence in chunk:
-            losses_CT = losses_without(checkpoint, sentence, choices)
+        for sentence, losses_CT in zip(chunk, losses_BCT, strict=True):
             change_NT = losses_CT[1:] - losses_CT[0]
             maps = _maps(checkpoint, sentence)
             cells = [
                 _cell(kind, maps[kind][layer, head], change_T)
-                for (kind, layer, head), change_T in zip(heads, change_NT, strict=True)
+                for (kind, layer, head), change_T in zip(
+                    heads_of(checkpoint.model), change_NT, strict=True
+                )
             ]
             arrays[f"example_{sentence.index}_strength"] = change_NT.mean(-1)
             arrays[f"example_{sentence.index}_cell"] = np.array(cells, np.int64)

@@ -52,6 +52,14 @@ def losses_without(
     )
 
 
+def losses_without_each(
+    checkpoint: Checkpoint, sentence: Sentence, means: Means | None = None
+) -> Doubles:
+    """Return the loss of each target token without ablation and without each head: [1 + N, T]."""
+    each_head = (frozenset({head}) for head in heads_of(checkpoint.model))
+    return losses_without(checkpoint, sentence, [frozenset(), *each_head], means)
+
+
 @dataclass(frozen=True, eq=False)
 class SetLosses:
     """Measure the loss with each of some sets of heads zero-ablated, given in a fixed order.
@@ -95,11 +103,14 @@ class HeadLosses:
         return f"HeadLosses({self.method!r}{means})"
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
-        choices = [frozenset(), *(frozenset({head}) for head in heads_of(checkpoint.model))]
-        losses_B = [losses_without(checkpoint, s, choices, self.means) for s in chunk]
-        arrays = _weighted(self.method, chunk, np.array([x.sum(-1) for x in losses_B]))
+        losses_BCT = [losses_without_each(checkpoint, s, self.means) for s in chunk]
+        return self.sums(chunk, losses_BCT)
+
+    def sums(self, chunk: Chunk, losses_BCT: Sequence[Doubles]) -> Sums:
+        """Return the sums of a chunk from each sentence's losses, see `losses_without_each`."""
+        arrays = _weighted(self.method, chunk, np.array([x.sum(-1) for x in losses_BCT]))
         if self.method == "zero":
-            changes_B = [losses[1:] - losses[0] for losses in losses_B]
+            changes_B = [losses[1:] - losses[0] for losses in losses_BCT]
             first = min(sentence.index for sentence in chunk)
             arrays[f"zero_each_{first:09}"] = np.array([change.mean(-1) for change in changes_B])
             for sentence, change_NT in zip(chunk, changes_B, strict=True):

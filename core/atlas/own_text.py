@@ -10,7 +10,7 @@ from core.atlas.attention import Attention, finish
 from core.atlas.build import TEXT_ROLES, layers_of, origin_of
 from core.atlas.corpus import Corpus, corpus
 from core.atlas.examples import Examples, examples, quoted_sentences
-from core.atlas.losses import HeadLosses, affected_tokens, head_losses
+from core.atlas.losses import HeadLosses, affected_tokens, head_losses, losses_without_each
 from core.atlas.roles import Facts
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
@@ -37,25 +37,24 @@ def own_text(
         raise ValueError(f"{len(pairs):,} lines: the limit is {MAX_LINES}, leave some out")
     text = corpus(network, pairs)
     chosen = quoted_sentences(text)
-    measures = (
-        (Attention(Facts.of(text), TEXT_ROLES), text.sentences),
-        (HeadLosses("zero"), text.sentences),
-        (Examples(), chosen),
-    )
-    total, done = sum(len(sentences) for _, sentences in measures), 0
-    results = []
-    for measure, sentences in measures:
-        parts = []
-        for start in range(0, len(sentences), _STEP):
-            part = sentences[start : start + _STEP]
-            with borrow():
-                parts.append(measure(network, part))
-            done += len(part)
-            yield Progress(done, total)
-        results.append(Sums.total(parts))
-    attended, zero, quoted_sums = results
-    averages = finish(attended)
-    quoted, example_arrays = examples(chosen, quoted_sums)
+    quoted_indices = {sentence.index for sentence in chosen}
+    attention, losses, telling = Attention(Facts.of(text), TEXT_ROLES), HeadLosses(), Examples()
+    attended, zero, quoted_sums = [], [], []
+    for start in range(0, len(text.sentences), _STEP):
+        part = text.sentences[start : start + _STEP]
+        with borrow():
+            attended.append(attention(network, part))
+            # Both need the losses without each head, which take most of the time.
+            losses_BCT = [losses_without_each(network, sentence) for sentence in part]
+            zero.append(losses.sums(part, losses_BCT))
+            quoted_sums += [
+                telling.sums(network, [sentence], [losses_CT])
+                for sentence, losses_CT in zip(part, losses_BCT, strict=True)
+                if sentence.index in quoted_indices
+            ]
+        yield Progress(start + len(part), len(text.sentences))
+    averages, zero = finish(Sums.total(attended)), Sums.total(zero)
+    quoted, example_arrays = examples(chosen, Sums.total(quoted_sums))
     found = Atlas(
         origin_of(network, text, "your text", ""),
         layers_of(network),

@@ -152,7 +152,8 @@ class Role:
 
     `targets` returns a map's target keys, bool [Q, K]. A share of attention is the sum of a query's
     weights on its targets. `reordered` says that it is measured in sentences whose source tokens
-    are in random order, to tell attention to positions from attention to words.
+    are in random order, to tell attention to positions from attention to words. `positional` says
+    that the targets are at a fixed distance, so that the role is what a distance profile shows.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Role:
     source: str
     targets: Callable[[Maps], Bools]
     reordered: bool = False
+    positional: bool = False
 
     def cells(self, maps: Maps) -> tuple[Bools, Bools]:
         """Return the target cells [Q, K] and which queries count [Q].
@@ -242,9 +244,15 @@ def _copy_of_produced(maps: Maps) -> Bools:
     return _equal(_forms(maps.sentence.target), _forms(maps.keys))
 
 
-def _forms(tokens: Tokens) -> list[str | None]:
-    """Return each token's text; None for special tokens, punctuation and lone word boundaries."""
-    return [None if t.special or not t.text or is_punctuation(t.text) else t.text for t in tokens]
+def _forms(tokens: Tokens) -> list[tuple[str, bool] | None]:
+    """Return each token's text and whether it starts a word, so that “a” differs from Katz·“a”.
+
+    None for special tokens, punctuation and lone word boundaries.
+    """
+    return [
+        None if t.special or not t.text or is_punctuation(t.text) else (t.text, t.starts_word)
+        for t in tokens
+    ]
 
 
 def _equal(queries: Sequence[object], keys: Sequence[object]) -> Bools:
@@ -308,6 +316,7 @@ ROLES: tuple[Role, ...] = (
         "Attends to the token just before the query.",
         "Voita et al. 2019, §5.1 (there: the largest weight; here: the share of attention)",
         _previous,
+        positional=True,
     ),
     Role(
         "next token",
@@ -315,13 +324,15 @@ ROLES: tuple[Role, ...] = (
         "Attends to the token just after the query.",
         "Voita et al. 2019, §5.1 (there: the largest weight; here: the share of attention)",
         _next,
+        positional=True,
     ),
     Role(
         ITSELF,
         _SELF,
         "Attends to the query's own position.",
-        "Clark et al. 2019, §3.1",
+        "Clark et al. 2019, §3.1 (there: most heads of BERT put little attention here)",
         _itself,
+        positional=True,
     ),
     Role(
         "sentence start",
@@ -348,14 +359,14 @@ ROLES: tuple[Role, ...] = (
         "same word",
         _SELF,
         "Attends to the other tokens of the query's own word, where a word has several.",
-        "Correia et al. 2019, §5.2 (there: a BPE-merging head)",
+        "Correia et al. 2019 (there: a BPE-merging head)",
         _same_word,
     ),
     Role(
         "earlier copy",
         _SELF,
         "Attends to earlier occurrences of the query's own token.",
-        "Wang et al. 2022, §3 (there: a duplicate token head)",
+        "Wang et al. 2022 (there: a duplicate token head)",
         _earlier_copy,
     ),
     Role(
@@ -370,7 +381,8 @@ ROLES: tuple[Role, ...] = (
         "function words",
         KINDS,
         "Attends to words in spaCy's list of stop words: articles, pronouns, prepositions and "
-        "other frequent words; in self-attention, to others than the query itself.",
+        "other frequent words, among them some verbs and adjectives; in self-attention, to others "
+        "than the query itself.",
         _HERE,
         _function_words,
     ),
@@ -383,6 +395,7 @@ ROLES: tuple[Role, ...] = (
         _HERE,
         _diagonal,
         reordered=True,
+        positional=True,
     ),
     Role(
         "copy of fed token",
@@ -405,7 +418,7 @@ ROLES: tuple[Role, ...] = (
         _CROSS,
         "Attends to the source word that people aligned (sure links) to the target token that is "
         "fed.",
-        "Chen et al. 2020, §3 (there: alignment from the decoder's input)",
+        "Chen et al. 2020, abstract (alignment from the decoder's input)",
         _aligned_to_fed,
     ),
     Role(
@@ -413,7 +426,7 @@ ROLES: tuple[Role, ...] = (
         _CROSS,
         "Attends to the source word that people aligned (sure links) to the target token to be "
         "produced.",
-        "Chen et al. 2020, §3 (there: alignment from the decoder's output)",
+        "earlier work, according to the abstract of Chen et al. 2020",
         _aligned_to_produced,
     ),
 )

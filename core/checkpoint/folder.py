@@ -16,7 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
+from core.checkpoint.configuration import (
+    FILE,
+    FORMAT,
+    Configuration,
+    own_sha256,
+    read_configuration,
+)
 from core.checkpoint.errors import CheckpointError, checkpoint_errors, restore_hint, unusable
 from core.checkpoint.header import check_range
 from core.checkpoint.imported import Imported
@@ -73,6 +79,16 @@ class Card:
         """Where imported weights come from; None for a network that was trained here."""
         values = self.training.get("imported")
         return None if values is None else Imported.from_json(values)
+
+    @property
+    def credit(self) -> str:
+        """Author and licence of imported weights, to be shown with the name; "" for own ones."""
+        return "" if self.imported is None else self.imported.credit
+
+    @property
+    def title(self) -> str:
+        """The folder's name, followed by the credit of imported weights in parentheses."""
+        return f"{self.folder.name} ({self.credit})" if self.credit else self.folder.name
 
 
 @dataclass(frozen=True)
@@ -182,9 +198,12 @@ def _card(folder: Path, config: Configuration) -> Card:
 
 
 def list_cards(root: Path) -> tuple[list[Card], list[str]]:
-    """Return all usable checkpoints in `root`, by name, and one line for each unusable folder."""
+    """Return all usable checkpoints in `root`, by name, and one line for each unusable folder.
+
+    `root` may also be a checkpoint folder itself.
+    """
     cards, problems = [], []
-    for folder in sorted(root.glob("*")):
+    for folder in [root] if (root / FILE).is_file() else sorted(root.glob("*")):
         try:
             if not folder.is_dir():
                 continue

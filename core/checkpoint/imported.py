@@ -51,6 +51,12 @@ class Imported:
         """Whether anything was compared with the original, and every comparison passed."""
         return bool(self.compared) and all(one.passed for one in self.compared)
 
+    @property
+    def credit(self) -> str:
+        """Credit author and licence, in a phrase to put beside the model's name."""
+        author = f"by {self.author}" if self.author else "author unknown"
+        return f"imported, {author}, licence {self.licence or 'unknown'}"
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, with lists for tuples."""
         values = dataclasses.asdict(self)

@@ -173,7 +173,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
     spoken = local_page.locator("body").aria_snapshot()
     assert "keyboard_" not in spoken
-    texts = 20 if path == "literature" else 30  # without measurements it is a short page
+    texts = 30
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":

@@ -159,6 +159,20 @@ def test_a_fault_in_step_c_is_noticed(fault, build_here, monkeypatch, tmp_path):
 
 
 @needs_compiler
+@pytest.mark.parametrize("tied, tied_bias", [(False, False), (True, False), (True, True)])
+def test_the_classifier_adds_its_bias(tied, tied_bias):
+    model = network(tie_classifier=tied, tied_bias=tied_bias)
+    weights = dict(model.named_parameters())
+    table = "embeddings.target_table.weight" if tied else "embeddings.classifier.weight"
+    bias = weights.get("embeddings.tied_bias" if tied else "embeddings.classifier.bias")
+    hidden = torch.randn(5, 16)
+    wanted = hidden.double() @ weights[table].double().T + (0 if bias is None else bias)
+    with torch.inference_mode():
+        assert_close(model.classify(hidden).double(), wanted, rtol=0, atol=1e-5)
+    assert (bias is None) == (tied and not tied_bias)
+
+
+@needs_compiler
 def test_a_product_does_not_depend_on_the_other_rows():
     x, product = torch.randn(100, 50), Product(torch.randn(70, 50), torch.randn(70))
     with torch.inference_mode():

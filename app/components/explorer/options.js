@@ -22,6 +22,11 @@ export function buildQuantities({ dom: { parts }, data }) {
   );
 }
 
+/* Maps from other tools may lack a kind. */
+export function buildKinds({ dom: { parts }, data }) {
+  for (const button of parts.kinds.children) button.hidden = !data.layers[button.dataset.kindOption];
+}
+
 /** @param {Explorer} explorer */
 export function paintOptions(explorer) {
   const { data } = explorer;

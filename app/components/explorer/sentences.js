@@ -2,7 +2,7 @@
 
 import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
-import { isolated } from "../shared/tokens.js";
+import { directionOf, isolated } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
@@ -33,6 +33,7 @@ export function buildSentences(explorer) {
 
 function targetNote(data) {
   const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
+  if (data.unchecked.length) return `${data.search}; probabilities, scores, norms and edits need the weights`;
   if (!hasProbabilities(data)) return `${given}, one token per step`;
   const bars = "the line under a token is its probability";
   return data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
@@ -40,6 +41,7 @@ function targetNote(data) {
 
 function buildRow(explorer, host, tokens, isTarget) {
   host.replaceChildren();
+  host.dir = directionOf(tokens);
   let phrase = null;
   let word = null;
   return tokens.map((token, index) => {

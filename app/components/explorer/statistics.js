@@ -60,7 +60,7 @@ export function paintStatistics(explorer) {
   const { data, theme } = explorer;
   const { kind, layer, head, quantity } = explorer.view;
   const { parts } = explorer.dom;
-  const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
+  const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.headsOf[kind]).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
   const map = measuredMap(explorer, layer, head);
   const statistics = statisticsOf(kind, rolePlaces(map));

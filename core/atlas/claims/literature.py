@@ -125,7 +125,7 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="last-cross-layer",
         family=PRUNING,
-        claim="The last layer of cross-attention cannot do with one head.",
+        claim="The last layer of cross-attention needs more than one head.",
         source=_QUOTED,
         theirs="13.56 BLEU lost when only the best head of the last layer is kept.",
         published=(13.56,),

@@ -1,0 +1,19 @@
+"""Statistics of claims are shown with their units and as many digits as tell bounds apart."""
+
+import pytest
+
+from app.figures.amounts import with_interval
+
+
+@pytest.mark.parametrize(
+    "value, low, high, unit, shown",
+    [
+        (0.38, 0.31, 0.44, "share", "38 % [31 %, 44 %]"),
+        (0.8985, 0.8960, 0.9008, "share", "89.8 % [89.6 %, 90.1 %]"),
+        (1.0050, 0.9999, 1.0102, "ratio", "1.005 [1.000, 1.010]"),
+        (0.0139, 0.0138, 0.0140, "points", "+1.39 points [+1.38, +1.40]"),
+        (2.0, 2.0, 2.0, "layers", "+2.0 layers [+2.0, +2.0]"),
+    ],
+)
+def test_close_bounds_get_one_more_digit(value, low, high, unit, shown):
+    assert with_interval(value, low, high, unit).replace("\u00a0", " ") == shown
