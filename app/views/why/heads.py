@@ -22,7 +22,7 @@ from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
 
-FIRST_S = 1.0
+FIRST_S = 0.5
 """Seconds of head effects before the rest of the page is drawn."""
 EACH_S = 1.0
 """Seconds of head effects between two drawings; a click waits so long at most."""
