@@ -382,7 +382,8 @@ def model_note() -> None:
         return
     card, shape = chosen.card, chosen.card.model
     scores = ", ".join(
-        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))})"
+        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))}"
+        + (f", beam {score['beam']})" if "beam" in score else ")")
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):

@@ -232,7 +232,7 @@
  * The atlas of heads: see atlas/payload.py. N heads, counted kind by kind, layer by layer.
  *
  * @typedef {{key: string, label: string, unit: "nats" | "points" | "share" | "place", unit_words: string,
- *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null,
+ *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null, lowest_first: boolean,
  *   values: Float32Array}} AtlasMeasure  values: [N, 3], a value and the bounds of its interval, NaN: not measured
  * @typedef {{measure: AtlasMeasure, low: number, high: number, at: (value: number) => number}} AtlasScale  at: 0..1
  * @typedef {{kind: string, order: number[], loss?: number[][], bleu?: number[][]}} PruningCurve
@@ -259,7 +259,9 @@
  * @property {string[][]} stories  [N]
  * @property {Record<string, number[]>} own  loss and BLEU of the whole network
  * @property {[string, number, number][][]} tokens  [N]: text, change, count
- * @property {({covers: number[][], needs: number[][], more: number[], tested: number} | null)[]} pairs  [N]
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance: string} | null)[]} pairs  [N]: other head, value, bounds, decimals
+ * @property {{order: number, pairs: number}} samples  sentences behind the order of removal and the pairs
+ * @property {number} least  occurrences of a token that is listed
  * @property {PruningCurve[]} pruning
  * @property {any} alignment
  * @property {number[] | null} partner  [N], -1: none

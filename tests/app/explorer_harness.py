@@ -168,6 +168,10 @@ class Record:
     decode: DecodeConfig | None = BEAM
     origin: str = ""
 
+    @property
+    def model_title(self) -> str:
+        return self.model
+
 
 def pieces(sentence: str) -> tuple[Token, ...]:
     """Split words at spaces, tokens at `|`; `?` marks an unknown token, `_` a space inside it."""

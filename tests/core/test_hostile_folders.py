@@ -443,10 +443,6 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
         f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
     },
-    "words of an unsupported language": (
-        s.both(s.words(language="fr"), s.config(source_language="fr", target_language="fr")),
-        "only German and English, not fr",
-    ),
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [

@@ -127,7 +127,7 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
 }
 
-/* A round number above a share, for an axis. */
+/* A round number above a share, for an axis: half of it is a whole percentage, too. */
 function ceiling(share) {
-  return [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
+  return [0.02, 0.04, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
 }

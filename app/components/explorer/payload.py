@@ -105,7 +105,7 @@ def payload(
     shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
     data: dict[str, Any] = {
         "sentence": record.id,
-        "model": getattr(record, "model_title", record.model),
+        "model": record.model_title,
         "weights_sha256": record.weights_sha256,
         "source_text": record.source_text,
         "translation": record.translation,
