@@ -81,7 +81,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _one_line(text: str) -> str:
-    """An argument type: one line of text for the model card."""
+    """Reduce an argument to one line of text for the model card."""
     return printable(text)[:500]
 
 

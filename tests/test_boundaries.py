@@ -51,7 +51,7 @@ LAYERS = (
     ("core.checkpoint",),
     ("core.record",),
     ("core.analysis",),
-    ("core.training", "core.parity", "core.experiments"),
+    ("core.training", "core.parity", "core.experiments", "core.foreign"),
     ("core.atlas",),
     ("core.translator",),
     ("core.serving", "core.foreign"),

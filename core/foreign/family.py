@@ -154,9 +154,7 @@ def count_layers(weights: Weights, prefix: str) -> int:
 
 def fill(weights: Weights, plan: Plan) -> Transformer:
     """Build the network. Raises ValueError for a missing, misshaped or unused tensor."""
-    with torch.device("meta"):
-        empty = Transformer(plan.config)
-    network = _materialised(empty, plan.config)
+    network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             _fill(parameter, name, weights, plan)
@@ -172,15 +170,6 @@ def fill(weights: Weights, plan: Plan) -> Transformer:
             "written"
         )
     return network.eval()
-
-
-def _materialised(empty: Transformer, config: ModelConfig) -> Transformer:
-    """Allocate parameters without drawing random values, which takes longer than reading them."""
-    network = empty.to_empty(device="cpu")
-    for positions in (network.embeddings.source_positions, network.embeddings.target_positions):
-        if not config.learned_positions:
-            positions.table = sinusoids(config.max_length, config.d_model).float()
-    return network
 
 
 def _fill(parameter: Tensor, name: str, weights: Weights, plan: Plan) -> None:
