@@ -52,7 +52,7 @@ def test_a_folder_is_written_and_reported(command, folder, tmp_path):
     assert values["source"] == str(folder) and values["family"] == "marian"
     weights = Weights(out / "model.safetensors")
     assert values["parameters"] == sum(
-        weights.shape(name, "")[0] * (weights.shape(name, "") + (1,))[1] for name in weights.names
+        weights.shape(name, "")[0] * (*weights.shape(name, ""), 1)[1] for name in weights.names
     )
     assert {tuple(one) for one in values["compared"]} == {
         ("what", "max_abs_diff", "limit", "passed")
