@@ -8,6 +8,11 @@ async function opened(weights) {
   return { network: await makeNetwork(stored), tokenizer: new Tokenizer(stored.tokenizer) };
 }
 
+const inspect = (...options) => {
+  const { record, makeChecks } = inspectUnchecked(...options);
+  return { ...record, checks: makeChecks() };
+};
+
 /* A record with its arrays in base64, or one line that says why there is none. */
 function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
   try {

@@ -104,7 +104,7 @@ def uniform_next(snapshots: AttentionSnapshots) -> float:
     return float(np.mean([1 / K if K > 1 else 0 for K in lengths]))
 
 
-def _on_next(maps_PLHQK: Doubles) -> Doubles:
+def _on_next(maps_PLHQK: Floats) -> Floats:
     return np.stack([roles.on_next(maps_LHQK) for maps_LHQK in maps_PLHQK])
 
 

@@ -36,7 +36,7 @@ def on_next(maps_LHQK: Floats) -> Floats:
     0 in a decoder, whose next tokens are masked, and for a single token.
     """
     after = np.diagonal(maps_LHQK, offset=1, axis1=-2, axis2=-1)
-    return after.mean(-1) if after.shape[-1] else np.zeros(maps_LHQK.shape[:-2])
+    return after.mean(-1) if after.shape[-1] else np.zeros(maps_LHQK.shape[:-2], maps_LHQK.dtype)
 
 
 def on_itself(maps_LHQK: Floats, first: int = 0) -> Floats:

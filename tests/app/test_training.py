@@ -549,10 +549,10 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means() -> None:
     page.claim(
         "**What was measured.** Loss and BLEU (greedy): on at most 64 validation sentences. "
         f"Everything else: averages over the {len(run.sentences)} sentences in the list above, "
-        f"{targets} target and {sources} source tokens. Their translations were given, so all points have "
-        "the same rows and columns. These samples are too small for intervals: compare the course "
-        "of a curve, not neighbouring points. Points are drawn at equal distances; the steps "
-        "between them differ. Attention weights are stored as 16-bit floats. The network on "
+        f"{targets} target and {sources} source tokens. Their translations were given, so all "
+        "points have the same rows and columns. These samples are too small for intervals: compare "
+        "the course of a curve, not neighbouring points. Points are drawn at equal distances; the "
+        "steps between them differ. Attention weights are stored as 16-bit floats. The network on "
         "the other pages is the mean of the last 5 snapshots, 200 steps apart."
     )
     chance = np.mean(

@@ -33,7 +33,12 @@ export class Heap {
     const at = (numbers, count = 0) => numbers.byteOffset + 4 * count, ofW = [at(w), 4 * wStep, at(w, fast * wStep), 4 * inner];
     const ofBias = [at(bias ?? this.zeros), bias ? 16 : 0], ofOut = [at(out), 4 * outStep];
     if (fast) this.kernel(at(x), 4 * xStep, at(x, rows * xStep), ...ofW, ...ofBias, ...ofOut);
-    if (fast < outer) plainProduct(fast, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep });
+    if (fast === outer) return;
+    const ofRows = { numbers: x, count: rows, step: xStep, outStep };
+    const ofColumns = { numbers: w.subarray(fast * wStep), count: outer - fast, step: wStep, outStep: 1 };
+    const sides = rows === 5 ? [ofRows, ofColumns] : [ofColumns, ofRows]; // five rows: a beam's hypotheses
+    plainProduct(sides[0], sides[1], inner, out.subarray(fast));
+    for (let r = 0; r < rows && bias; r++) for (let c = fast; c < outer; c++) out[r * outStep + c] += bias[c];
   }
 }
 
@@ -50,30 +55,39 @@ export async function makeHeap(count, plain = false) {
 }
 
 /*
- * The product's columns from `first` on, four columns of two rows at a time: six numbers are read for eight products. Past
- * the last column or row, that one is computed again.
+ * The products of rows of `five` and of `two`, five by two at a time: seven numbers are read for ten products. Past the last
+ * row, that one is computed again.
  */
-function plainProduct(first, { x, w, bias, out, rows, inner, outer, xStep, wStep, outStep }) {
-  for (let c0 = first; c0 < outer; c0 += 4) {
-    const [c1, c2, c3] = [1, 2, 3].map((i) => Math.min(c0 + i, outer - 1));
-    const w1 = (c1 - c0) * wStep, w2 = (c2 - c0) * wStep, w3 = (c3 - c0) * wStep;
-    for (let r = 0; r < rows; r += 2) {
-      const more = r + 1 < rows ? 1 : 0, x1 = more * xStep;
-      let a0 = 0, a1 = 0, a2 = 0, a3 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0;
-      for (let i = r * xStep, j = c0 * wStep, end = i + inner; i < end; i++, j++) {
-        const a = x[i], b = x[i + x1], v0 = w[j], v1 = w[j + w1], v2 = w[j + w2], v3 = w[j + w3];
-        a0 += a * v0;
-        a1 += a * v1;
-        a2 += a * v2;
-        a3 += a * v3;
-        b0 += b * v0;
-        b1 += b * v1;
-        b2 += b * v2;
-        b3 += b * v3;
+function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: yStep, ...two }, inner, out) {
+  for (let p = 0, last = five.count - 1; p <= last; p += 5) {
+    const p1 = Math.min(p + 1, last), p2 = Math.min(p + 2, last), p3 = Math.min(p + 3, last), p4 = Math.min(p + 4, last);
+    const x1 = (p1 - p) * xStep, x2 = (p2 - p) * xStep, x3 = (p3 - p) * xStep, x4 = (p4 - p) * xStep;
+    for (let q = 0; q < two.count; q += 2) {
+      const more = q + 1 < two.count ? 1 : 0, y1 = more * yStep, at = q * two.outStep, at1 = at + more * two.outStep;
+      let a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0, b4 = 0;
+      for (let i = p * xStep, j = q * yStep, end = i + inner; i < end; i++, j++) {
+        const v0 = x[i], v1 = x[i + x1], v2 = x[i + x2], v3 = x[i + x3], v4 = x[i + x4], a = y[j], b = y[j + y1];
+        a0 += v0 * a;
+        a1 += v1 * a;
+        a2 += v2 * a;
+        a3 += v3 * a;
+        a4 += v4 * a;
+        b0 += v0 * b;
+        b1 += v1 * b;
+        b2 += v2 * b;
+        b3 += v3 * b;
+        b4 += v4 * b;
       }
-      const sums = [[a0, a1, a2, a3], [b0, b1, b2, b3]];
-      for (const [row, place] of [[0, r * outStep], [1, (r + more) * outStep]])
-        for (const [i, c] of [c0, c1, c2, c3].entries()) out[place + c] = sums[row][i] + (bias ? bias[c] : 0);
+      out[p * five.outStep + at] = a0;
+      out[p1 * five.outStep + at] = a1;
+      out[p2 * five.outStep + at] = a2;
+      out[p3 * five.outStep + at] = a3;
+      out[p4 * five.outStep + at] = a4;
+      out[p * five.outStep + at1] = b0;
+      out[p1 * five.outStep + at1] = b1;
+      out[p2 * five.outStep + at1] = b2;
+      out[p3 * five.outStep + at1] = b3;
+      out[p4 * five.outStep + at1] = b4;
     }
   }
 }

@@ -24,26 +24,19 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
 }
 
 /**
- * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation.
+ * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation. Search and
+ * pass run under `edits`. `makeChecks` runs the network twice more, and can wait until the record is shown.
  *
- * Search and pass run under `edits`. Throws InputError for an empty or over-long text, and for edits that do not apply to
- * the network or the sentence.
- * @returns {PassRecord}
- */
-export function inspect(network, tokenizer, text, options) {
-  const { record, makeChecks } = inspectUnchecked(network, tokenizer, text, options);
-  return { ...record, checks: makeChecks() };
-}
-
-/**
- * Do as `inspect`, but leave `checks` empty: `makeChecks` runs the network twice more, and can wait until the record is
- * shown. @returns {{record: PassRecord, makeChecks: () => Check[]}}
+ * Throws InputError for an empty or over-long text, and for edits that do not apply to the network or the sentence.
+ * @returns {{record: PassRecord, makeChecks: () => Check[]}}
  */
 export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
-  const task = taskOf(network, tokenizer, text, target, edits);
-  const hypotheses = task.target ? [] : search(network, idsOf(task.source), { beam, edits });
+  const task = taskOf(network, tokenizer, text, target, edits), source = idsOf(task.source), capture = { weights: true };
+  network.free();
+  const memory = network.encode(source, edits, capture); // for the search and the pass
+  const hypotheses = task.target ? [] : search(network, source, { beam, edits }, memory);
   const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
-  const { logits, ...pass } = teacherForcedPass(network, idsOf(task.source), idsOf(targetOut), edits);
+  const { logits, ...pass } = teacherForcedPass(network, memory, idsOf(targetOut), edits, capture);
   const decode = task.target ? null : { beam, lengthPenalty: 1 };
   const { about, config } = network;
   const record = {
@@ -108,23 +101,18 @@ function searchLabel(decode, edits) {
   return label + (editsText(edits) ? ", edited" : "");
 }
 
-/*
- * Feed source and target once and keep everything. It is exact because of causality: row t of a full pass sees the same
- * tokens as step t of decoding.
- */
-function teacherForcedPass(network, source, target, edits) {
-  network.free();
-  const capture = /** @type {any} */ ({ weights: true });
-  const logits = network.decode([BOS, ...target.slice(0, -1)], network.encode(source, edits, capture), edits, capture);
-  const rows = rowsOf(logits, target.length);
-  const totals = rows.map(logTotal);
+/* Feed the target once and keep everything. Because of causality, row t sees the same tokens as step t of decoding. */
+function teacherForcedPass(network, memory, target, edits, capture) {
+  network.free(memory);
+  const logits = network.decode([BOS, ...target.slice(0, -1)], memory, edits, capture);
+  const rows = rowsOf(logits, target.length), totals = rows.map(logTotal);
   const alternatives = rows.map((row, t) => topLogProbs(row, ALTERNATIVES, 0, totals[t]));
   return {
     encoder: capture.encoder.weights,
     decoder: capture.decoder.weights,
     cross: capture.cross.weights,
-    masks: masksOf(source.length, target.length, edits),
-    sourcePositions: network.embeddings.positions("source", 0, source.length, edits),
+    masks: masksOf(memory.S, target.length, edits),
+    sourcePositions: network.embeddings.positions("source", 0, memory.S, edits),
     targetPositions: network.embeddings.positions("target", 0, target.length, edits),
     logProbs: Float32Array.from(target, (id, t) => logProbability(rows[t][id], totals[t])),
     alternatives,

@@ -47,13 +47,12 @@ export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) 
 
 /**
  * Return the finished hypotheses, best first: one if greedy, else up to `beam`; `alpha` is the length penalty.
- * @param {number[]} source ids with <eos>
- * @returns {Hypothesis[]}
+ * @param {number[]} source ids with <eos> @param {any} [memory] the encoded source, if there is one @returns {Hypothesis[]}
  */
-export function search(network, source, { beam, alpha = 1, edits }) {
+export function search(network, source, { beam, alpha = 1, edits }, memory = undefined) {
   const limit = lengthLimit(source.length, network.config.max_length);
-  network.free();
-  const cache = network.start(network.encode(source, edits), beam, limit);
+  network.free(memory);
+  const cache = network.start(memory ?? network.encode(source, edits), beam, limit);
   return beam === 1 ? [greedy(network, cache, limit, edits)] : beamSearch(network, cache, limit, { beam, alpha, edits });
 }
 

@@ -248,8 +248,9 @@ class LayerNorm {
     for (let at = 0; at < x.length; at += D) {
       let sum = 0, squares = 0;
       for (let i = 0; i < D; i++) sum += x[at + i];
-      for (let i = 0; i < D; i++) squares += (x[at + i] - sum / D) ** 2;
-      const mean = sum / D, deviation = Math.sqrt(squares / D + eps);
+      const mean = sum / D;
+      for (let i = 0; i < D; i++) squares += (x[at + i] - mean) ** 2;
+      const deviation = Math.sqrt(squares / D + eps);
       for (let i = 0; i < D; i++) out[at + i] = ((x[at + i] - mean) / deviation) * weight[i] + bias[i];
     }
     return out;

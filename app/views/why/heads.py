@@ -22,7 +22,7 @@ from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
 
-FIRST_S = 1.0
+FIRST_S = 0.5
 """Seconds of head effects before the rest of the page is drawn."""
 EACH_S = 1.0
 """Seconds of head effects between two drawings; a click waits so long at most."""
@@ -56,8 +56,12 @@ def show_important_heads(inspection: Inspection) -> None:
 
 
 def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterator[float]) -> None:
-    """Ablate a few more heads and show the ranking so far; rerun the page after the last one."""
-    progress = inspection.advance_experiment(core.head_effects, seconds=next(seconds))
+    """Show the ranking so far, then ablate a few more heads; rerun the page after the last one.
+
+    What is shown before the work begins is not greyed out meanwhile, as Streamlit does with the
+    elements of the run before.
+    """
+    progress = inspection.advance_experiment(core.head_effects, seconds=0)
     if progress.done == progress.total:
         st.rerun()
     effects = progress.so_far
@@ -73,6 +77,10 @@ def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterato
             f"last layers first. Still to come: {'; '.join(left)}.",
         )
     _show_ranking(inspection, effects, token)
+    if more := next(seconds):
+        progress = inspection.advance_experiment(core.head_effects, seconds=more)
+        if progress.done == progress.total:
+            st.rerun()
 
 
 def _range(numbers: list[int]) -> str:
