@@ -142,10 +142,11 @@ def _positions(table: np.ndarray, plan: Plan) -> Comparison:
     difference_P = np.abs(table[: len(formula)] - formula).max(axis=1)
     worst = float(difference_P.max())
     if worst > POSITION_LIMIT:
+        first = int((difference_P > POSITION_LIMIT).argmax())
         raise DifferentError(
-            f"wrong positions: position {int(difference_P.argmax())} of the original's table "
-            f"differs by {worst:.2g} from the formula (limit {POSITION_LIMIT:g}): an offset, or "
-            "features in another order"
+            f"wrong positions: position {first} of the original's table is the first that "
+            f"differs from the formula, by {difference_P[first]:.2g} (limit {POSITION_LIMIT:g}): an "
+            "offset, or features in another order"
         )
     return Comparison(what="positions", max_abs_diff=worst, limit=POSITION_LIMIT, passed=True)
 

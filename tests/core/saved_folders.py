@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -228,5 +229,6 @@ def write(folder: Path, family: str, activation: str, seed: int = 7) -> Network:
         text: [pieces.get(piece, 1) for piece in processor.encode(text, out_type=str)]
         for text in [*TEXTS["source"], "Schnee ☃ läuft", "1,5 Hunde"]
     }
-    np.savez(folder / "reference.npz", **reference(network, lines))
+    arrays: dict[str, Any] = dict(reference(network, lines))
+    np.savez(folder / "reference.npz", **arrays)
     return network

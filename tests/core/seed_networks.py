@@ -5,6 +5,7 @@ Written for these tests from the projects' descriptions: the projects' code is n
 
 import math
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -55,7 +56,24 @@ class GammaNorm(nn.Module):
         return self.gamma * x / (x.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() + self.beta
 
 
-class Layer(nn.Module):
+class Parts(nn.Module):
+    """A module whose parts are set by name."""
+
+    encoder: Any
+    decoder: Any
+    emb: Any
+    ffn: Any
+    layers: Any
+    norm: Any
+    tok_emb: Any
+    src_tok_emb: Any
+    tgt_tok_emb: Any
+    embedding: Any
+    positional_encoding: Any
+    pos_embedding: Tensor
+
+
+class Layer(Parts):
     """A layer after the paper's figure 1; `kinds` are the names of its attentions."""
 
     def __init__(self, kinds: tuple[str, ...], attention, norm, ffn: tuple[str, str]):
@@ -64,7 +82,7 @@ class Layer(nn.Module):
         for i, kind in enumerate(kinds, start=1):
             self.add_module(kind, attention())
             self.add_module(f"norm{i}", norm())
-        self.ffn = nn.Module()
+        self.ffn = Parts()
         self.ffn.add_module(ffn[0], nn.Linear(D, INNER))
         self.ffn.add_module(ffn[1], nn.Linear(INNER, D))
         self.add_module(f"norm{len(kinds) + 1}", norm())
@@ -81,7 +99,7 @@ def causal(target: Tensor) -> Tensor:
     return torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
 
 
-class Friendshipkim(nn.Module):
+class Friendshipkim(Parts):
     """As friendshipkim/transformer-from-scratch: closing norms, √d, a position buffer."""
 
     def __init__(self, source: int, target: int):
@@ -96,18 +114,18 @@ class Friendshipkim(nn.Module):
             )  # fmt: skip
 
         for side, size in (("src", source), ("tgt", target)):
-            table = nn.Module()
+            table = Parts()
             table.embedding = nn.Embedding(size, D)
             self.add_module(f"{side}_tok_emb", table)
-        self.positional_encoding = nn.Module()
+        self.positional_encoding = Parts()
         self.positional_encoding.register_buffer("encoding", sines(40)[None].float())
-        self.encoder, self.decoder = nn.Module(), nn.Module()
+        self.encoder, self.decoder = Parts(), nn.Module()
         self.encoder.layers = layers(ENCODERS, "self_attn")
         self.decoder.layers = layers(DECODERS, "self_attn", "cross_attn")
         self.encoder.norm, self.decoder.norm = nn.LayerNorm(D), nn.LayerNorm(D)
         self.classifier = nn.Linear(D, target)
 
-    def embed(self, table: nn.Module, ids: Tensor) -> Tensor:
+    def embed(self, table: Any, ids: Tensor) -> Tensor:
         positions = self.positional_encoding.encoding[:, : ids.shape[1]]
         return table.embedding(ids) * math.sqrt(D) + positions
 
@@ -123,7 +141,7 @@ class Friendshipkim(nn.Module):
         return self.classifier(self.decoder.norm(y))
 
 
-class Hyunwoongko(nn.Module):
+class Hyunwoongko(Parts):
     """As hyunwoongko/transformer: no closing norms, no √d, −10,000, positions not saved."""
 
     def __init__(self, source: int, target: int):
@@ -136,10 +154,10 @@ class Hyunwoongko(nn.Module):
                 for _ in range(count)
             )
 
-        self.encoder, self.decoder = nn.Module(), nn.Module()
+        self.encoder, self.decoder = Parts(), nn.Module()
         for side, size in ((self.encoder, source), (self.decoder, target)):
-            side.emb = nn.Module()
-            side.emb.tok_emb = nn.Embedding(size, D, padding_idx=PAD)
+            side.emb = Parts()
+            side.emb.add_module("tok_emb", nn.Embedding(size, D, padding_idx=PAD))
         self.encoder.layers = layers(ENCODERS, "attention")
         self.decoder.layers = layers(DECODERS, "self_attention", "enc_dec_attention")
         self.decoder.linear = nn.Linear(D, target)
@@ -157,7 +175,7 @@ class Hyunwoongko(nn.Module):
         return self.decoder.linear(y)
 
 
-class Tutorial(nn.Module):
+class Tutorial(Parts):
     """As PyTorch's translation tutorial: nn.Transformer, sequence first, a position buffer."""
 
     def __init__(self, source: int, target: int):
@@ -165,13 +183,13 @@ class Tutorial(nn.Module):
         self.transformer = nn.Transformer(D, HEADS, ENCODERS, DECODERS, INNER, dropout=0.0)
         self.generator = nn.Linear(D, target)
         for side, size in (("src", source), ("tgt", target)):
-            table = nn.Module()
+            table = Parts()
             table.embedding = nn.Embedding(size, D)
             self.add_module(f"{side}_tok_emb", table)
-        self.positional_encoding = nn.Module()
+        self.positional_encoding = Parts()
         self.positional_encoding.register_buffer("pos_embedding", sines(40)[:, None].float())
 
-    def embed(self, table: nn.Module, ids_TB: Tensor) -> Tensor:
+    def embed(self, table: Any, ids_TB: Tensor) -> Tensor:
         positions = self.positional_encoding.pos_embedding[: len(ids_TB)]
         return table.embedding(ids_TB) * math.sqrt(D) + positions
 

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import safetensors.torch
 import torch
 
+from core.accelerate import kernels
+from core.accelerate.library import library
 from core.checkpoint.folder import load
-from core.foreign import importing
+from core.foreign import comparison, family, hugging_face, importing
 from core.foreign.family import Options
 from core.foreign.importing import import_network
 from core.translator import Translator
@@ -181,6 +184,99 @@ def test_weights_of_another_network_are_refused_by_name(saved, copy, tmp_path, c
     with pytest.raises(ValueError, match=says) as error:
         convert(saved, tmp_path / "x-de-en", copy)
     assert "\n" not in str(error.value) and not (tmp_path / "x-de-en").exists()
+
+
+def exchanged(monkeypatch) -> None:
+    parts = hugging_face.NAMES.parts
+    query, key = (parts[f"self_attention.{part}"] for part in ("query", "key"))
+    monkeypatch.setitem(parts, "self_attention.query", key)
+    monkeypatch.setitem(parts, "self_attention.key", query)
+
+
+def not_reordered(monkeypatch) -> None:
+    real = family._reordered
+
+    def reordered(name, value, features):
+        return value if name.endswith("output.weight") else real(name, value, features)
+
+    monkeypatch.setattr(family, "_reordered", reordered)
+
+
+def shifted(monkeypatch) -> None:
+    real = family._copy_rows
+
+    def copied(parameter, value, vocabulary, bias):
+        rows = np.array([*vocabulary.rows[:4], *np.roll(vocabulary.rows[4:], 1)])
+        real(parameter, value, replace(vocabulary, rows=rows), bias)
+
+    monkeypatch.setattr(family, "_copy_rows", copied)
+
+
+def relu_in_steps(monkeypatch) -> None:
+    if library() is None:
+        pytest.skip("no C compiler")
+    monkeypatch.setitem(kernels._ACTIVATIONS, "silu", kernels._ACTIVATIONS["relu"])
+
+
+def pad_in_softmax(monkeypatch) -> None:
+    monkeypatch.setattr(family, "NEVER", 0.0)
+
+
+def other_start(monkeypatch) -> None:
+    real = family.special_rows
+
+    def rows(pad, start, end, unknown, size):
+        return real(pad, 5, end, unknown, size)
+
+    monkeypatch.setattr("core.foreign.pieces.special_rows", rows)
+
+
+def position_offset(monkeypatch) -> None:
+    real = comparison.position_formula
+    monkeypatch.setattr(comparison, "position_formula", lambda c: np.roll(real(c), -1, axis=0))
+
+
+CONVERTER_FAULTS = {
+    "queries and keys exchanged": (exchanged, "encoder attention of layer 1: its queries or keys"),
+    "one matrix not permuted": (
+        not_reordered,
+        "encoder attention of layer 2: .* what encoder layer 1 writes: .*output projection",
+    ),
+    "ids one further": (shifted, "encoder attention of layer 1: .*the embeddings"),
+    "positions one further": (position_offset, "wrong positions: position 0 .* an offset"),
+    "<pad> in the softmax": (pad_in_softmax, "such as <pad>, is left in the softmax"),
+    "another start": (other_start, r"wrong start token: .* id \d+, the conversion with id 5"),
+    "ReLU in single steps": (
+        relu_in_steps,
+        "single steps, float32 differ .* one path of the network uses another activation",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONVERTER_FAULTS)
+def test_a_fault_of_the_converter_is_named(saved, tmp_path, monkeypatch, case):
+    inject, says = CONVERTER_FAULTS[case]
+    if inject is relu_in_steps and FAMILIES[saved[0]] == "relu":
+        pytest.skip("this network has ReLU")
+    inject(monkeypatch)
+    with pytest.raises(ValueError, match=says) as error:
+        convert(saved, tmp_path / "x-de-en")
+    assert "\n" not in str(error.value) and not (tmp_path / "x-de-en").exists()
+
+
+def test_a_bias_that_the_converter_drops_is_named(saved, tmp_path, monkeypatch):
+    """It leaves a tensor unused, even where the network fills the bias with zeros."""
+    real = family._fill
+
+    def fill(parameter, name, weights, plan):
+        if name == "decoder.1.feed_forward.outer.bias":
+            parameter.zero_()
+        else:
+            real(parameter, name, weights, plan)
+
+    monkeypatch.setattr(family, "_fill", fill)
+    with pytest.raises(ValueError, match=r"decoder\.layers\.1\.fc2\.bias is not used"):
+        convert(saved, tmp_path / "x-de-en")
 
 
 SETTINGS = {
