@@ -291,7 +291,7 @@ def test_roles_and_distances_are_said(mounted: Mounted) -> None:
         f" {percent(float(shares[role]))}, shuffled "
         f"{percent(float(SMALL.arrays['role_cross_shuffled'][role, 1]))}, random networks "
         f"{percent(float(SMALL.arrays['role_cross_random'][role]))}"
-        + (f", distances alone {percent(float(profile))}" if np.isfinite(profile) else "")
+        + (f", distances only {percent(float(profile))}" if np.isfinite(profile) else "")
         for role, profile in ((o, SMALL.arrays["role_cross_profile"][o, 1]) for o in order)
     ]
     assert plain(said["labels"]["roles"]) == "; ".join(expected)

@@ -101,7 +101,7 @@ function fillRolesNote({ data, parts, root }, n) {
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
-  parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances alone ${percent(profile)}` : ""}`).join("; "));
+  parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);
   const from = kind === "cross" ? "the diagonal" : "the query";
   const top = mainDistance(data, n);

@@ -12,7 +12,7 @@ const KEY = 44; // two lines
 
 const NUMBERS = 7; // of a role: score, its bounds, nulls of shuffled rows, random networks and the profile, its part of all rows
 
-const NULLS = { shuffled: "its rows shuffled", random: "highest of random networks", profile: "its distances alone" };
+const NULLS = { shuffled: "its rows shuffled", random: "highest of random networks", profile: "its distances only" };
 
 /** A head's roles, the largest share first: name, title, score, bounds, nulls, part of all rows, and whether it is a label. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {

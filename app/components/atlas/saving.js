@@ -49,7 +49,7 @@ export const PICTURES = {
     csv: (view) => {
       const rows = rolesOf(view.data, view.chosen.head);
       const lines = rows.map(({ name, score, low, high, shuffled, random, profile, rows: part, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random, profile, part].map(number), isLabel]);
-      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances alone"), quoted("part of rows"), "label"], ...lines]);
+      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances only"), quoted("part of rows"), "label"], ...lines]);
     },
   },
   distance: {
