@@ -98,7 +98,7 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
     return;
   }
   const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
-  context.globalAlpha = 0.6;
+  context.globalAlpha = 0.8;
   for (const other of lane.others) stroke(context, theme.ink3, 1, path(other));
   context.globalAlpha = 1;
   const across = (value, dash) => {
