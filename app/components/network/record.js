@@ -7,14 +7,14 @@ import { BOS, EOS, idsOf, normalise } from "./subwords.js";
 
 const MAX_CHARACTERS = 500; // of an inspected text
 const MAX_TOKENS = 100;
-const ALTERNATIVES = 5;
+const ALTERNATIVES = 5; // of each token
 const LANGUAGES = { de: "German", en: "English" };
 
 /** Thrown for invalid input; the message is one line: problem, limit, remedy. */
 export class InputError extends Error {}
 
 /**
- * Translate a text. Throws InputError, as `inspect`.
+ * Translate a text. Throws InputError, as `inspectUnchecked`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
@@ -37,14 +37,12 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
   const hypotheses = task.target ? [] : search(network, source, { beam, edits }, memory);
   const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
   const { logits, ...pass } = teacherForcedPass(network, memory, idsOf(targetOut), edits, capture);
-  const decode = task.target ? null : { beam, lengthPenalty: 1 };
-  const { about, config } = network;
+  const decode = task.target ? null : { beam, lengthPenalty: 1 }, { about, config } = network;
   const record = {
     id: "", // a hash of the rest, which is asynchronous: see identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
-    sourceLanguage: LANGUAGES[about.source_language],
-    targetLanguage: LANGUAGES[about.target_language],
+    sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
     decode,
     search: searchLabel(decode, edits),
     sourceText: normalise(text),
@@ -57,9 +55,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     ...pass,
     alternatives: pass.alternatives.map((row) => row.map(({ id }) => tokenizer.token(id))),
     hypotheses: hypotheses.map((one) => ({ text: tokenizer.decode(one.ids), ...one })),
-    edits,
-    editsText: editsText(edits),
-    checks: [],
+    edits, editsText: editsText(edits), checks: [],
   };
   return { record, makeChecks: () => checksOf(network, record, logits) };
 }
@@ -108,9 +104,7 @@ function teacherForcedPass(network, memory, target, edits, capture) {
   const rows = rowsOf(logits, target.length), totals = rows.map(logTotal);
   const alternatives = rows.map((row, t) => topLogProbs(row, ALTERNATIVES, 0, totals[t]));
   return {
-    encoder: capture.encoder.weights,
-    decoder: capture.decoder.weights,
-    cross: capture.cross.weights,
+    encoder: capture.encoder.weights, decoder: capture.decoder.weights, cross: capture.cross.weights,
     masks: masksOf(memory.S, target.length, edits),
     sourcePositions: network.embeddings.positions("source", 0, memory.S, edits),
     targetPositions: network.embeddings.positions("target", 0, target.length, edits),
@@ -162,9 +156,8 @@ export async function headEffects(network, record, pause = async () => {}) {
 }
 
 /* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */
-function targetLogProbs(logits, target) {
-  return rowsOf(logits, target.length).map((row, t) => {
+const targetLogProbs = (logits, target) =>
+  rowsOf(logits, target.length).map((row, t) => {
     const { top, sum } = logTotal(row);
     return row[target[t]] - top - Math.log(sum);
   });
-}
