@@ -8,6 +8,7 @@ WHEELS  = $(BIN)/python -m pip install --quiet --require-hashes --no-deps --only
 DATA   ?=
 OUT    ?= checkpoints/scratch-de-en
 PORT   ?= 8501
+CHECKPOINTS ?=
 PAGE   ?= headlight.html
 NETS   ?= checkpoints/scratch-de-en checkpoints/scratch-en-de
 INT8   ?=
@@ -15,8 +16,8 @@ SITE   ?= site
 
 .PHONY: app page site test soak check types-js format lock train clean
 
-app: $(ENV)/ready  ## open the app on the bundled checkpoints
-	@$(BIN)/python -m app.serving.start --server.port $(PORT)
+app: $(ENV)/ready  ## open the app: make app [CHECKPOINTS="FOLDER …"], besides the bundled ones
+	@$(BIN)/python -m app.serving.start --server.port $(PORT) $(CHECKPOINTS:%=--checkpoints %)
 
 page: $(ENV)/ready  ## write the app as one HTML file: make page [PAGE=FILE] [NETS="FOLDER …"] [INT8=1]
 	@$(BIN)/python -m app.export.offline $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(PAGE)

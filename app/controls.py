@@ -40,6 +40,7 @@ mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measu
 the page Training also keeps sentence (counted from 0) and step.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -51,6 +52,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, results, session
 from core.checkpoint.folder import Card
+from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES, about
 
@@ -61,6 +63,7 @@ OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
+_SHOWN_DIRECTION = "shown_direction"  # of the last run, as the radio button holds the new one
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
 MODELS = {
     "scratch": "From scratch",
@@ -144,8 +147,31 @@ def reset_target() -> None:
         session.put(_TARGET_OF, None)
 
 
+def languages(direction: str) -> str:
+    """Return a direction with the languages' names: German → English."""
+    return " → ".join(LANGUAGES[code] for code in direction.split("-"))
+
+
+def weights_count(parameters: int) -> str:
+    """Return a model's size: 74.7 million weights."""
+    if parameters < 100_000:
+        return f"{parameters:,} weights"
+    return f"{parameters / 1e6:.1f} million weights"
+
+
+def model_label(card: Card) -> str:
+    """Return a model's name in lists, which tells shipped, own and imported models apart."""
+    origin, name = models.origin(card), models.model_name(card)
+    if origin == "shipped":
+        return MODELS[name]
+    size = weights_count(card.parameters)
+    if origin == "own":
+        return f"Own: {name}, {size}"
+    return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
+
+
 def _directions() -> list[str]:
-    """Return all directions; those between known languages first, as the first is the default."""
+    """Return all directions; those with examples first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -160,17 +186,19 @@ def sidebar() -> None:
         direction = st.radio(
             "Direction",
             directions,
-            format_func=lambda d: " → ".join(LANGUAGES[code] for code in d.split("-")),
+            format_func=languages,
             key="direction",
             on_change=_swap_languages,
         )
-        names = [name for d, name in models.cards() if d == direction]
+        offered = {name: card for (d, name), card in models.cards().items() if d == direction}
+        names = list(offered)
         address.initialise("model", names, "scratch" if "scratch" in names else names[0])
         st.selectbox(
             "Model",
             names,
-            format_func=lambda model: MODELS.get(model, model),
+            format_func=lambda name: model_label(offered[name]),
             key="model",
+            help=_origins(offered.values()),
         )
         address.initialise("search", SEARCHES, "beam")
         st.segmented_control(
@@ -195,24 +223,43 @@ def sidebar() -> None:
                     if hint := example.hint(direction):
                         st.caption(hint)
     _note_target()
+    session.put(_SHOWN_DIRECTION, direction)
     chosen = selection()
     # On the first page, Back returns to the previous sentence; its pinned cell is dropped.
     entry = ("q", "k") if not session.get("page") else None
     address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
 
+def _origins(cards: Iterable[Card]) -> str | None:
+    """Explain where models come from, if some do not ship with the project."""
+    if {models.origin(card) for card in cards} <= {"shipped"}:
+        return None
+    return (
+        "Models without a prefix ship with Headlight. *Own* ones were trained with this project. "
+        "*Imported* ones were trained elsewhere: what was compared on import is listed beside the "
+        "checks of each sentence."
+    )
+
+
 def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
-    An example becomes its counterpart in the other language, and switching back restores the
-    previous sentence. If the translation fails, keep the sentence: its page shows the error.
+    An example becomes its counterpart in the other language, or disappears if there is none, and
+    switching back restores the previous sentence. If the translation fails, keep the sentence: its
+    page shows the error.
     """
     _note_target()
     now = selection()
     before = "-".join(reversed(now.direction.split("-")))
-    typed = {example.text(before): example for example in examples(before)}
-    if now.source in typed and (text := typed[now.source].text(now.direction)):
-        session.put("source", text)
+    shown = session.get(_SHOWN_DIRECTION) or before
+    counterparts = {t: e.text(now.direction) for e in EXAMPLES for t in (e.de, e.en)}
+    if now.source in counterparts:
+        session.put("source", counterparts[now.source])
+        return
+    if not now.source and not examples(shown):
+        session.put("source", None)  # back to a language with examples: start with the first
+        return
+    if shown != before:  # the sentence has no translation into the new source language
         return
     card = models.cards().get((before, session.get("model")))
     translated, original = session.saved_result(_SWAPPED) or (None, None)
@@ -324,8 +371,8 @@ def ask_and_stop(chosen: Selection) -> NoReturn:
 
 
 def training_domain(card: Card) -> str:
-    """Describe the sentences that a model was trained on, by its validation corpora."""
-    return about(card.metrics.get("final", {})) or "other sentences"
+    """Describe a model's training sentences by its validation corpora; "" if unknown."""
+    return about(card.metrics.get("final", {}))
 
 
 def model_note() -> None:
@@ -335,7 +382,8 @@ def model_note() -> None:
         return
     card, shape = chosen.card, chosen.card.model
     scores = ", ".join(
-        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))})"
+        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))}"
+        + (f", beam {score['beam']})" if "beam" in score else ")")
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):
@@ -343,8 +391,10 @@ def model_note() -> None:
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d_model {shape.d_model}, "
-            f"{card.parameters / 1e6:.1f} million weights"
+            f"{weights_count(card.parameters)}"
         )
+        if card.imported is not None:
+            _import_note(card.imported)
         if scores:
             st.caption(
                 f"Validation BLEU, on sentences outside its training data: {scores}. "
@@ -353,3 +403,26 @@ def model_note() -> None:
             )
         if card.note:
             st.caption(plain(card.note))
+
+
+def _import_note(imported: Imported) -> None:
+    """Say where imported weights come from and how far the import was verified."""
+    st.caption(
+        plain(
+            f"Imported from {imported.source} ({imported.family}). "
+            f"Author: {imported.author or 'unknown'}. Licence: {imported.licence or 'unknown'}."
+        )
+    )
+    count = len(imported.compared)
+    passed = sum(one.passed for one in imported.compared)
+    verdict = (
+        f"Compared with the original on import: {passed} of {count} comparisons passed."
+        if count
+        else "Not compared with the original."
+    )
+    if open_points := len(imported.not_proven):
+        verdict += (
+            f" Not verified: {open_points} point{'s' * (open_points > 1)}, listed beside the "
+            "checks of a sentence."
+        )
+    st.caption(verdict)

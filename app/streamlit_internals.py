@@ -6,7 +6,8 @@ page does not load them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from streamlit.components.v2.get_bidi_component_manager import get_bidi_componen
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime.runtime_util import get_max_widget_state_size_bytes
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
+from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
 __all__ = ["BackMsg"]
 """The client's message, which has no public type: the middleware reads it before Streamlit does."""
@@ -37,6 +40,31 @@ def is_history_navigation() -> bool:
     """Whether the back or forward button caused this run: the query parameters do not tell."""
     context = get_script_run_ctx(suppress_warning=True)
     return context is not None and context.is_history_navigation
+
+
+def fragment_id() -> str | None:
+    """Return the id of the innermost running fragment, or None: fragments have no public id."""
+    return ThreadState.get().fragment_id if get_script_run_ctx(suppress_warning=True) else None
+
+
+def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
+    """End a fragment's run if the visitor asked for a fragment; this one runs again after that one.
+
+    Streamlit interrupts a run for a rerun of the whole page, but not for that of a fragment.
+    `timed` are the ids of fragments that a timer reruns, not the visitor.
+    """
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or not context.fragment_ids_this_run or context.script_requests is None:
+        return
+    requests = context.script_requests
+    with requests._lock:
+        waiting = requests._rerun_data.fragment_id_queue
+        asked = requests._state == ScriptRequestType.RERUN
+        if not asked or all(one in timed for one in waiting):
+            return
+        again = [one for one in context.fragment_ids_this_run if one not in waiting]
+        requests._rerun_data = replace(requests._rerun_data, fragment_id_queue=[*waiting, *again])
+    raise StopException
 
 
 def max_client_message_bytes() -> int:

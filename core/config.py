@@ -34,6 +34,14 @@ class _Json:
             raise ValueError(f"{name} {getattr(self, name)!r} is out of range: {rule}")
 
 
+def _require_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless the named field is one of the choices."""
+    value = getattr(config, name)
+    if value not in choices:
+        shown = repr(value)[:80]
+        raise ValueError(f"{name} {shown} is unknown: choose one of {', '.join(choices)}")
+
+
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
 
@@ -65,13 +73,19 @@ _HIGHEST_MASK_SCORE = -1_000.0  # with a higher one, a masked weight might not r
 _MIN_EPS = 1e-12  # below this, float32 divides by 0 when a vector is constant
 
 
+Activation = Literal["relu", "silu"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(_Json):
     """The shape of a network, in the names of the paper (Vaswani et al. 2017, table 3) and torch.
 
     `attention_dropout` defaults to `dropout`, as in nn.Transformer. `max_length` limits both sides,
     in tokens. `share_embeddings` uses one table for both sides, which needs a joint vocabulary.
-    `tie_classifier` uses the target table as output projection.
+    `tie_classifier` uses the target table as output projection; `tied_bias` adds a bias to it, as
+    Marian and Pegasus do ("final_logits_bias" in Hugging Face's transformers).
+    `activation` of the feed-forward layers: max(0, x) (paper §3.3), or x · sigmoid(x) (SiLU, also
+    called Swish: Ramachandran et al. 2017), as in Marian.
     `mask_score` replaces a masked score before the softmax. It must be −1,000 or lower, so that the
     weight is exactly 0 in float32; None stands for the paper's −∞.
     `scale_embeddings` multiplies embeddings by √d_model (paper §3.4). `final_norm` adds a norm
@@ -99,6 +113,8 @@ class ModelConfig(_Json):
     tie_classifier: bool = False
     scale_embeddings: bool = True
     final_norm: bool = True
+    activation: Activation = "relu"
+    tied_bias: bool = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -109,6 +125,9 @@ class ModelConfig(_Json):
             rule = f"it must be a whole number from {least} to {largest:,}"
             value = getattr(self, name)
             self._require(_is_integer(value) and least <= value <= largest, name, rule)
+        _require_choice(self, "activation", get_args(Activation))
+        if self.tied_bias and not self.tie_classifier:
+            raise ValueError("tied_bias needs tie_classifier: an untied classifier has a bias")
         rule = "it must be at least 0, below 1"
         self._require(_is_share(self.dropout), "dropout", rule)
         if self.attention_dropout is not None:
@@ -190,10 +209,7 @@ class TrainConfig(_Json):
         object.__setattr__(self, "betas", tuple(self.betas))
         object.__setattr__(self, "keep_epochs", tuple(self.keep_epochs))
         for name, choices in (("schedule", get_args(Schedule)), ("optimizer", get_args(Optimizer))):
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"{name} {getattr(self, name)!r} is unknown: choose one of {', '.join(choices)}"
-                )
+            _require_choice(self, name, choices)
         required = ("steps", "batch_tokens", "snapshot_every", "average_last")
         optional = ("batch_sentences", "validate_every", "patience", "save_every")
         for name in (*required, *(name for name in optional if getattr(self, name) is not None)):

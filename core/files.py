@@ -5,9 +5,11 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +20,7 @@ MAX_CONFIG_BYTES = 64 << 10
 # the last.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CHUNK = 4 << 20  # bytes of a file copied at once
 
 
 def cache_folder() -> Path:
@@ -38,7 +41,7 @@ def cache_folder() -> Path:
 @contextmanager
 def safe_open(
     file: Path, max_bytes: int, size: int | None = None, *, follow_links: bool = False
-) -> Generator[BinaryIO]:
+) -> Generator[BufferedReader]:
     """Open a regular file of at most `max_bytes`, and of exactly `size` bytes if given.
 
     The checks use the open descriptor, so the file cannot be swapped after them. Follow links only
@@ -127,9 +130,19 @@ def check_writable(file: Path) -> None:
                 folder.rmdir()
 
 
-def write_transaction(folder: Path, contents: dict[str, bytes], manifest: str) -> None:
+Content = bytes | Path
+"""What to write: bytes, or a file to copy, which may be larger than memory."""
+
+
+def content_size(content: Content) -> int:
+    """Return the number of bytes of a content."""
+    return content.stat().st_size if isinstance(content, Path) else len(content)
+
+
+def write_transaction(folder: Path, contents: Mapping[str, Content], manifest: str) -> None:
     """Write several files by name, all or nothing even if the process is killed.
 
+    The `manifest` is given as bytes, the others as bytes or as files to copy.
     All files but the `manifest` are staged under names that contain a hash of the new manifest.
     Renaming the manifest commits them. They then get their plain names; until they have,
     `committed_file` finds the staged ones. The next call removes what a killed one left. Raises
@@ -138,7 +151,10 @@ def write_transaction(folder: Path, contents: dict[str, bytes], manifest: str) -
     folder.mkdir(parents=True, exist_ok=True)
     finish_commit(folder, manifest)
     _remove_staged(folder, contents)
-    tag = _tag(contents[manifest])
+    own = contents[manifest]
+    if isinstance(own, Path):
+        raise TypeError("the manifest is given as bytes")
+    tag = _tag(own)
     others = [name for name in contents if name != manifest]
     try:
         for name in [*others, manifest]:
@@ -215,15 +231,19 @@ def _remove_staged(folder: Path, names: Iterable[str]) -> None:
                 file.unlink(missing_ok=True)
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write(file: Path, content: Content) -> None:
     """Write and fsync. Raises OSError naming the file without its `.part`."""
     try:
         with _created(file) as stream:
-            stream.write(content)
+            if isinstance(content, Path):
+                with content.open("rb") as other:
+                    shutil.copyfileobj(other, stream, _CHUNK)
+            else:
+                stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        what = f"{error.strerror} (while writing {len(content):,} bytes)"
+        what = f"{error.strerror} (while writing {content_size(content):,} bytes)"
         raise OSError(error.errno, what, str(file).removesuffix(".part")) from None
 
 
@@ -256,6 +276,9 @@ def json_bytes(values: Any) -> bytes:
     return (text + "\n").encode()
 
 
-def sha256(content: bytes) -> str:
-    """Return the SHA-256 of `content` in hexadecimal."""
+def sha256(content: Content) -> str:
+    """Return the SHA-256 of bytes or of a file in hexadecimal."""
+    if isinstance(content, Path):
+        with content.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     return hashlib.sha256(content).hexdigest()

@@ -46,7 +46,7 @@ from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
 from core.text.texts import list_of_texts, one_text
-from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, normalise, special
+from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, encode_source, normalise, special
 
 _SHIPPED = Path(__file__).parents[1] / "checkpoints"
 MAX_CHARACTERS = 500  # of an inspected text
@@ -131,7 +131,7 @@ class Translator:
         card = self.card
         languages = " → ".join(LANGUAGES[x] for x in (card.source_language, card.target_language))
         return (
-            f"Translator({card.folder.name}, {languages}, {card.architecture}, "
+            f"Translator({card.title}, {languages}, {card.architecture}, "
             f"{card.parameters:,} weights, {self.device})"
         )
 
@@ -535,6 +535,7 @@ class Translator:
             record = TranslationRecord(
                 **arrays,
                 model=self.card.folder.name,
+                credit=self.card.credit,
                 weights_sha256=self.card.weights_sha256,
                 source_language=LANGUAGES[self.card.source_language],
                 target_language=LANGUAGES[self.card.target_language],
@@ -582,15 +583,17 @@ class Translator:
     def _check_record(self, record: TranslationRecord) -> None:
         """Raise ValueError, in one line, for a record that these weights cannot reproduce."""
         card = self.card
+        if record.origin:
+            raise ValueError(f"its maps were imported from {record.origin}, without weights")
         if record.weights_sha256 != card.weights_sha256:
             raise ValueError(f"it was made with other weights than those of {card.folder.name}")
         languages = LANGUAGES[card.source_language], LANGUAGES[card.target_language]
-        named = (record.model, record.source_language, record.target_language)
-        if named != (card.folder.name, *languages):
+        named = (record.model_title, record.source_language, record.target_language)
+        if named != (card.title, *languages):
             claimed = " ".join(", ".join(named).split())[:200]  # untrusted
             raise ValueError(
                 f"it claims to be of {claimed}, but these weights are "
-                f"{', '.join((card.folder.name, *languages))}"
+                f"{', '.join((card.title, *languages))}"
             )
         if record.lost_edits:
             raise ValueError("it was made under edits, which its file does not hold")
@@ -644,7 +647,7 @@ class Translator:
                 f"character {half.start() + 1} is half a surrogate pair (U+{ord(half[0]):04X}), "
                 "which is not valid text: delete it"
             )
-        return (self._source if side == "source" else self._target).encode(text)
+        return encode_source(self._source, text) if side == "source" else self._target.encode(text)
 
     def _tokens_of(self, ids: Sequence[int]) -> tuple[Token, ...]:
         """Look up target ids. Raises InputError for ids that decoding cannot produce."""

@@ -51,14 +51,14 @@ LAYERS = (
     ("core.checkpoint",),
     ("core.record",),
     ("core.analysis",),
-    ("core.training", "core.parity", "core.experiments"),
+    ("core.training", "core.parity", "core.experiments", "core.foreign"),
     ("core.atlas",),
     ("core.translator",),
-    ("core.serving",),
+    ("core.serving", "core.foreign"),
     ("core.benchmarks",),
     tuple(
         f"core.{name}"
-        for name in ("train", "evaluate", "translate", "verify", "analyse", "benchmark")
+        for name in ("train", "evaluate", "translate", "verify", "analyse", "convert", "benchmark")
     ),
 )
 MODULES = {
@@ -74,7 +74,20 @@ PLAIN = {
     "core.checkpoint.strict_json",
     *(
         f"core.record.{name}"
-        for name in ("archive", "card", "edits", "hidden_states", "record", "softmax", "words")
+        for name in (
+            "archive",
+            "card",
+            "edits",
+            "hidden_states",
+            "parts",
+            "record",
+            "softmax",
+            "words",
+        )
+    ),
+    *(
+        f"core.record.adapters.{name}"
+        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
     ),
 }
 

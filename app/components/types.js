@@ -48,7 +48,7 @@
  *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array, checks?: Check[],
  *   checked?: "here"}} Answer  the numbers of a
  *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
- * @typedef {{levels: number | null, heads: number, range: Record<Kind, [number, number]>, error?: number}} SentQuantity
+ * @typedef {{levels: number | null, heads: Heads, range: Record<Kind, [number, number]>, error?: number}} SentQuantity
  *   levels: null for 32-bit floats; error: largest error of these, 0 if left out
  */
 
@@ -62,6 +62,9 @@
  * @typedef {{label: string, parts?: [string, boolean][], start: boolean, special: boolean, unknown: boolean,
  *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
+ * @typedef {{source: string, family: string, credit: string, not_proven: string[],
+ *   compared: {what: string, max_abs_diff: number, limit: number, passed: boolean}[]}} Imported  see core/checkpoint/imported.py
+ * @typedef {number | Record<Kind, number>} Heads  by kind for maps from other tools
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
  *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
  *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
@@ -69,14 +72,16 @@
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
- *   levels: number | null, heads: number, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number, checks: Check[],
+ *   levels: number | null, heads: Heads, layers: Record<Kind, number>, source_language: string,
+ *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number, checks: Check[], unchecked?: string[],
+ *   imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats, at most `error` away from the true weights; log_prob: null if there are no probabilities; weights_sha256: ""
- *   if unknown; checked: where the checks were made; words: the tokens of each word, in `source` and in `target_out`;
+ *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
+ *   the weights, for maps from other tools; words: the tokens of each word, in `source` and in `target_out`;
  *   quantities: those sent along; host: for explorer/streamlit.js
  */
 
@@ -96,7 +101,8 @@
  * @property {string} weightsSha256
  * @property {string} sourceText
  * @property {string} translation
- * @property {number} heads
+ * @property {number} heads  the most of any kind; as a view's head it means all of them
+ * @property {Record<Kind, number>} headsOf
  * @property {Record<Kind, number>} layers
  * @property {string} sourceLanguage
  * @property {string} targetLanguage
@@ -104,6 +110,8 @@
  * @property {boolean} givenTarget
  * @property {Check[]} checks
  * @property {"here" | "pending" | "elsewhere" | "never"} checked
+ * @property {string[]} unchecked
+ * @property {Imported | null} imported
  * @property {number | null} logProb  null without probabilities
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
@@ -111,7 +119,7 @@
  * @property {Record<Kind, Uint8Array>} unmasked  one byte per cell, 1 for unmasked
  * @property {Record<Kind, Uint32Array>} cells  indices of unmasked cells
  * @property {Quantity[]} offered
- * @property {Readonly<Record<string, {heads: number, kinds: Record<Kind, Numbers>}>>} quantities
+ * @property {Readonly<Record<string, {heads: Record<Kind, number>, kinds: Record<Kind, Numbers>}>>} quantities
  * @property {Map<string, Float32Array>} exact
  * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
@@ -224,7 +232,7 @@
  * The atlas of heads: see atlas/payload.py. N heads, counted kind by kind, layer by layer.
  *
  * @typedef {{key: string, label: string, unit: "nats" | "points" | "share" | "place", unit_words: string,
- *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null,
+ *   signed: boolean, places: number, explanation: string, where: string, no_effect: Set<number> | null, lowest_first: boolean,
  *   values: Float32Array}} AtlasMeasure  values: [N, 3], a value and the bounds of its interval, NaN: not measured
  * @typedef {{measure: AtlasMeasure, low: number, high: number, at: (value: number) => number}} AtlasScale  at: 0..1
  * @typedef {{kind: string, order: number[], loss?: number[][], bleu?: number[][]}} PruningCurve
@@ -243,12 +251,17 @@
  * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 5]
  * @property {Record<string, string>} definitions
  * @property {number} margin
+ * @property {number} floor
+ * @property {number} rows
+ * @property {string[]} reordered
  * @property {number} level
  * @property {string[][]} labels  [N]
  * @property {string[][]} stories  [N]
  * @property {Record<string, number[]>} own  loss and BLEU of the whole network
  * @property {[string, number, number][][]} tokens  [N]: text, change, count
- * @property {({covers: number[][], needs: number[][], more: number[], tested: number} | null)[]} pairs  [N]
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance: string} | null)[]} pairs  [N]: other head, value, bounds, decimals
+ * @property {{order: number, pairs: number}} samples  sentences behind the order of removal and the pairs
+ * @property {number} least  occurrences of a token that is listed
  * @property {PruningCurve[]} pruning
  * @property {any} alignment
  * @property {number[] | null} partner  [N], -1: none

@@ -10,18 +10,19 @@ from core.record.record import TranslationRecord
 
 
 def csv_zip(record: TranslationRecord) -> bytes:
-    """Return a zip of CSV files: the weights of each kind, tokens, steps and positions.
+    """Return a zip of CSV files: the weights of each kind, tokens, and steps and positions if any.
 
     `about.csv` describes the record. Numbers have the fewest digits that round-trip.
     """
     tables = {
         "about": _about(record),
-        **{kind: weights_table(record, kind) for kind in KINDS},
+        **{kind: weights_table(record, kind) for kind in KINDS if record.has(kind)},
         "tokens": _tokens(record),
-        "steps": _steps(record),
-        "source_positions": pd.DataFrame(record.source_positions),
-        "target_positions": pd.DataFrame(record.target_positions),
     }
+    if not record.origin:  # imported maps come without them
+        tables["steps"] = _steps(record)
+        for name in ("source_positions", "target_positions"):
+            tables[name] = pd.DataFrame(getattr(record, name))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, table in tables.items():
@@ -47,18 +48,33 @@ def as_text(text: str) -> str:
 def _about(record: TranslationRecord) -> pd.DataFrame:
     rows = {
         "model": record.model,
+        **({"credit": as_text(record.credit)} if record.credit else {}),
         "weights_sha256": record.weights_sha256,
+        **_imported(record),
         "direction": f"{record.source_language} to {record.target_language}",
         "search": record.search,
         "source": as_text(record.source_text),
         "translation": as_text(record.translation),
         "record": record.id,
         "quantity": "attention weights after the softmax, before dropout",
-        "precision": "32-bit numbers as recorded",
+        "precision": f"32-bit numbers as {'imported' if record.origin else 'recorded'}",
         "rows": "query_token is read (encoder) or fed in; produced_token comes out of that row",
         "counting": "layers, heads, queries and keys from 0",
     }
     return pd.DataFrame(rows.items(), columns=["name", "value"])
+
+
+def _imported(record: TranslationRecord) -> dict[str, str]:
+    """Say which checks imported maps passed, and which need the weights."""
+    if not record.origin:
+        return {}
+    made = (f"{'passed' if c.passed else 'failed'}: {c.name}" for c in record.checks)
+    missing = [kind for kind in KINDS if not record.has(kind)]
+    return {
+        "checks": "; ".join(made),
+        "not checked for lack of the weights": "; ".join(record.unchecked),
+        "kinds without maps": ", ".join(missing) or "none",
+    }
 
 
 def _tokens(record: TranslationRecord) -> pd.DataFrame:

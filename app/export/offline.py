@@ -60,7 +60,7 @@ class Network:
     def languages(self) -> tuple[str, str]:
         """The names of both languages."""
         source, target = self.card.source_language, self.card.target_language
-        return LANGUAGES.get(source, source), LANGUAGES.get(target, target)
+        return LANGUAGES[source], LANGUAGES[target]
 
     def to_json(self, precision: str) -> dict[str, Any]:
         """Return what the page's script reads: see `OfflineModel` in choice.js."""
@@ -262,7 +262,7 @@ def _described(network: Network) -> str:
         f"{number(score['sacrebleu'], 1)} ({about([corpus])})" for corpus, score in corpora.items()
     )
     said = [
-        f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.folder.name)}, "
+        f"<b>{html.escape(' → '.join(network.languages))}</b>: {html.escape(card.title)}, "
         f"{number(card.parameters / 1e6, 1)} million weights, {shape.num_encoder_layers} + "
         f"{shape.num_decoder_layers} layers, {shape.num_heads} heads, d_model {shape.d_model}."
     ]
@@ -303,7 +303,7 @@ def add_networks(p: Parser) -> None:
         action="append",
         required=True,
         metavar="DIR",
-        help="a from-scratch network's folder; give a second one for the other direction",
+        help="a checkpoint folder; give a second one for the other direction",
     )
     p.add_argument("--int8", action="store_true", help="8-bit weights: half the size, less exact")
 

@@ -11,7 +11,8 @@ from typing import Any
 from app.components.edits import listed
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
-from core.analysis.rollout import rollout
+from core.analysis.rollout import can_roll_out, rollout
+from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
@@ -33,7 +34,7 @@ def page(
     float32 values.
     """
     if quantities is None:
-        quantities = {"rollout": rollout(record)}
+        quantities = {"rollout": rollout(record)} if can_roll_out(record) else {}
     parts = markup(_ENTRY)
     edits = record.edits
     what_if = None
@@ -43,9 +44,9 @@ def page(
     packed = pack(
         payload(
             record,
-            view or FIRST_VIEW,
+            view or first_view(record),
             quantities=quantities,
-            checked="elsewhere",
+            checked="here" if record.origin else "elsewhere",
             what_if=what_if,
             host=None,
         )
@@ -56,11 +57,24 @@ def page(
         html=parts.html,
         script=parts.script,
         data=base64.b64encode(packed).decode(),
-        footer=html.escape(
-            f"Made with Headlight by {record.model}, {record.source_language} to "
-            f"{record.target_language} ({record.search}); weights {record.weights_sha256[:8]}, "
-            f"record {record.id}. All numbers are 32-bit floats as recorded."
-        ),
+        footer=html.escape(_footer(record)),
+    )
+
+
+def first_view(record: TranslationRecord) -> dict[str, Any]:
+    """Return the first head of a kind that the record has, cross-attention first."""
+    return FIRST_VIEW | {"kind": next(kind for kind in reversed(KINDS) if record.has(kind))}
+
+
+def _footer(record: TranslationRecord) -> str:
+    languages = f"{record.source_language} to {record.target_language} ({record.search})"
+    if record.origin:
+        made = " ".join(filter(None, ("Shown with Headlight:", record.model_title, languages)))
+        return f"{made}; record {record.id}. All numbers are 32-bit floats, as imported."
+    return (
+        f"Made with Headlight by {record.model_title}, {languages}; weights "
+        f"{record.weights_sha256[:8]}, record {record.id}. All numbers are 32-bit floats as "
+        "recorded."
     )
 
 

@@ -57,6 +57,7 @@ def site(
         gallery="\n".join(_figure(place, one, drawn) for place, one in enumerate(pictures, 1)),
         frame=html.escape(_frame(pictures, networks)),
         footer="\n".join(map(_about, networks)),
+        made="" if any(one.card.imported for one in networks) else " that was written from scratch",
     )
     return {"index.html": index.encode(), **pages} | {n: svg.encode() for n, svg in drawn.items()}
 
@@ -136,7 +137,7 @@ def _frame(pictures: Sequence[Picture], networks: Sequence[Network]) -> str:
 def _about(network: Network) -> str:
     card = network.card
     return (
-        f"<p>{html.escape(card.folder.name)}. {html.escape(network.rounding)} SHA-256 of the "
+        f"<p>{html.escape(card.title)}. {html.escape(network.rounding)} SHA-256 of the "
         f"checkpoint's weights: <code>{card.weights_sha256}</code></p>"
     )
 

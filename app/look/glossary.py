@@ -3,7 +3,8 @@
 TERMS = {
     "token": "A token is what the network reads and writes: a word, a piece of one, or a "
     "punctuation mark. A rare word is split into several tokens.",
-    "<bos>": "<bos> (begin of sentence) is the token that starts the decoder's input.",
+    "<bos>": "<bos> (begin of sentence) is the token that starts the decoder's input; some "
+    "networks have one in front of the source too.",
     "<eos>": "<eos> (end of sentence) is the token that ends a sentence; when the decoder writes "
     "it, the translation is complete.",
     "<unk>": "<unk> takes the place of a character that the vocabulary does not contain.",

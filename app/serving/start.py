@@ -10,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from app.state.folders import add_option, log_once, named_folders, set_folders
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = Path("app/serve.py")
 OTHER_HOME = "make app HOME=$(mktemp -d)"
@@ -56,9 +58,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m app.serving.start", description=main.__doc__)
     parser.add_argument("--server.port", dest="port", type=int, default=8501)
     parser.add_argument("--server.address", dest="address")
+    add_option(parser)
     options, others = parser.parse_known_args(arguments)
     if error := home_error():
         sys.exit(error)
+    set_folders(options.checkpoints)
+    log_once(named_folders(())[1])
     os.chdir(ROOT)  # Streamlit reads .streamlit/config.toml from the working directory
     defaults = tomllib.loads((ROOT / ".streamlit/config.toml").read_text(encoding="utf-8"))[
         "server"

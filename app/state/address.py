@@ -79,13 +79,14 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     from core.analysis.first_cell import first_cell
 
     view = session.get("view") or {}
-    if not view:
+    if not view and record.has("cross"):
         word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
             return {"kind": "cross", "layer": word.layer, "head": word.head, "q": word.query}
-    kind = view.get("kind", "cross")
-    if kind not in KINDS:
-        kind = "cross"
+    kinds = [kind for kind in reversed(KINDS) if record.has(kind)]
+    kind = view.get("kind", kinds[0])
+    if kind not in kinds:
+        kind = kinds[0]
     layers, heads = record.maps(kind).shape[:2]
     return {
         "kind": kind,

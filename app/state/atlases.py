@@ -100,7 +100,8 @@ def own_atlas(
     ):
         while True:
             try:
-                on_progress(*next(steps))
+                step = next(steps)
+                on_progress(step.done, step.total)
             except StopIteration as end:
                 return end.value
 

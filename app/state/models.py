@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state import waiting
+from app.state import folders, waiting
 from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
+from core.files import printable
 from core.serving.queue import Queue
 
 if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
@@ -23,7 +25,9 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
 _ROOT = Path(__file__).resolve().parents[2]
 # A relative path gives short messages, if the app was started from the project's folder.
 CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoints"
-LIMIT = 2 * 2**30
+LIMIT_MB = "HEADLIGHT_MODELS_MB"
+"""The environment variable with the limit of all loaded models, in MiB."""
+LIMIT = int(os.environ.get(LIMIT_MB) or 2048) * 2**20
 """Bytes of all loaded models; the shipped ones take a quarter, in both implementations."""
 
 
@@ -43,6 +47,11 @@ class Implementation:
 Model = Card | Implementation
 
 
+def in_scratch_code(model: Implementation) -> Implementation:
+    """Return the same weights in the scratch code, whose search has a KV cache."""
+    return Implementation(model.card, model.card.architecture != "scratch")
+
+
 def key_of(model: Model) -> tuple[str, str, bool]:
     """Return the cache key of a model: folder, configuration hash, and implementation.
 
@@ -53,31 +62,76 @@ def key_of(model: Model) -> tuple[str, str, bool]:
 
 
 def model_name(card: Card) -> str:
-    """Return a model's name in lists and links: its folder's name without the direction."""
+    """Return a model's name in links: its folder's name without the direction."""
     return card.name
+
+
+Origin = Literal["shipped", "own", "imported"]
+ORIGINS: tuple[Origin, ...] = ("shipped", "own", "imported")
+"""The order of models in lists."""
+# The first 16 digits of the weights' SHA-256: a network trained under a shipped name is an own one.
+_SHIPPED = {
+    "scratch-de-en": "d17e74f627679dfa",
+    "scratch-en-de": "751536cc58f78b7a",
+    "captions-de-en": "3cd70e55ea2b390b",
+    "captions-en-de": "b79c0be101e45c20",
+    "baseline-de-en": "9f12e25aade55a24",
+    "baseline-en-de": "0f47f0b397431948",
+}
+
+
+def origin(card: Card) -> Origin:
+    """Return whether a model ships with the project, was trained with it, or was imported."""
+    if card.imported is not None:
+        return "imported"
+    shipped = _SHIPPED.get(card.folder.name)
+    return "shipped" if card.weights_sha256[:16] == shipped else "own"
 
 
 @st.cache_resource(ttl=30, show_spinner=False)  # not cache_data: it would copy
 def _listed() -> tuple[list[Card], list[str]]:
-    return list_cards(CHECKPOINTS)
+    """Return the usable checkpoints of all folders, and one line for each problem.
+
+    Names are unique by direction: the project's own folder comes first, then the others in the
+    order given.
+    """
+    found, problems = list_cards(CHECKPOINTS)
+    cards = {(card.direction, model_name(card)): card for card in found}
+    others, lines = folders.named_folders()
+    for folder in others:
+        found, more = list_cards(folder)
+        lines += more
+        if not found and not more:
+            lines.append(
+                f"{printable(str(folder))[:200]} contains no checkpoint: name the folder that "
+                "contains checkpoint folders, or one of them"
+            )
+        for card in found:
+            first = cards.setdefault((card.direction, model_name(card)), card)
+            if first is not card and first.folder.resolve() != card.folder.resolve():
+                lines.append(
+                    f"{printable(str(card.folder))} is left out, as "
+                    f"{printable(str(first.folder))} has the same name: rename the folder"
+                )
+    folders.log_once(lines)
+    return list(cards.values()), problems + lines
 
 
 _loaded: dict[Path, Card] = {}  # the last loaded card of each folder
 
 
 def cards() -> dict[tuple[str, str], Card]:
-    """Return the usable checkpoints by (direction, model).
+    """Return the usable checkpoints by (direction, model): shipped, own, then imported ones.
 
     A loaded model stays available if its folder becomes invalid, but not if it is deleted.
     """
-    usable = {card.folder: card for card in _listed()[0]}
-    in_use = {
-        folder: card
-        for folder, card in _loaded.items()
-        if folder.parent == CHECKPOINTS and folder.is_dir()
-    }
-    found = [card for _, card in sorted({**in_use, **usable}.items())]
-    return {(card.direction, model_name(card)): card for card in found}
+    found = {(card.direction, model_name(card)): card for card in _listed()[0]}
+    roots = {CHECKPOINTS, *folders.named_folders()[0]}
+    for folder, card in sorted(_loaded.items()):
+        if roots & {folder, folder.parent} and folder.is_dir():
+            found.setdefault((card.direction, model_name(card)), card)
+    order = sorted(found.items(), key=lambda item: (ORIGINS.index(origin(item[1])), item[0]))
+    return dict(order)
 
 
 def implementations(direction: str) -> dict[str, Implementation]:
@@ -90,7 +144,7 @@ def implementations(direction: str) -> dict[str, Implementation]:
 
 
 def problems() -> list[str]:
-    """Return one line for each invalid folder in checkpoints/, or one if there is none at all."""
+    """Return one line for each folder that cannot be used, or one if there is none at all."""
     cards, problems = _listed()
     if not cards and not problems:
         return [f"{CHECKPOINTS}/ contains no checkpoint: make one with `make train`"]
@@ -111,9 +165,42 @@ def _served(translator: Translator) -> Served:
     return Served(translator, Queue(backend_of(translator), shares=waiting.SHARES))
 
 
+def size_of(card: Card) -> int:
+    """Estimate a loaded model's bytes: float32 weights; in the scratch code a copy for decoding.
+
+    `card.architecture` is that of the loaded network, which differs from the folder's for a twin.
+    """
+    return (2 if card.architecture == "scratch" else 1) * 4 * card.parameters
+
+
 def _bytes(served: Served) -> int:
-    """Estimate a model's size: float32 weights, plus a copy repacked for decoding."""
-    return 2 * 4 * served.translator.card.parameters
+    return size_of(served.translator.card)
+
+
+def _make_room(model: Model) -> None:
+    """Evict models until one more fits. Raises CheckpointError if it never does.
+
+    Another implementation is made from the folder's own, so both have to fit.
+    """
+    from core.checkpoint.errors import CheckpointError
+
+    own = model if isinstance(model, Card) else model.card
+    needed, what = size_of(own), own.folder.name
+    if isinstance(model, Implementation) and model.other:
+        other = size_of(replace(own, architecture=model.architecture))
+        needed, what = needed + other, f"{what} in both implementations"
+    if needed > LIMIT:
+        raise CheckpointError(
+            f"{what} needs {in_mib(needed)} MiB of memory for {own.parameters:,} parameters: the "
+            f"limit of all loaded models is {in_mib(LIMIT)} MiB, choose a smaller model or start "
+            f"the app with {LIMIT_MB}={-(-needed // 2**20)}"
+        )
+    _networks().make_room(needed, {key_of(own)})
+
+
+def in_mib(size: int) -> str:
+    """Format a number of bytes in MiB, rounded up."""
+    return f"{-(-size // 2**20):,}"
 
 
 def _evicted(served: Served) -> None:
@@ -152,6 +239,7 @@ def served(model: Model) -> Served:
     key, networks = key_of(model), _networks()
 
     def make() -> Served:
+        _make_room(model)
         if isinstance(model, Implementation) and model.other:
             return _served(translator(model.card).other_implementation())
         return _load(key[0])

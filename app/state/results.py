@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +34,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from numpy.typing import NDArray
 
     from core.experiments.cheating import CheatingPoint
+    from core.experiments.experiment import Progress
     from core.parity.checklist import Check
     from core.search.tree import WrittenTree
 
@@ -41,6 +45,10 @@ Function = Callable[..., Any]
 """An experiment or another function of core, such as `core.word_choice`."""
 
 
+MAX_UNFINISHED = 4
+"""How many interrupted experiments are kept, so that they continue where they stopped."""
+
+
 class LastRun(NamedTuple):
     """How many seconds a result took, waiting included, and for how many tokens (both sides)."""
 
@@ -48,7 +56,23 @@ class LastRun(NamedTuple):
     tokens: int
 
 
+@dataclass(eq=False)
+class _Unfinished:
+    """An experiment between two steps, the seconds it has taken, and its last progress."""
+
+    steps: Generator[Progress, None, Any]
+    seconds: float = 0.0
+    progress: Progress | None = None
+    ended: bool = False
+
+
+class _Paused(BaseException):
+    """An experiment has used the time it was given. A BaseException, as it is no failure."""
+
+
 _LAST_RUN: dict[tuple[str, Hashable], LastRun] = {}  # the last one by experiment and model
+_UNFINISHED: OrderedDict[Hashable, _Unfinished] = OrderedDict()  # not running, newest last
+_UNFINISHED_LOCK = threading.Lock()
 
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
@@ -197,15 +221,79 @@ def run_experiment(
     record: TranslationRecord,
     *arguments: Hashable,
     on_progress: Callable[[int, int], object] = lambda done, total: None,
+    on_so_far: Callable[[Any], object] = lambda result: None,
     on_wait: waiting.OnWait | None = None,
 ) -> Any:
     """Return experiment(translator, record, *arguments), computed once.
 
-    An experiment in batches calls `on_progress` with (done, total) after each; an exception from
-    it, or a disconnected session, cancels the experiment. With `on_wait` it queues behind other
-    long tasks, calls `on_wait` with the number ahead, and may raise BusyError. Raises what the
-    experiment raises.
+    After each batch, an experiment in batches calls `on_progress` with (done, total) and
+    `on_so_far` with the result so far, if it has one. An exception from these, or a disconnected
+    session, interrupts it; the next call continues with the next batch. With `on_wait` it queues
+    behind other long tasks, calls `on_wait` with the number ahead, and may raise BusyError. Raises
+    what the experiment raises.
     """
+
+    def after_step(step: Progress) -> None:
+        on_progress(step.done, step.total)
+        if step.so_far is not None and step.done < step.total:
+            on_so_far(step.so_far)
+        waiting.yield_to_waiting_fragment()
+        waiting.raise_if_cancelled()
+
+    return _cached_experiment(card, experiment, record, arguments, after_step, on_wait)
+
+
+def advance_experiment(
+    card: Card,
+    experiment: Function,
+    record: TranslationRecord,
+    *arguments: Hashable,
+    seconds: float,
+) -> Progress:
+    """Run batches of an experiment for some seconds, and return its progress and result so far.
+
+    At least one batch is run, unless `seconds` is 0 and some have been run before. When the
+    experiment is done, `so_far` is its result. Raises what the experiment raises.
+    """
+    from core.experiments.experiment import Progress  # loads torch, like every experiment
+
+    key = _experiment_key(card, experiment, record, arguments)
+    with _UNFINISHED_LOCK:
+        started = _UNFINISHED.get(key)
+    if seconds == 0 and started is not None and started.progress is not None:
+        return started.progress
+    end, last = time.monotonic() + seconds, Progress(0, 1)
+
+    def after_step(step: Progress) -> None:
+        nonlocal last
+        last = step
+        waiting.raise_if_cancelled()
+        if step.done < step.total and time.monotonic() >= end:
+            raise _Paused
+
+    try:
+        result = _cached_experiment(card, experiment, record, arguments, after_step)
+    except _Paused:
+        return last
+    return Progress(1, 1, result)
+
+
+def _experiment_key(
+    card: Card, experiment: Function, record: TranslationRecord, arguments: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
+    return _name(experiment), key_of(card), record.id, arguments
+
+
+def _cached_experiment(
+    card: Card,
+    experiment: Function,
+    record: TranslationRecord,
+    arguments: tuple[Hashable, ...],
+    after_step: Callable[[Progress], object],
+    on_wait: waiting.OnWait | None = None,
+) -> Any:
+    """Return an experiment's result; `after_step` may interrupt it with an exception."""
+    key = _experiment_key(card, experiment, record, arguments)
 
     def begin() -> Any:
         # `model_for` is all that an experiment needs of the translator.
@@ -217,26 +305,68 @@ def run_experiment(
 
     def make() -> Any:
         start = time.perf_counter()
-        if not hasattr(experiment, "steps"):
-            result = begin()
+        if hasattr(experiment, "steps"):
+            running = _continued(key, begin)
+            try:
+                result = _run_steps(running, after_step, on_wait)
+            finally:
+                running.seconds += time.perf_counter() - start
+                _set_aside(key, running)
+            seconds = running.seconds
         else:
-            result = None
-            with closing(
-                begin() if on_wait is None else waiting.run_queued(begin, on_wait)
-            ) as steps:
-                while True:
-                    try:
-                        on_progress(*next(steps))
-                    except StopIteration as end:
-                        result = end.value
-                        break
-                    waiting.raise_if_cancelled()
+            waiting.yield_to_waiting_fragment()
+            result = begin()
+            seconds = time.perf_counter() - start
         _LAST_RUN[_name(experiment), key_of(card)] = LastRun(
-            time.perf_counter() - start, len(record.source) + len(record.target_out)
+            seconds, len(record.source) + len(record.target_out)
         )
         return result
 
-    return cached((_name(experiment), key_of(card), record.id, arguments), make)
+    return cached(key, make)
+
+
+def _continued(key: Hashable, begin: Callable[[], Generator[Progress, None, Any]]) -> _Unfinished:
+    with _UNFINISHED_LOCK:
+        return _UNFINISHED.pop(key, None) or _Unfinished(begin())
+
+
+def _set_aside(key: Hashable, running: _Unfinished) -> None:
+    """Keep an interrupted experiment; drop the oldest ones beyond `MAX_UNFINISHED`."""
+    if running.ended:
+        return
+    with _UNFINISHED_LOCK:
+        _UNFINISHED[key] = running
+        while len(_UNFINISHED) > MAX_UNFINISHED:
+            _UNFINISHED.popitem(last=False)[1].steps.close()
+
+
+def _run_steps(
+    running: _Unfinished,
+    after_step: Callable[[Progress], object],
+    on_wait: waiting.OnWait | None,
+) -> Any:
+    """Run an experiment's remaining steps, in the queue of long tasks if `on_wait` is given."""
+
+    def remaining() -> Generator[Progress, None, Any]:
+        while True:  # not `yield from`, which would close the steps with this generator
+            try:
+                running.progress = next(running.steps)
+            except StopIteration as end:
+                running.ended = True
+                return end.value
+            except BaseException:
+                running.ended = True
+                raise
+            yield running.progress
+
+    steps = remaining() if on_wait is None else waiting.run_queued(remaining, on_wait)
+    with closing(steps):
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                return end.value
+            after_step(step)
 
 
 def last_run(card: Card, experiment: Function) -> LastRun | None:

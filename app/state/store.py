@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from dataclasses import fields, is_dataclass
 from threading import Condition
 from typing import Any
@@ -61,6 +61,25 @@ class Store:
         with self._changed:
             return key in self._values
 
+    def make_room(self, size: int, but: Container[Hashable] = ()) -> None:
+        """Evict the least recently used values until `size` bytes more fit, keeping those of `but`.
+
+        Call it before a large value is made: until `get` knows its size, both would be in memory.
+        The size of a kept value is not counted twice: `size` includes it.
+        """
+        with self._changed:
+            kept = sum(its for key, (_, its) in self._values.items() if key in but)
+            for key in [key for key in self._values if key not in but]:
+                if self.size - kept + size <= self.limit:
+                    return
+                self._evict(key)
+
+    def _evict(self, key: Hashable) -> None:
+        """Remove a value. The caller holds the lock."""
+        evicted, its_size = self._values.pop(key)
+        self.size -= its_size
+        self._on_evict(evicted)
+
     def get(
         self,
         key: Hashable,
@@ -89,9 +108,7 @@ class Store:
                 self._values[key] = value, size
                 self.size += size
                 while self.size > self.limit and len(self._values) > 1:
-                    evicted, its_size = self._values.popitem(last=False)[1]
-                    self.size -= its_size
-                    self._on_evict(evicted)
+                    self._evict(next(iter(self._values)))
             return value
         finally:
             with self._changed:

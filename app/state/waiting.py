@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
+from app import streamlit_internals
 from app.state import log
 from app.streamlit_internals import session_id
 from core.record.record import TranslationRecord
@@ -27,6 +28,7 @@ SHARES = FairShare()
 _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
+_TIMED = "timed fragments"  # the ids of a session's fragments that a timer reruns
 P = ParamSpec("P")
 T = TypeVar("T")
 OnWait = Callable[[int], object]
@@ -40,6 +42,12 @@ def raise_if_cancelled() -> None:
     """
     if session_id() is not None:
         _ = "waiting" in st.session_state
+
+
+def yield_to_waiting_fragment() -> None:
+    """End this run of a fragment if the visitor asked for another one, which runs first."""
+    if session_id() is not None:
+        streamlit_internals.yield_to_waiting_fragment(st.session_state.get(_TIMED, ()))
 
 
 @contextmanager
@@ -62,15 +70,20 @@ def fair_run() -> Generator[None]:
             time.sleep(_PAUSE_S)
 
 
-def fragment(body: Callable[P, T]) -> Callable[P, T]:
-    """Like `st.fragment`, with `fair_run` around runs of the fragment alone."""
+def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, T]:
+    """Like `st.fragment`, with `fair_run` around runs of the fragment alone.
+
+    With `every_s` the browser reruns it after so many seconds, again and again.
+    """
 
     @functools.wraps(body)
     def fair(*args: P.args, **kwargs: P.kwargs) -> T:
+        if every_s is not None:
+            st.session_state.setdefault(_TIMED, set()).add(streamlit_internals.fragment_id())
         with fair_run():
             return body(*args, **kwargs)
 
-    return st.fragment(fair)
+    return st.fragment(fair, run_every=every_s)
 
 
 def _throttle(account: object) -> None:
@@ -107,6 +120,7 @@ def run_queued(
 
     def waiting(ahead: int) -> None:
         nonlocal reported
+        yield_to_waiting_fragment()
         raise_if_cancelled()
         if ahead != reported:
             on_wait(ahead)

@@ -12,7 +12,7 @@ from app.components.training.payload import payload
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import address, models, results
+from app.state import address, atlases, models, results
 from core.analysis import appearance
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
@@ -63,7 +63,7 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
     training(data, key="training")
     with st.container(key="training_notes", gap="small"):
         st.caption(sample_note(card, snapshots))
-        st.caption(marks_note(snapshots))
+        st.caption(marks_note(snapshots, checked_by_heads(card)))
 
 
 def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
@@ -71,41 +71,53 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
     sizes = [s.map_sizes["cross"] for s in snapshots.sentences]
     kept = card.training.get("kept")
     return (
-        f"**What was measured.** Loss and BLEU: on at most {SAMPLE} validation sentences. "
+        f"**What was measured.** Loss and BLEU (greedy): on at most {SAMPLE} validation sentences. "
         f"Everything else: averages over the {len(sizes)} sentences in the list above, "
         f"{sum(queries for queries, _ in sizes)} target and {sum(keys for _, keys in sizes)} "
         "source tokens. Their translations were given, so all points have the same rows and "
         "columns. These samples are too small for intervals: compare the course of a curve, not "
         "neighbouring points. Points are drawn at equal distances; the steps between them differ. "
-        "Weights are stored as 16-bit floats. "
-        + (f"The weights on the other pages: {plain(kept)}." if kept else "")
+        "Attention weights are stored as 16-bit floats. "
+        + (f"The network on the other pages is {plain(kept)}." if kept else "")
     ).strip()
 
 
-def marks_note(snapshots: AttentionSnapshots) -> str:
-    """Say by which rule a head gets a mark."""
+def checked_by_heads(card: Card) -> bool:
+    """Whether *Heads* compares this network's cross-attention with manual alignments."""
+    try:
+        atlas = atlases.shipped_atlas(card)
+    except ValueError:  # Heads says why
+        return False
+    return atlas is not None and "aer" in atlas.arrays
+
+
+def marks_note(snapshots: AttentionSnapshots, is_checked: bool) -> str:
+    """Say by which rule a head gets a mark; `is_checked`: see `checked_by_heads`."""
     chance = appearance.random_one_to_one(snapshots)
-    share, margin, needed, at_random, agreement = map(
+    margin = f"{100 * appearance.MARGIN:.0f} percentage points"
+    share, needed, at_random, agreement = map(
         percent,
         (
             appearance.SHARE,
-            appearance.MARGIN,
             chance + appearance.ALIGNING_MARGIN,
             chance,
             appearance.AGREEMENT,
         ),
     )
+    elsewhere = ": *Heads* checks it against manual alignments" if is_checked else ""
     return (
         "**What a mark means.** From this point to the end of the run, the head's weight on the "
         f"role's token is at least {share}, and exceeds both its weight in the untrained network "
-        f"and that of uniform attention by at least {margin} of all weight. *Aligning* "
-        f"(cross-attention): at least {needed} of the rows look most at a source token of their "
+        f"and that of uniform attention by at least {margin}. *Heads* uses another "
+        "rule, over a corpus, so it may find other roles. *Aligning* (cross-attention): "
+        f"at least {needed} of the rows look most at a source token of their "
         f"own ({at_random} would if rows looked at random tokens), at least {margin} more than in "
         f"the untrained network, and at least {agreement} look most at the same token as at the "
-        "last point. No manual alignment is used: such a head links tokens one to one, but whether "
-        "the links are right was not checked. They may belong to the token fed in, which is named "
-        "one row up, instead of the token being produced. *Near the diagonal*: rows whose largest "
-        "weight is at most one token away from it at the last point. If most are, position alone "
+        "last point. No manual alignment is used: such a head links tokens one to one, but "
+        f"whether the links are right was not checked here{elsewhere}. They may belong to the "
+        "token fed in, which is named one row up, instead of the token being produced. *Near the "
+        "diagonal*: rows whose largest weight is at most one token away from it at the last "
+        "point. If most are, position alone "
         "could explain the head."
     )
 

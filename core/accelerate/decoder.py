@@ -202,11 +202,12 @@ def _pack(layer: Any) -> tuple[Layer, Product]:
     inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
     products = [_fused(attention.query, attention.key, attention.value)]
     products += map(_fused, (attention.output, cross.query, cross.output, inner, outer))
+    activation = layer.feed_forward.activation
     norms = [
         (norm.weight.detach(), norm.bias.detach(), norm.eps)
         for norm in (layer.norm1, layer.norm2, layer.norm3)
     ]
-    return Layer(products, norms, layer.norm_first), _fused(cross.key, cross.value)
+    return Layer(products, norms, layer.norm_first, activation), _fused(cross.key, cross.value)
 
 
 def _fused(*layers: nn.Linear) -> Product:

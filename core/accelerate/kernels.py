@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from core.accelerate.library import library
+from core.config import Activation
 
 _MEMORY_BOUND_ROWS = 16  # with so few rows, more threads do not help
 
@@ -114,7 +115,13 @@ class _Norm(ctypes.Structure):
 
 
 class _Layer(ctypes.Structure):
-    _fields_ = (("products", _Affine * 6), ("norms", _Norm * 3), ("norm_first", c_int64))
+    _fields_ = (
+        *(("products", _Affine * 6), ("norms", _Norm * 3)),
+        *(("norm_first", c_int64), ("activation", c_int64)),
+    )
+
+
+_ACTIVATIONS: dict[Activation, int] = {"relu": 0, "silu": 1}  # the enum in step.c
 
 
 class Product:
@@ -140,7 +147,7 @@ class Product:
         x = x.contiguous()
         *shape, width = x.shape
         y = x.new_empty(*shape, self.struct.out)
-        self._product(self._pointer, x.data_ptr(), x.numel() // width, 0, y.data_ptr())
+        self._product(self._pointer, x.data_ptr(), x.numel() // width, y.data_ptr())
         return y
 
 
@@ -156,12 +163,14 @@ class Layer:
         products: Sequence[Product],
         norms: Sequence[tuple[Tensor, Tensor, float]],
         norm_first: bool,
+        activation: Activation,
     ):
         self._kept = products, norms
         self.struct = _Layer(
             (_Affine * 6)(*(product.struct for product in products)),
             (_Norm * 3)(*((w.data_ptr(), b.data_ptr(), eps) for w, b, eps in norms)),
             norm_first,
+            _ACTIVATIONS[activation],
         )
         self.widest: int = max(product.struct.out for product in products)
 

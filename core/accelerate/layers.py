@@ -59,4 +59,4 @@ class FastEmbeddings(Embeddings):
     """Embeddings whose tied classifier uses `linear`."""
 
     def classify(self, hidden: Tensor) -> Tensor:
-        return linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
+        return linear(hidden, *self.projection) if self.tied else self.classifier(hidden)

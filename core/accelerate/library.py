@@ -34,7 +34,7 @@ def library() -> ctypes.CDLL | None:
     pointer, number = c_void_p, c_int64
     loaded.panel.restype = number
     for name, arguments in {
-        "product": (pointer, pointer, number, c_int, pointer),
+        "product": (pointer, pointer, number, pointer),
         "top_k_log_probs": (pointer, number, number, number, number, pointer, pointer),
         "smoothed_cross_entropy": (
             *(c_int, pointer, number, number, pointer, c_double, c_double, pointer, pointer),

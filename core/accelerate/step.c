@@ -37,12 +37,13 @@ typedef struct {
     double eps;
 } Norm;
 
+enum { RELU, SILU };
 enum { QKV, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, OUTER, PRODUCTS };
 
 typedef struct {
     Affine products[PRODUCTS];
     Norm norms[3];
-    int64_t norm_first;
+    int64_t norm_first, activation;
 } Layer;
 
 typedef struct { int64_t N, K, H, E; } Size;
@@ -75,8 +76,8 @@ static inline vec exponential(vec x) {
 
 /* Compute one panel's columns of x W + b for `rows` rows, a compile-time constant. */
 static inline __attribute__((always_inline)) void block(
-    const int rows, const float *x, const float *panel, const float *bias, int64_t in, int relu,
-    float *y, int64_t columns) {
+    const int rows, const float *x, const float *panel, const float *bias, int64_t in, float *y,
+    int64_t columns) {
     vec sum[ROWS][2];
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < 2; i++)
@@ -94,13 +95,11 @@ static inline __attribute__((always_inline)) void block(
     for (int r = 0; r < rows; r++, y += columns) {
         *(vec *)y = sum[r][0];
         *(vec *)(y + LANES) = sum[r][1];
-        if (relu)
-            for (int i = 0; i < PANEL; i++) y[i] = y[i] < 0 ? 0 : y[i]; /* keeps NaN */
     }
 }
 
-/* Compute y [B, out] = x W + b of x [B, in], followed by a ReLU if `relu`. */
-static void product_group(const Affine *a, const float *x, int64_t B, int relu, float *y) {
+/* Compute y [B, out] = x W + b of x [B, in]. */
+static void product_group(const Affine *a, const float *x, int64_t B, float *y) {
     const int64_t in = a->in, out = a->out;
     float last[(ROWS + 1) * PANEL] = {0}; /* output and bias of a partial last panel */
     for (int64_t c = 0; c < out; c += PANEL) {
@@ -113,7 +112,7 @@ static void product_group(const Affine *a, const float *x, int64_t B, int relu, 
             float *place = y + b * out + c, *to = width < PANEL ? last : place;
             const int64_t columns = width < PANEL ? PANEL : out;
             switch (rows) {
-#define ROW(n) case n: block(n, x + b * in, panel, bias, in, relu, to, columns); break;
+#define ROW(n) case n: block(n, x + b * in, panel, bias, in, to, columns); break;
                 ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6)
 #if defined(__AVX512F__)
                 ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14)
@@ -128,11 +127,33 @@ static void product_group(const Affine *a, const float *x, int64_t B, int relu, 
 
 /* Compute `product_group` for any number of rows. Grouping keeps a panel from writing to more cache
    lines than the cache can hold: 1.35 times as fast for 320 rows by 128 × 8,000. */
-void product(const Affine *a, const float *x, int64_t B, int relu, float *y) {
+void product(const Affine *a, const float *x, int64_t B, float *y) {
     for (int64_t groups = (B + GROUP - 1) / GROUP, b = 0, rows; b < B; b += rows, groups--) {
         rows = (B - b + groups - 1) / groups;
-        product_group(a, x + b * a->in, rows, relu, y + b * a->out);
+        product_group(a, x + b * a->in, rows, y + b * a->out);
     }
+}
+
+/* Return x · sigmoid(x); e^−|x| cannot overflow. */
+static inline vec silu(vec x) {
+    const ivec negative = x < 0;
+    const vec e = exponential(blend(negative, x, -x));
+    return x * blend(negative, e, (vec){0} + 1) / (1 + e);
+}
+
+/* Apply the activation to `count` numbers in place. A pass of its own: inside the product's loop,
+   a second activation made a search with ReLU 5 % slower. */
+static void activate(int64_t activation, float *x, int64_t count) {
+    if (activation == RELU) {
+        for (int64_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i]; /* keeps NaN */
+        return;
+    }
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) *(vec *)(x + i) = silu(*(vec *)(x + i));
+    vec rest = {0};
+    memcpy(&rest, x + whole, (count - whole) * sizeof *x);
+    rest = silu(rest);
+    memcpy(x + whole, &rest, (count - whole) * sizeof *x);
 }
 
 /* Layer norm: y [B, D] = (x − mean) / √(variance + eps) · weight + bias. */
@@ -262,17 +283,18 @@ void decode(const Layer *layers, int64_t L, int64_t N, int64_t K, int64_t H, int
             const float *from = layer->norm_first ? input : x;
             if (layer->norm_first) layer_norm(&layer->norms[part], x, B, D, input);
             if (part == 0) {
-                product(by + QKV, from, B, 0, wide);
+                product(by + QKV, from, B, wide);
                 store_keys_values(wide, tree, room, M, s);
                 attention(wide, 3 * D, tree, room, s, cells, M, counts, 1, heads);
-                product(by + OUTPUT, heads, B, 0, output);
+                product(by + OUTPUT, heads, B, output);
             } else if (part == 1) {
-                product(by + CROSS_QUERY, from, B, 0, wide);
+                product(by + CROSS_QUERY, from, B, wide);
                 attention(wide, D, memory, S, s, cells + B * M, S, counts + B, K, heads);
-                product(by + CROSS_OUTPUT, heads, B, 0, output);
+                product(by + CROSS_OUTPUT, heads, B, output);
             } else {
-                product(by + INNER, from, B, 1, wide);
-                product(by + OUTER, wide, B, 0, output);
+                product(by + INNER, from, B, wide);
+                activate(layer->activation, wide, B * by[INNER].out);
+                product(by + OUTER, wide, B, output);
             }
             for (int64_t i = 0; i < B * D; i++) x[i] += output[i];
             if (!layer->norm_first) layer_norm(&layer->norms[part], x, B, D, x);

@@ -24,6 +24,8 @@ ALIGNING_MARGIN = 0.2
 """The share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5
 """Share of queries whose largest weight is on the same key as in the last snapshot."""
+NEXT = "next token"
+"""Measured on the maps: snapshots do not hold it, as they hold the roles of ROLES."""
 ONE_TO_ONE = "one-to-one"
 SETTLED = "as at the end"
 ALIGNING = "aligning"
@@ -91,6 +93,21 @@ def uniform_shares(snapshots: AttentionSnapshots, kind: Kind) -> Floats:
     return role_shares(kind, maps)[:, 0, 0]
 
 
+def next_shares(snapshots: AttentionSnapshots) -> Doubles:
+    """Return the mean weight of encoder queries on the next token, over sentences: [P, L, H]."""
+    return np.mean([_on_next(m.astype(np.float64)) for m in snapshots.maps["encoder"]], axis=0)
+
+
+def uniform_next(snapshots: AttentionSnapshots) -> float:
+    """Return `next_shares` of queries that spread their weight evenly."""
+    lengths = [len(sentence.source) for sentence in snapshots.sentences]
+    return float(np.mean([1 / K if K > 1 else 0 for K in lengths]))
+
+
+def _on_next(maps_PLHQK: Floats) -> Floats:
+    return np.stack([roles.on_next(maps_LHQK) for maps_LHQK in maps_PLHQK])
+
+
 def one_to_one(snapshots: AttentionSnapshots) -> Doubles:
     """Return the share of queries whose largest weight is on a key of their own: [P, L, H].
 
@@ -138,9 +155,10 @@ def _tops(snapshots: AttentionSnapshots) -> list[NDArray[np.intp]]:
 
 
 def measures(snapshots: AttentionSnapshots) -> dict[Kind, tuple[Measure, ...]]:
-    """Return the measures of each kind: its entropy, its roles and, for cross-attention, two more.
+    """Return the measures of each kind: its entropy, its roles, and those that need the maps.
 
-    Those are `one_to_one` and `agreement`. Raises ValueError without sentences or points.
+    The encoder has NEXT, cross-attention `one_to_one` and `agreement`. Raises ValueError
+    without sentences or points.
     """
     if not snapshots.sentences or not len(snapshots.steps):
         raise ValueError("the snapshots hold no sentence or no point: train again to make some")
@@ -160,6 +178,9 @@ def measures(snapshots: AttentionSnapshots) -> dict[Kind, tuple[Measure, ...]]:
                 for r, name in enumerate(ROLES[kind])
             ),
         )
+    after, even = next_shares(snapshots), uniform_next(snapshots)
+    needed = np.maximum(SHARE, _start(snapshots, after, even) + MARGIN)
+    found["encoder"] += (Measure(NEXT, after, even, needed),)
     distinct, chance = one_to_one(snapshots), random_one_to_one(snapshots)
     level = np.maximum(chance + ALIGNING_MARGIN, _start(snapshots, distinct, chance) + MARGIN)
     kept = agreement(snapshots)
@@ -179,15 +200,15 @@ def _start(snapshots: AttentionSnapshots, values: Doubles, chance: float) -> Dou
 def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
     """Return where each head takes on a role for good, by kind, role, point, layer and head.
 
-    A head has a role of ROLES from the first point at which its share reaches the level of the
-    measure and never falls below it again. A cross-attention head is aligning from the first point
-    at which that holds for both `one_to_one` and `agreement`. This needs no manual alignment, so it
-    says that a head links tokens one to one, not that the links are right.
+    A head has a role of ROLES, or NEXT, from the first point at which its share reaches the level
+    of the measure and never falls below it again. A cross-attention head is aligning from the first
+    point at which that holds for both `one_to_one` and `agreement`. This needs no manual alignment,
+    so it says that a head links tokens one to one, not that the links are right.
     """
     found = []
     for kind, of_kind in measures(snapshots).items():
         by_name = {measure.name: measure for measure in of_kind}
-        for name in ROLES[kind]:
+        for name in (*ROLES[kind], *((NEXT,) if kind == "encoder" else ())):
             found += _marks_of(kind, name, by_name[name])
         if kind == "cross":
             diagonal = near_diagonal(snapshots)

@@ -86,8 +86,9 @@ def largest_difference(
     by_kind = {
         kind: differences(first, second, kind, matchings[kind] if matchings else None)
         for kind in KINDS
+        if first.has(kind)
     }
-    kind = max(KINDS, key=lambda k: np.abs(by_kind[k]).max())
+    kind = max(by_kind, key=lambda k: np.abs(by_kind[k]).max())
     size = np.abs(by_kind[kind])
     layer, head, query, key = map(int, np.unravel_index(size.argmax(), size.shape))
     partner = matchings[kind].of(layer, head) if matchings else (layer, head)

@@ -37,7 +37,8 @@ class HeadEffects(Frozen):
 
     `log_probs` [T] are the target tokens' log-probabilities in the unedited pass. `changes`, by
     kind [L, H, T], is log P(token) without the head minus `log_probs`: negative where the head
-    helped. Summed over T, it is the change in log P of the whole translation.
+    helped. Summed over T, it is the change in log P of the whole translation. It is NaN for a head
+    that has not been ablated yet, in results of an unfinished experiment.
     """
 
     log_probs: Doubles
@@ -59,11 +60,15 @@ class HeadEffects(Frozen):
         return change_LHT.sum(-1) if token is None else change_LHT[..., token]
 
     def ranked(self, token: int | None = None) -> list[HeadChange]:
-        """Return the heads of all kinds, sorted by the size of their change, largest first."""
+        """Return the heads of all kinds, sorted by the size of their change, largest first.
+
+        Heads that have not been ablated yet are left out.
+        """
         changes = [
             HeadChange(kind, *at, float(change))
             for kind in self.changes
             for at, change in np.ndenumerate(self.of(kind, token))
+            if not np.isnan(change)
         ]
         return sorted(changes, key=lambda head: -abs(head.change))
 

@@ -29,8 +29,10 @@ class Leak(Frozen):
 def leak(masked: TranslationRecord, opened: TranslationRecord) -> Leak:
     """Compare two records of the same target, the second made without the causal mask.
 
-    Raises ValueError if the targets differ.
+    Raises ValueError if the targets differ, or for imported maps, which have no probabilities.
     """
+    if masked.origin or opened.origin:
+        raise ValueError("imported maps have no log-probabilities: these need the network")
     if masked.target_out != opened.target_out:
         raise ValueError("the two records hold different targets")
     future = np.triu(np.ones(opened.decoder_mask.shape, bool), 1)

@@ -30,6 +30,15 @@ def on_previous(maps_LHQK: Floats) -> Floats:
     return np.diagonal(maps_LHQK, offset=-1, axis1=-2, axis2=-1).mean(-1)
 
 
+def on_next(maps_LHQK: Floats) -> Floats:
+    """Return the mean weight of a query on the next token (self-attention): [layer, head].
+
+    0 in a decoder, whose next tokens are masked, and for a single token.
+    """
+    after = np.diagonal(maps_LHQK, offset=1, axis1=-2, axis2=-1)
+    return after.mean(-1) if after.shape[-1] else np.zeros(maps_LHQK.shape[:-2], maps_LHQK.dtype)
+
+
 def on_itself(maps_LHQK: Floats, first: int = 0) -> Floats:
     """Return the mean weight of a query on its own position (self-attention): [layer, head].
 

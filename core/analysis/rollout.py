@@ -19,14 +19,28 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
     over a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is the
     token fed in. Cross-attention has no residual path between its two sides, so a product over its
     layers is not defined: each layer's mean weights are multiplied by the encoder's full rollout
-    instead, which leads back to the input tokens. Every row sums to 1.
+    instead, which leads back to the input tokens. Every row sums to 1. A kind that the record lacks
+    stays without layers. Raises ValueError for cross-attention without an encoder.
     """
+    if not can_roll_out(record):
+        raise ValueError("rollout of cross-attention needs the encoder's maps as well")
     rollouts: dict[str, Floats] = {}
     for kind in ("encoder", "decoder"):
+        if not len(record.maps(kind)):
+            rollouts[kind] = np.zeros((0, 1, *record.maps(kind).shape[2:]), np.float32)
+            continue
         rollouts[kind] = cumulative(with_residual(record.maps(kind)))[:, None].astype(np.float32)
+    if not len(record.cross):
+        rollouts["cross"] = np.zeros((0, 1, *record.cross.shape[2:]), np.float32)
+        return rollouts
     cross = record.cross.mean(1, dtype=np.float64) @ rollouts["encoder"][-1, 0]
     rollouts["cross"] = cross[:, None].astype(np.float32)
     return rollouts
+
+
+def can_roll_out(record: TranslationRecord) -> bool:
+    """Whether the record has the maps that rollout needs; imported maps may lack the encoder's."""
+    return len(record.maps("encoder")) > 0 or not len(record.cross)
 
 
 def with_residual(maps_LHQK: Floats) -> Doubles:

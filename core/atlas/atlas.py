@@ -109,7 +109,10 @@ class Atlas(Frozen):
     - entropy, largest [N, 3]: mean row entropy relative to a uniform row's; mean largest weight
     - distance [N, A]: mean weight by distance
     - role_KIND [O, n, 3]: share of attention on each role's keys; role_KIND_shuffled [O, n]: the
-      same with each row shuffled; role_KIND_random [O]: the highest of any head of random networks
+      same with each row shuffled; role_KIND_random [O]: the highest of any head of random networks;
+      role_KIND_profile [O, n]: what the head's mean weight by distance would give, NaN for roles
+      that are a distance; role_KIND_rows [O]: the part of all rows in which the role is measured,
+      which have a key of this role and one that is not
     - prune_X_order int16 [n]: heads in the order of removal, X a kind or "all";
       prune_X_loss, prune_X_bleu [n + 1, 3]: after each removal
     - single_KIND [n], pair_KIND [n, n, 3]: on a sample, the change of loss for one head, and the
@@ -201,7 +204,9 @@ class Atlas(Frozen):
         for kind in KINDS:
             n, O = self.layers[kind] * H, len(self.roles[kind])  # noqa: E741
             shapes |= {f"role_{kind}": (O, n, 3), f"role_{kind}_shuffled": (O, n)}
-            shapes |= {f"role_{kind}_random": (O,), f"single_{kind}": (n,)}
+            shapes |= {f"role_{kind}_profile": (O, n)}
+            shapes |= dict.fromkeys((f"role_{kind}_random", f"role_{kind}_rows"), (O,))
+            shapes |= {f"single_{kind}": (n,)}
             shapes |= {f"pair_{kind}": (n, n, 3)}
         return shapes
 
@@ -210,6 +215,11 @@ class Atlas(Frozen):
             order = self.arrays.get(f"prune_{kind}_order")
             if order is not None and sorted(order) != list(range(len(order))):
                 raise ValueError(f"prune_{kind}_order does not name each head once")
+        for kind in KINDS:
+            parts = [part for part in _ROLE_PARTS if f"role_{kind}{part}" in self.arrays]
+            if parts and len(parts) < len(_ROLE_PARTS):
+                missing = next(part for part in _ROLE_PARTS if part not in parts)
+                raise ValueError(f"role_{kind}{missing} is missing")
         for name, array in self.arrays.items():
             share = name.startswith("role_") or name in _SHARES
             if share and not ((array >= -1e-6) & (array <= 1 + 1e-6) | np.isnan(array)).all():
@@ -290,6 +300,7 @@ def read_atlas(file: Path, weights_sha256: str) -> Atlas:
     return atlas
 
 
+_ROLE_PARTS = ("", "_shuffled", "_random", "_profile", "_rows")
 _SHARES = ("entropy", "largest", "precision", "recall", "distance", "similarity")
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from core.atlas.atlas import DISTANCES
 from core.atlas.corpus import Sentence
-from core.atlas.roles import ROLES, Facts, Maps, Role, diagonal, reordered
+from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps, Role, diagonal, reordered
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
@@ -92,6 +92,13 @@ class Attention:
             uniform_BO = np.array([one.uniform for one in rows_B])
             for o, role in enumerate(of_kind[kind]):
                 name = f"{kind} {role.name}"
+                found[f"of rows {name}"] = np.array(sum(one.measurable(role) for one in rows_B))
+                if not role.positional:
+                    found[f"cells {name}"] = np.sum([one.by_distance[o] for one in rows_B], axis=0)
+                    found[f"visible {name}"] = np.sum(
+                        [one.visible_by_distance for one in rows_B], 0
+                    )
+                    found[f"distance {name}"] = distance_BAn.sum(0)
                 found[f"share {name}"] = weights_BR.T @ shares_BOn[:, o]
                 found[f"queries {name}"] = weights_BR.T @ queries_BO[:, o]
                 found[f"uniform {name}"] = np.array(uniform_BO[:, o].sum())
@@ -106,8 +113,8 @@ class Attention:
                 found[f"largest {kind}"] = weights_BR.T @ largest_Bn
                 found[f"rows {kind}"] = weights_BR.T @ choices_B
                 found[f"sentences {kind}"] = np.array(np.count_nonzero(choices_B))
-                found[f"distance {kind}"] = distance_BAn.sum(0)
                 found[f"all rows {kind}"] = np.array(sum(len(one.choice) for one in rows_B))
+                found[f"distance {kind}"] = distance_BAn.sum(0)
         return found
 
     def _random_networks(self, checkpoint: Checkpoint) -> list[Model]:
@@ -147,6 +154,11 @@ class _Rows:
         """The rows with a choice, whose query may see at least two keys: [Q]."""
         return self.visible_count > 1
 
+    def measurable(self, role: Role) -> int:
+        """Return the number of rows, 0 if the role needs an alignment and there is none."""
+        aligned = self.maps.sentence.gold is not None
+        return len(self.choice) if aligned or role not in GOLD_ROLES else 0
+
     @property
     def uniform(self) -> Doubles:
         """Each role's expected share when a row is shuffled, summed over the rows that count: [O].
@@ -154,6 +166,23 @@ class _Rows:
         A row sums to 1, so the mean over all orders of its weights is uniform, for every head.
         """
         return (self.cells.sum(-1) / self.visible_count).sum(-1)
+
+    @cached_property
+    def distances(self) -> Bools:
+        """Which cells are at each of DISTANCES: [A, Q·K]."""
+        bins_QK = _distances(self.maps.kind, *self.maps.shape) - DISTANCES[0]
+        return np.arange(len(DISTANCES))[:, None] == bins_QK.ravel()
+
+    @property
+    def visible_by_distance(self) -> Doubles:
+        """The number of cells at each distance that queries may see: [A]."""
+        return self.distances.astype(np.float64) @ self.maps.visible.ravel()
+
+    @property
+    def by_distance(self) -> Doubles:
+        """The number of each role's cells at each distance: [O, A]."""
+        cells_OC = self.cells.reshape(len(self.cells), self.maps.visible.size)
+        return cells_OC.astype(np.float64) @ self.distances.T
 
     def shares(self, map_nQK: Doubles) -> Doubles:
         """Return the weights on each role's cells, summed over rows: [O, n]."""
@@ -169,9 +198,7 @@ class _Rows:
         chosen_nQK = map_nQK[:, self.choice]
         logs_nQK = np.log(chosen_nQK, out=np.zeros_like(chosen_nQK), where=chosen_nQK > 0)
         entropy_nQ = -(chosen_nQK * logs_nQK).sum(-1) / np.log(self.visible_count[self.choice])
-        bins_QK = _distances(self.maps.kind, *self.maps.shape) - DISTANCES[0]
-        in_bin = (np.arange(len(DISTANCES))[:, None] == bins_QK.ravel()).astype(np.float64)
-        distance_An = in_bin @ map_nQK.reshape(len(map_nQK), -1).T
+        distance_An = self.distances.astype(np.float64) @ map_nQK.reshape(len(map_nQK), -1).T
         return self.shares(map_nQK), entropy_nQ.sum(-1), chosen_nQK.max(-1).sum(-1), distance_An
 
 
@@ -234,17 +261,21 @@ def finish(total: Sums) -> Attended:
     for kind in KINDS:
         names = [role.name for role in ROLES if total.get(f"sentences {kind} {role.name}", 0)]
         roles[kind] = tuple(names)
-        scores, shuffled, random = [], [], []
+        scores, shuffled, random, profile, rows = [], [], [], [], []
         for name in (f"{kind} {role}" for role in names):
             score_n3 = _estimate(total, f"share {name}", f"queries {name}", f"sentences {name}")
             queries = total[f"queries {name}"][0]
             scores.append(score_n3)
             shuffled.append(np.full(len(score_n3), total[f"uniform {name}"] / queries))
             random.append(np.max(total.get(f"random {name}", np.nan)) / queries)
+            profile.append(_by_profile(total, name, len(score_n3)))
+            rows.append(queries / total[f"of rows {name}"])
         if names:
             arrays[f"role_{kind}"] = np.array(scores)
             arrays[f"role_{kind}_shuffled"] = np.array(shuffled)
             arrays[f"role_{kind}_random"] = np.array(random)
+            arrays[f"role_{kind}_profile"] = np.array(profile)
+            arrays[f"role_{kind}_rows"] = np.array(rows)
     if "all rows encoder" in total:
         for name in ("entropy", "largest"):
             arrays[name] = np.concatenate(
@@ -256,6 +287,21 @@ def finish(total: Sums) -> Attended:
         distances = [total[f"distance {kind}"].T / total[f"all rows {kind}"] for kind in KINDS]
         arrays["distance"] = np.concatenate(distances)
     return Attended(roles, {name: array.astype(np.float32) for name, array in arrays.items()})
+
+
+def _by_profile(total: Sums, name: str, heads: int) -> Doubles:
+    """Return a role's score if each cell had its head's mean weight at that distance: [n].
+
+    NaN for roles that are a distance. Where this explains a score, the keys of the role happen to
+    be where the head attends anyway. (Voita et al. 2019, §5.2, compare syntactic heads with the
+    most frequent distance in the same way.)
+    """
+    if f"cells {name}" not in total:
+        return np.full(heads, np.nan)
+    with np.errstate(invalid="ignore"):  # distances that no sentence has
+        mean_An = total[f"distance {name}"] / total[f"visible {name}"][:, None]
+    share_n = total[f"cells {name}"] @ np.nan_to_num(mean_An)
+    return np.minimum(share_n / total[f"queries {name}"][0], 1.0)
 
 
 def _estimate(total: Sums, part: str, whole: str, sentences: str) -> Doubles:

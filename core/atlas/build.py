@@ -222,7 +222,8 @@ def _with_roles(
     """Append roles that were measured on another text along axis O."""
     merged = dict(arrays)
     for kind in KINDS:
-        for name in (f"role_{kind}", f"role_{kind}_shuffled", f"role_{kind}_random"):
+        for part in ("", "_shuffled", "_random", "_profile", "_rows"):
+            name = f"role_{kind}{part}"
             if more[kind]:
                 parts = [part[name] for part in (arrays, more_arrays) if name in part]
                 merged[name] = np.concatenate(parts)

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint
-from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special
+from core.text.tokenizer import BOS, EOS, Token, encode_source, special
 
 CHUNK = 25
 """Sentences that are measured together. Chunks are fixed, so results do not depend on shards."""
@@ -19,7 +19,10 @@ CHUNK = 25
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0."""
+    """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0.
+
+    A source begins with its tokenizer's `first` tokens, if it has any.
+    """
 
     index: int
     source: tuple[Token, ...]
@@ -27,6 +30,11 @@ class Sentence:
     source_text: str
     reference: str
     gold: Gold | None = None
+
+    @property
+    def lead(self) -> int:
+        """The number of special tokens in front of the source."""
+        return [token.special for token in self.source].index(False)  # a source is not empty
 
     @property
     def target_in(self) -> tuple[Token, ...]:
@@ -80,7 +88,8 @@ def corpus(
     limit = checkpoint.card.model.max_length
     tokenizers = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     for index, pair in enumerate(pairs):
-        source, target = map(_encoded, tokenizers, pair)
+        source = (*encode_source(tokenizers[0], pair[0]), special(EOS))
+        target = (*tokenizers[1].encode(pair[1]), special(EOS))
         longest = max(len(source), len(target))
         if min(len(source), len(target)) == 1:
             skipped.append(f"line {index + 1} has an empty side")
@@ -109,10 +118,6 @@ def drawn(sentences: Sequence[Sentence], count: int, seed: int) -> tuple[Sentenc
     """Draw `count` sentences without replacement, or all if there are fewer; keep their order."""
     chosen = np.random.default_rng(seed).permutation(len(sentences))[:count]
     return tuple(sentences[i] for i in sorted(chosen))
-
-
-def _encoded(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
-    return (*tokenizer.encode(text), special(EOS))
 
 
 def _sha256(lines: Sequence[str]) -> str:

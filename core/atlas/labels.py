@@ -1,4 +1,4 @@
-"""Decide which roles a head may be labelled with: those whose score exceeds both nulls."""
+"""Decide which roles a head may be labelled with: those whose score exceeds all nulls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 
 MARGIN = 0.1
-"""How far a score's lower bound must exceed both nulls, as a share of attention.
+"""How far a score's lower bound must exceed each null, as a share of attention.
 
 Nulls are estimates too: the highest score of three random networks is not the highest of all. Of 51
 others of the shipped shapes (2,448 heads), the highest exceeded its nulls by 0.051 in any role, so
@@ -19,6 +19,12 @@ others of the shipped shapes (2,448 heads), the highest exceeded its nulls by 0.
 width 16, one had a head with a label. Voita et al. 2019 (§5.2) likewise ask a head to exceed its
 baseline by 10 points.
 """
+
+FLOOR = 0.3
+"""What a score's lower bound must reach: below, most attention certainly goes elsewhere."""
+
+ROWS = 0.1
+"""The part of all rows in which a role must be measurable: it names what a head does at large."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,9 @@ class Label:
 def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
     """Return each head's labels, in the order of axis N, and often none.
 
-    The first exceeds its nulls most. A role is a label if the lower bound of its score exceeds both
-    nulls by more than MARGIN; without an interval there is no label.
+    The first exceeds its nulls most, and names the head. A role is a label if the lower bound of
+    its score exceeds every null by more than MARGIN and reaches FLOOR, in at least ROWS of all
+    rows; without an interval there is no label.
     """
     found: list[tuple[Label, ...]] = []
     for kind in KINDS:
@@ -42,15 +49,24 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
         for head in range(atlas.layers[kind] * atlas.num_heads):
             of_head = [
                 Label(role, float(excess_n3[head, 0]))
-                for role, excess_n3 in zip(roles, excesses, strict=True)
+                for o, (role, excess_n3) in enumerate(zip(roles, excesses, strict=True))
                 if excess_n3[head, 1] > MARGIN
+                and atlas.arrays[f"role_{kind}"][o, head, 1] >= FLOOR
+                and atlas.arrays[f"role_{kind}_rows"][o] >= ROWS
             ]
             found.append(tuple(sorted(of_head, key=lambda label: -label.excess)))
     return tuple(found)
 
 
 def excess_over_nulls(atlas: Atlas, kind: Kind, role: int) -> Doubles:
-    """Return a role's score and its bounds, less the larger of the two nulls, per head: [n, 3]."""
-    shuffled_n = atlas.arrays[f"role_{kind}_shuffled"][role].astype(np.float64)
+    """Return a role's score and its bounds, less the largest of its nulls, per head: [n, 3].
+
+    The head's distance profile is no null for a role that is a distance itself.
+    """
     random = np.float64(atlas.arrays[f"role_{kind}_random"][role])
-    return atlas.arrays[f"role_{kind}"][role] - np.maximum(shuffled_n, random)[:, None]
+    shuffled_n, profile_n = (
+        atlas.arrays[f"role_{kind}_{null}"][role].astype(np.float64)
+        for null in ("shuffled", "profile")
+    )
+    nulls_n = np.fmax(np.maximum(shuffled_n, random), profile_n)
+    return atlas.arrays[f"role_{kind}"][role] - nulls_n[:, None]

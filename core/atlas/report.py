@@ -60,6 +60,8 @@ def _roles(atlas: Atlas, kind: str, n: int, named: set[str]) -> dict[str, dict[s
             "high": high,
             "null_shuffled": _number(atlas.arrays[f"role_{kind}_shuffled"][o, n]),
             "null_random": _number(atlas.arrays[f"role_{kind}_random"][o]),
+            "null_profile": _number(atlas.arrays[f"role_{kind}_profile"][o, n]),
+            "rows": _number(atlas.arrays[f"role_{kind}_rows"][o]),
             "label": role in named,
         }
     return found

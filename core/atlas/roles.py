@@ -35,9 +35,14 @@ def diagonal(queries: int, keys: int) -> NDArray[np.int64]:
 
 
 def reordered(sentence: Sentence) -> Sentence:
-    """Put the source tokens but <eos> in random order, always the same for an index."""
-    order = np.random.default_rng((_SEED, sentence.index)).permutation(len(sentence.source) - 1)
-    source = (*(sentence.source[i] for i in order), sentence.source[-1])
+    """Put the source's tokens in random order, always the same for an index.
+
+    <eos> stays the last, and special tokens in front stay in front.
+    """
+    lead = sentence.lead
+    text = sentence.source[lead:-1]
+    order = np.random.default_rng((_SEED, sentence.index)).permutation(len(text))
+    source = (*sentence.source[:lead], *(text[i] for i in order), sentence.source[-1])
     return replace(sentence, source=source, gold=None)
 
 
@@ -147,7 +152,8 @@ class Role:
 
     `targets` returns a map's target keys, bool [Q, K]. A share of attention is the sum of a query's
     weights on its targets. `reordered` says that it is measured in sentences whose source tokens
-    are in random order, to tell attention to positions from attention to words.
+    are in random order, to tell attention to positions from attention to words. `positional` says
+    that the targets are at a fixed distance, so that the role is what a distance profile shows.
     """
 
     name: str
@@ -156,6 +162,7 @@ class Role:
     source: str
     targets: Callable[[Maps], Bools]
     reordered: bool = False
+    positional: bool = False
 
     def cells(self, maps: Maps) -> tuple[Bools, Bools]:
         """Return the target cells [Q, K] and which queries count [Q].
@@ -237,9 +244,15 @@ def _copy_of_produced(maps: Maps) -> Bools:
     return _equal(_forms(maps.sentence.target), _forms(maps.keys))
 
 
-def _forms(tokens: Tokens) -> list[str | None]:
-    """Return each token's text; None for special tokens, punctuation and lone word boundaries."""
-    return [None if t.special or not t.text or is_punctuation(t.text) else t.text for t in tokens]
+def _forms(tokens: Tokens) -> list[tuple[str, bool] | None]:
+    """Return each token's text and whether it starts a word, so that “a” differs from Katz·“a”.
+
+    None for special tokens, punctuation and lone word boundaries.
+    """
+    return [
+        None if t.special or not t.text or is_punctuation(t.text) else (t.text, t.starts_word)
+        for t in tokens
+    ]
 
 
 def _equal(queries: Sequence[object], keys: Sequence[object]) -> Bools:
@@ -264,12 +277,14 @@ def _aligned_to_produced(maps: Maps) -> Bools:
         of_source, of_target = map(np.array, words)
         for source, target in maps.sentence.gold.sure:
             # The last row produces <eos> and the last key is <eos>: neither is part of a word.
-            cells[:-1, :-1] |= (of_target == target)[:, None] & (of_source == source)
+            cells[:-1, maps.sentence.lead : -1] |= (of_target == target)[:, None] & (
+                of_source == source
+            )
     return cells
 
 
 def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
-    """Return the word of each source and target token but <eos>; None without an alignment.
+    """Return the word of each source and target token that is not special, or None without gold.
 
     Raises ValueError for an alignment that does not fit the text.
     """
@@ -282,7 +297,7 @@ def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
                 f"it links word {link[0]} to word {link[1]} (counted from 0), but the sides have "
                 f"{len(texts[0])} and {len(texts[1])} words"
             )
-    sides = sentence.source[:-1], sentence.target[:-1]
+    sides = sentence.source[sentence.lead : -1], sentence.target[:-1]
     of_source, of_target = (
         words_of([token.text for token in side], words)
         for side, words in zip(sides, texts, strict=True)
@@ -301,6 +316,7 @@ ROLES: tuple[Role, ...] = (
         "Attends to the token just before the query.",
         "Voita et al. 2019, §5.1 (there: the largest weight; here: the share of attention)",
         _previous,
+        positional=True,
     ),
     Role(
         "next token",
@@ -308,13 +324,15 @@ ROLES: tuple[Role, ...] = (
         "Attends to the token just after the query.",
         "Voita et al. 2019, §5.1 (there: the largest weight; here: the share of attention)",
         _next,
+        positional=True,
     ),
     Role(
         ITSELF,
         _SELF,
         "Attends to the query's own position.",
-        "Clark et al. 2019, §3.1",
+        "Clark et al. 2019, §3.1 (there: most heads of BERT put little attention here)",
         _itself,
+        positional=True,
     ),
     Role(
         "sentence start",
@@ -341,14 +359,14 @@ ROLES: tuple[Role, ...] = (
         "same word",
         _SELF,
         "Attends to the other tokens of the query's own word, where a word has several.",
-        "Correia et al. 2019, §5.2 (there: a BPE-merging head)",
+        "Correia et al. 2019 (there: a BPE-merging head)",
         _same_word,
     ),
     Role(
         "earlier copy",
         _SELF,
         "Attends to earlier occurrences of the query's own token.",
-        "Wang et al. 2022, §3 (there: a duplicate token head)",
+        "Wang et al. 2022 (there: a duplicate token head)",
         _earlier_copy,
     ),
     Role(
@@ -363,7 +381,8 @@ ROLES: tuple[Role, ...] = (
         "function words",
         KINDS,
         "Attends to words in spaCy's list of stop words: articles, pronouns, prepositions and "
-        "other frequent words; in self-attention, to others than the query itself.",
+        "other frequent words, among them some verbs and adjectives; in self-attention, to others "
+        "than the query itself.",
         _HERE,
         _function_words,
     ),
@@ -376,6 +395,7 @@ ROLES: tuple[Role, ...] = (
         _HERE,
         _diagonal,
         reordered=True,
+        positional=True,
     ),
     Role(
         "copy of fed token",
@@ -398,7 +418,7 @@ ROLES: tuple[Role, ...] = (
         _CROSS,
         "Attends to the source word that people aligned (sure links) to the target token that is "
         "fed.",
-        "Chen et al. 2020, §3 (there: alignment from the decoder's input)",
+        "Chen et al. 2020, abstract (alignment from the decoder's input)",
         _aligned_to_fed,
     ),
     Role(
@@ -406,7 +426,7 @@ ROLES: tuple[Role, ...] = (
         _CROSS,
         "Attends to the source word that people aligned (sure links) to the target token to be "
         "produced.",
-        "Chen et al. 2020, §3 (there: alignment from the decoder's output)",
+        "earlier work, according to the abstract of Chen et al. 2020",
         _aligned_to_produced,
     ),
 )

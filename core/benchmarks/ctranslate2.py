@@ -25,6 +25,8 @@ def write(network: Transformer, folder: Path) -> None:
     config = network.config
     if config.final_norm and not config.norm_first:
         raise ValueError("CTranslate2 does not support a final norm in a post-norm network")
+    if config.activation != "relu":
+        raise ValueError(f"only ReLU networks are converted, not {config.activation}")
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,

@@ -58,7 +58,7 @@ def convert(network: Transformer, maps: bool) -> Any:
         decoder_attention_heads=ours.num_heads,
         encoder_ffn_dim=ours.dim_feedforward,
         decoder_ffn_dim=ours.dim_feedforward,
-        activation_function="relu",
+        activation_function=ours.activation,
         max_position_embeddings=ours.max_length,
         scale_embedding=ours.scale_embeddings,
         share_encoder_decoder_embeddings=ours.share_embeddings,

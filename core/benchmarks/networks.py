@@ -81,10 +81,11 @@ class Weights:
         """Return both implementations, modified to write exactly `length` tokens."""
         network = self.network
         config = dataclasses.replace(
-            network.config, dropout=0.0, tie_classifier=False, max_length=length
+            network.config, dropout=0.0, tie_classifier=False, tied_bias=False, max_length=length
         )
         weight, bias = network.embeddings.projection
         state = dict(network.state_dict())
+        state.pop("embeddings.tied_bias", None)  # it becomes the classifier's
         state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
         logit_bias = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
         logit_bias[[PAD, BOS, EOS]] = _NEVER
@@ -103,7 +104,7 @@ class Weights:
         parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []
         for _ in range(batch):
-            ids: list[int] = []
+            ids: list[int] = [*self.tokenizers[0].first] if self.tokenizers else []
             while len(ids) < length - 1:
                 if self.tokenizers is None:
                     ids.append(rng.randrange(4, self.network.config.source_vocab_size))

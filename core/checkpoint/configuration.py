@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.errors import checkpoint_errors, shell_quoted, unusable
+from core.checkpoint.errors import CheckpointError, checkpoint_errors, shell_quoted, unusable
+from core.checkpoint.imported import Imported
 from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
-from core.files import sha256
+from core.files import printable, sha256
 from core.model.shapes import Shapes, count_parameters, weight_shapes
 
 FORMAT = 1
@@ -65,6 +66,11 @@ def own_sha256(config: dict[str, Any]) -> str:
 
 def read_configuration(folder: Path, require_checksum: bool = True) -> Configuration:
     """Read and check config.json; its SHA-256 only if required. Raises CheckpointError."""
+    if folder.is_file():
+        raise CheckpointError(
+            f"{printable(str(folder))} is a file, not a checkpoint folder: import the weights of "
+            "another project with `python -m core.convert` (core/foreign/README.md)"
+        )
     file = folder / FILE
     with checkpoint_errors(file):
         return _validated(file, read_small(file), require_checksum)
@@ -102,6 +108,8 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     for name, (is_valid, expected) in _TRAINING.items():
         if name in training and not is_valid(training[name]):
             raise ValueError(f"training: {name} is not {expected}")
+    if "imported" in training:
+        Imported.from_json(training["imported"])
     weights, tokenizers = _files(config)
     return Configuration(
         architecture,

@@ -13,15 +13,31 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from core.checkpoint.configuration import FORMAT, Configuration, own_sha256, read_configuration
+from core.checkpoint.configuration import (
+    FILE,
+    FORMAT,
+    Configuration,
+    own_sha256,
+    read_configuration,
+)
 from core.checkpoint.errors import CheckpointError, checkpoint_errors, restore_hint, unusable
 from core.checkpoint.header import check_range
+from core.checkpoint.imported import Imported
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
 from core.config import ModelConfig
-from core.files import finish_commit, json_bytes, printable, sha256, write_atomic, write_transaction
+from core.files import (
+    content_size,
+    finish_commit,
+    json_bytes,
+    printable,
+    sha256,
+    write_atomic,
+    write_transaction,
+)
 
 if TYPE_CHECKING:
     from core.model.build import Model
@@ -58,6 +74,22 @@ class Card:
         """The name in lists and links: the folder's name without the direction."""
         return self.folder.name.removesuffix(f"-{self.direction}")
 
+    @property
+    def imported(self) -> Imported | None:
+        """Where imported weights come from; None for a network that was trained here."""
+        values = self.training.get("imported")
+        return None if values is None else Imported.from_json(values)
+
+    @property
+    def credit(self) -> str:
+        """Author and licence of imported weights, to be shown with the name; "" for own ones."""
+        return "" if self.imported is None else self.imported.credit
+
+    @property
+    def title(self) -> str:
+        """The folder's name, followed by the credit of imported weights in parentheses."""
+        return f"{self.folder.name} ({self.credit})" if self.credit else self.folder.name
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -83,12 +115,34 @@ def save(
 
     `half_precision` rounds the weights to float16; they are loaded as float32.
     """
-    from safetensors.torch import save as to_bytes
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".saving-", dir=folder.parent) as place:
+        # By way of a file: safetensors' own bytes take three times the memory of the weights.
+        weights = Path(place) / "model.safetensors"
+        _write_weights(weights, model, half_precision)
+        _save(folder, weights, model, architecture, languages, tokenizers, training, metrics)
+
+
+def _write_weights(file: Path, model: Model, half_precision: bool) -> None:
+    from safetensors.torch import save_file
 
     tensors = {name: p.detach().cpu().contiguous() for name, p in model.named_parameters()}
     if half_precision:
         tensors = {name: tensor.half() for name, tensor in tensors.items()}
-    files = {"model.safetensors": to_bytes(tensors)}
+    save_file(tensors, file)
+
+
+def _save(
+    folder: Path,
+    weights: Path,
+    model: Model,
+    architecture: str,
+    languages: tuple[str, str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    training: dict[str, Any],
+    metrics: dict[str, Any],
+) -> None:
+    files: dict[str, bytes | Path] = {weights.name: weights}
     source, target = tokenizers
     names = {"source": "tokenizer.json", "target": "tokenizer.json"}
     if source is not target:
@@ -106,7 +160,7 @@ def save(
         "training": training,
         "tokenizers": names,
         "files": {
-            name: {"bytes": len(content), "sha256": sha256(content)}
+            name: {"bytes": content_size(content), "sha256": sha256(content)}
             for name, content in files.items()
         },
     }
@@ -144,9 +198,12 @@ def _card(folder: Path, config: Configuration) -> Card:
 
 
 def list_cards(root: Path) -> tuple[list[Card], list[str]]:
-    """Return all usable checkpoints in `root`, by name, and one line for each unusable folder."""
+    """Return all usable checkpoints in `root`, by name, and one line for each unusable folder.
+
+    `root` may also be a checkpoint folder itself.
+    """
     cards, problems = [], []
-    for folder in sorted(root.glob("*")):
+    for folder in [root] if (root / FILE).is_file() else sorted(root.glob("*")):
         try:
             if not folder.is_dir():
                 continue

@@ -5,7 +5,7 @@ import math
 import torch
 
 from core.model.interface import Seq2Seq
-from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from core.text.tokenizer import BOS, EOS, PAD, Tokenizer, encode_source
 
 _TEXT = "Ein Test, a test: 1, 2."
 _MAX_TOKENS = 8
@@ -18,7 +18,7 @@ def run_smoke_test(model: Seq2Seq, source: Tokenizer, target: Tokenizer, device:
     The network must be in evaluation mode and on that device.
     """
     limit = min(_MAX_TOKENS, model.config.max_length)
-    ids = [*[token.id for token in source.encode(_TEXT)][: limit - 1], EOS]
+    ids = [*[token.id for token in encode_source(source, _TEXT)][: limit - 1], EOS]
     state = model.start(torch.tensor([ids], device=device))
     token = torch.tensor([BOS], device=device)
     written: list[int] = []

@@ -12,13 +12,12 @@ from core.checkpoint.configuration import FILE, Configuration, ListedFile
 from core.checkpoint.errors import checkpoint_errors
 from core.checkpoint.header import max_file_bytes, read_header
 from core.checkpoint.strict_json import parse
-from core.data.corpora import LANGUAGES
 from core.files import committed_file, read_exactly, safe_open, safe_read, sha256
 from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # per token of a tokenizer file; the shipped ones have 30, including merges
 _TOKEN_ITEMS = 8
-_EXTRA_BYTES = 1 << 16  # of a tokenizer file, for everything but its tokens
+_EXTRA_BYTES = 1 << 20  # of a tokenizer file: a character map, and everything but its tokens
 
 
 @dataclass(frozen=True)
@@ -55,10 +54,10 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
                 raise ValueError(f"a vocabulary of {tokens:,} tokens, but {size:,} in config.json")
             if values.get("language", language) != language:
                 raise ValueError(f"its language is {values['language']!r}, not {language!r}")
-            if values["kind"] == "words" and language not in LANGUAGES:
-                known = " and ".join(LANGUAGES.values())
-                raise ValueError(f"word tokenizers support only {known}, not {language}")
     source, target = (read_values[listed.name] for listed in config.tokenizers)
+    if target is not source and target.get("first"):
+        with checkpoint_errors(folder / config.tokenizers[1].name):
+            raise ValueError("only a source's tokenizer has ids in front: leave out its first")
     return source, target
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
+from core.text.tokenizer import BOS, EOS, PAD, Tokenizer, encode_source
 
 Pair = tuple[list[int], list[int]]
 
@@ -38,10 +38,10 @@ BREAK = "‖"
 def encode_pairs(
     pairs: Iterable[tuple[str, str]], source: Tokenizer, target: Tokenizer
 ) -> Iterator[Pair]:
-    """Yield the ids of each pair, both sides ending with <eos>."""
+    """Yield the ids of each pair; sources begin with the `first` ids, both sides end with <eos>."""
     for left, right in pairs:
         yield (
-            [t.id for t in source.encode(left) if t.text != BREAK] + [EOS],
+            [t.id for t in encode_source(source, left) if t.text != BREAK] + [EOS],
             [t.id for t in target.encode(right) if t.text != BREAK] + [EOS],
         )
 

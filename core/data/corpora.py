@@ -1,8 +1,10 @@
 """Parallel corpora by name: sources, splits, checksums and credits."""
 
 import html
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from core.data import iwslt, names, tatoeba, wmt
@@ -10,10 +12,24 @@ from core.data.text_files import Find, LinePairs, finder
 
 
 class Languages(dict[str, str]):
-    """Language names by code; an unknown code is its own name."""
+    """Language names by ISO 639 code, in English; a code that ISO 639 lacks is its own name.
+
+    It contains the languages of the corpora; other names are looked up on demand.
+    """
 
     def __missing__(self, code: str) -> str:
+        return _iso_name(code)
+
+
+@lru_cache(maxsize=1000)
+def _iso_name(code: str) -> str:
+    from iso639 import Language, LanguageNotFoundError  # takes 0.1 to 0.5 s
+
+    try:
+        name = Language.match(code).name  # codes only: names start with a capital
+    except LanguageNotFoundError:
         return code
+    return re.sub(r" \(.*\)$", "", name)  # Modern Greek (1453-), Swahili (macrolanguage)
 
 
 LANGUAGES = Languages(de="German", en="English")

@@ -98,7 +98,8 @@ def word_maps(
     that is empty or too long. Hooks are process-wide: the caller must hold the model's lock.
     """
     (source, source_words), (target, target_words) = _sides(checkpoint, pair)
-    ids = [*(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
+    in_front = checkpoint.source_tokenizer.first
+    ids = [*in_front, *(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     device = next(checkpoint.model.parameters()).device
     with capture(checkpoint.model) as captured:
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
@@ -107,7 +108,8 @@ def word_maps(
     by_quantity = [call.weights[0] for call in calls], list(map(norms_of, calls))
     maps = {}
     for quantity, by_layer in zip(QUANTITIES, by_quantity, strict=True):
-        map_LHQK = torch.stack(by_layer).double().cpu().numpy()[..., :-1]  # without <eos>
+        map_LHQK = torch.stack(by_layer).double().cpu().numpy()
+        map_LHQK = map_LHQK[..., len(in_front) : -1]  # without <eos>
         for reading, first in zip(READINGS, (0, 1), strict=True):
             rows = map_LHQK[..., first : first + len(target), :]
             maps[reading, quantity] = by_word(rows, target_words, source_words)
@@ -122,7 +124,8 @@ def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]
     source = _encoded(checkpoint.source_tokenizer, pair[0])
     target = _encoded(checkpoint.target_tokenizer, pair[1])
     limit = checkpoint.card.model.max_length
-    if (longest := max(len(source[0]), len(target[0])) + 1) > limit:
+    tokens = len(checkpoint.source_tokenizer.first) + len(source[0]), len(target[0])
+    if (longest := max(tokens) + 1) > limit:
         raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave it out")
     return source, target
 

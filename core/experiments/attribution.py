@@ -5,6 +5,7 @@ Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, 
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from core.record.activations import hidden_states
 from core.record.capture import AttentionCall, capture, explicit_attention
 
 Positions = tuple[int, ...]
+Item = TypeVar("Item")
 
 METHODS = (
     "weights",
@@ -66,24 +68,48 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     """
     _check(source, words)
     scores: dict[str, Doubles] = {}
-    parts = 4
+    tokens = _batches(range(len(target)), source, target)
+    removed = _batches(words, source, target)
+    total, done = 1 + len(tokens) + 2 * len(removed), 0
+
+    def so_far() -> Attributions:
+        in_order = {method: scores[method] for method in METHODS if method in scores}
+        return Attributions(words, tuple(target), in_order)
+
+    def progress() -> Progress:
+        nonlocal done
+        done += 1
+        return Progress(done, total, so_far())
+
     with borrow() as model:
         scores |= _from_one_pass(model, source, target, words)
-    yield Progress(1, parts)
-    with borrow() as model:
-        scores["gradient × input"] = _gradients(model, source, target) @ _membership(source, words)
-    yield Progress(2, parts)
-    with borrow() as model:
-        everything_T, *rest = _zeroed(model, source, target, words)
-        scores["value zeroing, all layers"] = (everything_T - np.stack(rest)).T
-    yield Progress(3, parts)
-    every = range(len(source))
-    visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
-    with borrow() as model:
-        everything_T, *rest = log_probs_seeing(model, source, target, visible)
-        scores["leave-one-out"] = (everything_T - np.stack(rest)).T
-    yield Progress(4, parts)
-    return Attributions(words, tuple(target), {method: scores[method] for method in METHODS})
+    yield progress()
+    gradients: list[Doubles] = []
+    for batch in tokens:
+        with borrow() as model:
+            gradients.append(_gradients(model, source, target, batch))
+        if batch is tokens[-1]:
+            scores["gradient × input"] = np.concatenate(gradients) @ _membership(source, words)
+        yield progress()
+    for method, log_probs in (
+        ("value zeroing, all layers", _zeroed),
+        ("leave-one-out", _hidden),
+    ):
+        losses: list[Doubles] = []
+        for batch in removed:
+            with borrow() as model:
+                everything_T, *rest = log_probs(model, source, target, batch)
+            losses.append((everything_T - np.stack(rest)).T)
+            if batch is removed[-1]:
+                scores[method] = np.concatenate(losses, axis=1)
+            yield progress()
+    return so_far()
+
+
+def _batches(rows: Sequence[Item], source: Ids, target: Ids) -> list[Sequence[Item]]:
+    """Split rows of passes over a sentence into batches, to bound their memory and time."""
+    size = max(1, _TOKENS // max(len(source), len(target)))
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 @of_words_in_batches
@@ -115,13 +141,13 @@ def shapley(
     visible_NS = ~in_word.any(-1) | (subsets.visible @ in_word.T)
     order = visible_NS.sum(-1).argsort(kind="stable")  # rows of equal length need no padding
     values_NT = np.empty((len(order), len(target)))
-    size = max(1, _TOKENS // max(len(source), len(target)))
-    for start in range(0, len(order), size):
-        batch = order[start : start + size]
+    done = 0
+    for batch in _batches(order, source, target):
         visible = [tuple(np.flatnonzero(row).tolist()) for row in visible_NS[batch]]
         with borrow() as model:
             values_NT[batch] = log_probs_seeing(model, source, target, visible)
-        yield Progress(start + len(batch), len(order))
+        done += len(batch)
+        yield Progress(done, len(order))
     return subsets.shapley(values_NT, tuple(target))
 
 
@@ -221,12 +247,12 @@ def _normalised(map_QK: Doubles) -> Doubles:
     return map_QK / map_QK.sum(-1, keepdims=True)
 
 
-def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
-    """Return ∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x: [T, S].
+def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) -> Doubles:
+    """Return ∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x, for some t: [tokens, S].
 
     The first layer's input is x plus the position, so its gradient equals the gradient at x.
     """
-    T = len(target)
+    rows, at = range(len(tokens)), list(tokens)
     entered: list[Tensor] = []
 
     def enter(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -237,20 +263,27 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids) -> Doubles:
     try:
         with torch.inference_mode(False), torch.enable_grad():
             inputs = model_inputs(model, source, target)
-            source_TS, target_in_TT = (ids.expand(T, -1) for ids in inputs)
-            hidden_TTD = model.decode(target_in_TT, *model.encode(source_TS))
-            logits_TV = model.classify(hidden_TTD[range(T), range(T)])
-            total = logits_TV.log_softmax(-1)[range(T), list(target)].sum()
-            (gradient_TSD,) = torch.autograd.grad(total, entered)
+            source_BS, target_in_BT = (ids.expand(len(at), -1) for ids in inputs)
+            hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
+            logits_BV = model.classify(hidden_BTD[rows, at])
+            total = logits_BV.log_softmax(-1)[rows, [target[t] for t in at]].sum()
+            (gradient_BSD,) = torch.autograd.grad(total, entered)
             table = model.embeddings.source_table.weight
-            x_SD = model.embeddings.look_up(source_TS[:1], table)[0].detach()
-            return (gradient_TSD.double() * x_SD).sum(-1).cpu().numpy()
+            x_SD = model.embeddings.look_up(source_BS[:1], table)[0].detach()
+            return (gradient_BSD.double() * x_SD).sum(-1).cpu().numpy()
     finally:
         hook.remove()
 
 
+def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
+    """Return log P of each target token, then with each word hidden: [1 + n, T]."""
+    every = range(len(source))
+    visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
+    return log_probs_seeing(model, source, target, visible)
+
+
 @torch.inference_mode()
-def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> Doubles:
+def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
     """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
     parameter, B = next(model.parameters()), 1 + len(words)
     source_BS, target_in_BT = (ids.expand(B, -1) for ids in model_inputs(model, source, target))

@@ -31,10 +31,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Progress(NamedTuple):
-    """The number of completed parts of a long experiment, and of all parts."""
+    """The number of completed parts of a long experiment, and of all parts.
+
+    `so_far` is the result with only these parts, if the experiment can give one.
+    """
 
     done: int
     total: int
+    so_far: Any = None
 
 
 Steps = Generator[Progress, None, R]
@@ -190,7 +194,8 @@ def _in_batches(
         running = steps(first, second, *rest, **named)
         try:
             while True:
-                on_progress(*next(running))
+                step = next(running)
+                on_progress(step.done, step.total)
         except StopIteration as end:
             return end.value
         finally:

@@ -42,23 +42,33 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     A head is zero-ablated by removing its part of the attention's output, as by
     `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with
     (translator, record), or with (model, source, target) and ids that end with <eos>. 96 heads of
-    a 13-token sentence fit one batch; longer sentences take several.
+    a 13-token sentence fit one batch; longer sentences take several. The last layers come first,
+    because least has to be recomputed for them, so `Progress.so_far` is soon worth looking at: it
+    is NaN where a head has not been ablated yet.
     """
     with borrow() as model:
-        heads = heads_of(model, KINDS)
+        heads = heads_of(model, KINDS)[::-1]
+    shapes = {
+        kind: (1 + max(layer for of, layer, _ in heads if of == kind), -1, len(target))
+        for kind in KINDS
+    }
     choices: list[Off] = [frozenset(), *(frozenset({head}) for head in heads)]
-    rows: list[Doubles] = []
+    rows = np.full((len(choices), len(target)), np.nan)
+    done = 0
     for part in choice_batches(choices, source, target):
-        rows += [*_ablated(borrow, source, target, part)]
-        yield Progress(len(rows), len(choices))
-    unedited_T, *rest = rows
-    changes: dict[str, Doubles] = {}
-    for kind in KINDS:
-        indices = [i for i, head in enumerate(heads) if head[0] == kind]
-        layers = 1 + max(heads[i][1] for i in indices)
-        changes[kind] = np.stack([rest[i] for i in indices]).reshape(layers, -1, len(target))
-        changes[kind] -= unedited_T
-    return HeadEffects(unedited_T, changes)
+        rows[done : done + len(part)] = _ablated(borrow, source, target, part)
+        done += len(part)
+        unedited_T, of_head = rows[0], dict(zip(heads, rows[1:], strict=True))
+        changes = {
+            kind: np.stack([of_head[head] for head in heads[::-1] if head[0] == kind])
+            for kind in KINDS
+        }
+        so_far = HeadEffects(
+            unedited_T,
+            {kind: (of - unedited_T).reshape(shapes[kind]) for kind, of in changes.items()},
+        )
+        yield Progress(done, len(choices), so_far)
+    return so_far
 
 
 @of_pass_in_batches

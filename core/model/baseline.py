@@ -15,7 +15,7 @@ from core.config import ModelConfig
 from core.model.interface import AttentionSite, Call, Projection, Projections, Side, Stack, Weigh
 from core.model.masks import causal_mask, padding_mask
 from core.model.top_tokens import TopTokens
-from core.model.transformer import Embeddings, Transformer
+from core.model.transformer import ACTIVATIONS, Embeddings, Transformer
 from core.text.tokenizer import PAD
 
 
@@ -122,6 +122,7 @@ class Baseline(nn.Module):
             dim_feedforward=config.dim_feedforward,
             dropout=config.dropout,
             layer_norm_eps=config.layer_norm_eps,
+            activation=ACTIVATIONS[config.activation],
             batch_first=True,
             norm_first=config.norm_first,
         )

@@ -41,6 +41,8 @@ def _embeddings(config: ModelConfig) -> Named:
             yield f"embeddings.{side}_positions.weight", (config.max_length, d_model)
     if not config.tie_classifier:
         yield from _linear("embeddings.classifier", d_model, target)
+    elif config.tied_bias:
+        yield "embeddings.tied_bias", (target,)
 
 
 def _linear(name: str, inputs: int, outputs: int, bias: bool = True) -> Named:

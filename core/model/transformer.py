@@ -12,13 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.config import ModelConfig
+from core.config import Activation, ModelConfig
 from core.model import decoding
 from core.model.interface import AttentionSite, Projection, Side, Stack
 from core.model.masks import padding_mask, target_mask
 from core.model.positions import LearnedPositions, SinusoidalPositions
 from core.model.top_tokens import TopTokens
 from core.text.tokenizer import PAD
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "silu": F.silu}
 
 
 class Embeddings(nn.Module):
@@ -37,6 +39,9 @@ class Embeddings(nn.Module):
         self.target_positions = positions(config.max_length, config.d_model)
         if not self.tied:
             self.classifier = nn.Linear(config.d_model, config.target_vocab_size)
+        self.tied_bias: nn.Parameter | None = None
+        if config.tied_bias:
+            self.tied_bias = nn.Parameter(torch.zeros(config.target_vocab_size))
         self.dropout = nn.Dropout(config.dropout)
 
     def reset_parameters(self, xavier: bool = False) -> None:
@@ -47,6 +52,8 @@ class Embeddings(nn.Module):
             else:
                 for table in module.parameters():
                     nn.init.normal_(table, std=table.shape[-1] ** -0.5)
+        if self.tied_bias is not None:
+            nn.init.zeros_(self.tied_bias)
 
     @property
     def target_weight(self) -> Tensor:
@@ -55,9 +62,9 @@ class Embeddings(nn.Module):
 
     @property
     def projection(self) -> Projection:
-        """The output projection's weight [V, D] and bias; tied: the target table without bias."""
+        """The output projection's weight [V, D] and bias; tied: the target table (§3.4)."""
         if self.tied:
-            return Projection(self.target_weight, None)
+            return Projection(self.target_weight, self.tied_bias)
         return Projection(self.classifier.weight, self.classifier.bias)
 
     def source(self, ids_BS: Tensor) -> Tensor:
@@ -82,7 +89,9 @@ class Embeddings(nn.Module):
 
     def classify(self, hidden: Tensor) -> Tensor:
         """Project hidden states [..., D] to logits [..., V]; tied: by the target table (§3.4)."""
-        return F.linear(hidden, self.target_weight) if self.tied else self.classifier(hidden)
+        if self.tied:
+            return F.linear(hidden, self.target_weight, self.tied_bias)
+        return self.classifier(hidden)
 
 
 def scaled_dot_product_attention(
@@ -163,10 +172,11 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3)."""
+    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3); max may be another activation."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
+        self.activation = config.activation
         self.inner = nn.Linear(config.d_model, config.dim_feedforward)
         self.outer = nn.Linear(config.dim_feedforward, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
@@ -175,7 +185,7 @@ class FeedForward(nn.Module):
         _xavier(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.outer(self.dropout(self.inner(x).relu()))
+        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
 
 
 class LayerNorm(nn.LayerNorm):

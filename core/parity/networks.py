@@ -72,6 +72,9 @@ VARIANTS: Mapping[str, ModelConfig] = {
     "q, k, v without bias": small(qkv_bias=False),
     "norm epsilon 1e-12": small(layer_norm_eps=1e-12),
     "mask −10000, for queries with an unmasked key": small(mask_score=-10_000.0),
+    "SiLU, a bias under a tied classifier": small(
+        activation="silu", share_embeddings=True, tie_classifier=True, tied_bias=True
+    ),
     "embeddings not scaled, no final norm": small(scale_embeddings=False, final_norm=False),
     "all variants together": small(
         learned_positions=True,
@@ -82,6 +85,10 @@ VARIANTS: Mapping[str, ModelConfig] = {
         final_norm=False,
         norm_first=True,
         num_decoder_layers=3,
+        activation="silu",
+        share_embeddings=True,
+        tie_classifier=True,
+        tied_bias=True,
     ),
 }
 

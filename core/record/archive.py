@@ -43,6 +43,10 @@ class Archive:
                 f"it unpacks to {total / 1e6:,.0f} MB, the limit is {in_megabytes(max_bytes)}"
             )
 
+    def has(self, name: str) -> bool:
+        """Whether an array of this name exists."""
+        return f"{name}.npy" in self._members
+
     def json(self, name: str, max_bytes: int, finite: bool = True) -> Any:
         """Return the JSON stored in an array of bytes; see core.checkpoint.strict_json.parse."""
         member = self._members.get(f"{name}.npy")

@@ -21,12 +21,13 @@ from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
 from core.record.softmax import error_scale, unmasked_cells, weights_of
-from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
+from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
 
 WEIGHT_LIMIT = 1e-5
 """Float32 and float64 differ by about 1e-6 at most; real errors are far larger."""
 LOGIT_LIMIT = 1e-4
 """Without hooks, attention uses a fused kernel that sums in another order: last digits differ."""
+_BARRED = 200.0  # below the largest logit: e^−200 is 0 in float32
 
 
 def check(
@@ -202,7 +203,7 @@ def _unequal(labels: list, truth: tuple | list) -> int:
 def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
     """Compare each target token with its id, and each source token with the typed text."""
     source, target = tokenizers
-    typed = [_fields(t) for t in (*source.encode(record.source_text), special(EOS))]
+    typed = [_fields(t) for t in (*encode_source(source, record.source_text), special(EOS))]
     wrong = _unequal([_fields(t) for t in record.source], typed)
     produced = [*record.target_in, *record.target_out]
     alternatives = [token for row in record.alternatives for token in row]
@@ -329,7 +330,11 @@ def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | 
 
 
 def _unchanged(evidence: Evidence) -> RecordCheck:
-    change = (evidence.logits_TV - evidence.plain_logits_TV).detach().cpu().numpy()
+    plain_TV = evidence.plain_logits_TV
+    change_TV = evidence.logits_TV - plain_TV
+    # A bias of −10,000 bars a token: its probability is 0, and its logit has steps of 0.001.
+    barred_TV = plain_TV < plain_TV.amax(-1, keepdim=True) - _BARRED
+    change = change_TV.masked_fill(barred_TV, 0.0).detach().cpu().numpy()
     return _line(
         "Recording leaves the output unchanged",
         _largest(change),

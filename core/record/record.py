@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -18,15 +18,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from core.config import DecodeConfig
 from core.files import write_atomic
 from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
+from core.record.adapters.map_checks import NEED_WEIGHTS, ROW_LIMIT, imported_mask
 from core.record.archive import Archive, archive, in_megabytes
 from core.record.card import card
 from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
+from core.record.parts import RecordCheck, RecordHypothesis, RecordToken
 from core.record.softmax import unmasked_cells
 from core.record.words import Words, group_words
 
@@ -57,56 +60,27 @@ _AXES = {
     "log_probs": "T",
     "alternative_log_probs": "TK",
 }
+# Maps from another tool: layers and heads differ by kind, and "0" axes are empty for lack of a
+# network.
+_IMPORTED_AXES = _AXES | {
+    "encoder": "eESS",
+    "decoder": "dDTT",
+    "cross": "cCTS",
+    "source_positions": "S0",
+    "target_positions": "T0",
+    "log_probs": "0",
+    "alternative_log_probs": "T0",
+}
+_MAY_BE_EMPTY = {False: "K", True: "0eEdDcC"}  # by whether the maps are imported
 _FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
 _ROUNDING = 1e-3  # nats by which rounding may lift a sum of log-probabilities above 0
 _MAX_ALTERNATIVES = 100  # per step; the project records 5
 _MAX_CHARACTERS = 1_000  # per token; a tokenizer's have at most 500
 _NOT_JSON = {*_AXES, "activations"}
+_MAX_ORIGIN = 60  # characters
+_MAX_CREDIT = 1_100  # characters; an author and a licence of 500 each
 _GIVEN_TARGET = "given target"
 _EDITED = ", edited"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordToken:
-    """One token: id, vocabulary entry (`piece`) and displayed text; see core.text.tokenizer."""
-
-    id: int
-    piece: str
-    text: str
-    starts_word: bool
-    special: bool
-    unknown: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RecordHypothesis:
-    """One finished hypothesis, in nats; `score` is normalised by the length penalty."""
-
-    text: str
-    ids: tuple[int, ...]
-    log_prob: float
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class RecordCheck:
-    """One check of a record, computed independently of the model.
-
-    `figure` is the largest error or the number of violations; `words` describe it.
-    """
-
-    name: str
-    passed: bool
-    figure: float
-    limit: float
-    words: str
-
-    def __post_init__(self) -> None:
-        if self.passed != (self.figure <= self.limit):
-            raise ValueError(
-                f"{self.name}: {self.figure} with a limit of {self.limit} contradicts "
-                f"passed={self.passed}"
-            )
 
 
 class _Checks(tuple[RecordCheck, ...]):
@@ -129,6 +103,8 @@ class Attention:
     def __getitem__(self, where: str | tuple[Any, ...]) -> Floats:
         kind, *rest = where if isinstance(where, tuple) else (where,)
         weights = self._maps[_known(kind, KINDS, "kind")]
+        if rest and not weights.size:
+            raise ValueError(f"the record has no {kind} maps: they were not imported")
         for name, index, length in zip(("layer", "head"), rest, weights.shape, strict=False):
             if isinstance(index, int | np.integer) and not -length <= index < length:
                 raise ValueError(
@@ -146,9 +122,14 @@ def check_size(layers: tuple[int, int], heads: int, source: int, target: int) ->
     `layers` are the numbers of encoder and decoder layers, `source` and `target` those of tokens.
     """
     encoder, decoder = layers
-    if (maps := (encoder + 2 * decoder) * heads) > MAX_RECORD_MAPS:
+    _check_size((encoder * heads, decoder * heads, decoder * heads), source, target)
+
+
+def _check_size(maps_by_kind: tuple[int, int, int], source: int, target: int) -> None:
+    encoder, decoder, cross = maps_by_kind
+    if (maps := sum(maps_by_kind)) > MAX_RECORD_MAPS:
         raise ValueError(f"{maps:,} maps are too many: a record holds {MAX_RECORD_MAPS:,}")
-    weights = heads * (encoder * source**2 + decoder * (target**2 + target * source))
+    weights = encoder * source**2 + decoder * target**2 + cross * target * source
     if weights > MAX_RECORD_WEIGHTS:
         raise ValueError(
             f"{maps:,} maps of {source} and {target} tokens hold {weights:,} weights: the limit is "
@@ -168,6 +149,13 @@ class TranslationRecord(Frozen):
     there were edits, but not which. `checks` are the results of core.record.checks; a modified
     copy of a checked record has none. `activations` are captured on request, and are neither saved
     nor part of `id`. Two records are equal if everything covered by `id` is.
+
+    `origin` names the tool that maps were imported from (`from_arrays` and the like), or is empty
+    for a pass of this project's networks. An imported record may lack a kind (shape [0, 0, query,
+    key]), its kinds may differ in layers and heads, and its positions, log-probabilities,
+    alternatives and hypotheses are empty; see `unchecked`.
+
+    `credit` names author and licence of weights that were not trained with this project, else "".
 
     Raises ValueError, in one line, for inconsistent axes, weights that are not probabilities, and
     non-finite numbers.
@@ -199,6 +187,64 @@ class TranslationRecord(Frozen):
     activations: Activations | None = None
     edits: Edits = dataclasses.field(default_factory=Edits)
     lost_edits: bool = False
+    origin: str = ""
+    credit: str = ""
+
+    @classmethod
+    def from_arrays(
+        cls,
+        source: Sequence[str],
+        target: Sequence[str],
+        *,
+        encoder: ArrayLike | None = None,
+        decoder: ArrayLike | None = None,
+        cross: ArrayLike | None = None,
+        start: str = "<bos>",
+        model: str = "",
+        source_language: str = "Source",
+        target_language: str = "Target",
+    ) -> TranslationRecord:
+        """Return a record of maps from another tool; see core.record.adapters.arrays."""
+        from core.record.adapters.arrays import from_arrays
+
+        maps: dict[Kind, Any] = {"encoder": encoder, "decoder": decoder, "cross": cross}
+        languages = source_language, target_language
+        return cls(**from_arrays(source, target, maps, start, model, languages))
+
+    @classmethod
+    def from_generate(
+        cls,
+        outputs: Any,
+        tokenizer: Any,
+        inputs: Any,
+        *,
+        index: int | None = None,
+        model: str = "",
+        source_language: str = "Source",
+        target_language: str = "Target",
+    ) -> TranslationRecord:
+        """Return a record of what `generate` of Hugging Face returned; see adapters.generate."""
+        from core.record.adapters.generate import from_generate
+
+        languages = source_language, target_language
+        return cls(**from_generate(outputs, tokenizer, inputs, index, model, languages))
+
+    @classmethod
+    def from_transformer_lens(
+        cls,
+        cache: Mapping[str, Any],
+        tokens: tuple[Sequence[str], Sequence[str]],
+        *,
+        index: int | None = None,
+        model: str = "",
+        source_language: str = "Source",
+        target_language: str = "Target",
+    ) -> TranslationRecord:
+        """Return a record of an encoder-decoder cache; see adapters.transformer_lens."""
+        from core.record.adapters.transformer_lens import from_transformer_lens
+
+        languages = source_language, target_language
+        return cls(**from_transformer_lens(cache, tokens, index, model, languages))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,6 +262,9 @@ class TranslationRecord(Frozen):
         for kind in KINDS:
             self._check_map(kind)
         self._check_values()
+        if self.origin:
+            self._check_imported()
+            return
         shifted = [t.id for t in self.target_in[1:]] == [t.id for t in self.target_out[:-1]]
         if not shifted or self.target_in[0].piece != "<bos>":
             raise ValueError("target_in must be <bos> and target_out shifted right by one")
@@ -227,7 +276,9 @@ class TranslationRecord(Frozen):
         lengths = {"S": len(self.source), "T": len(self.target_in)}
         if not len(self.target_in) == len(self.target_out) == len(self.alternatives):
             raise ValueError("target_in, target_out and alternatives differ in length")
-        for name, axes in _AXES.items():
+        lengths["0"] = 0
+        may_be_empty = _MAY_BE_EMPTY[bool(self.origin)]
+        for name, axes in (_IMPORTED_AXES if self.origin else _AXES).items():
             array = getattr(self, name)
             dtype = np.bool_ if name.endswith("mask") else np.float32
             if array.dtype != dtype or array.ndim != len(axes):
@@ -237,7 +288,7 @@ class TranslationRecord(Frozen):
             for axis, length in zip(axes, array.shape, strict=True):
                 if lengths.setdefault(axis, length) != length:
                     raise ValueError(f"{name} {array.shape}: axis {axis} should be {lengths[axis]}")
-                if length == 0 and axis != "K":  # a record may have no alternatives
+                if length == 0 and axis not in may_be_empty:
                     raise ValueError(f"{name} {array.shape}: axis {axis} is empty")
         for side, axis in (("source", "S"), ("target", "T")):
             if lengths[axis] > MAX_RECORD_TOKENS:
@@ -245,15 +296,32 @@ class TranslationRecord(Frozen):
                     f"{lengths[axis]} tokens of the {side} are too many: "
                     f"the limit is {MAX_RECORD_TOKENS}"
                 )
-        layers = len(self.encoder), len(self.decoder)
-        check_size(layers, self.encoder.shape[1], lengths["S"], lengths["T"])
-        if lengths["K"] > _MAX_ALTERNATIVES:
+        encoder, decoder, cross = (math.prod(self.maps(kind).shape[:2]) for kind in KINDS)
+        _check_size((encoder, decoder, cross), lengths["S"], lengths["T"])
+        alternatives = lengths.get("K", 0)
+        if alternatives > _MAX_ALTERNATIVES:
             raise ValueError(
-                f"{lengths['K']:,} alternatives at each step are too many: the limit is "
+                f"{alternatives:,} alternatives at each step are too many: the limit is "
                 f"{_MAX_ALTERNATIVES}"
             )
-        if any(len(row) != lengths["K"] for row in self.alternatives):
-            raise ValueError(f"alternatives: axis K should be {lengths['K']} at each step")
+        if any(len(row) != alternatives for row in self.alternatives):
+            raise ValueError(f"alternatives: axis K should be {alternatives} at each step")
+
+    def _check_imported(self) -> None:
+        """Check that nothing is claimed that needs a network, and that masks follow from maps."""
+        for kind in KINDS:
+            if not self.has(kind) and any(self.maps(kind).shape[:2]):
+                raise ValueError(f"{kind} has layers without heads, or heads without layers")
+            expected = imported_mask(kind, self.maps(kind))
+            if not np.array_equal(self.mask(kind), expected):
+                raise ValueError(f"{kind}_mask does not follow from its maps")
+        if not any(map(self.has, KINDS)):
+            raise ValueError("imported maps: there is no map of any kind")
+        claims = (self.weights_sha256, self.hypotheses, self.decode, self.edited, self.activations)
+        if any(claims):
+            raise ValueError("imported maps cannot have weights, a search, edits or activations")
+        if self.target_in[1:] != self.target_out[:-1]:
+            raise ValueError("target_out must be target_in shifted by one token")
 
     def _check_edits(self) -> None:
         shape = len(self.encoder), len(self.decoder), self.encoder.shape[1]
@@ -263,12 +331,13 @@ class TranslationRecord(Frozen):
 
     def _check_map(self, kind: Kind) -> None:
         weights, mask = self.maps(kind), self.mask(kind)
-        if not np.isfinite(weights).all() or weights.min() < 0:
+        if not np.isfinite(weights).all() or weights.min(initial=0) < 0:
             raise ValueError(f"{kind} holds weights that are not probabilities")
         if np.any(weights[..., ~mask]):
             raise ValueError(f"{kind} has a masked cell that is not exactly 0")
         rows = unmasked_cells(weights.shape, mask, kind, self.edits).any(-1)
-        if np.abs(weights.sum(-1)[rows] - 1).max(initial=0) > 1e-5:
+        limit = ROW_LIMIT if self.origin else 1e-5
+        if np.abs(weights.sum(-1)[rows] - 1).max(initial=0) > limit:
             raise ValueError(f"{kind} has a row that does not sum to 1")
 
     def _check_values(self) -> None:
@@ -296,28 +365,60 @@ class TranslationRecord(Frozen):
 
     @property
     def search(self) -> str:
-        """A label for the search, such as "greedy", "beam 5, edited" or "given target"."""
+        """A label for the search, such as "greedy", "beam 5, edited" or "given target".
+
+        For imported maps it names their origin.
+        """
+        if self.origin:
+            return f"maps from {self.origin}"
         label = _GIVEN_TARGET if self.decode is None else self.decode.label
         return label + (_EDITED if self.edited else "")
 
     def __repr__(self) -> str:
         passed = sum(check.passed for check in self.checks)
+        more = f", {len(self.unchecked)} need the weights" if self.origin else ""
         return (
             f"TranslationRecord({_short(self.source_text)} → {_short(self.translation)}, "
-            f"{self._facts()}, checks: {passed} of {len(self.checks)} passed)"
+            f"{self._facts()}, checks: {passed} of {len(self.checks)} passed{more})"
         )
 
     def _repr_html_(self) -> str:
         """Show texts, model and checks in a notebook."""
         texts = ((self.source_language, self.source_text), (self.target_language, self.translation))
-        return card(texts, self._facts(), [(check.name, check.passed) for check in self.checks])
+        checks = [(check.name, check.passed) for check in self.checks]
+        return card(texts, self._facts(), checks, self.unchecked)
 
     def _facts(self) -> str:
+        if self.origin:
+            depths = (
+                f"{kind} {layers} × {heads}" if self.has(kind) else f"no {kind}"
+                for kind, (layers, heads) in ((k, self.maps(k).shape[:2]) for k in KINDS)
+            )
+            tokens = f"{len(self.source)} → {len(self.target_out)} tokens"
+            named = [tokens, self.model_title, self.search[:60], *depths]
+            return ", ".join(filter(None, named)) + " (layers × heads)"
         (encoder, heads), decoder = self.encoder.shape[:2], len(self.decoder)
         return (
-            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model[:80]}, "
+            f"{len(self.source)} → {len(self.target_out)} tokens, {self.model_title}, "
             f"{self.search[:60]}, {encoder} + {decoder} layers, {heads} heads"
         )
+
+    @property
+    def model_title(self) -> str:
+        """The model's name, followed by the credit of imported weights in parentheses."""
+        return f"{self.model[:80]} ({self.credit})" if self.credit else self.model[:80]
+
+    def has(self, kind: str) -> bool:
+        """Whether the record has maps of a kind; only imported maps may lack one.
+
+        Raises ValueError for another kind.
+        """
+        return self.maps(kind).size > 0
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Names of the checks that cannot run for lack of the weights; empty if none."""
+        return NEED_WEIGHTS if self.origin else ()
 
     def maps(self, kind: str) -> Floats:
         """Return the weights of a kind, [layer, head, query, key].
@@ -398,7 +499,9 @@ class TranslationRecord(Frozen):
 
     @property
     def log_prob(self) -> float:
-        """Log-probability of the whole target, in nats."""
+        """Log-probability of the whole target, in nats. Raises ValueError for imported maps."""
+        if self.origin:
+            raise ValueError("imported maps have no log-probabilities: these need the network")
         return float(self.log_probs.sum())
 
     @cached_property
@@ -432,6 +535,9 @@ class TranslationRecord(Frozen):
         plain["alternatives"] = [[_as_dict(token) for token in row] for row in self.alternatives]
         text = plain.pop("edits").to_text()
         del plain["decode"], plain["lost_edits"]
+        for name in ("origin", "credit"):
+            if not plain[name]:
+                del plain[name]
         return plain | {"search": self.search} | ({"edits": text} if text else {})
 
     def to_bytes(self) -> bytes:
@@ -478,7 +584,7 @@ class TranslationRecord(Frozen):
         limits = _MAX_UNPACKED_BYTES, _MAX_UNPACKED_BYTES
         with archive(file, "a saved record", remedy, *limits) as members:
             metadata = _read_metadata(members)
-            _check_shapes(members)
+            _check_shapes(members, "origin" in metadata)
             return cls(**metadata, **{name: members.array(name, *_spec(name)) for name in _AXES})
 
 
@@ -507,8 +613,12 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     if (saved := metadata.pop("format")) != _FORMAT:
         raise ValueError(f"it was saved in format {str(saved)[:20]}, not in format {_FORMAT}")
     edits = metadata.pop("edits", None)  # absent if there are none
+    origin = metadata.pop("origin", None)  # absent for a pass of this project's networks
     expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_JSON
-    expected = expected - {"edits", "decode", "lost_edits"} | {"search"}
+    expected = expected - {"edits", "decode", "lost_edits", "origin", "credit"} | {"search"}
+    credit = metadata.pop("credit", "")  # absent for weights that were trained here
+    if not isinstance(credit, str) or len(credit) > _MAX_CREDIT:
+        raise ValueError(f"credit is not a text of at most {_MAX_CREDIT:,} characters")
     if odd := sorted(expected ^ set(metadata)):
         raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
@@ -520,13 +630,24 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     for name, value in metadata.items():
         if not isinstance(value, tuple | str):
             raise ValueError(f"{name} is not a text")
+    metadata["credit"] = credit
     if edits is not None:
         metadata["edits"] = _read_edits(edits)
+    if origin is not None:
+        return _read_imported(metadata, origin, edits)
     metadata["decode"], edited = _read_search(metadata.pop("search"))
     if edits and not edited:
         raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
     metadata["lost_edits"] = edited and not edits
     return metadata
+
+
+def _read_imported(metadata: dict[str, Any], origin: Any, edits: Any) -> dict[str, Any]:
+    if not isinstance(origin, str) or not 0 < len(origin) <= _MAX_ORIGIN:
+        raise ValueError(f"origin is not a text of 1 to {_MAX_ORIGIN} characters")
+    if metadata.pop("search") != f"maps from {origin}" or edits is not None:
+        raise ValueError("imported maps have no search and no edits")
+    return metadata | {"origin": origin, "decode": None}
 
 
 def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
@@ -591,11 +712,12 @@ def _spec(name: str) -> tuple[list[type], int]:
     return [np.bool_ if name.endswith("mask") else np.float32], len(_AXES[name])
 
 
-def _check_shapes(members: Archive) -> None:
+def _check_shapes(members: Archive, imported: bool) -> None:
     """Reject oversized arrays by their headers, before unpacking."""
     shapes = {name: members.shape(name, *_spec(name)) for name in _AXES}
     for name, shape in shapes.items():
-        for axis, length in zip(_AXES[name], shape, strict=True):
+        axes = (_IMPORTED_AXES if imported else _AXES)[name]
+        for axis, length in zip(axes, shape, strict=True):
             if axis in "ST" and length > MAX_RECORD_TOKENS:
                 raise ValueError(
                     f"{length:,} tokens are too many, the limit is {MAX_RECORD_TOKENS}"

@@ -138,10 +138,7 @@ class Queue:
                 if ticket.replaced:
                     raise Replaced
                 if time.monotonic() > ticket.submitted + self._deadline_s:
-                    raise LateError(
-                        f"no answer within {self._deadline_s:g} s because of other requests: "
-                        "try again"
-                    )
+                    raise LateError(self._reason(ticket))
         finally:
             with self._lock:
                 self._leave(ticket)
@@ -149,6 +146,22 @@ class Queue:
         if isinstance(ticket.job.answer, Exception):
             raise ticket.job.answer
         return ticket.job.answer
+
+    def _reason(self, ticket: _Ticket) -> str:
+        """Say what a late request's time went to: other requests, its own computation, or both."""
+        late, waited = f"no answer within {self._deadline_s:g} s", ticket.waited()
+        if ticket.job.started is None:
+            return f"{late}, because other requests came first: try again"
+        computing = time.monotonic() - ticket.submitted - waited
+        if waited <= 2 * POLL_S:  # as long as it takes to start
+            return (
+                f"{late}: the model has computed for {computing:.1f} s without finishing, try a "
+                "shorter sentence, a narrower beam or a smaller model"
+            )
+        return (
+            f"{late}: other requests came first for {waited:.1f} s, and the model has computed for "
+            f"{computing:.1f} s without finishing, try again"
+        )
 
     def _submit(self, request: Request, visitor: Hashable) -> _Ticket:
         with self._lock:

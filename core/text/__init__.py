@@ -1,4 +1,4 @@
-"""Tokenizers: words, subwords, and the protocol they share."""
+"""Tokenizers: words, subwords, pieces, and the protocol they share."""
 
 from typing import Any
 
@@ -15,6 +15,10 @@ def load(values: dict[str, Any]) -> Tokenizer:
             from core.text.subwords import SubwordTokenizer
 
             return SubwordTokenizer.from_json(values)
+        case "pieces":
+            from core.text.pieces import PieceTokenizer
+
+            return PieceTokenizer.from_json(values)
         case _:
             from core.text.words import WordTokenizer
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tokenizers
@@ -45,9 +45,15 @@ def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Toke
 class SubwordTokenizer:
     """Cased BPE that keeps word boundaries in its tokens, so decoding restores the exact text."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, single_digits: bool = False):
+    def __init__(
+        self,
+        backend: tokenizers.Tokenizer,
+        single_digits: bool = False,
+        first: Sequence[int] = (),
+    ):
         self._backend = backend
         self._single_digits = single_digits
+        self.first = tuple(first)
 
     @classmethod
     def train(
@@ -122,7 +128,8 @@ class SubwordTokenizer:
     def to_json(self) -> dict[str, Any]:
         model = json.loads(self._backend.to_str())["model"]
         values = {"kind": "subwords", "vocabulary": model["vocab"], "merges": model["merges"]}
-        return values | ({"single_digits": True} if self._single_digits else {})
+        values |= {"single_digits": True} if self._single_digits else {}
+        return values | ({"first": list(self.first)} if self.first else {})
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "SubwordTokenizer":
@@ -130,4 +137,4 @@ class SubwordTokenizer:
         merges = [tuple(merge) for merge in values["merges"]]
         model = models.BPE(values["vocabulary"], merges, unk_token=SPECIALS[UNK], fuse_unk=True)
         single_digits = bool(values.get("single_digits", False))
-        return cls(_assemble(model, single_digits), single_digits)
+        return cls(_assemble(model, single_digits), single_digits, values.get("first", ()))

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -38,8 +38,13 @@ class Tokenizer(Protocol):
         """The number of ids, including the four special ones."""
         ...
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """The ids in front of every source, such as <bos>; none in front of a target."""
+        ...
+
     def encode(self, text: str) -> tuple[Token, ...]:
-        """Tokenise a text, without <bos> and <eos>."""
+        """Tokenise a text, without <bos> and <eos>; see `encode_source`."""
         ...
 
     def decode(self, ids: list[int]) -> str:
@@ -56,6 +61,18 @@ class Tokenizer(Protocol):
     def to_json(self) -> dict[str, Any]:
         """Return a JSON form from which `core.text.load` rebuilds the tokenizer."""
         ...
+
+
+def encode_source(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
+    """Tokenise a source, without <eos>: the tokenizer's `first` ids, then the text.
+
+    The first ids are special tokens, whatever they are. An empty text has no tokens at all.
+    """
+    tokens = tokenizer.encode(text)
+    if not tokens:
+        return ()
+    first = (tokenizer.token(id) for id in tokenizer.first)
+    return (*(replace(token, starts_word=True, special=True) for token in first), *tokens)
 
 
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))")

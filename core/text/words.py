@@ -1,11 +1,32 @@
 """Words: spaCy's rule-based tokenizers and a torchtext vocabulary, as in many tutorials."""
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
 from core.text.vocabulary import is_learnable
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+_NEED_PACKAGES = frozenset({"ja", "ko", "th", "vi"})
+
+
+def _splitter(language: str) -> Callable[[str], Doc]:
+    """Return spaCy's tokenizer of a language; the multi-language rules where it has none.
+
+    Rules that need another package (ja, ko, th, vi) count as none, installed or not.
+    """
+    import spacy  # takes seconds, and subword models never need it
+
+    if language not in _NEED_PACKAGES:
+        with suppress(ImportError):  # also for an unknown language
+            return spacy.blank(language).tokenizer
+    return spacy.blank("xx").tokenizer
 
 
 class WordTokenizer:
@@ -14,12 +35,14 @@ class WordTokenizer:
     White space has no ids: `decode` restores it with the Moses detokenizer.
     """
 
-    def __init__(self, language: str, words: list[str], lower: bool = False):
-        import spacy  # takes seconds, and subword models never need it
+    def __init__(
+        self, language: str, words: list[str], lower: bool = False, first: Sequence[int] = ()
+    ):
         import torchtext.vocab
 
         self._language, self._lower = language, lower
-        self._split = spacy.blank(language).tokenizer
+        self.first = tuple(first)
+        self._split = _splitter(language)
         # torchtext sorts by count; descending ranks keep the given order.
         ranks = Counter({word: len(words) - i for i, word in enumerate(words)})
         self._vocabulary = torchtext.vocab.Vocab(ranks, specials=list(SPECIALS))
@@ -27,7 +50,7 @@ class WordTokenizer:
     @classmethod
     def train(
         cls, sentences: Iterable[str], language: str, min_count: int = 2, lower: bool = False
-    ) -> "WordTokenizer":
+    ) -> WordTokenizer:
         """Learn the words that occur at least `min_count` times, most frequent first."""
         empty = cls(language, [], lower)
         counts = Counter(
@@ -69,9 +92,11 @@ class WordTokenizer:
     def to_json(self) -> dict[str, Any]:
         words = self._vocabulary.itos[len(SPECIALS) :]
         settings = {"kind": "words", "language": self._language, "lower": self._lower}
-        return {**settings, "vocabulary": words}
+        first = {"first": list(self.first)} if self.first else {}
+        return {**settings, **first, "vocabulary": words}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "WordTokenizer":
+    def from_json(cls, values: dict[str, Any]) -> WordTokenizer:
         """Rebuild from `to_json`, once core.text.vocabulary has checked it."""
-        return cls(values["language"], values["vocabulary"], values["lower"])
+        first = values.get("first", ())
+        return cls(values["language"], values["vocabulary"], values["lower"], first)

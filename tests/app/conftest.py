@@ -27,6 +27,14 @@ def one_thread_as_in_the_app() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def head_effects_in_one_run() -> Iterator[None]:
+    """Let Ask why finish its ranking in the first run, however slow this machine is now."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.views.why.heads.FIRST_S", 60.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
     """Use the installed Chromium; without one, skip locally and fail in CI."""

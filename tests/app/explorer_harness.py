@@ -166,6 +166,11 @@ class Record:
     translation: str = "A sentence."
     lost_edits: bool = False
     decode: DecodeConfig | None = BEAM
+    origin: str = ""
+
+    @property
+    def model_title(self) -> str:
+        return self.model
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:

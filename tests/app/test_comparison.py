@@ -19,7 +19,7 @@ from core.analysis.difference import KINDS
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from tests.app.page_checks import ROOT, map_row, translator
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import Rendered, array, render
 from tests.app.test_masks_positions import save_small_model
 
 MAIN = ROOT / "app/main.py"
@@ -124,7 +124,7 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
 
     def faulty(model, source, target=None, **options):
         record = inspect(model, source, target, **options)
-        if not getattr(model, "other", False) or target is None:
+        if not getattr(model, "other", False) or options.get("target_ids") is None:
             return record
         cross = record.cross.copy()
         row = cross[2, 1, 3]
@@ -139,6 +139,60 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
     assert any("more than the 1e-5 that rounding explains" in e.value for e in page.app.error)
     assert "Largest: cross, layer 3, head 2, producing" in text_of(page)
     assert "(row 4)" in text_of(page)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("scratch", "scratch-twin"),
+        ("scratch-twin", "scratch"),
+        ("scratch-twin", "scratch-twin"),
+        ("scratch", "baseline"),
+        ("baseline", "captions-twin"),
+        ("captions-twin", "baseline-twin"),
+    ],
+)
+def test_the_library_model_never_searches(pair, monkeypatch):
+    """Without a KV cache its search takes half a minute with a large network."""
+    inspect, asked = results.inspect, []
+
+    def recorded(model, source, target=None, **options):
+        record = inspect(model, source, target, **options)
+        given = target is not None or options.get("target_ids") is not None
+        assert (record.decode is None) == given
+        asked.append((model.card.folder.name, model.architecture, given, record))
+        return record
+
+    monkeypatch.setattr(results, "inspect", recorded)
+    first, second = pair
+    page = render("comparison", source="Ein Hund läuft.", first_model=first, second_model=second)
+    searched = {(name, code) for name, code, given, _ in asked if not given}
+    folders = {f"{name.removesuffix('-twin')}-de-en" for name in pair}
+    assert searched == {(folder, "scratch") for folder in folders}
+    found = {name: record.target_out for name, _, given, record in asked if not given}
+    shown = [
+        next(
+            r
+            for folder, a, given, r in asked
+            if (folder, a) == (f"{name.removesuffix('-twin')}-de-en", code(name))
+            and r.target_out == found[folder]
+        )
+        for name in pair
+    ]
+    for key, record in zip(("first_scores", "second_scores"), shown, strict=True):
+        (bars,) = page.figure(key)["data"]
+        np.testing.assert_allclose(array(bars["y"]), record.log_probs, atol=1e-5)
+    assert "does not search here" in text_of(page)
+
+
+def code(name: str) -> str:
+    """The architecture of a model of the page: a twin has the other one."""
+    return "baseline" if (name.split("-")[0] == "baseline") != name.endswith("-twin") else "scratch"
+
+
+def test_two_models_in_scratch_code_need_no_word_about_searching():
+    page = render("comparison", source="Ein Hund läuft.", second_model="captions")
+    assert "does not search here" not in text_of(page)
 
 
 def test_the_page_in_a_browser(local_page, serve):

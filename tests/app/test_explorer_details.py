@@ -173,33 +173,106 @@ def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
     assert at.page.evaluate("legalInXml('a\\ud800b\\u{1F600}')") == "a‹U+D800›b\U0001f600"
 
 
-def test_many_heads_have_no_overlapping_captions(at: Mounted) -> None:
+WATCH = """() => {
+    window.drawn = [];
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+        const { a, b, d } = this.getTransform();
+        const size = Number(/([\\d.]+)px/.exec(this.font)[1]);
+        const { width } = this.measureText(words);
+        if (b === 0 && this.textAlign === "left") drawn.push({ words, x, y, width, size, on: this.canvas.width });
+        return fillText.call(this, words, x, y);
+    };
+}"""
+QUIET = """async () => {  // let pending paints finish, also for fonts
+    await document.fonts.ready;
+    for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+    drawn.length = 0;
+}"""
+CAPTIONS = """() => {
+    const places = [...root().querySelectorAll(".thumbnail:not(.missing)")].map((at) => ({
+        left: at.offsetLeft, top: at.offsetTop, size: at.offsetWidth, below: at.offsetTop + at.offsetHeight,
+        name: at.ariaLabel,
+    }));
+    const under = ({ x, y }) => places.find(
+        ({ left, top, size, below }) => left === x && top + size < y && y < below + 2);
+    const { width } = root().querySelector(".overview-maps");
+    return {
+        places,
+        texts: drawn.filter(({ on }) => on === width).length,
+        drawn: drawn.map((text) => ({ ...text, under: under(text) })).filter(({ under }) => under),
+    };
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 1000, 390])
+@pytest.mark.parametrize("heads", [4, 8, 12, 16])
+@pytest.mark.parametrize("sort", ["layer", "spread"])
+def test_captions_neither_overlap_nor_lose_digits(at: Mounted, width: int, heads: int, sort: str):
+    at.page.set_viewport_size({"width": width, "height": 900})
+    at.page.evaluate(WATCH)
+    at.page.evaluate(QUIET)
+    at.show(payload(synthetic_record("short", 4, heads), {**VIEW, "sort": sort}))
+    found = at.page.evaluate(CAPTIONS)
+    rows = {place["top"] for place in found["places"]}
+    room = found["places"][0]["below"] - found["places"][0]["top"] - found["places"][0]["size"]
+    for text in found["drawn"]:
+        place, words = text["under"], plain(text["words"])
+        nexts = [
+            p["left"]
+            for p in found["places"]
+            if p["top"] == place["top"] and p["left"] > place["left"]
+        ]
+        end = text["x"] + text["width"]
+        assert end <= min(nexts, default=1e9) + 0.5, f"{words} runs into the next head"
+        assert end <= place["left"] + place["size"] + 1.5, f"{words} leaves its thumbnail's column"
+        assert text["size"] >= 9.5
+        if re.search(r"\d", words) and not words.endswith("back"):
+            whole = r"[<>]?[−+]?\d[\d,]*(\.\d+)?( ?%| b)?"
+            assert re.fullmatch(whole, words), f"{words} is not a whole number"
+    numbers = [plain(t["words"]) for t in found["drawn"] if re.search(r"\d", plain(t["words"]))]
+    if heads == 4:
+        assert found["texts"] >= len(numbers) >= len(found["places"]), (
+            "with few heads every number is drawn"
+        )
+    if heads == 16:
+        assert not found["texts"] and room < 3, "no caption, and no room for one"
+    assert len(rows) > 4
+    line = at.page.evaluate("root().querySelector('.overview-caption').hidden")
+    assert line == (heads <= 5)
+
+
+def test_the_caption_of_the_chosen_or_pointed_head_is_written_in_full(at: Mounted) -> None:
+    record = synthetic_record("short", 12, 16)
+    at.show(payload(record, {**VIEW, "kind": "cross", "layer": 9, "head": 12, "sort": "spread"}))
+    line = "root().querySelector('.overview-caption').textContent"
+
+    def entropy(layer: int, head: int) -> float:
+        weights = record.cross[layer, head].astype(float)
+        bits = -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+        return float(bits.mean())
+
+    def shown(layer: int, head: int) -> str:
+        said = re.fullmatch(
+            rf"Head {head + 1} of layer {layer + 1}: ([\d.]+) bits",
+            plain(at.page.evaluate(line)),
+        )
+        assert said, at.page.evaluate(line)
+        assert float(said[1]) == pytest.approx(entropy(layer, head), abs=0.06)
+        return said[1]
+
+    chosen = shown(9, 12)
+    point = """([type, layer, head]) => root()
+        .querySelector(`.thumbnail[data-l="${layer}"][data-h="${head}"]`)
+        .dispatchEvent(new PointerEvent(type, { bubbles: true, pointerType: "mouse" }))"""
+    at.page.evaluate(point, ["pointerover", 3, 15])
+    assert shown(3, 15) != chosen
     at.page.evaluate(
-        """() => {
-            window.drawn = [];
-            const { fillText } = CanvasRenderingContext2D.prototype;
-            CanvasRenderingContext2D.prototype.fillText = function (words, ...place) {
-                drawn.push(words);
-                return fillText.call(this, words, ...place);
-            };
-        }"""
+        "root().querySelector('.overview').dispatchEvent(new PointerEvent('pointerleave'))"
     )
-    captions = re.compile(r"largest|entropy|eos|(l|en)\w*…")  # some are truncated
-    for heads, has in ((4, True), (8, True), (16, False)):
-        at.page.evaluate(
-            """async () => {  // let pending paints finish, also for fonts
-                await document.fonts.ready;
-                for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
-                drawn.length = 0;
-            }"""
-        )
-        at.show(payload(synthetic_record("short", 2, heads), VIEW))
-        drawn = [plain(str(words)) for words in at.page.evaluate("drawn")]
-        assert any(map(captions.fullmatch, drawn)) == has, heads
-        room = at.page.evaluate(
-            "(({ offsetHeight, offsetWidth }) => offsetHeight - offsetWidth)(root().querySelector('.thumbnail'))"
-        )
-        assert (room > 20) == has
+    assert shown(9, 12) == chosen
+    at.does(("press", '.thumbnail[data-l="2"][data-h="3"]'))
+    shown(2, 3)
 
 
 def test_forced_colours_show_pins_and_shades(browser: Browser) -> None:

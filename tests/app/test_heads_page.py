@@ -136,9 +136,72 @@ def test_a_head_leads_to_its_training(beside: Callable) -> None:
     assert '"kind": "decoder"' in opened and '"layer": 2' in opened and '"head": 1' in opened
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            {"head": "cross.9.9"},
+            "There is no head cross.9.9 in this network: the address opens the head needed most, "
+            "decoder 2.4 (in an address it is decoder.1.3: layers and heads count from 0 there, "
+            "from 1 on the page).",
+        ),
+        (
+            {"measure": "losses"},
+            "There is no measure losses in this atlas: the colour shows Loss change, zero ablation "
+            "(zero in an address).",
+        ),
+        (
+            {"x": "nonsense", "head": "cross.0.0"},
+            "There is no measure nonsense in this atlas: the x axis shows Entropy (entropy in an "
+            "address).",
+        ),
+        (
+            {"y": "nonsense"},
+            "There is no measure nonsense in this atlas: the y axis shows Loss change, zero "
+            "ablation (zero in an address).",
+        ),
+        (
+            {"curve": "nonsense"},
+            "There is no curve nonsense: it is loss or bleu in an address.",
+        ),
+    ],
+)
+def test_what_an_address_asks_for_in_vain_is_said(
+    beside: Callable, query: dict[str, str], said: str
+) -> None:
+    whole = own()
+    zero = whole.arrays["zero"].copy()
+    zero[16 + 4 + 3, 0] = 8.0  # decoder 2.4
+    beside(dataclasses.replace(whole, arrays={**whole.arrays, "zero": zero}))
+    (line,) = texts_of(render("heads", **query), "warning")
+    assert line == said
+
+
+def test_an_address_that_is_right_or_asks_for_nothing_is_not_commented(beside: Callable) -> None:
+    beside(own())
+    for query in (
+        {},
+        {"head": "cross.3.3", "measure": "mean", "x": "bleu", "y": "entropy", "curve": "bleu"},
+        {"kind": "cross", "layer": "1", "head": "mean"},
+        {"kind": "cross", "layer": "1", "head": "2"},
+    ):
+        assert not texts_of(render("heads", **query), "warning")
+
+
+def texts_of(page: Rendered, kind: str) -> list[str]:
+    return [text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind=kind)]
+
+
+def test_the_page_claims_no_interval_or_comparison_for_every_number(beside: Callable) -> None:
+    beside(own())
+    (text,) = (t for t in texts_of(render("heads"), "caption") if t.startswith("What does each"))
+    assert "most with a 95 % interval" in text and "Every number" not in text
+    (help_text,) = (t for t in texts_of(render("heads"), "help") if "A head computes one" in t)
+    assert "alignment error rate is 0 %" in help_text and "value norm is" in help_text
+
+
 def errors(page: Rendered) -> list[str]:
-    texts = page.texts(kind="error") + page.texts(kind="info")
-    return [text.replace("\\", "").replace("\u2060", "") for text in texts]
+    return texts_of(page, "error") + texts_of(page, "info")
 
 
 def test_without_a_file_the_page_says_how_to_make_one(beside: Callable) -> None:
@@ -250,17 +313,17 @@ def test_the_limit_holds_before_anything_waits() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (" \n\n ", "there is no text: enter at least one sentence, one per line"),
-        ("a\n" * 301, "301 lines: the limit is 300, leave some out"),
-        ("kurz\n\n" + "x" * 501, "line 2 has 501 characters: the limit is 500"),
-        ("§ß" * 250, "there is no sentence pair to measure (line 1 has 5"),
+        (" \n\n ", "There is no text: enter at least one sentence, one per line."),
+        ("a\n" * 301, "301 lines: the limit is 300, leave some out."),
+        ("kurz\n\n" + "x" * 501, "Line 2 has 501 characters: the limit is 500"),
+        ("§ß" * 250, "There is no sentence pair to measure (line 1 has 5"),
     ],
 )
 def test_unusable_text_is_rejected_in_one_line(beside: Callable, text: str, words: str) -> None:
     beside(None)
     page = render("heads", act=lambda app: measured(app, text))
     (line,) = [line for line in errors(page) if "atlas.npz" not in line]
-    assert line.startswith(words) and "\n" not in line
+    assert line.startswith(words) and line.endswith(".") and "\n" not in line
     assert "own_atlas" not in page.payloads
     assert page.app.text_area(key="own_text_lines").value == text, "nothing is lost"
 
@@ -287,8 +350,8 @@ def test_an_uploaded_file_replaces_the_box(
     render("heads", act=upload("\ufeffGrüße\r\nZwei".encode()))
     assert kept == [("Grüße", "Zwei")]
     for content, words in (
-        ("Grüße".encode("latin-1"), "text.txt is not UTF-8 (byte 3): save it as UTF-8"),
-        (b"x" * 600_001, "text.txt has 600,001 bytes: the limit is 600,000"),
+        ("Grüße".encode("latin-1"), "The file text.txt is not UTF-8 (byte 3): save it as UTF-8."),
+        (b"x" * 600_001, "The file text.txt has 600,001 bytes: the limit is 600,000"),
     ):
         page = render("heads", act=upload(content))
         (line,) = [line for line in errors(page) if "atlas.npz" not in line]

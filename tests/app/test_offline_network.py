@@ -280,6 +280,20 @@ def small_network(page: Page, name: str, config: ModelConfig, means: bool = Fals
     return opened(page, name, packed(header, weights), model)
 
 
+def test_an_activation_that_the_page_lacks_is_refused(network_page):
+    config = VARIANTS["learned positions"].to_json()
+    torch.manual_seed(0)
+    model = build("scratch", VARIANTS["learned positions"])
+    weights = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    header = {"about": {}, "config": config | {"activation": "gelu"}, "tokenizer": {}}
+    said = failure(
+        network_page,
+        "makeNetwork(readWeights(fromBase64(ask)), { plain: true })",
+        as_text(packed(header, weights)),
+    )
+    assert said == "This page does not know the activation gelu: export it again."
+
+
 def test_a_learned_position_that_does_not_exist(network_page):
     network = small_network(network_page, "learned", VARIANTS["learned positions"])
     ask = {"name": "learned", "source": [5, EOS], "target": [BOS]}

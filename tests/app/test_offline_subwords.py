@@ -16,6 +16,7 @@ from playwright.sync_api import Page
 from app.components.assets import joined
 from core.text import load
 from core.text.subwords import SubwordTokenizer
+from core.text.tokenizer import encode_source
 from tests.app.texts import SURROGATES, TEXTS
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +72,9 @@ def stored(values: dict[str, Any]) -> dict[str, Any]:
     ids = values["vocabulary"]
     merges = [[ids[first], ids[second]] for first, second in values["merges"]]
     single = values.get("single_digits", False)
-    return {"pieces": sorted(ids, key=ids.__getitem__), "merges": merges, "single_digits": single}
+    first = {"first": values["first"]} if "first" in values else {}
+    pieces = sorted(ids, key=ids.__getitem__)
+    return {"pieces": pieces, "merges": merges, "single_digits": single, **first}
 
 
 def encoded(page: Page, values: dict[str, Any], of: Sequence[str]) -> list[list[tuple]]:
@@ -156,6 +159,17 @@ def test_every_character_is_split_as_by_the_library(shared_page):
     assert [
         f"U+{codes[at]:X} and on" for at, a, b in zip(blocks, wanted, found, strict=True) if a != b
     ] == []
+
+
+@pytest.mark.parametrize("first", [[], [1], [20, 1]])
+def test_ids_in_front_of_a_source(shared_page, first):
+    values = SHIPPED | {"first": first}
+    many = ["", " ", "\u200b", *texts(100)]
+    work = "texts.map((text) => tokenizer.encodeSource(text).map(fields))"
+    found = [[tuple(f) for f in tokens] for tokens in ask(shared_page, values, work, texts=many)]
+    assert found == [[astuple(t) for t in encode_source(load(values), text)] for text in many]
+    assert found[:3] == [[], [], []] and all(len(tokens) > len(first) for tokens in found[9:])
+    assert encoded(shared_page, values, many) == expected(SHIPPED, many)
 
 
 def test_lone_surrogates_are_replaced(shared_page):

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.conftest import ROOT
 from tests.app.test_offline_payload import unpacked
+from tests.core import strange_folders
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:"
 DRIVER = """
@@ -353,3 +355,27 @@ def test_rounded_weights(worker: Worker, passes: dict[str, TranslationRecord]) -
     assert exact["weights_sha256"] == passes["plain"].weights_sha256
     weights_of = [np.frombuffer(one["cross"], "<f4") for one in (found, exact)]
     assert 1e-4 < np.abs(weights_of[0] - weights_of[1]).max() < 0.1
+
+
+def test_a_network_with_bos_in_front_of_the_source(browser: Browser, tmp_path: Path) -> None:
+    """In front of the source only, although both sides share the tokenizer; an empty text stays empty."""
+    folder = shutil.copytree(ROOT / "checkpoints/captions-de-en", tmp_path / "captions-de-en")
+    strange_folders.tokens(lambda values: values.update(first=[1]))(folder)
+    translator = Translator.load(folder, "cpu")
+    page = browser.new_page()
+    worker = Worker(page, tmp_path, pack(folder))
+    assert "failed" not in worker.open()
+    for target in (None, "A dog talks ."):
+        record = translator.inspect(SENTENCE, target)
+        assert [token.piece for token in record.source].count("<bos>") == 1
+        assert "<bos>" not in [token.piece for token in record.target_out]
+        found = worker.translate(target=target)
+        expected = payload(record, VIEW)
+        for name in ("source", "target_in", "target_out"):
+            labels, wanted = ([t["label"] for t in side[name]] for side in (found, expected))
+            assert labels == wanted
+        assert_close(found["log_prob"], expected["log_prob"], "log_prob")
+        assert found["answered"] == record.translation
+    answer = worker.ask("translate", **ASKED | {"text": " ", "view": VIEW})
+    assert "nothing to translate" in answer["failed"]
+    page.close()

@@ -31,7 +31,7 @@ def test_the_model_note_matches_the_checkpoint(direction, model):
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
     final = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["final"]
     scores = ", ".join(
-        f"{score['sacrebleu']:.1f} ({CORPORA[corpus]})" for corpus, score in final.items()
+        f"{score['sacrebleu']:.1f} ({CORPORA[corpus]}, beam 5)" for corpus, score in final.items()
     )
     page.claim(
         f"Validation BLEU, on sentences outside its training data: {scores}. Expect errors on "

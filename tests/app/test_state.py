@@ -1,6 +1,8 @@
 """Shared models and results: the right one, computed once, read-only and limited in size."""
 
+import functools
 import shutil
+import time
 import weakref
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from app.state.models import CHECKPOINTS, Implementation
 from app.state.store import Store, freeze
 from core.checkpoint.folder import list_cards, read_card
 from core.config import DecodeConfig
+from core.experiments.experiment import Progress
 from core.record.edits import Edits
 from tests.core import strange_folders
 
@@ -46,7 +49,7 @@ def test_models_are_evicted_completely(tmp_path, monkeypatch):
     models._listed.clear()
     models._networks.clear()
     a, b, c = (models.cards()["de-en", name[0]] for name in names)
-    monkeypatch.setattr(models, "LIMIT", 5 * 4 * a.parameters)  # room for two and a half
+    monkeypatch.setattr(models, "LIMIT", 18 * a.parameters)  # room for two, but no twin
     first = models.translator(a)
     assert models.translator(a) is first and models.translator(b) is not first
     assert models.translator(Implementation(b, other=True)) is not models.translator(b)
@@ -235,7 +238,12 @@ def test_a_function_runs_once_per_model_and_arguments(cards):
     assert calls == ["one", "two", "one", "one", "one"]
 
 
-def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
+@pytest.fixture
+def nothing_unfinished(monkeypatch):
+    monkeypatch.setattr(results, "_UNFINISHED", type(results._UNFINISHED)())
+
+
+def test_a_cancelled_experiment_continues_where_it_stopped(cards, monkeypatch, nothing_unfinished):
     """A newer request cancels an experiment between two of its steps."""
     log: list[object] = []
 
@@ -244,7 +252,8 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
             log.append((model, record.id, *arguments))
         try:
             for done in (1, 2, 3):
-                yield done, 3
+                log.append(done)
+                yield Progress(done, 3)
             return "answer"
         finally:
             log.append("closed")
@@ -263,7 +272,7 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
 
     with pytest.raises(RuntimeError, match="newer request"):
         results.run_experiment(cards[0], experiment, record, 7, on_progress=cancel)
-    assert log == [("model", "sentence", 7), "closed"]
+    assert log == [("model", "sentence", 7), 1, 2]
     seen: list[tuple[int, int]] = []
 
     for _ in range(2):
@@ -271,10 +280,80 @@ def test_a_cancelled_experiment_is_closed_and_run_again(cards, monkeypatch):
             cards[0], experiment, record, 7, on_progress=lambda *step: seen.append(step)
         )
         assert answer == "answer"
-    assert seen == [(1, 3), (2, 3), (3, 3)], "run once, then cached"
+    assert seen == [(3, 3)], "the rest is run once, then cached"
+    assert log == [("model", "sentence", 7), 1, 2, 3, "closed"], "no step is run twice"
     last = results.last_run(cards[0], experiment)
     assert last is not None and last.tokens == 5 and 0 <= last.seconds < 60
     assert results.last_run(cards[0], steps) is None
+
+
+def counted(log: list, name: str, total: int, seconds: float = 0.0):
+    """An experiment that logs its steps; its result so far is the number of the last one."""
+
+    def steps(owner, record):
+        try:
+            for done in range(1, total + 1):
+                log.append(done)
+                time.sleep(seconds)
+                yield Progress(done, total, f"{name} {done}")
+            return f"{name} done"
+        finally:
+            log.append(f"{name} closed")
+
+    def experiment():
+        raise AssertionError("called without steps")
+
+    experiment.steps, experiment.__qualname__ = steps, name
+    return experiment
+
+
+def test_an_experiment_advances_by_its_share_of_time(cards, monkeypatch, nothing_unfinished):
+    """Each call runs at least one step and stops after the given seconds; none is run twice."""
+    monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=len))
+    record = SimpleNamespace(id="in parts", source="abc", target_out="de")
+    log: list = []
+    slow = counted(log, "slow", 6, seconds=0.05)
+    advance = functools.partial(results.advance_experiment, cards[0], slow, record)
+    assert advance(seconds=0.001) == (1, 6, "slow 1")
+    assert advance(seconds=0) == (1, 6, "slow 1") and log == [1], "0 seconds: what there is"
+    assert advance(seconds=0.12) == (4, 6, "slow 4") and log == [1, 2, 3, 4]
+    done, total, result = advance(seconds=60)
+    assert done == total and result == "slow done"
+    assert log == [1, 2, 3, 4, 5, 6, "slow closed"]
+    assert advance(seconds=0)[2] == "slow done" and len(log) == 7
+    last = results.last_run(cards[0], slow)
+    assert last is not None and 0.3 <= last.seconds < 3, "the parts are added up"
+
+
+def test_few_unfinished_experiments_are_kept(cards, monkeypatch, nothing_unfinished):
+    monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=len))
+    record = SimpleNamespace(id="many", source="abc", target_out="de")
+    log: list = []
+    names = [f"experiment {i}" for i in range(results.MAX_UNFINISHED + 1)]
+    for name in names:
+        results.advance_experiment(cards[0], counted(log, name, 3), record, seconds=0)
+    assert log == [1] * len(names) + [f"{names[0]} closed"]
+    results.advance_experiment(cards[0], counted(log, names[1], 3), record, seconds=60)
+    assert log[-3:] == [2, 3, f"{names[1]} closed"]
+
+
+def test_a_failed_experiment_starts_again(cards, monkeypatch, nothing_unfinished):
+    monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=len))
+    record = SimpleNamespace(id="failing", source="abc", target_out="de")
+    starts: list = []
+
+    def steps(owner, record):
+        starts.append("start")
+        yield Progress(1, 2)
+        if len(starts) == 1:
+            raise ValueError("the first time")
+        return "answer"
+
+    experiment = SimpleNamespace(steps=steps, __module__="tests")
+    with pytest.raises(ValueError, match="the first time"):
+        results.run_experiment(cards[0], experiment, record)
+    assert results.run_experiment(cards[0], experiment, record) == "answer"
+    assert len(starts) == 2
 
 
 @pytest.mark.parametrize("call", ["ask", "ask, in steps", "search_tree", "run"])

@@ -13,6 +13,7 @@ from tests.core import strange_folders
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
 PAGES = ("translate", "tour/page", "steps", "why/page", "masks/page", "positions/page", "training")
+NAMES = {"de": "German", "en": "English", "fr": "French", "el": "Modern Greek"}
 PICTURE = "![x](http://127.0.0.1:9/b.png) :red[r] $x^2$ `c` <b>b</b>"
 MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button_group", "radio")
 
@@ -85,14 +86,14 @@ def test_untrusted_text_is_never_markdown(root):
     assert seen >= 5 * len(PAGES)  # four bad folders and a corpus
 
 
-@pytest.mark.parametrize("direction", ["fr-yue", "de-yue", "fr-en"])
-def test_an_unknown_language_is_shown_as_its_code(root, direction):
+@pytest.mark.parametrize("direction", ["fr-roa", "de-qqq", "el-en"])
+def test_a_language_is_shown_by_its_name_or_else_its_code(root, direction):
     source, target = direction.split("-")
     change = strange_folders.config(source_language=source, target_language=target)
     change(shutil.copytree(root / "scratch-de-en", root / f"scratch-{direction}"))
     app = opened()
     radio = app.radio(key="direction")
-    languages = " → ".join({"de": "German", "en": "English"}.get(x, x) for x in (source, target))
+    languages = " → ".join(NAMES.get(x, x) for x in (source, target))
     assert radio.options == ["German → English", languages] and radio.value == "de-en"
     radio.set_value(direction).run()
     app.text_area(key="source").set_value("Zwei Hunde.").run()
@@ -105,16 +106,16 @@ def test_an_unknown_language_is_shown_as_its_code(root, direction):
         elif page == "tour/page":
             assert any("There is no tour from" in caption.value for caption in app.caption)
         else:
-            assert app.text_area(key="source").label == f"{languages.split(' ')[0]} sentence"
+            assert app.text_area(key="source").label == f"{languages.split(' → ')[0]} sentence"
             assert app.get("bidi_component"), page
     shown = [example.label for example in app.button if example.key.startswith("example_")]
     assert bool(shown) == (source == "de")
 
 
-def test_the_hint_names_an_unknown_language(root):
+def test_without_examples_the_hint_names_the_language(root):
     strange_folders.config(source_language="fr")(root / "scratch-de-en")
     app = opened()
-    assert [c.value for c in app.caption if "Type a" in c.value] == ["Type a sentence in fr."]
+    assert [c.value for c in app.caption if "Type a" in c.value] == ["Type a sentence in French."]
     app.text_area(key="source").set_value("Zwei Hunde.").run()
     assert not app.exception and not app.error
 

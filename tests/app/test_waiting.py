@@ -46,7 +46,7 @@ def test_a_heavy_session_waits_only_while_others_are_active(clock):
 
 
 def test_a_fragment_run_counts_as_a_run(clock, monkeypatch):
-    monkeypatch.setattr(waiting.st, "fragment", lambda body: body)
+    monkeypatch.setattr(waiting.st, "fragment", lambda body, **options: body)
     fragment = waiting.fragment(lambda: "shown")
     for _ in range(4):
         assert fragment() == "shown"

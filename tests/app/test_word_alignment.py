@@ -107,7 +107,15 @@ def test_links_are_the_largest_weights_of_the_reading(
     assert chart.proto.alt == f"Word alignment: {pairs}"
     left = [word for s, word in enumerate(WORDS) if s not in {s for s, _ in links}]
     assert left, "this sentence has a source word without a link"
-    page.claim("Not linked: " + ", ".join(left), kind="caption")
+    page.claim("Not linked: " + ", ".join(f"“{word}”" for word in left), kind="caption")
+    page.claim("**Pharaoh format:** source word – target word, counted from 0", "word_alignment")
+    s, t = max(links, key=lambda link: links[link])
+    verb = {"input": "reads", "output": "produces"}[reading]
+    page.claim_matching(
+        f".* For example: while the decoder {verb} “{target[t]}”, “{WORDS[s]}” has the largest "
+        "weight, so these two are linked.",
+        "word_alignment",
+    )
     assert (
         figure["layout"]["title"]["text"] == f"{len(links)} links between 9 and {len(target)} words"
     )
@@ -117,20 +125,22 @@ def test_reading_heads_and_error_are_stated(beside: Callable) -> None:
     beside(found((2, 1)))
     page = page_of()
     page.claim_matching(
-        "Each word of the translation is linked to the source word with the largest weight in the "
-        "row that is fed the word, in cross-attention layer 3 head 2.",
+        "Each word of the translation is linked to the source word with the largest weight in "
+        "cross-attention layer 3 head 2 while the decoder reads the word, in the row that is fed "
+        "it\\. For example.*",
         "word_alignment",
     )
     page.claim(
-        "Alignment error rate 36\u00a0% (95 % interval 33\u00a0% to 99.6\u00a0%), in the same "
-        "reading. It was measured on half of the 1,508 manually aligned sentences of rwth.align; "
-        "the other half chose the heads.",
+        "Alignment error rate 36\u00a0% (95 % interval 33\u00a0% to 99.6\u00a0%), read in "
+        "the same row. It was measured on half of 1,508 sentences with alignments made by hand "
+        "(rwth); the other half chose the heads. There the decoder was fed human translations "
+        "(teacher-forced): for this sentence and this translation the error may differ.",
         "word_alignment",
     )
     beside(found((0, 0), (2, 1), reading="output"))
     page_of().claim_matching(
-        ".* in the row that produces the word, averaged over the cross-attention heads layer 1 "
-        "head 1, layer 3 head 2.",
+        ".* in the mean of the cross-attention heads layer 1 head 1, layer 3 head 2 while the "
+        "decoder produces the word, in the row that produces it\\. For example.*",
         "word_alignment",
     )
 
@@ -156,6 +166,16 @@ def test_edits_are_in_the_links_but_not_in_the_error(beside: Callable) -> None:
     page = page_of(edits="off.encoder.0.0")
     assert any(t.endswith("It does not cover the edits of this pass.") for t in page.texts())
     assert not any("does not cover the edits" in text for text in page_of().texts())
+
+
+def test_a_token_that_is_a_space_is_explained(beside: Callable) -> None:
+    beside(found((0, 0)))
+    words = "“␣” is a space that the tokenizer keeps as a token of its own."
+    shown = render("", "word_alignment", source="Ein Hund läuft .").texts()
+    source = [t.text for t in record("Ein Hund läuft .").source]
+    assert (words in shown) == any(not text.strip() for text in source)
+    assert words in render("", "word_alignment", source=".").texts()
+    assert words not in page_of().texts()
 
 
 def test_without_alignment_heads_nothing_is_offered(beside: Callable) -> None:

@@ -262,6 +262,34 @@ def words(**changes: Any) -> Change:
     return tokens(edit)
 
 
+def pieces(**changes: Any) -> Change:
+    """Replace the tokenizer by one of pieces of the same size."""
+
+    def edit(values: dict[str, Any]) -> dict[str, Any]:
+        vocabulary = [f"▁{i}" for i in range(len(values["vocabulary"]) - 4)]
+        scores = [-float(i) if i % 2 else None for i in range(len(vocabulary))]
+        base = {"kind": "pieces", "vocabulary": vocabulary, "scores": scores, "charsmap": ""}
+        return updated(base, changes)
+
+    return tokens(edit)
+
+
+def own_target(**changes: Any) -> Change:
+    """Give the target a tokenizer file of its own, changed, with config.json updated."""
+
+    def change(folder: Path) -> None:
+        values = updated(json.loads((folder / TOKENIZER).read_bytes()), changes)
+        raw = json.dumps(values).encode()
+        (folder / "target.json").write_bytes(raw)
+        config = json.loads((folder / CONFIG).read_bytes())
+        config["tokenizers"]["target"] = "target.json"
+        config["files"]["target.json"] = {"bytes": len(raw), "sha256": sha256(raw)}
+        config["sha256"] = own_sha256(config)
+        (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
+
+    return change
+
+
 # --- model.safetensors, with config.json updated
 
 

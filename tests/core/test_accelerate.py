@@ -31,6 +31,8 @@ SHAPES = [
     {"d_model": 64, "dim_feedforward": 130, "scale_embeddings": False},
     {"d_model": 96, "num_heads": 2},  # heads of several vectors
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
+    {"activation": "silu", "dim_feedforward": 37, "tie_classifier": True, "tied_bias": True},
+    {"activation": "silu", "norm_first": True, "dim_feedforward": 128},
 ]
 
 needs_compiler = pytest.mark.skipif(library.library() is None, reason="no C compiler here")
@@ -131,7 +133,10 @@ FAULTS = {
     "mask": ("if (mask[i])", "if (1)"),
     "exponential": ("1.0f / 6;", "1.0f / 5;"),
     "sum": ("float largest = -INFINITY, sum = 0;", "float largest = -INFINITY, sum = 0.001f;"),
-    "relu": ("if (relu)", "if (0)"),
+    "relu": ("x[i] < 0 ? 0 : x[i]; /* keeps NaN */", "x[i];"),
+    "silu is a relu": ("enum { RELU, SILU };", "enum { SILU, RELU };"),
+    "silu of a negative number": ("blend(negative, e, (vec){0} + 1)", "1"),
+    "silu's last numbers": ("rest = silu(rest);", ""),
     "eps": (" + (float)norm->eps", ""),
     "last panel": ("last + r * PANEL, width", "last, width"),
 }
@@ -148,7 +153,23 @@ def test_a_fault_in_step_c_is_noticed(fault, build_here, monkeypatch, tmp_path):
     monkeypatch.setattr(library, "_SOURCE", wrong)
     built = build_here()
     monkeypatch.setattr(kernels, "library", lambda: built)
-    assert not off_by(network(d_model=20, layer_norm_eps=1e-2)) < 3e-5  # it may be NaN
+    activation = "silu" if "silu" in fault else "relu"
+    model = network(d_model=20, dim_feedforward=37, layer_norm_eps=1e-2, activation=activation)
+    assert not off_by(model) < 3e-5  # it may be NaN
+
+
+@needs_compiler
+@pytest.mark.parametrize("tied, tied_bias", [(False, False), (True, False), (True, True)])
+def test_the_classifier_adds_its_bias(tied, tied_bias):
+    model = network(tie_classifier=tied, tied_bias=tied_bias)
+    weights = dict(model.named_parameters())
+    table = "embeddings.target_table.weight" if tied else "embeddings.classifier.weight"
+    bias = weights.get("embeddings.tied_bias" if tied else "embeddings.classifier.bias")
+    hidden = torch.randn(5, 16)
+    wanted = hidden.double() @ weights[table].double().T + (0 if bias is None else bias)
+    with torch.inference_mode():
+        assert_close(model.classify(hidden).double(), wanted, rtol=0, atol=1e-5)
+    assert (bias is None) == (tied and not tied_bias)
 
 
 @needs_compiler

@@ -187,6 +187,24 @@ def test_each_role_is_measured_on_its_own_axis():
             assert sorted(found) == sorted([(kind, name, 0, head, 1), ALIGNED])
 
 
+def test_next_token_is_measured_on_the_maps():
+    """Head 1 spreads 80 % on the next token from the second point on, head 0 stays even."""
+    maps = {kind: tuple(m.copy() for m in of_kind) for kind, of_kind in planted().maps.items()}
+    for m in maps["encoder"]:
+        K = m.shape[-1]
+        rows = np.full((K, K), 0.2 / (K - 1))
+        rows[range(K - 1), range(1, K)] = 0.8
+        rows[-1] = 1 / K  # has no next token: it does not count
+        m[1:, 0, 1] = rows
+    snapshots = planted(maps=maps)
+    assert described(snapshots) == [("encoder", "next token", 0, 1, 1), ALIGNED]
+    (measure,) = (m for m in measures(snapshots)["encoder"] if m.name == "next token")
+    even = (1 / 3 + 1 / 4) / 2
+    np.testing.assert_allclose(measure.values[:, 0, 0], even, atol=1e-3)
+    np.testing.assert_allclose(measure.values[:, 0, 1], [even, 0.8, 0.8, 0.8], atol=1e-3)
+    assert measure.chance == pytest.approx(even)
+
+
 def test_measures_are_the_files_values():
     history = AttentionSnapshots.load(SHIPPED / "captions-en-de" / FILE)
     found = measures(history)

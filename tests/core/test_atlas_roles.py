@@ -107,6 +107,14 @@ def test_targets_and_queries_that_count(kind, role):
     assert found == EXPECTED[kind][role.name]
 
 
+def test_a_word_is_no_copy_of_an_equal_part_of_a_word():
+    sentence = dataclasses.replace(SENTENCE, target=side("_nd nd _Tom"))
+    role = next(role for role in ROLES if role.name == "copy of produced token")
+    cells, counting = role.cells(Maps("cross", sentence, FACTS))
+    assert [np.flatnonzero(row).tolist() for row in cells] == [[], [2], [5], []]
+    assert counting.tolist() == [False, True, True, False]
+
+
 def test_every_role_is_expected_above_and_explained():
     for kind in KINDS:
         assert set(EXPECTED[kind]) == {role.name for role in ROLES if kind in role.kinds}

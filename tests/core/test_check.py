@@ -33,6 +33,8 @@ ARRAYS = ("encoder", "decoder", "cross", "encoder_mask", "decoder_mask", "cross_
 class IdTokenizer:
     """A tokenizer whose texts are the ids."""
 
+    first = ()
+
     def encode(self, text: str) -> tuple[Token, ...]:
         return tuple(self.token(int(word)) for word in text.split())
 

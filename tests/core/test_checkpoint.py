@@ -151,17 +151,17 @@ def test_the_largest_allowed_weights_give_finite_hypotheses(
     assert translator.inspect("Ein Hund.").log_probs.size
 
 
-def test_unknown_languages_are_shown_by_their_codes(folder):
+def test_languages_of_no_corpus_are_shown_by_their_names(folder):
     strange_folders.config(source_language="fr", target_language="yue")(folder)
     (card,), problems = list_cards(folder.parent)
     assert card.direction == "fr-yue" and not problems
     translator = Translator.load(folder, "cpu")
-    assert "fr → yue" in repr(translator)
+    assert "French → Yue Chinese" in repr(translator)
     record = translator.inspect("Ein Hund.")
-    assert (record.source_language, record.target_language) == ("fr", "yue")
+    assert (record.source_language, record.target_language) == ("French", "Yue Chinese")
     assert translator.recheck(record).checks == record.checks
     assert quality_warnings(record).language is None
-    with pytest.raises(ValueError, match="multi30k is between German and English, not from fr to"):
+    with pytest.raises(ValueError, match="between German and English, not from French to Yue"):
         read_pairs("multi30k", "val", card.source_language, card.target_language)
 
 

@@ -64,6 +64,13 @@ def test_a_result_that_would_not_refute_a_claim_leaves_it_open():
     assert decide(claim, {"n": ABOVE})[0] == HOLDS
 
 
+def test_another_test_than_the_papers_decides_nothing():
+    claim = dataclasses.replace(CLAIM, other_test="They train longer.")
+    for estimate, where in ((ABOVE, "above"), (BELOW, "below")):
+        verdict, reason = decide(claim, {"n": estimate})
+        assert verdict == OPEN and reason.endswith(f" {where} 50 %. They train longer.")
+
+
 def test_a_claim_that_nothing_here_can_test_says_why():
     claim = dataclasses.replace(CLAIM, untestable="It needs training.")
     assert decide(claim, {"n": ABOVE}) == (OPEN, "It needs training.")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from core import analyse, benchmark, command, evaluate, train, translate, verify
+from core import analyse, benchmark, command, convert, evaluate, train, translate, verify
 from core.translator import InputError, Translator
 
-COMMANDS = (analyse, benchmark, evaluate, train, translate, verify)
+COMMANDS = (analyse, benchmark, convert, evaluate, train, translate, verify)
 
 
 @pytest.fixture
@@ -201,6 +201,7 @@ def test_an_unwritable_json_file_is_rejected_before_any_work(lines, monkeypatch,
     needed = {
         analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "nowhere"],
         benchmark: ["why"],
+        convert: ["--from", "marian", "x", "--out", "x-de-en"],
         evaluate: ["--checkpoint", "nowhere"],
         verify: [],
     }
@@ -327,6 +328,7 @@ def test_every_command_ends_on_a_signal_with_one_line(lines, monkeypatch):
     arguments = {
         analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "x"],
         benchmark: ["why"],
+        convert: ["--from", "marian", "x", "--out", "x-de-en"],
         evaluate: ["--checkpoint", "x"],
         train: ["--recipe", "smoke", "--out", "x"],
         translate: ["--checkpoint", "x"],
@@ -344,6 +346,7 @@ def test_every_command_ends_on_a_signal_with_one_line(lines, monkeypatch):
                 monkeypatch.setattr(module, name, interrupted)
         monkeypatch.setattr(benchmark, "run", interrupted)
         monkeypatch.setattr("core.training.job.pick_device", interrupted)
+        monkeypatch.setattr("core.foreign.importing.import_network", interrupted)
         monkeypatch.setattr(translate, "Translator", type("T", (), {"load": interrupted}))
         assert lines(module, *arguments[module]) == (1, "", "stopped\n"), module
 

@@ -129,6 +129,25 @@ TRAINING: dict[str, tuple] = {
     "config": ([], {"seed": "x"}, {"max_pair_tokens": -1}, {"steps": 0.5}),
     "kept": (None, "a\x00b"),
 }
+COMPARED = {"what": "logits", "max_abs_diff": 0.5, "limit": 1.0, "passed": True}
+FROM = {"family": "marian", "source": "opus-mt", "sha256": "0" * 64}
+IMPORTED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("family", {"family": "bart"}),
+    ("family", {"family": ["marian"]}),
+    ("source", {"source": "a\nb"}),
+    ("author", {"author": "x" * 501}),
+    ("licence", {"licence": None}),
+    ("SHA-256", {"sha256": "0" * 63}),
+    ("'extra'", {"extra": 1}),
+    ("compared is not a list", {"compared": {}}),
+    ("compared is not a list", {"compared": [COMPARED] * 41}),
+    ("a comparison holds", {"compared": [COMPARED | {"more": 1}]}),
+    ("a difference and a limit", {"compared": [COMPARED | {"limit": 10**400}]}),
+    ("a difference and a limit", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
+    ("verdict", {"compared": [COMPARED | {"max_abs_diff": 2.0}]}),
+    ("verdict", {"compared": [COMPARED | {"passed": 1}]}),
+    ("not_proven", {"not_proven": ["a\x1b[2J"]}),
+)
 BAD_NAMES = (
     *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
     *("a\0b", "a\nb", ESCAPE, "C:model", "a\\b"),
@@ -162,6 +181,11 @@ def config_cases() -> list[Case]:
             for name, values in TRAINING.items()
             for value in values
         ),
+        *(
+            Case(f"imported {changes!r}"[:60], s.inside("training", imported=FROM | changes), says)
+            for says, changes in IMPORTED
+        ),
+        Case("imported without a family", s.inside("training", imported={}), "family"),
         Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "tokenizer"),
         Case("a third file", s.inside("files", **{"x.json": {}}), "files are not"),
         Case("a thousand files", s.inside("files", **thousand), "files are not"),
@@ -246,6 +270,8 @@ NETWORK: dict[str, tuple[Change, str]] = {
     "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),
     "a vocabulary of 100,000": (consistent(**vocabularies(100_000)), "vocabulary of 60"),
     "more layers than weights": (consistent(num_encoder_layers=2), "missing or unexpected"),
+    "an unknown activation": (s.network(activation="gelu"), "choose one of relu, silu"),
+    "a bias that the file lacks": (consistent(tied_bias=True), "missing or unexpected"),
 }
 
 
@@ -417,10 +443,6 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
         f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
     },
-    "words of an unsupported language": (
-        s.both(s.words(language="fr"), s.config(source_language="fr", target_language="fr")),
-        "only German and English, not fr",
-    ),
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [
@@ -435,6 +457,38 @@ WORDS: list[tuple[dict[str, Any], str]] = [
     ({"lower": 1}, "lower"),
     ({"rule": "x"}, "has no 'rule'"),
     ({"vocabulary": [ESCAPE]}, "is not a valid token"),
+]
+SCORED = [-1.0] * 55
+PIECES: list[tuple[dict[str, Any], str]] = [
+    ({"vocabulary": {}}, "vocabulary is missing or of the wrong type"),
+    ({"vocabulary": ["a"] * 56}, "contains a word twice"),
+    ({"vocabulary": [f"▁{i}" for i in range(55)] + ["<eos>"]}, "special token <eos>"),
+    ({"vocabulary": [ESCAPE], "scores": [0]}, "is not a valid token"),
+    ({"vocabulary": ["a"], "scores": [0]}, "a vocabulary of 5 tokens"),
+    ({"scores": ...}, "scores is missing"),
+    ({"scores": SCORED}, "56 pieces, but 55 scores"),
+    ({"scores": [None] * 56}, "no piece has a score"),
+    *(
+        ({"scores": [*SCORED, score]}, "of a piece is not a number from -1000 to 0")
+        for score in (0.5, -1001, 10**400, "-1", True, [])
+    ),
+    ({"charsmap": ...}, "charsmap is missing"),
+    ({"charsmap": 5}, "charsmap is missing"),
+    ({"charsmap": "ä"}, "the character map is not base64"),
+    ({"charsmap": "AAA"}, "the character map is not base64"),
+    ({"charsmap": "AAAA"}, "does not hold as much as it says"),
+    ({"charsmap": "A" * 700_000}, "larger than the limit of 524,288 bytes"),
+    ({"unlisted": []}, "unlisted is missing or of the wrong type"),
+    ({"unlisted": {"▁3": -1.0}}, "'▁3' is unlisted, but has an id"),
+    ({"unlisted": {"<eos>": -1.0}}, "'<eos>' is unlisted, but has an id"),
+    ({"unlisted": {"more": None}}, "the score None of a piece"),
+    ({"unlisted": {"\n": -1.0}}, "is not a valid token"),
+    ({"unlisted": {f"u{i}": -1.0 for i in range(57)}}, "57 unlisted pieces"),
+    ({"unk_id": 3}, "has no 'unk_id'"),
+]
+FIRST: list[tuple[Any, str]] = [
+    *((first, "is not a list of up to 4") for first in (None, 1, "1", {}, [1] * 5)),
+    *(([id], f"{id!r} cannot be in front") for id in (0, 2, 3, 60, -1, 1 << 70, True, 1.0, None)),
 ]
 
 CASES = [
@@ -451,6 +505,12 @@ CASES = [
     *cases("value", VALUES, late=True),
     *cases("tokenizer", TOKENIZERS),
     *(Case(f"words: {changes!r}"[:60], s.words(**changes), says) for changes, says in WORDS),
+    *(
+        Case(f"pieces {i}: {changes!r}"[:60], s.pieces(**changes), says)
+        for i, (changes, says) in enumerate(PIECES)
+    ),
+    *(Case(f"first {first!r}", tokens(first=first), says) for first, says in FIRST),
+    Case("ids in front of a target", s.own_target(first=[1]), "only a source's tokenizer has ids"),
 ]
 
 

@@ -4,6 +4,7 @@ import functools
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -156,6 +157,9 @@ def test_values_out_of_range_are_rejected():
         (dict(norm_first=1), "norm_first 1 is not true or false"),
         (dict(max_length=4097), "from 2 to 4,096"),
         (dict(layer_norm_eps=2), "between 1e-12 and 1"),
+        (dict(activation="gelu"), "activation 'gelu' is unknown: choose one of relu, silu"),
+        (dict(activation=["relu"]), r"activation \['relu'\] is unknown"),
+        (dict(tied_bias=True), "tied_bias needs tie_classifier"),
     ],
 )
 def test_invalid_shapes_are_rejected(wrong, message):
@@ -173,7 +177,13 @@ def test_range_limits_are_inclusive():
 def test_configurations_reject_unknown_and_missing_keys():
     values = small.config().to_json()
     assert ModelConfig.from_json(values) == small.config()
-    newer = ("scale_embeddings", "final_norm", "mask_score")  # older files do not have them
+    newer = (
+        "scale_embeddings",
+        "final_norm",
+        "mask_score",
+        "activation",
+        "tied_bias",
+    )  # older files do not have them
     older = {name: value for name, value in values.items() if name not in newer}
     assert ModelConfig.from_json(older) == small.config()
     with pytest.raises(ValueError, match="unknown keys \\['heads'\\]"):
@@ -181,6 +191,39 @@ def test_configurations_reject_unknown_and_missing_keys():
     del values["source_vocab_size"]
     with pytest.raises(ValueError, match="missing keys \\['source_vocab_size'\\]"):
         ModelConfig.from_json(values)
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu"])
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_the_feed_forward_layer_applies_the_activation(activation, architecture):
+    torch.manual_seed(0)
+    network = build(architecture, small.config(activation=activation)).double().eval()
+    weights = {name: p.detach().numpy() for name, p in network.named_parameters()}
+    stem, names = {
+        "scratch": ("encoder.0.feed_forward", ("inner", "outer")),
+        "baseline": ("transformer.encoder.layers.0", ("linear1", "linear2")),
+    }[architecture]
+    (w1, b1), (w2, b2) = (
+        (weights[f"{stem}.{name}.weight"], weights[f"{stem}.{name}.bias"]) for name in names
+    )
+    x = np.random.default_rng(0).normal(size=(5, 16)) * 3
+    inner = x @ w1.T + b1
+    inner = np.maximum(inner, 0) if activation == "relu" else inner / (1 + np.exp(-inner))
+    layer = network.stack("encoder").layers[0]
+    own = layer.feed_forward if architecture == "scratch" else layer._ff_block
+    with torch.no_grad():
+        assert np.abs(own(torch.tensor(x)).numpy() - (inner @ w2.T + b2)).max() < 1e-12
+
+
+def test_a_tied_classifier_adds_its_bias():
+    torch.manual_seed(0)
+    network = build("scratch", small.config(tie_classifier=True, tied_bias=True)).eval()
+    assert not network.embeddings.tied_bias.any()  # a fresh one
+    with torch.no_grad():
+        before = network.classify(torch.ones(2, 16))
+        network.embeddings.tied_bias.copy_(torch.arange(40.0))
+        after = network.classify(torch.ones(2, 16))
+    assert torch.allclose(after - before, torch.arange(40.0).expand(2, 40), atol=1e-5)
 
 
 def test_an_unknown_architecture_is_rejected():

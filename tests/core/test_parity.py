@@ -23,6 +23,7 @@ VARIANTS = [
     dict(num_encoder_layers=1, num_decoder_layers=1),
     dict(scale_embeddings=False, final_norm=False),
     dict(scale_embeddings=False, final_norm=False, norm_first=True, tie_classifier=True),
+    dict(activation="silu", share_embeddings=True, tie_classifier=True, tied_bias=True),
 ]
 
 

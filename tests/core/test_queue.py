@@ -1,6 +1,7 @@
 """The request queue and the long-task queue: order, limits, cancellation, memory."""
 
 import gc
+import re
 import threading
 import time
 import weakref
@@ -164,11 +165,47 @@ def test_a_full_queue_is_reported_at_once(backend):
 def test_a_request_fails_at_its_deadline(backend):
     queue = Queue(backend, deadline_s=0.1)
     at_work(queue, backend)
-    with pytest.raises(LateError, match="^no answer within 0.1 s"):
+    with pytest.raises(
+        LateError, match="^no answer within 0.1 s, because other requests came first: try again$"
+    ):
         queue.ask(InspectRequest("late"))
     backend.go.release(10)
     until(lambda: not queue._jobs)
     assert backend.batches == [["first"]], "a late request is not computed"
+
+
+def test_a_slow_computation_is_not_blamed_on_others(backend):
+    """The backend is busy with this very request, which never waited."""
+    queue = Queue(backend, deadline_s=0.4)
+    with pytest.raises(LateError) as late:
+        queue.ask(InspectRequest("slow"))
+    said = re.fullmatch(
+        r"no answer within 0\.4 s: the model has computed for (\d\.\d) s without finishing, try a "
+        r"shorter sentence, a narrower beam or a smaller model",
+        str(late.value),
+    )
+    assert said and float(said[1]) == pytest.approx(0.4, abs=0.11)
+    backend.go.release(10)
+    until(lambda: not queue._jobs)
+
+
+def test_a_late_answer_says_how_long_it_waited_and_computed(backend):
+    queue = Queue(backend, deadline_s=0.9)
+    at_work(queue, backend)
+    request = Request(queue, "late", 1)
+    time.sleep(0.5)
+    backend.go.release(1)  # the request before it
+    late = request.end()
+    assert isinstance(late, LateError)
+    said = re.fullmatch(
+        r"no answer within 0\.9 s: other requests came first for (\d\.\d) s, and the model has "
+        r"computed for (\d\.\d) s without finishing, try again",
+        str(late),
+    )
+    assert said and float(said[1]) == pytest.approx(0.5, abs=0.15)
+    assert float(said[1]) + float(said[2]) == pytest.approx(0.95, abs=0.15)
+    backend.go.release(10)
+    until(lambda: not queue._jobs)
 
 
 def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):

@@ -21,6 +21,11 @@ SHAPES = {
     "pre-norm, no final norm": {"norm_first": True, "final_norm": False},
     "post-norm, no final norm": {"final_norm": False},
     "no q/k/v bias": {"norm_first": True, "qkv_bias": False},
+    "SiLU, bias under a tied classifier": {
+        "activation": "silu",
+        "tie_classifier": True,
+        "tied_bias": True,
+    },
     "learned positions, tied": {
         "learned_positions": True,
         "share_embeddings": True,

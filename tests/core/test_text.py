@@ -4,10 +4,23 @@ import json
 import unicodedata
 
 import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
 
 from core.text import load
+from core.text.pieces import PieceTokenizer
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import BOS, EOS, PAD, SPECIALS, UNK, normalise, typography, unescaped
+from core.text.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIALS,
+    UNK,
+    encode_source,
+    normalise,
+    typography,
+    unescaped,
+)
 from core.text.words import WordTokenizer
 from tests.small import SENTENCES
 
@@ -25,7 +38,17 @@ def words():
     return WordTokenizer.train(GERMAN, "de", min_count=1)
 
 
-@pytest.fixture(params=["subwords", "words"])
+@pytest.fixture(scope="module")
+def pieces():
+    learner = tokenizers.Tokenizer(models.Unigram())
+    learner.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=120, show_progress=False)
+    learner.train_from_iterator(GERMAN + ENGLISH, trainer)
+    vocabulary, scores = zip(*json.loads(learner.to_str())["model"]["vocab"], strict=True)
+    return PieceTokenizer(vocabulary, scores)
+
+
+@pytest.fixture(params=["subwords", "words", "pieces"])
 def tokenizer(request):
     return request.getfixturevalue(request.param)
 
@@ -33,6 +56,34 @@ def tokenizer(request):
 @pytest.mark.parametrize("text", GERMAN)
 def test_text_to_ids_to_text(tokenizer, text):
     assert tokenizer.decode([token.id for token in tokenizer.encode(text)]) == text
+
+
+@pytest.mark.parametrize("first", [[], [BOS], [7, BOS]])
+def test_ids_in_front_of_a_source(tokenizer, first):
+    values = tokenizer.to_json()
+    assert "first" not in values
+    tokenizer = load(values | {"first": first})
+    assert tokenizer.to_json().get("first", []) == first
+    text = GERMAN[0]
+    plain = tokenizer.encode(text)
+    tokens = encode_source(tokenizer, text)
+    assert [t.id for t in tokens] == [*first, *(t.id for t in plain)]
+    assert tokens[len(first) :] == plain
+    for token in tokens[: len(first)]:
+        assert token.special and token.starts_word and not token.unknown
+        assert (token.piece, token.text) == tuple(
+            getattr(tokenizer.token(token.id), name) for name in ("piece", "text")
+        )
+    for empty in ("", " \n\t "):
+        assert encode_source(tokenizer, empty) == ()
+
+
+@pytest.mark.parametrize(
+    "first", ["1", 1, None, {}, [0], [2], [3], [-1], [10**6], [True], [1.0], [[1]], [1] * 5]
+)
+def test_ids_that_cannot_be_in_front(tokenizer, first):
+    with pytest.raises(ValueError, match="in front of a source"):
+        load(tokenizer.to_json() | {"first": first})
 
 
 def test_special_tokens_have_the_first_ids(tokenizer):
@@ -98,10 +149,12 @@ def test_empty_text(tokenizer):
     assert tokenizer.decode([]) == ""
 
 
-def test_token_texts_join_to_the_normalised_text(subwords):
+@pytest.mark.parametrize("kind", ["subwords", "pieces"])
+def test_token_texts_join_to_the_normalised_text(kind, request):
+    tokenizer = request.getfixturevalue(kind)
     text = "Zwei   Männer,\u00a0(und) ein “Hund”."
     shown = "".join(
-        (" " if token.starts_word else "") + token.text for token in subwords.encode(text)
+        (" " if token.starts_word else "") + token.text for token in tokenizer.encode(text)
     )
     assert shown.strip() == normalise(text)
 

@@ -25,6 +25,11 @@ SHAPES = {
     "pre-norm": {"norm_first": True},
     "post-norm": {},
     "no final norm": {"final_norm": False},
+    "tied with a bias, SiLU": {
+        "activation": "silu",
+        "tie_classifier": True,
+        "tied_bias": True,
+    },
     "tied, learned positions": {
         "norm_first": True,
         "learned_positions": True,
@@ -71,7 +76,8 @@ def test_terms_add_up_to_the_logit_difference(models, step):
         back = word_choice(model, SOURCE, TARGET, step, WORDS[::-1])
         assert np.abs(back.terms + choice.terms).max() < 1e-12
         assert choice.components[-1].what == "classifier bias"
-        assert (choice.terms[-1] == 0) == model.config.tie_classifier
+        config = model.config
+        assert (choice.terms[-1] == 0) == (config.tie_classifier and not config.tied_bias)
 
 
 def test_edges_add_up_to_the_heads_term(models):

@@ -73,11 +73,21 @@ export function fullText(measure, n) {
   return Number.isFinite(low) && Number.isFinite(high) ? `${text} (${valueText(measure, low)} to ${valueText(measure, high)})` : text;
 }
 
-/** Place by value, the largest first, and the number of heads measured. */
+/** Place by value, the largest first (BLEU: the largest loss), and the number of heads measured. */
 export function rankOf({ places }, measure, n) {
-  const all = places.map((_, other) => valueOf(measure, other)).filter(Number.isFinite);
-  return { rank: 1 + all.filter((value) => value > valueOf(measure, n)).length, count: all.length };
+  const sign = measure.lowest_first ? -1 : 1;
+  const all = places.map((_, other) => sign * valueOf(measure, other)).filter(Number.isFinite);
+  return { rank: 1 + all.filter((value) => value > sign * valueOf(measure, n)).length, count: all.length };
 }
+
+/** Whether a measure has the interval of any head: none has for a single sentence. */
+export const hasIntervals = (measure) => measure.values.some((value, at) => at % 3 === 1 && Number.isFinite(value));
+
+/** "1 sentence", "1,014 sentences". */
+export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+/** "the encoder's" heads by kind: "encoder heads", "cross-attention heads". */
+export const headsOfKind = (kind) => (kind === "cross" ? "cross-attention heads" : `${kind} heads`);
 
 /** Where a measure of a head is in the file and the JSON. */
 export function whereOf({ places }, measure, n) {

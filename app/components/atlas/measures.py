@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.look.numbers import number, percent
-from core.atlas.atlas import ALL, QUANTITIES, READINGS, Atlas
+from core.atlas.atlas import ALL, QUANTITIES, READINGS, Atlas, Origin
 from core.atlas.intervals import ALPHA
 from core.kinds import KINDS
 
@@ -19,6 +19,7 @@ READING_WORDS = {
     "input": "the row that is fed the target word",
 }
 QUANTITY_WORDS = {"weights": "attention weights", "norms": "value norms"}
+_SHORT_READINGS = {"output": "producing row", "input": "fed row"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,8 @@ class Measure:
     `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
     `places` are decimals, `where` is the array of the file and, if there is one, the key of the
     JSON, with {n} for the head's place on axis N and {kind}, {layer}, {head} for its parts.
-    `no_effect` [N] is True for changes that the corpus cannot tell from 0 (Holm's correction).
+    `no_effect` [N] is True for changes that are not distinguishable from 0 (Holm's correction);
+    None if nothing was tested. `lowest_first`: a low value says that the head is needed.
     """
 
     key: str
@@ -39,6 +41,7 @@ class Measure:
     where: str
     places: int = 0
     no_effect: NDArray[np.bool_] | None = None
+    lowest_first: bool = False
 
     @property
     def signed(self) -> bool:
@@ -59,11 +62,6 @@ class Measure:
         if math.isnan(low) or math.isnan(high):
             return text
         return f"{text} ({self.text(low)} to {self.text(high)})"
-
-    def rank(self, n: int) -> tuple[int, int]:
-        """Return a head's place by value, the largest first, and the number of heads measured."""
-        values = self.values[:, 0]
-        return 1 + int((values > values[n]).sum()), int(np.isfinite(values).sum())
 
 
 UNITS = {"nats": "nats per token", "points": "BLEU points", "share": "", "place": ""}
@@ -114,8 +112,8 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
                 "removed",
                 "Place in the order of removal",
                 "place",
-                "heads are removed one by one, each time the one whose removal leaves the lowest "
-                "loss: 1 goes first, as the least needed",
+                "the place in the order in which heads are removed, each time the one whose "
+                "removal leaves the lowest loss: 1 goes first, as the least needed",
                 places,
                 f"prune_{ALL}_order",
             )
@@ -140,13 +138,17 @@ def _changes(atlas: Atlas) -> list[Measure]:
     for name, label, unit, explanation, where in described:
         if (values := atlas.arrays.get(name)) is None:
             continue
-        # Without bounds, as for a single sentence, nothing can be told from 0.
-        no_effect = ~((values[:, 1] > 0) | (values[:, 2] < 0))
-        if (p := atlas.arrays.get(f"{name}_p")) is not None:
-            no_effect = np.where(np.isnan(p), no_effect, p >= ALPHA)
-        key = "bleu" if name == "bleu_zero" else name
+        no_effect = None
+        if np.isfinite(values[:, 1:]).any():  # else a single sentence: nothing was tested
+            no_effect = ~((values[:, 1] > 0) | (values[:, 2] < 0))
+            if (p := atlas.arrays.get(f"{name}_p")) is not None:
+                no_effect = np.where(np.isnan(p), no_effect, p >= ALPHA)
+        is_bleu = name == "bleu_zero"
+        key = "bleu" if is_bleu else name
         places = _places(values, *((2, 4) if unit == "nats" else (1, 2)))
-        found.append(Measure(key, label, unit, explanation, values, where, places, no_effect))
+        found.append(
+            Measure(key, label, unit, explanation, values, where, places, no_effect, is_bleu)
+        )
     return found
 
 
@@ -183,7 +185,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
             found.append(
                 Measure(
                     f"aer-{reading}-{quantity}",
-                    f"Alignment error: {reading}, {quantity}",
+                    f"Alignment error: {_SHORT_READINGS[reading]}, {quantity}",
                     "share",
                     "the alignment error rate against manual word alignments if each target word "
                     f"is linked to the key with the largest of the {QUANTITY_WORDS[quantity]}, "
@@ -202,6 +204,11 @@ def _places(values: NDArray, least: int, most: int) -> int:
     if not width > 0:
         return least
     return min(most, max(least, 1 - math.floor(math.log10(width))))
+
+
+def gold_name(origin: Origin) -> str:
+    """Return the name of the manual alignments: "europarl150" of "europarl150.align of …"."""
+    return origin.gold.split(" of ")[0].split(".")[0]
 
 
 def slug(name: str) -> str:

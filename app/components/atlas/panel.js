@@ -2,7 +2,7 @@
 
 import { element } from "../shared/dom.js";
 import { percent, signed } from "../shared/numbers.js";
-import { fullName, fullText, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
+import { counted, fullName, fullText, hasIntervals, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
 import { mainDistance, rolesOf } from "./roles.js";
 
 /** @param {AtlasView} view */
@@ -67,7 +67,7 @@ function fillNumbers({ data, parts }, n) {
       value.title = whereOf(data, measure, n);
       const { rank, count } = rankOf(data, measure, n);
       const place = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
-      const remark = measure.no_effect?.has(n) ? "not told from 0" : place;
+      const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : place;
       const rest = cell("td", "rest");
       rest.append(element("small", "", remark));
       return row(name, value, rest);
@@ -76,9 +76,11 @@ function fillNumbers({ data, parts }, n) {
   const where = [...new Set(shown.map((measure) => whereOf(data, measure, n)))].join(" · ");
   const hasChanges = shown.some((measure) => measure.no_effect);
   const holm = hasChanges
-    ? ` “Not told from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; without p-values, the interval includes 0.`
+    ? ` “Not distinguishable from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; without p-values, the interval includes 0.`
     : "";
-  noteWith(parts["numbers-note"], `In brackets: 95 % bootstrap intervals over the sentences. On the right: the place by value, the largest first.${holm} In the file:`, where);
+  const brackets = shown.some(hasIntervals) ? "In brackets: 95 % bootstrap intervals over the sentences. " : "";
+  const lowest = shown.some((measure) => measure.lowest_first) ? " (BLEU: the largest loss first)" : "";
+  noteWith(parts["numbers-note"], `${brackets}On the right: the place by value, the largest first${lowest}.${holm} In the file:`, where);
 }
 
 /** @param {AtlasView} view */
@@ -88,21 +90,26 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval exceeds both nulls by more than " +
-    `${Math.round(100 * data.margin)} percentage points: bold, ${labels.length} of ${rows.length} here.`;
-  const defined = rows.filter(({ name }) => data.definitions[name]).map(({ name }) => `${name}: ${data.definitions[name]}`);
+    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval reaches " +
+    `${percent(data.floor)} and exceeds every null by more than ${Math.round(100 * data.margin)} percentage points, in at least ${percent(data.rows)} of its rows: bold, ${labels.length} of ${rows.length} here.`;
+  const defined = rows
+    .filter(({ name }) => data.definitions[name])
+    .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
   noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);
   if (defined.length) {
     const details = element("details");
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
-  parts.roles.setAttribute("aria-label", rows.map(({ name, score, shuffled, random }) => `${name} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}`).join("; "));
+  parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);
   const from = kind === "cross" ? "the diagonal" : "the query";
   const top = mainDistance(data, n);
-  const where = top === 0 ? `at ${from === "the query" ? "the query itself" : from}` : `${Math.abs(top)} ${Math.abs(top) === 1 ? "token" : "tokens"} ${top < 0 ? "before" : "after"} ${from}`;
-  const text = `Most attention, ${percent(Math.max(...profile))}, goes to keys ${where}. The bars at both ends hold all that is further away.`;
+  const far = Math.abs(top) === data.distances[data.distances.length - 1] ? " or more" : "";
+  const where = top === 0 ? `at ${from === "the query" ? "the query itself" : from}` : `${Math.abs(top)}${far} ${Math.abs(top) === 1 ? "token" : "tokens"} ${top < 0 ? "before" : "after"} ${from}`;
+  const most = Math.max(...profile);
+  const spread = most < 0.2 ? " Attention is spread widely." : "";
+  const text = `The most frequent distance holds ${percent(most)} of the attention: keys ${where}.${spread} The bars at both ends hold all that is further away.`;
   const diagonal = kind === "cross" ? " The diagonal joins the first tokens of both sentences with the last ones." : "";
   noteWith(parts["distance-note"], `${text}${diagonal} In the file:`, `distance[${n}]`);
   parts.distance.setAttribute("aria-label", text);
@@ -120,12 +127,12 @@ function fillPairs(view, n) {
     if (!heads.length) return [];
     const items = element("ul", "jumps");
     items.append(
-      ...heads.map(([head, value, low, high]) => {
+      ...heads.map(([head, value, low, high, digits]) => {
         const item = element("li");
         const button = element("button", "jump", headName(data, head));
         button.type = "button";
         button.dataset.head = head;
-        item.append(button, element("span", "numbers", `${signed(value, 3)} nats per token (${signed(low, 3)} to ${signed(high, 3)})`));
+        item.append(button, element("span", "numbers", `${signed(value, digits)} nats per token (${signed(low, digits)} to ${signed(high, digits)})`));
         return item;
       }),
     );
@@ -137,10 +144,9 @@ function fillPairs(view, n) {
   ];
   parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "No pair differs from the sum of both beyond its 95 % interval.")]));
   const { kind } = data.places[n];
-  const chance = (0.05 * pairs.tested).toFixed(1);
   noteWith(
     parts["pairs-note"],
-    `Change of the loss when both are removed, minus the sum of both changes, on a sample; 95 % intervals. Of ${pairs.tested} pairs, about ${chance} would be listed by chance alone. In the file:`,
+    `Change of the loss when both are removed, minus the sum of both changes, on ${counted(data.samples.pairs, "sentence")} of the corpus; 95 % intervals, not corrected. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
     `pair_${kind}[${n - data.starts[kind]}]`,
   );
 }
@@ -158,7 +164,7 @@ function fillAlignment(view, n) {
     ...about.rows.map(({ reading, quantity, heads }) => {
       const [aer, low, high, precision, recall] = heads[at];
       return row(
-        cell("th", "", reading.replace(/^the row /, "").replace("the target word", "it")),
+        cell("th", "", reading.replace(/^the row that /, "").replace("target ", "")),
         cell("th", "", quantity.replace(/^(attention|value) /, "")),
         cell("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
         cell("td", "rest", share(precision)),
@@ -169,12 +175,12 @@ function fillAlignment(view, n) {
   const nulls = Object.entries(about.nulls).map(([what, [aer]]) => `${what} ${percent(aer)}`);
   const { best, nulls: _nulls } = about;
   const set = best
-    ? ` The best set, chosen on one half of the sentences and scored on the other: ${best.heads.join(", ")}, ${best.quantity}, ${best.reading}: ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
+    ? ` Chosen on one half of the sentences, the best by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
     : "";
-  const gold = data.origin.gold ? ` on ${data.origin.gold_sentences} sentences of ${data.origin.gold}` : "";
+  const gold = data.origin.gold ? `, on ${counted(data.origin.gold_sentences, "sentence")} with alignments made by hand (${data.origin.gold_name})` : "";
   noteWith(
     parts["alignment-note"],
-    `Alignment error rate against manual alignments${gold}, lower is better; each target word is linked to the key with the largest number. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
+    `Alignment error rate${gold}, lower is better; each target word is linked to the key with the largest number. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
     `aer[…, ${layer}, ${head}]`,
   );
 }
@@ -193,9 +199,11 @@ function fillTokens(view, n) {
       return row(name, cell("td", "amount", `${signed(change, 2)} nats`), times);
     }),
   );
-  const most = tokens.length ? tokens[0] : null;
-  const falls = most && most[1] > 0 ? ` Without the head, the probability of “${most[0]}” is lower by ${percent(1 - Math.exp(-most[1]))} on geometric average.` : "";
-  noteWith(parts["tokens-note"], `The target tokens whose loss rises most when the head is zero-ablated: mean over all places where they occur.${falls} In the file:`, `words: tokens[${n}]`);
+  noteWith(
+    parts["tokens-note"],
+    `The target tokens whose loss rises most when the head is zero-ablated: mean over all places where they occur. They are the largest rises of all tokens seen at least ${data.least} times, without intervals: rare tokens get here by chance more easily, and on other sentences these rises would tend to be smaller. In the file:`,
+    `words: tokens[${n}]`,
+  );
 }
 
 /** @param {AtlasView} view */
@@ -213,7 +221,7 @@ function fillPartner(view, n) {
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
   parts.partner.replaceChildren("In the other implementation's network: ", place, ...share, ".");
-  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. In the file:", `partner[${n}], similarity[${n}]`);
+  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:", `partner[${n}], similarity[${n}]`);
 }
 
 /** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */
@@ -252,7 +260,8 @@ export function fillExamples(view) {
       const sentence = sentences[turn];
       const [source, target] = data.quoted[sentence];
       const item = element("li");
-      const which = element("span", "decile", `${at === 0 ? "strongest tenth" : at === 9 ? "weakest tenth" : `${ordinal(at + 1)} tenth`}: `);
+      const tenth = at === 0 ? "strongest tenth" : at === 9 ? "weakest tenth" : `${ordinal(at + 1)} tenth`;
+      const which = element("span", "decile", `${isSingle(data) ? "change of the loss" : tenth}: `);
       which.append(element("span", "numbers", signed(data.strength[n * data.quoted.length + sentence], 3)));
       const said = element("div", "said");
       const link = element("a", "", source);
@@ -271,23 +280,27 @@ export function fillExamples(view) {
   );
   const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the token that suffers most";
   const empty = deciles.map((sentences, at) => (sentences.length ? 0 : at + 1)).filter(Boolean);
-  const lacking = empty.length ? ` None of the ${data.quoted.length} quoted sentences falls into tenth ${empty.join(", ")}.` : "";
+  const lacking = empty.length && !isSingle(data) ? ` None of the ${data.quoted.length} quoted sentences falls into tenth ${empty.join(", ")}.` : "";
   noteWith(
     parts["examples-note"],
-    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token; tenths are of the whole corpus. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
+    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token${isSingle(data) ? "" : "; tenths are of the whole corpus"}. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
     `strength[${n}], deciles[${n}], cell[${n}]`,
   );
 }
+
+/* One sentence has no intervals, and is in no tenth of a corpus. */
+const isSingle = ({ origin }) => origin.sentences < 2;
 
 const ordinal = (count) => `${count}${["th", "st", "nd", "rd"][count] ?? "th"}`;
 
 /** Where the numbers come from, and how to compute them again. @param {AtlasView} view */
 export function fillOrigin({ data, parts }) {
   const { origin } = data;
+  parts.single.hidden = !isSingle(data);
   const count = (number) => number.toLocaleString("en");
-  const skipped = origin.skipped ? `; ${count(origin.skipped)} lines were skipped` : "";
+  const skipped = origin.skipped ? `; ${counted(origin.skipped, "line")} ${origin.skipped === 1 ? "was" : "were"} skipped` : "";
   parts.origin.textContent =
-    `${origin.checkpoint} (weights ${origin.weights_sha256.slice(0, 8)}) on ${origin.corpus}: ${count(origin.sentences)} sentences, ` +
+    `${origin.checkpoint} (weights ${origin.weights_sha256.slice(0, 8)}) on ${origin.corpus}: ${counted(origin.sentences, "sentence")}, ` +
     `${count(origin.source_tokens)} source and ${count(origin.target_tokens)} target tokens${skipped}.` +
     (origin.sources_sha256 ? ` SHA-256 of the lines: ${origin.sources_sha256.slice(0, 8)} and ${origin.references_sha256.slice(0, 8)}.` : "");
   parts.command.textContent = origin.command;
@@ -300,17 +313,17 @@ export function fillOrigin({ data, parts }) {
 /** What the pictures show, in words. @param {AtlasView} view */
 export function fillNotes({ data, parts, chosen }) {
   const measure = data.byKey[chosen.measure];
-  const ring = measure.no_effect ? ` An empty square marks ${measure.no_effect.size} of ${data.places.length} heads whose change cannot be told from 0.` : "";
+  const ring = measure.no_effect ? ` An empty square marks ${measure.no_effect.size} of ${data.places.length} heads whose change is not distinguishable from 0.` : "";
   const unmeasured = data.places.filter((_, n) => !isMeasured(measure, n)).length;
   const grey = unmeasured ? ` Grey: the ${unmeasured} heads for which it is not measured.` : "";
-  const bar = measure.unit === "place" ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
+  const bar = !hasIntervals(measure) ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
   parts["heads-note"].textContent =
     `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${ring} ` +
     "Hills: where the head looks on average, from 20 tokens before to 20 after the query (cross-attention: the diagonal), each scaled to its own peak.";
   const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
   const names = [...new Set([x, y])].filter((each) => each !== measure);
   parts["scatter-note"].textContent =
-    `Each point is a head, with its 95 % intervals.${names.map((each) => ` ${each.label}: ${each.explanation}.`).join("")} Changes are on square-root scales.`;
+    `Each point is a head${[x, y].some(hasIntervals) ? ", with its 95 % intervals" : ""}.${names.map((each) => ` ${each.label}: ${each.explanation}.`).join("")} Changes are on square-root scales.`;
 }
 
 /** One line about the head under the pointer, else about the chosen one. @param {AtlasView} view */
@@ -318,7 +331,7 @@ export function fillReadout({ data, parts, chosen, hovered }) {
   const n = hovered ?? chosen.head;
   const shown = [...new Set([chosen.measure, chosen.x, chosen.y])].map((key) => data.byKey[key]);
   const said = shown.flatMap((measure) => [` \u00b7 ${measure.label}: `, element("b", "", fullText(measure, n))]);
-  const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n].join(", "))] : [];
+  const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n][0])] : [];
   parts.readout.replaceChildren(element("b", "", headName(data, n)), ...roles, ...said);
   return shown.map((measure) => valueText(measure, measure.values[3 * n])).join(" ");
 }

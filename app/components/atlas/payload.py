@@ -15,12 +15,23 @@ from app.components.atlas.measures import (
     READING_WORDS,
     UNITS,
     Measure,
+    gold_name,
     measures,
 )
-from app.components.atlas.story import KIND_WORDS, Interaction, interactions, name, stories
+from app.components.atlas.story import (
+    AVERAGE_HEAD,
+    KIND_WORDS,
+    Interaction,
+    average_error,
+    by_chance,
+    interactions,
+    name,
+    stories,
+)
 from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
 from core.atlas.intervals import ALPHA
-from core.atlas.labels import MARGIN, labels
+from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
+from core.atlas.roles import ROLES
 from core.kinds import KINDS, Kind
 
 LIMIT = 300_000
@@ -54,9 +65,9 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
     JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
-    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 5] (score,
-    bounds, null of shuffled rows, null of random networks), `strength` float32 [N, P], `decile`
-    uint8 [N, P] and `cell` int16 [N, P, 2].
+    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 7] (score,
+    bounds, nulls of shuffled rows, random networks and the distance profile, part of rows),
+    `strength` float32 [N, P], `decile` uint8 [N, P] and `cell` int16 [N, P, 2].
     """
     if (content := _contents.get(atlas)) is None:
         content = _contents[atlas] = _content(atlas)
@@ -74,7 +85,10 @@ _contents: WeakKeyDictionary[Atlas, dict[str, Any]] = WeakKeyDictionary()
 
 
 def _content(atlas: Atlas) -> dict[str, Any]:
+    from core.atlas import losses, pairs, pruning  # which import PyTorch
+
     found, labelled = measures(atlas), labels(atlas)
+    count = atlas.origin.sentences
     data: dict[str, Any] = {
         "heads": atlas.num_heads,
         "layers": dict(atlas.layers),
@@ -83,18 +97,23 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "distances": list(DISTANCES),
         "roles": {kind: list(names) for kind, names in atlas.roles.items()},
         "margin": MARGIN,
+        "floor": FLOOR,
+        "rows": ROWS,
+        "reordered": [role.name for role in ROLES if role.reordered],
         "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
         "stories": stories(atlas, found, labelled),
         "own": {key: _rounded(atlas.arrays[key], 4) for key in ("loss", "bleu")
                 if key in atlas.arrays},
         "tokens": [[[t.text, round(t.change, 5), t.count] for t in each] for each in atlas.tokens],
+        "least": losses.LEAST_COUNT,
+        "samples": {"order": min(count, pruning.SAMPLE), "pairs": min(count, pairs.SAMPLE)},
         "pairs": [_pairs(atlas, n) for n in range(atlas.count)],
         "pruning": _pruning(atlas),
         "alignment": _alignment(atlas),
         "partner": _partner(atlas),
         "quoted": [[quoted.source, quoted.target] for quoted in atlas.quoted],
-        "origin": asdict(atlas.origin),
+        "origin": asdict(atlas.origin) | {"gold_name": gold_name(atlas.origin)},
         "values": _float32(np.stack([measure.values for measure in found])),
         "distance": _float32(atlas.arrays["distance"]),
         **{f"role_{kind}": _role(atlas, kind) for kind in KINDS},
@@ -132,6 +151,31 @@ def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     }
 
 
+def unknown_parameters(atlas: Atlas, opened: Mapping[str, str | None]) -> list[str]:
+    """Return one line for each parameter of an address that names nothing in this atlas."""
+    if not any(opened.values()):
+        return []
+    shown = _opened(atlas, Shown(opened))
+    kind, layer, head = atlas.heads[shown["head"]]
+    lines = []
+    if (asked := opened.get("head")) and asked != f"{kind}.{layer}.{head}":
+        lines.append(
+            f"There is no head {asked[:40]} in this network: the address opens the head needed "
+            f"most, {name((kind, layer, head))} (in an address it is {kind}.{layer}.{head}: layers "
+            "and heads count from 0 there, from 1 on the page)"
+        )
+    labels_by_key = {measure.key: measure.label for measure in measures(atlas)}
+    for parameter, words in (("measure", "colour"), ("x", "x axis"), ("y", "y axis")):
+        if (asked := opened.get(parameter)) and asked != (found := shown[parameter]):
+            lines.append(
+                f"There is no measure {asked[:40]} in this atlas: the {words} shows "
+                f"{labels_by_key[found]} ({found} in an address)"
+            )
+    if (asked := opened.get("curve")) and asked != shown["curve"]:
+        lines.append(f"There is no curve {asked[:40]}: it is loss or bleu in an address")
+    return lines
+
+
 def _described(measure: Measure) -> dict[str, Any]:
     no_effect = measure.no_effect
     return {
@@ -143,18 +187,20 @@ def _described(measure: Measure) -> dict[str, Any]:
         "places": measure.places,
         "explanation": measure.explanation,
         "where": measure.where,
+        "lowest_first": measure.lowest_first,
         "no_effect": None if no_effect is None else np.flatnonzero(no_effect).tolist(),
     }
 
 
 def _role(atlas: Atlas, kind: Kind) -> bytes:
-    """Return role scores with bounds and both nulls [O, n, 5]; NaN where not measured."""
+    """Return role scores with bounds, their nulls and rows [O, n, 7]; NaN where not measured."""
     roles = len(atlas.roles[kind])
     span = atlas.span(kind)
-    numbers = np.full((roles, span.stop - span.start, 5), np.nan, np.float32)
-    for part, columns in (("", slice(0, 3)), ("_shuffled", 3), ("_random", 4)):
+    numbers = np.full((roles, span.stop - span.start, 7), np.nan, np.float32)
+    parts = ("", slice(0, 3)), ("_shuffled", 3), ("_random", 4), ("_profile", 5), ("_rows", 6)
+    for part, columns in parts:
         if (array := atlas.arrays.get(f"role_{kind}{part}")) is not None:
-            numbers[..., columns] = array[:, None] if part == "_random" else array
+            numbers[..., columns] = array[:, None] if array.ndim == 1 else array
     return _float32(numbers)
 
 
@@ -165,7 +211,10 @@ def _pairs(atlas: Atlas, n: int) -> dict[str, Any] | None:
     covers, needs = both
 
     def rows(heads: list[Interaction]) -> list[list[float]]:
-        return [[h.head, *(round(v, 5) for v in (h.value, h.low, h.high))] for h in heads[:SHOWN]]
+        return [
+            [h.head, *(round(v, 7) for v in (h.value, h.low, h.high)), h.places]
+            for h in heads[:SHOWN]
+        ]
 
     span = atlas.span(atlas.heads[n][0])
     return {
@@ -173,6 +222,7 @@ def _pairs(atlas: Atlas, n: int) -> dict[str, Any] | None:
         "needs": rows(needs),
         "more": [max(0, len(covers) - SHOWN), max(0, len(needs) - SHOWN)],
         "tested": span.stop - span.start - 1,
+        "by_chance": by_chance(span.stop - span.start - 1),
     }
 
 
@@ -210,12 +260,9 @@ def _alignment(atlas: Atlas) -> dict[str, Any] | None:
                     "heads": _rounded(np.concatenate(parts, -1), 4),
                 }
             )
-    nulls = {
-        what: _rounded(atlas.arrays[array], 4)
-        for array, what in (("aer_diagonal", "the plain diagonal"),
-                            ("aer_random", "a head drawn at random"))
-        if array in atlas.arrays
-    }  # fmt: skip
+    nulls = {AVERAGE_HEAD: [round(average_error(atlas), 4)]}
+    if (diagonal := atlas.arrays.get("aer_diagonal")) is not None:
+        nulls = {"the plain diagonal": _rounded(diagonal, 4)} | nulls
     chosen = atlas.alignment_heads
     best = chosen and {
         "heads": [name(("cross", *place)) for place in chosen.heads],

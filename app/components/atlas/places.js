@@ -118,7 +118,7 @@ function drawInterval(context, ink, scale, [value, low, high], left, y, width) {
   context.fillRect(x(value) - 1, y - 4, 2, 8);
 }
 
-/* An empty square: cannot be told from 0. */
+/* An empty square: not distinguishable from 0. */
 function drawRing(context, ink, x, y) {
   context.strokeStyle = ink;
   context.lineWidth = 1;

@@ -1,15 +1,17 @@
 // Draws the pruning curves: what is left of loss or BLEU after removing heads, least needed first.
 
-import { drawText } from "../shared/grid.js";
+import { drawGround, drawText } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
+import { headsOfKind } from "./data.js";
 
 const EDGE_OF_CURVES = { left: 52, right: 128, top: 12, bottom: 44 };
 
 const DASHES = { all: [], encoder: [7, 4], decoder: [2, 3], cross: [9, 3, 2, 3] };
 
+/* `lost` is how far a curve may fall behind the whole network before its text stops counting. */
 const CURVES = {
-  loss: { words: "Loss", unit: "nats per token" },
-  bleu: { words: "BLEU", unit: "points" },
+  loss: { words: "Loss", unit: "nats per token", lost: 0.05, places: 2, said: "the loss has risen by 0.05 nats per token" },
+  bleu: { words: "BLEU", unit: "points", lost: 0.5, places: 1, said: "BLEU (greedy) has fallen by 0.5 points" },
 };
 
 /** What can be shown: loss, BLEU or both. */
@@ -42,7 +44,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
-  const taken = [];
+  const labels = [];
   for (const curve of shown) {
     const points = curve[what];
     context.lineWidth = 1;
@@ -57,18 +59,23 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
     context.setLineDash(DASHES[curve.kind]);
     stroke(context, points.map(([value], count) => [x(count), y(value)]));
     context.setLineDash([]);
-    let label = y(points[points.length - 1][0]);
-    while (taken.some((other) => Math.abs(other - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
-    taken.push(label);
     const end = x(points.length - 1);
-    const fits = width >= 600 || end < plot.left + plot.width - 90;
-    drawText(context, theme, removedWords(curve.kind), fits ? end + 8 : end - 8, label, { size: 12, weight: curve.kind === "all" ? 650 : 400, align: fits ? "left" : "right" });
+    let label = y(points[points.length - 1][0]);
+    while (labels.some((other) => Math.abs(other.end - end) < 90 && Math.abs(other.label - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
+    labels.push({ kind: curve.kind, end, label });
     const place = placeIn(curve, chosen.head);
     if (place !== null) {
       context.strokeStyle = theme.ink;
       context.lineWidth = 2;
       context.strokeRect(x(place) - 4, y(points[place][0]) - 4, 8, 8);
     }
+  }
+  for (const { kind, end, label } of labels) {
+    const fits = width >= 600 || end < plot.left + plot.width - 90;
+    const at = fits ? end + 8 : end - 8;
+    const style = { size: 12, weight: kind === "all" ? 650 : 400, align: fits ? "left" : "right" };
+    drawGround(context, theme, removedWords(kind), at, label, style);
+    drawText(context, theme, removedWords(kind), at, label, style);
   }
 }
 
@@ -86,31 +93,33 @@ function roundValues(low, high) {
   return found;
 }
 
-/**
- * What the curves say of the chosen head and of the network: how many heads can go before the interval of the curve no
- * longer holds the value of the whole network.
- */
+/** How many heads can go before a curve has lost as much as `CURVES` says; all of them if it never has. */
+function removable(points, what) {
+  const sign = what === "loss" ? 1 : -1;
+  const lost = points.findIndex(([value]) => value !== null && sign * (value - points[0][0]) >= CURVES[what].lost);
+  return lost < 0 ? points.length - 1 : lost - 1;
+}
+
+/** What the curves say of the network and of the chosen head. */
 export function pruningText(data, n, what) {
-  const texts = [];
-  for (const curve of data.pruning.filter((each) => each[what])) {
-    const points = curve[what];
-    const own = points[0][0];
-    const holds = ([, low, high]) => low !== null && low <= own && own <= high;
-    const lost = points.findIndex((point, count) => count && !holds(point));
-    const removed = lost < 0 ? points.length - 1 : lost - 1;
-    const of = `${removed} of ${points.length - 1}`;
-    texts.push(`${curve.kind === "all" ? "of any kind" : `of the ${curve.kind}`} ${of}`);
-  }
-  const name = CURVES[what].words;
+  const { words, unit, places: digits, said } = CURVES[what];
+  const texts = data.pruning
+    .filter((curve) => curve[what])
+    .map((curve) => {
+      const count = removable(curve[what], what);
+      const all = curve[what].length - 1;
+      return curve.kind === "all" ? `${count || "none"} of all ${all} heads` : `${count || "none"} of the ${all} ${headsOfKind(curve.kind)}`;
+    });
   const own = data.own[what];
-  const start = own ? ` (${name} of the whole network: ${fixed(own[0], what === "loss" ? 2 : 1)} ${CURVES[what].unit})` : "";
+  const start = own ? `${words} of the whole network: ${fixed(own[0], digits)} ${unit}. ` : "";
   const places = data.pruning
     .map((curve) => ({ kind: curve.kind, place: placeIn(curve, n), count: curve.order.length }))
     .filter(({ place }) => place !== null)
-    .map(({ kind, place, count }) => `as number ${place} of ${count} among ${kind === "all" ? "all kinds" : `the ${kind}'s`}`);
+    .map(({ kind, place, count }) => `as number ${place} of ${kind === "all" ? `all ${count} heads` : `the ${count} ${headsOfKind(kind)}`}`);
+  const [sample, corpus] = [data.samples.order, data.origin.sentences].map((count) => count.toLocaleString("en"));
   return (
-    `Heads are removed one after another, each time the one whose removal leaves the lowest loss on a sample. Vertical lines: 95 % intervals over the corpus. ` +
-    `So many can go before the interval no longer holds the value of the whole network${start}: ${texts.join("; ")}. ` +
+    `Heads are removed one after another, each time the one whose removal leaves the lowest loss on ${sample} sentences, which are among the ${corpus} of the curve. Vertical lines: 95 % intervals over the corpus. ` +
+    `${start}So many can go before ${said}: ${texts.join("; ")}. This amount is a choice, not a test. ` +
     (places.length ? `Squares mark the chosen head, removed ${places.join(" and ")}.` : "")
   );
 }

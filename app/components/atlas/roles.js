@@ -1,4 +1,4 @@
-// Draws one head's roles beside both nulls, and its mean attention by distance.
+// Draws one head's roles beside their nulls, and its mean attention by distance.
 
 import { cutLabel, drawText, fontOf } from "../shared/grid.js";
 import { between, percent } from "../shared/numbers.js";
@@ -8,19 +8,22 @@ const ROW = 24;
 
 const AXIS = 24;
 
-const KEY = 24;
+const KEY = 44; // two lines
 
-const NUMBERS = 5; // of a role: score, its bounds, null of shuffled rows, null of random networks
+const NUMBERS = 7; // of a role: score, its bounds, nulls of shuffled rows, random networks and the profile, its part of all rows
 
-/** A head's roles, the largest share first: name, score, bounds, nulls, and whether it is a label. */
-export function rolesOf({ places, starts, roles, roleValues, labels }, n) {
+const NULLS = { shuffled: "its rows shuffled", random: "highest of random networks", profile: "its distances only" };
+
+/** A head's roles, the largest share first: name, title, score, bounds, nulls, part of all rows, and whether it is a label. */
+export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
   const { kind } = places[n];
   const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
   return roles[kind]
     .map((name, role) => {
       const from = NUMBERS * (role * count + at);
-      const [score, low, high, shuffled, random] = roleValues[kind].subarray(from, from + NUMBERS);
-      return { name, score, low, high, shuffled, random, isLabel: labels[n].includes(name) };
+      const [score, low, high, shuffled, random, profile, rows] = roleValues[kind].subarray(from, from + NUMBERS);
+      const title = reordered.includes(name) ? `${name}, words shuffled` : name;
+      return { name, title, score, low, high, shuffled, random, profile, rows, isLabel: labels[n].includes(name) };
     })
     .filter(({ score }) => Number.isFinite(score))
     .toSorted((a, b) => b.score - a.score);
@@ -42,35 +45,36 @@ export function drawRoles(context, { data, theme, chosen }, { left, length, heig
     context.fillRect(x(share) - 0.5, 0, 1, foot + 4);
     if (share * 4 !== 1 && share * 4 !== 3) drawText(context, theme, percent(share), x(share), foot + 13, { size: 12, colour: "ink2", align: "center" });
   }
-  rows.forEach(({ name, score, low, high, shuffled, random, isLabel }, row) => {
+  rows.forEach((role, row) => {
+    const { title, score, low, high, isLabel } = role;
     const y = row * ROW + ROW / 2;
     context.font = fontOf(theme, 13, isLabel ? 650 : 400);
-    drawText(context, theme, cutLabel(context, name, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
+    drawText(context, theme, cutLabel(context, title, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
     context.fillStyle = theme.ramp.css[150];
     context.fillRect(x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
     context.fillStyle = theme.ink;
     if (Number.isFinite(low) && Number.isFinite(high)) context.fillRect(x(low), y - 0.75, Math.max(1, x(high) - x(low)), 1.5);
-    if (Number.isFinite(shuffled)) drawNull(context, theme, "shuffled", x(shuffled), y);
-    if (Number.isFinite(random)) drawNull(context, theme, "random", x(random), y);
+    for (const what of Object.keys(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, what, x(role[what]), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
-  const y = height - KEY / 2;
-  let at = 4;
-  for (const [what, words] of [["shuffled", "its rows shuffled"], ["random", "highest of random networks"]]) {
+  let [at, y] = [4, height - KEY + 12];
+  for (const [what, words] of Object.entries(NULLS)) {
+    const end = at + 12 + context.measureText(words).width;
+    if (end > left + length + 52) [at, y] = [4, y + 20];
     drawNull(context, theme, what, at + 3, y);
     drawText(context, theme, words, at + 12, y, { size: 12, colour: "ink2" });
     at += 34 + context.measureText(words).width;
   }
 }
 
-/* A null as a mark of its own shape: a diamond for shuffled rows, a cross for random networks. */
+/* A null as a mark of its own shape: a diamond for shuffled rows, a cross for random networks, a triangle for the profile. */
 function drawNull(context, theme, what, x, y) {
   const mark = (points) => {
     context.beginPath();
     points.forEach(([dx, dy, jump], at) => (at && !jump ? context.lineTo(x + dx, y + dy) : context.moveTo(x + dx, y + dy)));
     context.stroke();
   };
-  const shape = what === "shuffled" ? [[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]] : [[-4, -4], [4, 4], [-4, 4, true], [4, -4]];
+  const shape = { shuffled: [[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]], random: [[-4, -4], [4, 4], [-4, 4, true], [4, -4]], profile: [[0, -5], [5, 4], [-5, 4], [0, -5]] }[what];
   for (const [colour, width] of [[theme.page, 4], [theme.ink, 1.6]]) {
     context.strokeStyle = colour;
     context.lineWidth = width;
@@ -123,7 +127,7 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
 }
 
-/* A round number above a share, for an axis. */
+/* A round number above a share, for an axis: half of it is a whole percentage, too. */
 function ceiling(share) {
-  return [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
+  return [0.02, 0.04, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
 }

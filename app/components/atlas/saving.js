@@ -5,7 +5,7 @@ import { element } from "../shared/dom.js";
 import { drawText } from "../shared/grid.js";
 import { save } from "../shared/save.js";
 import { SvgContext } from "../shared/svg.js";
-import { fullName, headName, profileOf } from "./data.js";
+import { counted, fullName, headName, profileOf } from "./data.js";
 import { rolesOf } from "./roles.js";
 
 const MARGIN = 16;
@@ -19,7 +19,7 @@ const number = (value) => (value === null || !Number.isFinite(value) ? "" : shor
 /* The first cell of each file describes it. */
 function about({ data }, title) {
   const { origin } = data;
-  return quoted([title, `${origin.checkpoint}, weights ${origin.weights_sha256.slice(0, 8)}`, `${origin.sentences} sentences of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
+  return quoted([title, `${origin.checkpoint}, weights ${origin.weights_sha256.slice(0, 8)}`, `${counted(origin.sentences, "sentence")} of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
 }
 
 const headCells = (data, n) => {
@@ -48,8 +48,8 @@ export const PICTURES = {
     title: ({ data, chosen }) => `Roles: ${fullName(data, chosen.head)}`,
     csv: (view) => {
       const rows = rolesOf(view.data, view.chosen.head);
-      const lines = rows.map(({ name, score, low, high, shuffled, random, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random].map(number), isLabel]);
-      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), "label"], ...lines]);
+      const lines = rows.map(({ name, score, low, high, shuffled, random, profile, rows: part, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random, profile, part].map(number), isLabel]);
+      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances only"), quoted("part of rows"), "label"], ...lines]);
     },
   },
   distance: {
@@ -116,7 +116,7 @@ function asPng(view, title, picture) {
 function asSvg(view, title, picture) {
   const context = new SvgContext(picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN, document.createElement("canvas").getContext("2d"));
   const { origin } = view.data;
-  context.describe(title, `${origin.checkpoint}, ${origin.sentences} sentences of ${origin.corpus}`);
+  context.describe(title, `${origin.checkpoint}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`);
   drawWhole(context, view, title, picture);
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }

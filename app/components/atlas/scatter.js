@@ -1,6 +1,6 @@
 // Draws the scatter plot: all heads by two measures, with their intervals.
 
-import { drawText } from "../shared/grid.js";
+import { drawGround, drawText } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { headName, intervalOf, isMeasured, valueOf, withUnit } from "./data.js";
 import { scaleOf, ticksOf } from "./scale.js";
@@ -72,8 +72,8 @@ export function drawScatter(context, { data, theme }, geometry) {
     drawText(context, theme, text, plot.left - 7, y, { size: 12, colour: "ink2", align: "right" });
   }
   const middle = plot.left + plot.width / 2;
-  drawText(context, theme, `across: ${axisName(across)}`, plot.left, plot.top + plot.height + 34, { size: 12, colour: "ink2" });
-  drawText(context, theme, `up: ${axisName(up)}`, plot.left, plot.top + plot.height + 50, { size: 12, colour: "ink2" });
+  drawText(context, theme, `x: ${axisName(across)}`, plot.left, plot.top + plot.height + 34, { size: 12, colour: "ink2" });
+  drawText(context, theme, `y: ${axisName(up)}`, plot.left, plot.top + plot.height + 50, { size: 12, colour: "ink2" });
   drawKey(context, data, theme, Math.min(plot.left, middle), plot.top + plot.height + 66);
   data.places.forEach((_, n) => {
     if (!isShown(geometry, n)) return;
@@ -144,6 +144,9 @@ export function drawScatterFocus(context, { data, theme, chosen, hovered }, geom
     drawPoint(context, data.places[n].kind, x, y, RADIUS + (isChosen ? 3 : 1), theme.ink, theme.page);
     const name = headName(data, n);
     const isRight = x > geometry.plot.left + geometry.plot.width / 2;
-    drawText(context, theme, name, x + (isRight ? -11 : 11), Math.max(geometry.plot.top + 8, y - 11), { size: 13, weight: isChosen ? 650 : 400, align: isRight ? "right" : "left" });
+    const [nameX, nameY] = [x + (isRight ? -11 : 11), Math.max(geometry.plot.top + 8, y - 11)];
+    const style = { size: 13, weight: isChosen ? 650 : 400, align: isRight ? "right" : "left" };
+    drawGround(context, theme, name, nameX, nameY, style);
+    drawText(context, theme, name, nameX, nameY, style);
   }
 }

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.components.atlas.measures import READING_WORDS, Measure
+from app.components.atlas.measures import Measure, gold_name
 from app.look.numbers import number, percent
 from core.atlas.atlas import READINGS, Atlas
-from core.atlas.intervals import ALPHA
-from core.atlas.labels import MARGIN, Label
+from core.atlas.intervals import ALPHA, LEVEL
+from core.atlas.labels import FLOOR, MARGIN, Label
+from core.atlas.roles import GOLD_ROLES, ROLES
 from core.kinds import Kind
+
+_REORDERED = frozenset(role.name for role in ROLES if role.reordered)
+_OF_GOLD = frozenset(role.name for role in GOLD_ROLES)
 
 Place = tuple[Kind, int, int]
 KIND_WORDS = {
@@ -31,6 +35,12 @@ class Interaction:
     value: float
     low: float
     high: float
+
+    @property
+    def places(self) -> int:
+        """Decimals, at least 3, with which the bound next to 0 is not printed as 0."""
+        nearest = min(abs(self.low), abs(self.high))
+        return next((p for p in range(3, 7) if round(nearest, p)), 7)
 
 
 def name(place: Place) -> str:
@@ -64,7 +74,8 @@ def stories(
     """Return a few sentences about each head, in the order of axis N."""
     by_key = {measure.key: measure for measure in found}
     parts: tuple[Callable[[int], str], ...] = (
-        lambda n: _role(atlas, n, labelled[n]),
+        # The role of one sentence would need an interval: the page says so once, on top.
+        lambda n: "" if atlas.origin.sentences < 2 else _role(atlas, n, labelled[n]),
         lambda n: _effect(atlas, by_key, n),
         lambda n: _bleu(atlas, by_key, n),
         lambda n: _focus(by_key, n),
@@ -83,25 +94,46 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     roles = [label.role for label in found]
     if scores is None or not tested:
         return "Which role it has is unknown: no role was measured with an interval and its nulls."
-    points = f"{round(100 * MARGIN)} percentage points"
     if not roles:
-        which = f"none of {tested} roles exceeds" if tested > 1 else "the one role does not exceed"
-        return f"No role beyond chance: {which} both of its nulls by more than {points}."
-    role = atlas.roles[kind].index(roles[0])
-    score, low, high = scores[role, place]
-    shuffled = atlas.arrays[f"role_{kind}_shuffled"][role, place]
-    random = atlas.arrays[f"role_{kind}_random"][role]
-    text = (
-        f"Beyond chance, it has the role “{roles[0]}”: {percent(float(score))} of its attention "
-        f"goes to the keys of this role (95 % interval {percent(float(low))} to "
-        f"{percent(float(high))}). With its rows shuffled it would be "
-        f"{percent(float(shuffled))}; among the heads of networks with random weights the highest "
-        f"is {percent(float(random))}."
+        which = f"none of the {tested} roles measured" if tested > 1 else "the one role measured"
+        return (
+            f"No role beyond chance: {which} certainly takes {percent(FLOOR)} of its attention and "
+            f"{round(100 * MARGIN)} percentage points more than chance would."
+        )
+    o = atlas.roles[kind].index(roles[0])
+    score, low, high = map(float, scores[o, place])
+    shuffled, profile = (
+        float(atlas.arrays[f"role_{kind}_{null}"][o, place]) for null in ("shuffled", "profile")
     )
+    random = float(atlas.arrays[f"role_{kind}_random"][o])
+    text = (
+        f"It has the role “{roles[0]}”: in {_rows(atlas, kind, o)}, "
+        f"{percent(score)} of its attention goes there (95 % interval {percent(low)} to "
+        f"{percent(high)}{_measured_on(atlas, roles[0])}). With its rows shuffled it would be "
+        f"{percent(shuffled)}; among the heads of networks with random weights the highest is "
+        f"{percent(random)}"
+    )
+    if math.isfinite(profile):
+        text += f"; by how far away it looks on average alone, {percent(profile)}"
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
-        text += f" Also more than {points} above both nulls: {more}."
-    return text
+        text += f". Less far beyond chance: {more}"
+    return f"{text}."
+
+
+def _rows(atlas: Atlas, kind: Kind, role: int) -> str:
+    """Say in which rows a role is measured."""
+    rows = float(atlas.arrays[f"role_{kind}_rows"][role])
+    return "all rows" if rows == 1 else f"the {percent(rows)} of rows that have such a key"
+
+
+def _measured_on(atlas: Atlas, role: str) -> str:
+    """Say what a role is measured on if it is not the corpus as it is, after a comma."""
+    if role in _REORDERED:
+        return ", with the source words in random order"
+    if role in _OF_GOLD and atlas.origin.gold:
+        return f", on {atlas.origin.gold_sentences:,} manually aligned sentences"
+    return ""
 
 
 def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
@@ -109,45 +141,55 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     if zero is None or not math.isfinite(zero.values[n, 0]):
         return ""
     value, low, high = map(float, zero.values[n])
+    what = "Removing it (zero ablation) changes the loss by"
     if math.isnan(low) or math.isnan(high):
-        return (
-            f"Removing it (zero ablation) changes the loss by {zero.text(value)} nats per token. "
-            "What that says of other sentences is unknown: an interval needs at least two."
-        )
-    p = _p(atlas, "zero_p", n)
-    interval = f"{zero.text(low)} to {zero.text(high)}"
-    if zero.no_effect is not None and zero.no_effect[n]:
-        text = (
-            "Removing it (zero ablation) changes the loss by no amount that this corpus can tell "
-            f"from 0: {zero.text(value)} nats per token, 95 % interval {interval}{p}."
-        )
-        if low > 0 or high < 0:
-            text += (
-                f" Its interval alone excludes 0, but of {atlas.count} intervals some do by chance."
-            )
-        return text
-    rank, count = zero.rank(n)
+        return f"{what} {zero.text(value)} nats per token."
+    if (unclear := _unclear(atlas, zero, "zero_p", n, "nats per token")) is not None:
+        return f"{what} {unclear}"
     change = 1 - math.exp(-value)
     direction = "falls" if value > 0 else "rises"
     text = (
-        f"Removing it (zero ablation) changes the loss by {zero.text(value)} nats per token "
-        f"(95 % interval {interval}{p}): the probability of a target token {direction} by "
-        f"{percent(abs(change))} on geometric average. {_ranked(rank, count)}"
+        f"{what} {_with_interval(atlas, zero, 'zero_p', n, 'nats per token')}: the probability of "
+        f"a target token {direction} by {percent(abs(change))} (geometric mean). "
+        f"{_needed_more(zero, n)}"
     )
     mean = by_key.get("mean")
     if mean is not None and math.isfinite(mean.values[n, 0]):
         kept = "Replaced by its mean output instead of zeros, "
         if mean.no_effect is not None and mean.no_effect[n]:
-            text += f" {kept}it changes the loss by no amount that can be told from 0."
+            text += f" {kept}it changes the loss by an amount not distinguishable from 0."
         else:
             text += f" {kept}it changes the loss by {mean.text(float(mean.values[n, 0]))} nats."
     return text
 
 
-def _ranked(rank: int, count: int) -> str:
-    if rank == 1:
-        return f"No other of the {count} heads is needed more."
-    return f"{rank - 1} of {count} heads {'is' if rank == 2 else 'are'} needed more."
+def _with_interval(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str:
+    value, low, high = map(measure.text, measure.values[n])
+    return f"{value} {unit} (95 % interval {low} to {high}{_p(atlas, p, n)})"
+
+
+def _unclear(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str | None:
+    """Describe a change that is not distinguishable from 0; None if it is."""
+    if measure.no_effect is None or not measure.no_effect[n]:
+        return None
+    change = _with_interval(atlas, measure, p, n, unit)
+    text = f"an amount not distinguishable from 0: {change}."
+    _, low, high = measure.values[n]
+    if low > 0 or high < 0:
+        text += f" Its interval alone excludes 0, but of {atlas.count} intervals some do by chance."
+    return text
+
+
+def _needed_more(measure: Measure, n: int) -> str:
+    """Count the heads whose whole interval is above this head's: a rank alone would be a guess."""
+    above = int((measure.values[:, 1] > measure.values[n, 2]).sum())
+    count = len(measure.values)
+    if not above:
+        return f"Of the {count} heads, none has an interval wholly above its own."
+    return (
+        f"At least {above} of {count} heads {'is' if above == 1 else 'are'} needed more: "
+        f"{'its' if above == 1 else 'their'} whole interval is above this one."
+    )
 
 
 def _p(atlas: Atlas, array: str, n: int) -> str:
@@ -162,15 +204,12 @@ def _bleu(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     bleu = by_key.get("bleu")
     if bleu is None or not math.isfinite(bleu.values[n, 0]):
         return ""
-    value, low, high = (bleu.text(v) for v in bleu.values[n])
     own = atlas.arrays.get("bleu")
-    of = f", from {number(float(own[0]), 1)}" if own is not None else ""
-    if bleu.no_effect is not None and bleu.no_effect[n]:
-        return (
-            "BLEU of the translations changes by no amount that can be told from 0: "
-            f"{value} points ({low} to {high}){of}."
-        )
-    return f"BLEU of the translations changes by {value} points ({low} to {high}){of}."
+    of = f" of {number(float(own[0]), 1)}" if own is not None else ""
+    what = f"BLEU{of} (greedy) changes by"
+    if (unclear := _unclear(atlas, bleu, "bleu_zero_p", n, "points")) is not None:
+        return f"{what} {unclear}"
+    return f"{what} {_with_interval(atlas, bleu, 'bleu_zero_p', n, 'points')}."
 
 
 def _focus(by_key: Mapping[str, Measure], n: int) -> str:
@@ -191,24 +230,50 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     ]
     if not candidates:
         return ""
-    _, best = min(candidates, key=lambda pair: pair[0])
+    error, best = min(candidates, key=lambda pair: pair[0])
     _, reading, quantity = best.key.split("-")
+    what = {
+        "weights": "largest attention weight",
+        "norms": "largest value norm (attention weight times the length of the value)",
+    }[quantity]
+    rows = {"input": "in the row that is fed the word", "output": "in the row that produces it"}
     text = (
-        f"As a word aligner it errs least, {best.full_text(n)}, with its {quantity} read in "
-        f"{READING_WORDS[reading]}"
+        f"As a word aligner: if each target word is linked to the source word with the {what} "
+        f"{rows[reading]}, the alignment error rate is {best.full_text(n)}, the lowest of the "
+        "head's four readings (two rows, weights or norms)"
     )
     opposite = READINGS[1 - READINGS.index(reading)]
     if (other := by_key.get(f"aer-{opposite}-{quantity}")) is not None:
-        text += f"; in {READING_WORDS[opposite]} it is {other.text(other.values[n, 0])}"
-    nulls = [
-        f"{percent(float(atlas.arrays[array][0]))} for {what}"
-        for array, what in (
-            ("aer_diagonal", "the plain diagonal"),
-            ("aer_random", "a head drawn at random"),
+        text += f"; {rows[opposite]}, it is {other.text(other.values[n, 0])}"
+    text += "."
+    if (diagonal := atlas.arrays.get("aer_diagonal")) is not None:
+        text += f" The plain diagonal errs by {percent(float(diagonal[0]))}"
+        text += ", less than this head" if error > diagonal[0] else ""
+        text += f"; {AVERAGE_HEAD}, by {percent(average_error(atlas))}."
+    if atlas.origin.gold:
+        text += (
+            f" Measured on {atlas.origin.gold_sentences:,} sentences with alignments made by hand "
+            f"({gold_name(atlas.origin)}){_other_text(atlas)}."
         )
-        if array in atlas.arrays
-    ]
-    return f"{text}. The error is {' and '.join(nulls)}." if nulls else f"{text}."
+    return text
+
+
+def _other_text(atlas: Atlas) -> str:
+    """Say that the alignments are of another text than the corpus, if they are."""
+    of = atlas.origin.gold.partition(" of ")[2]
+    return f", not on {atlas.origin.corpus}" if of and of != atlas.origin.corpus else ""
+
+
+AVERAGE_HEAD = "the average head of this network, in the best of its four readings"
+
+
+def average_error(atlas: Atlas) -> float:
+    """Return the mean over cross-attention heads of each head's lowest alignment error.
+
+    A head's own figure is its best of four, so that of an average head must be one, too.
+    """
+    lowest_LH = atlas.arrays["aer"][:, :, :-1, :-1, 0].min((0, 1))
+    return float(lowest_LH.mean(dtype=float))
 
 
 def _pairs(atlas: Atlas, n: int) -> str:
@@ -223,16 +288,31 @@ def _pairs(atlas: Atlas, n: int) -> str:
         )
     texts = []
     if covers:
-        first = name(atlas.heads[covers[0].head])
-        texts.append(f"{_heads(len(covers), 'covers', 'cover')} for it, {first} most")
+        texts.append(
+            f"{name(atlas.heads[covers[0].head])} covers for it most: {_excess(covers[0])}"
+        )
     if needs:
-        first = name(atlas.heads[needs[0].head])
-        texts.append(f"{_heads(len(needs), 'depends', 'depend')} on it or it on them, {first} most")
-    return f"Of its kind, {'; '.join(texts)}."
+        other = name(atlas.heads[needs[0].head])
+        texts.append(f"{other} depends on it most, or it on {other}: {_excess(needs[0])}")
+    span = atlas.span(atlas.heads[n][0])
+    tested = span.stop - span.start - 1
+    return (
+        f"Of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
+        f"{by_chance(tested)} would differ from the sum by chance."
+    )
 
 
-def _heads(count: int, one: str, many: str) -> str:
-    return f"{count} head {one}" if count == 1 else f"{count} heads {many}"
+def _excess(pair: Interaction) -> str:
+    value, low, high = (number(v, pair.places, "+") for v in (pair.value, pair.low, pair.high))
+    return (
+        f"removing both changes the loss by {value} nats per token ({low} to {high}) beyond the "
+        "sum of both changes"
+    )
+
+
+def by_chance(tested: int) -> str:
+    """Return how many of some 95 % intervals exclude 0 by chance."""
+    return number((1 - LEVEL) * tested, 1)
 
 
 def _missing(atlas: Atlas, n: int) -> str:

@@ -27,6 +27,25 @@ function checkLine({ name, passed, figure, limit, words }) {
   return line;
 }
 
+function dashLine(name, words) {
+  const line = element("li", "unchecked");
+  line.append(element("span", "", "\u2013"), element("span", "name", name), element("span", "words", words));
+  return line;
+}
+
+const uncheckedLine = (name) => dashLine(name, "Needs the weights, which these maps came without.");
+
+/* What was compared when these weights were imported, and what was not: the checks cannot show it. */
+function importLines({ source, family, credit, compared, not_proven: notProven }) {
+  const heading = element("li", "heading");
+  const none = compared.length ? "" : " Nothing was compared with the original.";
+  heading.append(element("span", "name", "On import"), element("span", "words", `${source} (${family}), ${credit}.${none}`));
+  const lines = compared.map(({ what, passed, max_abs_diff: figure, limit }) =>
+    checkLine({ name: what, passed, figure, limit, words: "largest difference from the original network" }),
+  );
+  return [heading, ...lines, ...notProven.map((sentence) => dashLine("Not verified", sentence))];
+}
+
 /**
  * The checks cover the record's own weights. For anything else, say that it was not checked.
  * @param {Explorer} explorer
@@ -49,8 +68,9 @@ export function buildBadge(explorer) {
   const allPassed = held === data.checks.length;
   root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
   parts.badge.classList.toggle("failed", !allPassed);
-  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed`);
-  parts.checks.replaceChildren(...data.checks.map(checkLine));
+  const more = data.unchecked.length ? `, ${data.unchecked.length} need the weights` : "";
+  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed${more}`);
+  parts.checks.replaceChildren(...data.checks.map(checkLine), ...data.unchecked.map(uncheckedLine), ...(data.imported ? importLines(data.imported) : []));
 }
 
 /** Update the badge for the current view. @param {Explorer} explorer */

@@ -33,13 +33,15 @@ export function decodePayload(raw, before = null) {
   const cellsOf = (kind) => sides[ROW_SIDE[kind]].length * sides[COLUMN_SIDE[kind]].length;
   const unmasked = byKind((kind) => unpackBits(raw[`${kind}_mask`], cellsOf(kind)));
   const cells = byKind((kind) => unmaskedCells(unmasked[kind]));
+  const weights = decodeWeights(raw);
   return Object.freeze({
     sentence: raw.sentence,
     model: raw.model,
     weightsSha256: raw.weights_sha256,
     sourceText: raw.source_text,
     translation: raw.translation,
-    heads: raw.heads,
+    heads: Math.max(...Object.values(weights.heads)),
+    headsOf: weights.heads,
     layers: raw.layers,
     sourceLanguage: raw.source_language,
     targetLanguage: raw.target_language,
@@ -47,6 +49,8 @@ export function decodePayload(raw, before = null) {
     givenTarget: raw.given_target,
     checks: raw.checks,
     checked: raw.checked,
+    unchecked: raw.unchecked ?? [],
+    imported: raw.imported ?? null,
     logProb: raw.log_prob,
     alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written > 0, added: written === 2 }))),
     sides,
@@ -54,7 +58,7 @@ export function decodePayload(raw, before = null) {
     unmasked,
     cells,
     offered: raw.offered,
-    quantities: Object.freeze({ ...earlier.quantities, weights: decodeWeights(raw), ...decodeQuantities(raw) }),
+    quantities: Object.freeze({ ...earlier.quantities, weights, ...decodeQuantities(raw) }),
     exact: earlier.exact,
     together: raw.together ?? null,
     whatIf: raw.what_if ?? null,
@@ -84,6 +88,9 @@ export const withAnswer = (data, answer) =>
     maps: new Map(),
   });
 
+/** The kinds that have maps: maps from other tools may lack one. @param {Readonly<RecordData>} data @returns {Kind[]} */
+export const kindsOf = ({ layers }) => KINDS.filter((kind) => layers[kind] > 0);
+
 /** Whether the payload has probabilities; without them it holds attention weights alone. @param {Readonly<RecordData>} data */
 export const hasProbabilities = ({ logProb }) => logProb !== null;
 
@@ -107,7 +114,7 @@ const decodeQuantities = (raw) =>
   Object.fromEntries(Object.entries(raw.quantities ?? {}).map(([name, sent]) => [name, decodeMaps(raw, `${name}_`, sent)]));
 
 const decodeMaps = (raw, prefix, /** @type {SentQuantity} */ { levels, heads, range, error }) => ({
-  heads,
+  heads: byKind((kind) => heads[kind] ?? heads),
   kinds: byKind((kind) => decodeNumbers(raw[prefix + kind], levels, range[kind], error)),
 });
 
@@ -127,10 +134,10 @@ function decodeNumbers(bytes, levels, [lo, hi], error = 0) {
  * @param {Answer} answer
  * @returns {Map<string, Float32Array>}
  */
-function decodeExact({ layers, heads, quantities, cells }, { exact, exact_numbers: bytes }) {
+function decodeExact({ layers, headsOf, quantities, cells }, { exact, exact_numbers: bytes }) {
   if (!exact) return new Map();
   const { quantity, kind } = exact;
-  const rows = quantities[quantity]?.heads ?? heads;
+  const rows = (quantities[quantity]?.heads ?? headsOf)[kind];
   const places = (one, count) => (one === null ? [...Array(count).keys()] : [one]);
   const names = places(exact.layer, layers[kind]).flatMap((layer) =>
     places(exact.head, rows).map((head) => exactName(quantity, kind, layer, head)),

@@ -56,7 +56,7 @@ function onSentenceKey(explorer, side, event) {
   handled(event);
   const words = explorer.dom.words[side];
   const from = words.findIndex(({ button }) => button === event.target.closest("button"));
-  const next = words[from + step];
+  const next = words[from + (explorer.dom.parts[side].dir === "rtl" ? -step : step)];
   if (!next) return;
   next.button.focus();
 }

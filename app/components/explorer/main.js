@@ -7,7 +7,7 @@ import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
 import { buildBadge, paintBadge } from "./badge.js";
 import { listenToOptions, listenToSteps } from "./controls.js";
-import { decodePayload, hasProbabilities, KINDS, withAnswer } from "./data.js";
+import { decodePayload, hasProbabilities, kindsOf, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
@@ -18,7 +18,7 @@ import { layOut, watchSize } from "./layout.js";
 import { linkParameters, listenToHeadLink, listenToNavigation, scheduleLink } from "./link.js";
 import { mapOf, WEIGHTS } from "./maps.js";
 import { measure } from "./measures.js";
-import { buildQuantities } from "./options.js";
+import { buildKinds, buildQuantities } from "./options.js";
 import { buildOverview } from "./overview.js";
 import { overviewOf } from "./overview_picture.js";
 import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
@@ -142,6 +142,7 @@ function applyPayload(explorer, bytes) {
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) cancelRequests(explorer, sameWords ? "edit" : null);
+  buildKinds(explorer);
   buildQuantities(explorer);
   settleEdit(explorer);
   const failed = applyEarlyAnswers(explorer);
@@ -290,9 +291,9 @@ function warmUp(explorer) {
     measure(map);
     mapPixels(map, explorer.theme, explorer.view.hide);
   };
-  const waiting = KINDS.flatMap((kind) => [
+  const waiting = kindsOf(data).flatMap((kind) => [
     ...[...Array(data.layers[kind] + 1).keys()].flatMap((layer) =>
-      [...Array(data.heads + 1).keys()].map((head) => () => make(kind, layer, head)),
+      [...Array(data.headsOf[kind]).keys(), data.heads].map((head) => () => make(kind, layer, head)),
     ),
     () => overviewOf({ ...explorer, view: { ...explorer.view, kind } }),
   ]);

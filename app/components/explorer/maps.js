@@ -34,11 +34,12 @@ function scaleOf(data, quantity, kind) {
 
 /* Exact numbers of a map, if Python has sent them. */
 const exactOf = ({ exact, quantities }, quantity, kind, layer, head) =>
-  exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads - 1)));
+  exact.get(exactName(quantity, kind, layer, Math.min(head, quantities[quantity].heads[kind] - 1)));
 
 /** One head's numbers per token cell, 0 where masked. Rollout has one map per layer. @param {RecordData} data */
 function tokenValues(data, quantity, kind, layer, head) {
-  const { heads, kinds } = data.quantities[quantity];
+  const { heads: headsByKind, kinds } = data.quantities[quantity];
+  const heads = headsByKind[kind];
   const own = exactOf(data, quantity, kind, layer, head);
   const { codes, offset: lo, step: scale } = own ? { codes: own, offset: 0, step: 1 } : kinds[kind];
   const cells = data.cells[kind];
@@ -104,7 +105,7 @@ export function mapOf(data, choice) {
   const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {
-    const allHeads = [...Array(data.heads).keys()];
+    const allHeads = [...Array(data.headsOf[kind]).keys()];
     const allLayers = [...Array(layers).keys()];
     const parts = (layer === layers ? allLayers : [layer]).flatMap((l) =>
       (head === data.heads ? allHeads : [head]).map((h) => mapOf(data, { ...choice, layer: l, head: h })),
@@ -147,7 +148,7 @@ function largestOfWords(data, kind) {
   const keys = data.items.pieces[COLUMN_SIDE[kind]].length;
   let largest = 0;
   for (let layer = 0; layer < data.layers[kind]; layer++) {
-    for (let head = 0; head < data.quantities[NORMS].heads; head++) {
+    for (let head = 0; head < data.quantities[NORMS].heads[kind]; head++) {
       const tokens = tokenValues(data, NORMS, kind, layer, head);
       const words = wordValues(tokens, data.unmasked[kind], rows, columns, keys, false);
       for (const value of words.values) if (value > largest) largest = value;

@@ -65,10 +65,16 @@ export const ROLE_PLACES = {
   cross: { eos: (_q, keys) => keys - 1 },
 };
 
+/* The roles of a map: also <bos>, where the source begins with one. @param {AttentionMap} map */
+export function rolePlaces({ kind, columns }) {
+  const beginsWithBos = kind !== "decoder" && columns[0].label === "<bos>" && columns[0].special;
+  return beginsWithBos ? { ...ROLE_PLACES[kind], bos: () => 0 } : ROLE_PLACES[kind];
+}
+
 /** Mean weight on each role's position: previous token, itself, next token, <bos>, <eos>. @param {AttentionMap} map */
 function rolesOf(map) {
   const shares = {};
-  for (const [name, keyOf] of Object.entries(ROLE_PLACES[map.kind])) {
+  for (const [name, keyOf] of Object.entries(rolePlaces(map))) {
     let total = 0;
     let count = 0;
     for (let query = 0; query < map.queries; query++) {
@@ -89,7 +95,7 @@ export function roleOf(map) {
 }
 
 /**
- * Whether a column is hidden: `hide` may contain "eos" (<bos> in the decoder) and "punctuation".
+ * Whether a column is hidden: `hide` may contain "eos" (all special tokens) and "punctuation".
  * @param {AttentionMap} map
  */
 export function isHidden(map, key, hide) {

@@ -22,6 +22,11 @@ export function buildQuantities({ dom: { parts }, data }) {
   );
 }
 
+/* Maps from other tools may lack a kind. */
+export function buildKinds({ dom: { parts }, data }) {
+  for (const button of parts.kinds.children) button.hidden = !data.layers[button.dataset.kindOption];
+}
+
 /** @param {Explorer} explorer */
 export function paintOptions(explorer) {
   const { data } = explorer;
@@ -40,13 +45,14 @@ export function paintOptions(explorer) {
   parts.quantity.value = wanted;
   explain(explorer, parts.quantity, wanted);
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
-  parts["hide-eos-name"].textContent = kind === "decoder" ? "<bos>" : "<eos>";
   const waiting = Boolean(explorer.requests.quantity);
   parts.quantity.setAttribute("aria-busy", waiting);
   parts.sort.setAttribute("aria-busy", Boolean(explorer.requests.effects));
   parts["sort-effect"].hidden = parts["sort-effect"].disabled = !explorer.host.answers.has("effects") && !data.effects;
   parts["map-place"].classList.toggle("waiting", waiting);
   const map = currentMap(explorer);
+  const specials = new Set(map.columns.flatMap(({ special, label }) => (special ? [label] : [])));
+  parts["hide-eos-name"].textContent = [...specials].join(", ");
   const [low, high] = [map.lo, map.hi].map((end) => fixed(end, Number.isInteger(end) ? 0 : 1));
   drawScale(parts.scale, rampOf(explorer.theme, map));
   parts["scale-low"].textContent = low;

@@ -8,7 +8,7 @@ import { KINDS } from "./data.js";
 import { atHead } from "./focus.js";
 import { ROLLOUT } from "./maps.js";
 import { isCrowded, isDense, isSortedInGrid, overviewOf } from "./overview_picture.js";
-import { headName } from "./words.js";
+import { capital, headName } from "./words.js";
 
 /**
  * Build the grid once for the deeper stack: a kind with fewer layers hides the rest and keeps the height.
@@ -75,11 +75,13 @@ export function paintOverview(explorer) {
   explorer.dom.overview = overview;
   const sorted = isSortedInGrid(explorer);
   const ofLayers = quantity === ROLLOUT;
-  const columns = ofLayers ? data.layers[kind] : data.heads;
+  const columns = ofLayers ? data.layers[kind] : data.headsOf[kind];
   for (const [head, label] of explorer.dom.headLabels.entries()) {
     const first = isDense(data) ? "1" : ofLayers ? "layer 1" : "head 1";
     label.textContent = head === data.heads ? combine : head === 0 ? first : String(head + 1);
-    label.classList.toggle("missing", sorted || (ofLayers && (head === data.heads || head >= columns || columns > data.heads)));
+    const isLayer = head < columns && columns <= data.heads;
+    const isHead = head < columns || head === data.heads;
+    label.classList.toggle("missing", sorted || !(ofLayers ? isLayer && head < data.heads : isHead));
   }
   paintOrderLabel(explorer, sorted);
   explorer.dom.layerLabels.forEach((label, row) => {
@@ -142,8 +144,6 @@ function paintOrderLabel(explorer, sorted) {
   ofWord.setAttribute("aria-pressed", String(!view.wholeTranslation));
   ofAll.setAttribute("aria-pressed", String(view.wholeTranslation || !pinned));
 }
-
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Roving tabindex: only the chosen thumbnail is a tab stop. @param {Explorer} explorer */
 export function markChosenHead(explorer) {

@@ -2,10 +2,11 @@
 
 import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
 import { isolated } from "../shared/tokens.js";
-import { captionOf, isOrdered, orderValue } from "./captions.js";
+import { captionOf, isOrdered, isOverview, orderValue } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { mapOf, ROLLOUT } from "./maps.js";
 import { drawThumbnail } from "./raster.js";
+import { capital, headName } from "./words.js";
 
 /*
  * One canvas shows all thumbnails and captions: a canvas and a caption element per head would make every switch slower
@@ -23,9 +24,10 @@ function arrangement(explorer) {
   const { thumbnails } = explorer.dom;
   const layers = data.layers[kind];
   const columns = data.heads + 1;
+  const own = data.headsOf[kind];
   /** @type {[number, number][]} */
   const heads = [];
-  for (let layer = 0; layer < layers; layer++) for (let head = 0; head < data.heads; head++) heads.push([layer, head]);
+  for (let layer = 0; layer < layers; layer++) for (let head = 0; head < own; head++) heads.push([layer, head]);
   const sorted = isSortedInGrid(explorer);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
@@ -39,8 +41,11 @@ function arrangement(explorer) {
       const layer = row * data.heads + column;
       return { layer, head: data.heads, exists: !ofAll && layer < layers };
     }
-    const [layer, head] = row < layers && !ofAll ? heads[row * data.heads + column] : [row, column];
-    return { layer, head, exists: row <= layers && !(sorted && row < layers && ofAll) };
+    if (sorted && row < layers) {
+      const [layer, head] = heads[ofAll ? -1 : row * data.heads + column] ?? [];
+      return layer === undefined ? { layer: row, head: column, exists: false } : { layer, head, exists: true };
+    }
+    return { layer: row, head: column, exists: row <= layers && (ofAll || column < own) };
   });
 }
 
@@ -48,7 +53,7 @@ function arrangement(explorer) {
 export const isSortedInGrid = (explorer) => isOrdered(explorer) && explorer.view.quantity !== ROLLOUT;
 
 /* Pixels by which a caption may extend beyond its thumbnail. */
-const REACH = 3;
+const REACH = 1;
 
 /* px: narrower thumbnails get no caption; their button's name still has it. */
 const LEAST_CAPTION = 28;
@@ -94,8 +99,17 @@ export function showOverview(explorer) {
   const index = cells.findIndex((cell) => cell.exists && cell.layer === layer && cell.head === head);
   if (index < 0) return;
   const { left, top, size } = places[index];
+  if (isCrowded(explorer.data)) frameChosen(context, explorer, places[index]);
+  if (captions.height <= 1) return;
   context.clearRect(left, top + size + 1, size + REACH, captions.height - 1);
   drawCaption(context, explorer, cells[index], places[index], true);
+}
+
+/* The button's own outline is hidden by the neighbours' thumbnails, which are drawn above it. */
+function frameChosen(context, { theme }, { left, top, size }) {
+  context.strokeStyle = theme.ink;
+  context.lineWidth = 2;
+  context.strokeRect(left - 1, top - 1, size + 2, size + 2);
 }
 
 export const isDense = ({ heads }) => heads > 5;
@@ -103,16 +117,51 @@ export const isDense = ({ heads }) => heads > 5;
 /* Whether the captions of all heads no longer fit in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
+/* px: a caption that does not fit is set in smaller type, but no smaller than this. */
+const LEAST_SIZE = 9.5;
+
+/* Draws what fits between a thumbnail and the next; the chosen head's caption is also in text, below the overview. */
 function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
   const { theme } = explorer;
   const { places: { captions } } = explorer.layout;
   if (room < LEAST_CAPTION) return;
-  const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
-  context.font = fontOf(theme, style.size, style.weight);
+  const limit = room + REACH;
   const line = top + room + 3 + captions.size * 0.6;
-  const cut = cutLabel(context, word, room + REACH - context.measureText(mark).width);
+  const fitting = (text) => {
+    const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
+    context.font = fontOf(theme, style.size, style.weight);
+    const { width } = context.measureText(text);
+    if (width > limit) style.size = Math.max(LEAST_SIZE, (style.size * limit) / width);
+    context.font = fontOf(theme, style.size, style.weight);
+    return style;
+  };
+  const style = fitting(word + mark);
+  const cut = cutLabel(context, word, limit - context.measureText(mark).width);
   drawText(context, theme, isolated(cut) + mark, left, line, style);
-  drawText(context, theme, number, left, line + captions.size + 1.5, style);
+  const ofNumber = fitting(number);
+  // A number that is cut would be another number.
+  if (context.measureText(number).width <= limit) drawText(context, theme, number, left, line + captions.size + 1.5, ofNumber);
+}
+
+/* The overview has a line of text below it if captions may not fit. */
+export const hasCaptionLine = isDense;
+
+/**
+ * Write the caption of the head under the pointer, or of the chosen one, in full below the overview.
+ * @param {Explorer} explorer
+ * @param {{layer: number, head: number} | null} pointed
+ */
+export function paintCaptionLine(explorer, pointed = null) {
+  const line = explorer.dom.parts["overview-caption"];
+  line.hidden = !hasCaptionLine(explorer.data);
+  if (line.hidden) return;
+  const { layer, head } = pointed ?? explorer.view;
+  const cell = overviewOf(explorer).cells.find((one) => one.exists && one.layer === layer && one.head === head);
+  const name = cell ? capital(headName(explorer.data, atHead(explorer.view, layer, head))) : "";
+  // While sorted, the caption's word is the head's name.
+  const word = cell && !(isSortedInGrid(explorer) && !isOverview(explorer, layer, head)) ? `${isolated(cell.word)}${cell.mark} ` : "";
+  const text = cell ? `${name}: ${word}${cell.number.replace(/ b$/, " bits")}` : "";
+  if (line.textContent !== text) line.textContent = text;
 }
 
 /**

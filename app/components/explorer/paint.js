@@ -7,7 +7,7 @@ import { valueAt } from "./maps.js";
 import { paintAxisNote } from "./notes.js";
 import { paintOptions } from "./options.js";
 import { markChosenHead, paintOverview } from "./overview.js";
-import { overviewOf, paintOverviewFocus, showOverview } from "./overview_picture.js";
+import { overviewOf, paintCaptionLine, paintOverviewFocus, showOverview } from "./overview_picture.js";
 import { drawBase, paintLive, paintZoom, placeMap } from "./picture.js";
 import { paintReadout } from "./readout.js";
 import { paintSentences } from "./sentences.js";
@@ -32,6 +32,7 @@ const PAINTS = [
   [paintOptions, [...MAPS, "picture", "sort", "wanted"]],
   [paintZoom, [...MAPS, "picture", "zoom"]],
   [paintOverview, [...MAPS, "sort", "wholeTranslation"]],
+  [paintCaptionLine, [...HEAD, "sort", "wholeTranslation", "pinned"]],
   [markChosenHead, [...HEAD, "sort", "wholeTranslation", "pinned"]],
   [paintTitle, HEAD],
   [paintBadge, HEAD],

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.components.tokens import described, short
+from core.checkpoint.imported import Imported
 from core.kinds import KINDS
 from core.record.words import group_words
 
@@ -19,6 +20,7 @@ BYTE_LIMIT = 600_000
 """Up to this size, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
 """Bytes of a payload: slightly below the server's maxMessageSize, which has other data to carry."""
+_MOST = 1 + 1e-3  # a weight with the rounding error of a float16 row, whose one weight is 1
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
@@ -52,6 +54,7 @@ def payload(
     checked: str = "here",
     what_if: Mapping[str, Any] | None = None,
     together: str | None = None,
+    provenance: Imported | None = None,
     host: Host | None = APP,
 ) -> dict[str, Any]:
     """Return `record` in the form that the explorer's JavaScript reads: `Payload` in types.js.
@@ -66,6 +69,8 @@ def payload(
             of a file; these are not shown. It becomes "never" for an edited pass without its edits.
         what_if: The edits and their effect, if edits can be made: `WhatIf` in types.js.
         together: Name of a group of explorers that follow each other's selection and pins.
+        provenance: Where imported weights come from and what was compared on import, to be listed
+            beside the checks.
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
@@ -74,17 +79,23 @@ def payload(
     (0..1 for weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
-    counts, a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if there is a host.
+    counts (unless imported), a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if
+    there is a host.
     """
     if view["kind"] not in KINDS:
         raise ValueError(f"kind is {view['kind']!r}; it must be one of {', '.join(KINDS)}")
     maps = {kind: np.asarray(getattr(record, kind), dtype=np.float32) for kind in KINDS}
     for kind, weights in maps.items():
-        if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() > 1 + 1e-4:
+        if (
+            not np.isfinite(weights).all()
+            or weights.min(initial=0) < 0
+            or weights.max(initial=0) > _MOST
+        ):
             raise ValueError(f"the {kind} maps contain a value outside 0..1")
-    heads = {weights.shape[1] for weights in maps.values()}
-    if len(heads) != 1:
-        raise ValueError(f"the kinds have different numbers of heads: {sorted(heads)}")
+    heads = {kind: weights.shape[1] for kind, weights in maps.items()}
+    imported = bool(record.origin)
+    if not imported and len(counts := set(heads.values())) != 1:
+        raise ValueError(f"the kinds have different numbers of heads: {sorted(counts)}")
 
     masks = _masks(record)
     cells = _cells(record)
@@ -94,37 +105,41 @@ def payload(
     shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
     data: dict[str, Any] = {
         "sentence": record.id,
-        "model": record.model,
+        "model": record.model_title,
         "weights_sha256": record.weights_sha256,
         "source_text": record.source_text,
         "translation": record.translation,
         "levels": levels,
-        "heads": heads.pop(),
+        "heads": heads if imported else heads["cross"],
         "layers": {kind: int(weights.shape[0]) for kind, weights in maps.items()},
         "source_language": record.source_language,
         "target_language": record.target_language,
         "search": record.search,
         "given_target": record.decode is None,
-        "log_prob": float(record.log_prob),
+        "log_prob": None if imported else float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
         "checked": "never" if record.lost_edits else checked,
         "source": [described(token) for token in record.source],
         "target_in": [described(token) for token in record.target_in],
         "target_out": [
-            {**described(token), "p": _probability(log_prob)}
-            for token, log_prob in zip(record.target_out, record.log_probs, strict=True)
+            described(token) | ({} if imported else {"p": _probability(record.log_probs[t])})
+            for t, token in enumerate(record.target_out)
         ],
         "words": {
             "source": [list(word) for word in group_words(record.source)],
             "target": [list(word) for word in group_words(record.target_out)],
         },
-        "alternatives": _alternatives(record),
+        "alternatives": [[] for _ in record.target_out] if imported else _alternatives(record),
         "view": {name: view[name] for name in shown_first},
         "offered": ["weights", *quantities],
         "quantities": {},
         "what_if": what_if,
         "together": together,
     }
+    if imported:
+        data["unchecked"] = list(record.unchecked)
+    if provenance is not None:
+        data["imported"] = {**provenance.to_json(), "credit": provenance.credit}
     if host is not None:
         data["host"] = {**asdict(host), "answers": list(host.answers)}
     for kind, weights in maps.items():
@@ -181,7 +196,7 @@ def _masks(record: Any) -> dict[str, np.ndarray]:
 def _cells(record: Any) -> int:
     """Return the number of unmasked cells of all maps."""
     return sum(
-        getattr(record, kind)[:, :, 0, 0].size * int(mask.sum())
+        math.prod(getattr(record, kind).shape[:2]) * int(mask.sum())
         for kind, mask in _masks(record).items()
     )
 
@@ -210,7 +225,7 @@ def _quantity(
         numbers = np.asarray(arrays[kind], dtype=np.float64)[..., masks[kind]]
         if not np.isfinite(numbers).all():
             raise ValueError(f"the {name} of the {kind} contain a number that is not finite")
-        low, high = min(0.0, float(numbers.min())), float(numbers.max())
+        low, high = min(0.0, float(numbers.min(initial=0))), float(numbers.max(initial=0))
         if name == "rollout":
             high = 1.0
         ranges[kind] = [low, high]

@@ -2,6 +2,7 @@
 
 import { currentMap, focusOfToken } from "./focus.js";
 import { meaningOf } from "./help.js";
+import { paintCaptionLine } from "./overview_picture.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { announce } from "./readout.js";
 import { endPreview, pin, showPreview, unpin, update } from "./update.js";
@@ -53,8 +54,11 @@ export function listenToOverview(explorer) {
   });
   explorer.dom.parts.overview.addEventListener("pointerover", (event) => {
     const button = event.target.closest(".thumbnail");
-    if (button) button.title = button.getAttribute("aria-label");
+    if (!button) return;
+    button.title = button.getAttribute("aria-label");
+    if (event.pointerType !== "touch") paintCaptionLine(explorer, { layer: Number(button.dataset.l), head: Number(button.dataset.h) });
   });
+  explorer.dom.parts.overview.addEventListener("pointerleave", () => paintCaptionLine(explorer));
 }
 
 /* Tooltip for the strips below and beside the map. */

@@ -68,7 +68,7 @@ export function cancelRequests(explorer, but = null) {
 
 /* The single maps from which the shown one is computed; null means all layers or all heads. */
 function mapsBehind(data, { quantity, kind, layer, head }) {
-  const rows = quantity === ROLLOUT ? 1 : data.heads;
+  const rows = quantity === ROLLOUT ? 1 : data.headsOf[kind];
   return {
     quantity,
     kind,

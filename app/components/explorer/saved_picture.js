@@ -108,7 +108,8 @@ export function overviewPicture(explorer) {
         // While sorted, the caption already names the head.
         const name = isSortedInGrid(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
         context.font = fontOf(theme, 11);
-        drawText(context, theme, cutLabel(context, name, TILE - 32), x, y + TILE + 9, { size: 11, colour: "ink2" });
+        const room = TILE - context.measureText(number).width - 6;
+        drawText(context, theme, cutLabel(context, name, room), x, y + TILE + 9, { size: 11, colour: "ink2" });
         drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
       });
     },
@@ -163,7 +164,7 @@ export function aboutLines(explorer) {
   const { data } = explorer;
   const weights = data.weightsSha256 ? ` (weights ${data.weightsSha256.slice(0, 8)})` : "";
   return [
-    `${data.model}${weights}, ${data.sourceLanguage} to ${data.targetLanguage}, ${data.search}`,
+    [`${data.model}${weights}`, `${data.sourceLanguage} to ${data.targetLanguage}`, data.search].filter(Boolean).join(", "),
     `record ${data.sentence}, ${precisionOf(explorer)}`,
   ];
 }

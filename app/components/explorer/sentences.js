@@ -2,12 +2,14 @@
 
 import { barOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
-import { isolated } from "../shared/tokens.js";
+import { directionOf, isolated } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, tokensOfKey, tokensOfQuery } from "./focus.js";
 import { isMasked, rampOf, shadeOf, valueAt } from "./maps.js";
 import { explain } from "./help.js";
 import { isHidden } from "./measures.js";
+
+const EXPLAINED_TOKENS = { "<bos>": "bos", "<eos>": "eos" };
 
 /** @param {Explorer} explorer */
 export function buildSentences(explorer) {
@@ -31,6 +33,7 @@ export function buildSentences(explorer) {
 
 function targetNote(data) {
   const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
+  if (data.unchecked.length) return `${data.search}; probabilities, scores, norms and edits need the weights`;
   if (!hasProbabilities(data)) return `${given}, one token per step`;
   const bars = "the line under a token is its probability";
   return data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
@@ -38,6 +41,7 @@ function targetNote(data) {
 
 function buildRow(explorer, host, tokens, isTarget) {
   host.replaceChildren();
+  host.dir = directionOf(tokens);
   let phrase = null;
   let word = null;
   return tokens.map((token, index) => {
@@ -49,7 +53,7 @@ function buildRow(explorer, host, tokens, isTarget) {
       word.classList.add("multi");
     }
     const button = buildToken(token);
-    if (token.special) explain(explorer, button, token.label === "<bos>" ? "bos" : "eos");
+    if (token.special && token.label in EXPLAINED_TOKENS) explain(explorer, button, EXPLAINED_TOKENS[token.label]);
     button.dataset.index = index;
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));

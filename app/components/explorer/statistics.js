@@ -7,7 +7,7 @@ import { measuredMap, measuresOf } from "./captions.js";
 import { KINDS } from "./data.js";
 import { explain } from "./help.js";
 import { ROLLOUT } from "./maps.js";
-import { measure, ROLE_PLACES } from "./measures.js";
+import { measure, ROLE_PLACES, rolePlaces } from "./measures.js";
 import { mapTitle, measuredFigure } from "./words.js";
 
 const shownShare = (value, _most, { error }) => percent(value, error);
@@ -32,9 +32,9 @@ const STATISTICS = [
   line.role ? { ...line, of: ({ roles }) => roles[line.role] ?? 0, shown: shownShare, scale: () => 1 } : line,
 );
 
-function statisticsOf(kind) {
+function statisticsOf(kind, places = ROLE_PLACES[kind]) {
   const label = (line) => (kind === "cross" && line.label === "distance" ? { ...line, label: "off the diagonal", about: "diagonal" } : line);
-  return STATISTICS.filter(({ role }) => !role || role in ROLE_PLACES[kind]).map(label);
+  return STATISTICS.filter(({ role }) => !role || role in places).map(label);
 }
 
 /**
@@ -44,13 +44,13 @@ function statisticsOf(kind) {
 export function buildStatistics(explorer) {
   const { parts } = explorer.dom;
   const most = Math.max(...KINDS.map((kind) => statisticsOf(kind).length));
-  parts.statistics.replaceChildren(
-    ...[...Array(most)].map(() => {
-      const line = element("div", "statistic");
-      line.append(element("dt"), element("dd", "value numbers"));
-      return line;
-    }),
-  );
+  parts.statistics.replaceChildren(...[...Array(most)].map(emptyLine));
+}
+
+function emptyLine() {
+  const line = element("div", "statistic");
+  line.append(element("dt"), element("dd", "value numbers"));
+  return line;
 }
 
 const STATISTIC_HEIGHT = 22;
@@ -60,10 +60,12 @@ export function paintStatistics(explorer) {
   const { data, theme } = explorer;
   const { kind, layer, head, quantity } = explorer.view;
   const { parts } = explorer.dom;
-  const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.heads).keys()];
+  const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.headsOf[kind]).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
   const map = measuredMap(explorer, layer, head);
-  const lines = map.sumsToOne ? statisticsOf(kind) : statisticsOf(kind).slice(0, 1);
+  const statistics = statisticsOf(kind, rolePlaces(map));
+  const lines = map.sumsToOne ? statistics : statistics.slice(0, 1);
+  while (parts.statistics.children.length < lines.length) parts.statistics.append(emptyLine());
   parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind === "cross" ? "cross-attention" : kind} heads`;
   parts["statistics-note"].textContent = `Each short tick is one of the ${all.length} ${what}; the tall tick is the chosen map.`;

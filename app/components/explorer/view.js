@@ -4,7 +4,7 @@
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
 import { HIDEABLE, MASSES, OPTIONS } from "./choices.js";
-import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
+import { COLUMN_SIDE, kindsOf, ROW_SIDE } from "./data.js";
 import { ROLLOUT, WEIGHTS } from "./maps.js";
 import { allHeads, allLayers } from "./words.js";
 
@@ -38,7 +38,7 @@ const altered = (view, change) => Object.freeze({ ...view, ...change });
  */
 export function nextView(data, view, change) {
   let next = view;
-  if ("kind" in change && change.kind !== next.kind) next = withKind(data, next, change.kind);
+  if ("kind" in change && change.kind !== next.kind && data.layers[change.kind]) next = withKind(data, next, change.kind);
   if ("unit" in change && change.unit !== next.unit) next = withUnit(data, next, change.unit);
   if ("quantity" in change) next = withQuantity(data, next, change.quantity);
   const { kind: _kind, unit: _unit, quantity: _quantity, ...rest } = change;
@@ -60,6 +60,7 @@ function withKind(data, view, kind) {
     kind,
     pinned: sharesRows ? { query: view.pinned.query, key: null } : NO_CELL,
     layer: every ? layers : between(0, view.layer, layers - 1),
+    head: allHeads(data, view) ? data.heads : Math.min(view.head, data.headsOf[kind] - 1),
   });
 }
 
@@ -89,7 +90,7 @@ function withQuantity(data, view, quantity) {
   return altered(view, {
     quantity,
     beforeRollout: null,
-    head: head === null ? data.heads : Math.min(head, data.heads - 1),
+    head: head === null ? data.heads : Math.min(head, data.headsOf[view.kind] - 1),
     layer: everyLayer && view.layer === last ? last + 1 : view.layer,
   });
 }
@@ -100,11 +101,13 @@ function withQuantity(data, view, quantity) {
  * @param {View} view
  */
 export function viewOfOther(data, view, before) {
-  const layers = data.layers[view.kind];
+  const kind = data.layers[view.kind] ? view.kind : kindsOf(data)[0];
+  const layers = data.layers[kind];
   return altered(view, {
+    kind,
     layer: allLayers(before, view) ? layers : between(0, view.layer, layers - 1),
-    head: allHeads(before, view) ? data.heads : between(0, view.head, data.heads - 1),
-    pinned: sameTokens(data, before) ? view.pinned : NO_CELL,
+    head: allHeads(before, view) ? data.heads : between(0, view.head, data.headsOf[kind] - 1),
+    pinned: kind === view.kind && sameTokens(data, before) ? view.pinned : NO_CELL,
   });
 }
 
@@ -151,11 +154,12 @@ export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "q
 export function viewOfLink(data, view, link) {
   const known = (name, value) => OPTIONS[name].includes(value);
   const together = [link.layer, link.head].find((value) => known("combine", value));
-  const place = (value, count) => (known("combine", value) ? count : between(0, Number(value) || 0, count - 1));
+  const kind = [link.kind, view.kind, ...kindsOf(data)].find((one) => data.layers[one]);
+  const place = (value, count, all = count) => (known("combine", value) ? all : between(0, Number(value) || 0, count - 1));
   const change = {
-    kind: link.kind,
-    layer: place(link.layer, data.layers[link.kind]),
-    head: place(link.head, data.heads),
+    kind,
+    layer: place(link.layer, data.layers[kind]),
+    head: place(link.head, data.headsOf[kind], data.heads),
   };
   if (known("picture", link.view)) change.picture = link.view;
   if (String(link.words) === "1") change.unit = "words";

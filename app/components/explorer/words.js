@@ -7,24 +7,26 @@ export const allHeads = (data, { head }) => head === data.heads;
 
 export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 /** Name of the shown map inside a sentence. @param {RecordData} data @param {View} view */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
   if (quantity === ROLLOUT) return kind === "cross" || layer === 0 ? `layer ${layer + 1}` : `the rollout of the first ${layer + 1} layers`;
-  if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.heads * layer} heads`;
+  if (allLayers(data, view) && allHeads(data, view)) return `${together} of all ${data.headsOf[kind] * layer} heads`;
   if (allLayers(data, view)) return `${together} of head ${head + 1} over all layers`;
   return allHeads(data, view) ? `${together} of layer ${layer + 1}\u2019s heads` : `head ${head + 1} of layer ${layer + 1}`;
 }
 
 /** Heading of the shown map. @param {RecordData} data @param {View} view */
 export function mapTitle(data, view) {
-  const { layer, head, combine, quantity } = view;
+  const { kind, layer, head, combine, quantity } = view;
   const how = combine === "max" ? "maximum" : "mean";
   if (quantity === ROLLOUT) return `Rollout, layer ${layer + 1}`;
   if (allLayers(data, view) && allHeads(data, view)) return `All layers, ${how} of all heads`;
   if (allLayers(data, view)) return `Head ${head + 1}, ${how} of all layers`;
-  return `Layer ${layer + 1}, ${allHeads(data, view) ? `${how} of ${data.heads} heads` : `head ${head + 1}`}`;
+  return `Layer ${layer + 1}, ${allHeads(data, view) ? `${how} of ${data.headsOf[kind]} heads` : `head ${head + 1}`}`;
 }
 
 export const lookingWords = ({ sourceLanguage: source, targetLanguage: target }) => ({
@@ -68,7 +70,7 @@ export function pictureTitle(data, view) {
 export function derivation(data, { quantity, unit, combine, kind, layer, head }) {
   if (quantity === ROLLOUT) return "rollout";
   const together = combine === "max" ? "maximum" : "mean";
-  const heads = head === data.heads ? data.heads : 1;
+  const heads = head === data.heads ? data.headsOf[kind] : 1;
   const layers = layer === data.layers[kind] ? data.layers[kind] : 1;
   const parts = [];
   if (heads * layers > 1 || head === data.heads || layer === data.layers[kind]) {

@@ -1,17 +1,13 @@
 // One sentence as in core/translator.py and core/record: a search, then a teacher-forced pass that records everything.
 
 import { checksOf } from "./checks.js";
-import { NO_EDITS, checkEdits, editsText } from "./edits.js";
+import { NO_EDITS, editsText } from "./edits.js";
+import { taskOf } from "./input.js";
 import { logProbability, logTotal, search, topLogProbs } from "./search.js";
-import { BOS, EOS, idsOf, normalise } from "./subwords.js";
+import { BOS, idsOf, normalise } from "./subwords.js";
 
-const MAX_CHARACTERS = 500; // of an inspected text
-const MAX_TOKENS = 100;
 const ALTERNATIVES = 5; // of each token
 const LANGUAGES = { de: "German", en: "English" };
-
-/** Thrown for invalid input; the message is one line: problem, limit, remedy. */
-export class InputError extends Error {}
 
 /**
  * Translate a text. Throws InputError, as `inspectUnchecked`.
@@ -58,37 +54,6 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     edits, editsText: editsText(edits), checks: [],
   };
   return { record, makeChecks: () => checksOf(network, record, logits) };
-}
-
-/* Validate and tokenise the arguments; `target` is null unless one is given. */
-function taskOf({ config }, tokenizer, text, target, edits) {
-  const source = tokensWithin(config, tokenizer, text);
-  const [problem] = checkEdits(edits, config, source.length);
-  if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
-  if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
-  if (source.every((_, position) => edits.hiddenSource.includes(position)))
-    throw new InputError("all source tokens are hidden: leave at least one visible");
-  if (problem) throw new InputError(problem);
-  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
-  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target) };
-}
-
-/* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
-function tokensWithin(config, tokenizer, text) {
-  const characters = [...text];
-  const tooMany = (count, what, limit) => {
-    const remedy = "try one sentence at a time";
-    if (count > limit) throw new InputError(`${count.toLocaleString("en-US")} ${what} are too many: the limit is ${limit}, ${remedy}`);
-  };
-  tooMany(characters.length, "characters", MAX_CHARACTERS);
-  const half = characters.findIndex((character) => !character.isWellFormed());
-  if (half >= 0) {
-    const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
-    throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
-  }
-  const tokens = tokenizer.encode(text);
-  tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
-  return [...tokens, tokenizer.token(EOS)];
 }
 
 /* Such as "greedy", "beam 5, edited" or "given target". */

@@ -45,9 +45,13 @@ export const idsOf = (tokens) => tokens.map(({ id }) => id);
 
 /** Cased BPE that keeps word boundaries in its tokens; special tokens that a user types are plain text. */
 export class Tokenizer {
-  /** @param {{pieces: string[], merges: [number, number][], single_digits?: boolean}} tokenizer of a weights file */
-  constructor({ pieces, merges, single_digits: singleDigits = false }) {
+  /**
+   * @param {{pieces: string[], merges: [number, number][], single_digits?: boolean, first?: number[]}} tokenizer of a
+   *   weights file; `first` are the ids in front of every source
+   */
+  constructor({ pieces, merges, single_digits: singleDigits = false, first: inFront = [] }) {
     this.pieces = pieces;
+    this.inFront = inFront;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
     this.words = singleDigits ? DIGIT_BY_DIGIT : WORDS;
     this.pair = (first, second) => first * pieces.length + second;
@@ -68,6 +72,13 @@ export class Tokenizer {
       at += [...word].length;
     }
     return tokens;
+  }
+
+  /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens at all. @param {string} text */
+  encodeSource(text) {
+    const tokens = this.encode(text);
+    const first = this.inFront.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
+    return tokens.length ? [...first, ...tokens] : [];
   }
 
   /* The ids of a word's characters with their places; unknown ones in a row are one symbol. */

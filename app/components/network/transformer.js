@@ -27,10 +27,10 @@ const MOST_BEAMS = 8; // for which memory is reserved
 
 /** x ↦ xWᵀ + b. */
 class Linear {
-  constructor({ heap, weights, shapes }, name) {
+  constructor({ heap, weights, shapes }, name, bias = `${name}.bias`) {
     this.heap = heap;
     this.weight = weights[`${name}.weight`];
-    this.bias = weights[`${name}.bias`] ?? null;
+    this.bias = weights[bias] ?? null;
     this.shape = shapes[`${name}.weight`];
   }
 
@@ -49,7 +49,9 @@ class Embeddings {
     this.network = network;
     this.scale = config.scale_embeddings ? Math.fround(Math.sqrt(config.d_model)) : 1;
     this.tables = { source: weights["embeddings.source_table.weight"], target: weights[`embeddings.${target}.weight`] };
-    this.classifier = new Linear(network, `embeddings.${config.tie_classifier ? target : "classifier"}`);
+    this.classifier = config.tie_classifier
+      ? new Linear(network, `embeddings.${target}`, "embeddings.tied_bias")
+      : new Linear(network, "embeddings.classifier");
     this.rates = Float64Array.from({ length: config.d_model / 2 }, (_, i) => 10_000 ** ((-2 * i) / config.d_model));
   }
 
@@ -203,16 +205,28 @@ class MultiHeadAttention {
   }
 }
 
-/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3). */
+/* Activations of the feed-forward layers, in place. */
+const ACTIVATIONS = {
+  relu: (x) => {
+    for (let i = 0; i < x.length; i++) if (x[i] < 0) x[i] = 0;
+  },
+  silu: (x) => {
+    for (let i = 0; i < x.length; i++) x[i] /= 1 + Math.exp(-x[i]);
+  },
+};
+
+/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3); max may be another activation. */
 class FeedForward {
   constructor(network, name) {
+    this.activate = ACTIVATIONS[network.config.activation];
+    if (!this.activate) throw new Error(`This page does not know the activation ${network.config.activation}: export it again.`);
     this.inner = new Linear(network, `${name}.inner`);
     this.outer = new Linear(network, `${name}.outer`);
   }
 
   forward(x) {
     const inner = this.inner.forward(x);
-    for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
+    this.activate(inner);
     return this.outer.forward(inner);
   }
 }

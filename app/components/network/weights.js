@@ -6,6 +6,7 @@ const CONFIG_KEYS = [
   "source_vocab_size", "target_vocab_size", "d_model", "num_heads", "num_encoder_layers", "num_decoder_layers",
   "dim_feedforward", "dropout", "attention_dropout", "norm_first", "layer_norm_eps", "qkv_bias", "mask_score",
   "learned_positions", "max_length", "share_embeddings", "tie_classifier", "scale_embeddings", "final_norm",
+  "activation", "tied_bias",
 ];
 
 const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };

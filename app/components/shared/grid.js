@@ -43,6 +43,16 @@ export function drawText(context, theme, words, x, y, { size = 13, weight = 400,
   context.fillText(words, x, y);
 }
 
+/* A ground in the page's colour, so that a label can be read on curves and points. */
+export function drawGround(context, theme, words, x, y, { size = 13, weight = 400, align = "left" } = {}) {
+  context.font = fontOf(theme, size, weight);
+  const { width } = context.measureText(words);
+  context.globalAlpha = 0.8;
+  context.fillStyle = theme.page;
+  context.fillRect(align === "right" ? x - width : x, y - size / 2, width, size);
+  context.globalAlpha = 1;
+}
+
 /* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. */
 export function prepareCanvas(canvas, width, height) {
   const ratio = Math.max(1, window.devicePixelRatio || 1);

@@ -11,6 +11,14 @@ const LONE_SPACE = "\u2423";
 /* Isolate a label so that right-to-left text does not reorder its neighbours. */
 export const isolated = (text) => `\u2068${text}\u2069`;
 
+const RIGHT_TO_LEFT = /[\p{Script=Arabic}\p{Script=Hebrew}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+
+/* The writing direction of a sentence, by its first letter outside special tokens, as `dir="auto"` would decide. */
+export function directionOf(tokens) {
+  const [letter] = tokens.filter(({ special }) => !special).map(({ label }) => label).join("").match(/\p{L}/u) ?? [""];
+  return RIGHT_TO_LEFT.test(letter) ? "rtl" : "ltr";
+}
+
 /*
  * Tokens of one sentence row, with the tokens of each word as `words`; by default each token is a word. `firstNumber`
  * is the position of the first token: 1 for the source; 0 for the target, whose row starts with the <bos> that no step

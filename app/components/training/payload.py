@@ -21,6 +21,7 @@ _BOUNDARY = "\u2581"  # starts a word in a vocabulary of subwords
 NAMES = {
     "encoder": {
         "previous token": ("previous token", "weight on the token before the one being read"),
+        appearance.NEXT: ("next token", "weight on the token after the one being read"),
         "itself": ("itself", "weight on the token being read"),
         "<eos>": ("<eos>", "weight on <eos>, the last source token"),
     },

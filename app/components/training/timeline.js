@@ -1,6 +1,6 @@
 // Draws the timeline: lanes of curves over the points of training, with marks and a cursor.
 
-import { cutLabel, drawText, fontOf } from "../shared/grid.js";
+import { cutLabel, drawGround, drawText, fontOf } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
 import { nameOfHead } from "./lanes.js";
 
@@ -47,14 +47,15 @@ function laneY({ low, high, logarithmic }, top, value) {
 }
 
 /**
- * The dots of a lane's marks, and where their labels fit: a label moves up until it overlaps no earlier one.
+ * The dots of a lane's marks, and where their labels fit. The lowest dot comes first: a label moves up until it overlaps
+ * no earlier one, so that labels have the order of their dots.
  * @param {TimelineGeometry} geometry
  * @param {Lane} lane
  */
 export function dotsOf(geometry, lane, place) {
   const top = geometry.tops[place];
   const taken = [];
-  return lane.marks.map((mark) => {
+  return lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
     const [x, y] = [pointX(geometry, mark.point), laneY(lane, top, mark.value)];
     const toLeft = x > geometry.left + geometry.plot - 34;
     const textX = toLeft ? x - 6 : x + 6;
@@ -91,11 +92,13 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
   }
   drawText(context, theme, lane.title, 0, narrow ? top - 14 : top + 8, { size: 14, weight: 600 });
   if (!lane.curve) {
-    drawText(context, theme, cut(context, theme, lane.empty, plot - 12), left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
+    const words = cut(context, theme, lane.empty, plot - 12);
+    drawGround(context, theme, words, left + 8, top + LANE / 2);
+    drawText(context, theme, words, left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
     return;
   }
   const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
-  context.globalAlpha = 0.4;
+  context.globalAlpha = 0.6;
   for (const other of lane.others) stroke(context, theme.ink3, 1, path(other));
   context.globalAlpha = 1;
   const across = (value, dash) => {
@@ -111,19 +114,9 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
     drawDot(context, x, dotY, DOT + 1.5, theme.page);
     drawDot(context, x, dotY, DOT, isChosen ? theme.ink : theme.ink2);
     const colour = isChosen ? "ink" : "ink2";
-    drawGround(context, theme, nameOfHead(mark), textX, textY, align);
+    drawGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: 650, align });
     drawText(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align });
   }
-}
-
-/* A ground in the page's colour, so that a label can be read on curves. */
-function drawGround(context, theme, text, x, y, align) {
-  context.font = fontOf(theme, 12, 650);
-  const { width } = context.measureText(text);
-  context.globalAlpha = 0.8;
-  context.fillStyle = theme.page;
-  context.fillRect(align === "right" ? x - width : x, y - 6, width, 12);
-  context.globalAlpha = 1;
 }
 
 /* A disc as a thick circle of half its radius: SvgContext has neither arcs nor filled paths. */

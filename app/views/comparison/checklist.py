@@ -22,7 +22,7 @@ def show_checklist(card: Card) -> None:
         "from the masks to the gradients, and shows the largest difference and the limit."
     )
     key = f"checks {card.weights_sha256}"
-    run = st.button(f"Run the checklist on {plain(card.folder.name)}", key="run_checks")
+    run = st.button(f"Run the checklist on {plain(card.title)}", key="run_checks")
     with st.container(key="checks"):
         status, table = st.empty(), st.empty()
         if run:

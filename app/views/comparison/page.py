@@ -19,6 +19,7 @@ from app.views.comparison.side_by_side import show_facts, show_speed
 from app.views.shared.figure import show
 from app.views.shared.progress_bar import ProgressBar
 from core.analysis.difference import check_comparable, largest_difference
+from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 
@@ -44,13 +45,25 @@ def what_is_compared(first: models.Implementation, second: models.Implementation
     )
 
 
-def own_translations(first: TranslationRecord, second: TranslationRecord) -> str:
-    """Say whether two models with the same weights translate alike, and how closely."""
-    if first.target_out != second.target_out:
-        return "The two write different translations, although they hold the same weights."
+def own_translation(
+    model: models.Implementation, source: str, decode: DecodeConfig
+) -> TranslationRecord:
+    """Return a model's record of its own translation, which the scratch code has searched for.
+
+    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, one
+    pass over the same tokens a second.
+    """
+    record = results.inspect(models.in_scratch_code(model), source, decode=decode)
+    if model.architecture == "scratch":
+        return record
+    return results.inspect(model, source, target_ids=results.token_ids(record.target_out))
+
+
+def largest_change(first: TranslationRecord, second: TranslationRecord) -> str:
+    """Say how closely two models with the same weights agree on one translation."""
     largest = float(np.abs(first.log_probs - second.log_probs).max())
     return (
-        "The two write the same translation; the log-probability of a token differs by at most "
+        "Both are fed the same translation; the log-probability of a token differs by at most "
         f"{scientific(largest)} nats. Their speed may differ."
     )
 
@@ -104,16 +117,26 @@ corpus = tuple(
     if (translation := example.text(chosen.target_code))
 )
 try:
-    own = [results.inspect(c, source, decode=chosen.decode) for c in pair]
+    own = [own_translation(c, source, chosen.decode) for c in pair]
     corpus = corpus or ((source, own[0].translation),)
-    first, second = (
-        results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
-    )
+    if same_weights:
+        ids = results.token_ids(own[0].target_out)
+        first, second = (results.inspect(c, source, target_ids=ids) for c in pair)
+    else:  # the other's tokenizer may know other tokens
+        first, second = (
+            results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
+        )
     shared = first, second
 except ValueError as error:  # InputError, CheckpointError: one user-facing line
     st.error(plain(error))
     st.stop()
 st.text(f"{source}\n→ {own[0].translation}")
+if any(c.architecture == "baseline" for c in pair):
+    st.caption(
+        "The scratch code searches for translations, with its KV cache. torch.nn.Transformer has "
+        "none and would recompute the whole prefix for each token, so it does not search here: it "
+        "is teacher-forced on the tokens that the same weights have found in the scratch code."
+    )
 result: Matchings = None
 try:
     check_comparable(*shared)
@@ -135,11 +158,11 @@ st.markdown(
     f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
     help=meaning("head"),
 )
-languages = " → ".join(LANGUAGES[code] for code in chosen.direction.split("-"))
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(
-        f"There is no second, independently trained checkpoint for {languages} here, so the pair "
-        "shares its weights and the answer is known: each head must be matched to itself."
+        "There is no second, independently trained checkpoint for "
+        f"{controls.languages(chosen.direction)} here, so the pair shares its weights and the "
+        "answer is known: each head must be matched to itself."
     )
     if LANGUAGES.keys() >= set(chosen.direction.split("-")):
         st.write("To train a second one:")
@@ -161,7 +184,7 @@ else:
 
 st.subheader("Side by side")
 if same_weights:
-    st.markdown(own_translations(*own), help=meaning("log-probability", "nats"))
+    st.markdown(largest_change(*shared), help=meaning("log-probability", "nats"))
 else:
     st.markdown(
         "Compare independently trained models by their BLEU. The checklist tests whether the code "

@@ -36,7 +36,7 @@ def show_facts(
         shape, scores = card.model, card.metrics.get("final", {})
         facts = {
             "code": CODE[model.architecture],
-            "weights": f"{card.folder.name} ({card.weights_sha256[:8]})",
+            "weights": f"{card.title} ({card.weights_sha256[:8]})",
             "parameters": f"{card.parameters:,}",
             "layers, heads, d_model": f"{shape.num_encoder_layers} + {shape.num_decoder_layers}, "
             f"{shape.num_heads}, {shape.d_model}",

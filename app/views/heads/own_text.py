@@ -25,7 +25,7 @@ def open_link(link: Link) -> None:
 @waiting.fragment
 def show_own_text(card: Card, shown: Shown) -> None:
     """Ask for a text, and show the atlas of its lines."""
-    language = LANGUAGES.get(card.source_language, card.source_language)
+    language = LANGUAGES[card.source_language]
     st.subheader("Your own text", anchor="own-text")
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
@@ -54,7 +54,7 @@ def show_own_text(card: Card, shown: Shown) -> None:
         for line in own.skipped[:_SKIPPED_SHOWN]:
             st.caption(plain(f"Left out: {line}."))
         if more := len(own.skipped[_SKIPPED_SHOWN:]):
-            st.caption(f"Left out: {more} more lines.")
+            st.caption(f"Left out: {more} more line{'' if more == 1 else 's'}.")
         if link := heads_atlas(own.atlas, shown, key="own_atlas"):
             open_link(link)
 
@@ -71,23 +71,28 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
             on_wait=bar.show_queue,
         )
     except ValueError as error:
-        st.error(plain(error))
+        st.error(plain(_sentence(str(error))))
         return
     finally:
         bar.empty()
     session.save_result(_RESULT, ((card.folder.name, card.weights_sha256), own))
 
 
+def _sentence(text: str) -> str:
+    """Return a one-line message as a sentence: "There is no text." of "there is no text"."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
 def _decoded(name: str, content: bytes) -> str:
     """Return the text of an uploaded file. Raises ValueError, in one line."""
     if len(content) > _MOST_BYTES:
         raise ValueError(
-            f"{name} has {len(content):,} bytes: the limit is {_MOST_BYTES:,}, upload at most "
-            f"{atlases.MOST_LINES} lines"
+            f"the file {name} has {len(content):,} bytes: the limit is {_MOST_BYTES:,}, upload "
+            f"at most {atlases.MOST_LINES} lines"
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8"
+            f"the file {name} is not UTF-8 (byte {error.start + 1}): save it as UTF-8"
         ) from None

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app import controls
 from app.components.atlas import Shown, heads_atlas
+from app.components.atlas.payload import unknown_parameters
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, atlases, models, session, waiting
@@ -18,8 +19,9 @@ COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links."""
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
-    if (head := opened["head"]) is not None and head.isdigit():  # the way back from the explorer
-        opened["head"] = f"{address.requested('kind')}.{address.requested('layer')}.{head}"
+    if (kind := address.requested("kind")) and "." not in (head := opened["head"] or ""):
+        # The way back from the explorer, whose head may also be "mean".
+        opened["head"] = f"{kind}.{address.requested('layer')}.{head}" if head.isdigit() else None
     from core.atlas.roles import ROLES
 
     other = COUNTERPARTS.get(chosen.link["model"])
@@ -38,7 +40,10 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
 @waiting.fragment
 def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
     """Show the atlas, and open the page of a link that was clicked."""
-    if link := heads_atlas(atlas, shown(chosen), key="heads_atlas"):
+    page = shown(chosen)
+    for line in unknown_parameters(atlas, page.opened):
+        st.warning(plain(f"{line}."))
+    if link := heads_atlas(atlas, page, key="heads_atlas"):
         open_link(link)
 
 
@@ -63,9 +68,12 @@ def shipped(card: Card) -> Atlas | None:
 
 st.title("Heads")
 st.caption(
-    "What does each attention head do, does it always do it, and does it matter? Every number here "
-    "is an average over a corpus, with a 95 % interval, beside what chance would give.",
-    help=meaning("head", "ablation", "bootstrap", "null", "nats"),
+    "What does each attention head do, does it always do it, and does it matter? Numbers are "
+    "averages over a corpus, most with a 95 % interval. Roles are compared with chance, word "
+    "alignment with the plain diagonal.",
+    help=meaning(
+        "head", "ablation", "bootstrap", "null", "nats", "value norms", "alignment error rate"
+    ),
 )
 st.page_link("views/literature/page.py", label="What papers claim about heads", width="content")
 chosen = controls.selection()

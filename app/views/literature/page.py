@@ -42,11 +42,13 @@ def show_board(board: Board) -> None:
     origin = board.origin
     st.write(counts(board))
     st.caption(
-        "The rule is the same for every claim. It holds if in every network the whole 95 % "
-        "interval lies on the claimed side of the threshold; it does not hold if in every network "
-        "the whole interval lies on the other side; everything else cannot be decided here. The "
-        "intervals say how much a number depends on the choice of sentences. How much it depends "
-        "on the training run can be seen from the spread of the networks."
+        "A claim holds if in every network the whole 95 % interval lies on the claimed side of the "
+        "threshold. It does not hold if in every network the whole interval lies on the other "
+        "side, unless the reason says why that would not refute it. Everything else cannot be "
+        "decided here, and neither can a claim whose test here differs from the paper's, which is "
+        "then said. The intervals say how much a number depends on the choice of sentences. The "
+        "networks differ in direction, implementation and training run at once, so their spread "
+        "is only a rough guide to how much it depends on each."
     )
     with st.container(key="literature_table"):
         st.dataframe(

@@ -64,6 +64,8 @@ def show_batch(inspection: Inspection) -> tuple[str, ...]:
     )
     first = inspection.record.source_text
     others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
+    if not others and len(words := first.split()) > 1:  # a shorter sentence, so that one is padded
+        others = [" ".join(words[: len(words) // 2])]
     default_text = "\n".join([first, *(text for text in others if text != first)])
     if chosen_input == "sentences":
         # Until it is edited, the box follows the visitor's sentence.

@@ -20,9 +20,7 @@ _ROWS = 48  # rows of a table that are drawn
 @waiting.fragment
 def compare_tables(inspection: Inspection) -> None:
     """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
-    cards = {
-        card.folder.name: card for card in models.cards().values() if card.model.learned_positions
-    }
+    cards = {card.title: card for card in models.cards().values() if card.model.learned_positions}
     st.write(
         "The paper also tried learned vectors, one for each position, and found nearly the same "
         "BLEU (§3.5, table 3, row E). It kept the sinusoids because they may extrapolate beyond "

@@ -11,6 +11,7 @@ from app.components.explorer.mount import explorer
 from app.components.explorer.payload import APP, Arrays, Host, payload
 from app.state import address, results, session
 from app.views.shared import what_if
+from core.analysis.rollout import can_roll_out
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -35,7 +36,8 @@ def show_explorer(
 
     Returns the query parameters for `head_page` if the visitor opens it now, else None.
     """
-    names = ["rollout"] if card is None else ["scores", "norms", "rollout"]
+    names = [] if card is None else ["scores", "norms"]
+    names += ["rollout"] if can_roll_out(record) else []
     numbers = {name: _quantity(card, record, name) for name in names}
     if changed is not None and changed.after is not changed.before:
         numbers = {"change": changed.map_changes, **numbers}
@@ -48,6 +50,7 @@ def show_explorer(
         view,
         quantities=dict.fromkeys(numbers),
         what_if=changed.payload() if changed else None,
+        provenance=None if card is None else card.imported,
         host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,
     )

@@ -1,5 +1,7 @@
 """Export of a record and its tables, and import of a saved record."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from app.export import offline
@@ -8,6 +10,8 @@ from app.look.markdown import plain
 from app.state import address, models, results
 from app.views.shared.explorer import show_explorer
 from core.checkpoint.folder import Card
+from core.kinds import KINDS
+from core.record.adapters.map_checks import check_maps
 from core.record.record import TranslationRecord
 
 
@@ -67,11 +71,17 @@ def export(record: TranslationRecord, card: Card) -> None:
         st.error(plain(error))
         return
     st.subheader(f"Opened: {plain(uploaded.name)}")
-    st.text(f"{opened.source_text}\n{opened.translation}\n{opened.model}, {opened.search}")
-    with st.spinner("Checking the record…"):
-        rechecked = results.recheck(opened)
-    checked = "here" if rechecked else "elsewhere"
-    opened, made_by = rechecked or (opened, None)
+    # Imported maps may name no model.
+    made = ", ".join(filter(None, (opened.model_title, opened.search)))
+    st.text(f"{opened.source_text}\n{opened.translation}\n{made}")
+    if opened.origin:
+        maps = {kind: opened.maps(kind) for kind in KINDS}
+        opened, made_by, checked = replace(opened, checks=check_maps(maps)), None, "here"
+    else:
+        with st.spinner("Checking the record…"):
+            rechecked = results.recheck(opened)
+        checked = "here" if rechecked else "elsewhere"
+        opened, made_by = rechecked or (opened, None)
     view = address.initial_view(opened)
     try:
         show_explorer(opened, view, made_by, key="opened_explorer", checked=checked, in_url=False)

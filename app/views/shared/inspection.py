@@ -23,6 +23,7 @@ from core.config import DecodeConfig
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # imports torch
+    from core.experiments.experiment import Progress
     from core.record.edits import Edits
 
 
@@ -52,12 +53,23 @@ class Inspection:
         experiment: Function,
         *arguments: Hashable,
         on_progress: Callable[[int, int], object] = lambda done, total: None,
+        on_so_far: Callable[[Any], object] = lambda result: None,
         on_wait: Callable[[int], object] | None = None,
     ) -> Any:
         """Return the result of an experiment on this record; see `results.run_experiment`."""
         return results.run_experiment(
-            self.card, experiment, self.record, *arguments, on_progress=on_progress, on_wait=on_wait
+            self.card,
+            experiment,
+            self.record,
+            *arguments,
+            on_progress=on_progress,
+            on_so_far=on_so_far,
+            on_wait=on_wait,
         )
+
+    def advance_experiment(self, experiment: Function, *, seconds: float) -> Progress:
+        """Run a part of an experiment on this record; see `results.advance_experiment`."""
+        return results.advance_experiment(self.card, experiment, self.record, seconds=seconds)
 
 
 def ask_for_inspection() -> Inspection:

@@ -14,17 +14,23 @@ from core.text.tokenizer import typography
 def show_quality_warnings(record: TranslationRecord, training_domain: str, typed: str = "") -> None:
     """Show one warning with all reasons, if there are any, and the least certain token.
 
-    `training_domain` describes the training sentences; `typed` is the source as entered.
+    `training_domain` describes the training sentences, if they are known; `typed` is the source as
+    entered.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
         if result:
             reasons = result.reasons(record.source_language, _visible)
+            trained = (
+                f"The network was trained on {training_domain}"
+                if training_domain
+                else "Which sentences the network was trained on is not recorded"
+            )
             st.warning(
                 plain(
-                    f"Do not trust this translation: {'; '.join(reasons)}. The network was trained "
-                    f"on {training_domain}. The maps are still exact: they show what attention "
-                    "does when a translation cannot be trusted."
+                    f"Do not trust this translation: {'; '.join(reasons)}. {trained}. The maps are "
+                    "still exact: they show what attention does when a translation cannot be "
+                    "trusted."
                 ),
                 icon=":material/warning:",
             )

@@ -50,8 +50,10 @@ def section(
 
 
 def duration_in_words(seconds: float) -> str:
-    """Describe an estimated time: less than a second, about 3 seconds."""
+    """Describe an estimated time: less than a second, about 3 seconds, about 4 minutes."""
     if seconds < 1:
         return "less than a second"
+    if seconds >= 100:
+        return f"about {round(seconds / 60)} minutes"
     whole = round(seconds) if seconds < 10 else 5 * round(seconds / 5)
     return f"about {whole} second{'s' if whole > 1 else ''}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.components.atlas.measures import gold_name
 from app.figures.word_alignment import alignment_figure
 from app.look.glossary import meaning
 from app.look.labels import label, word_labels
@@ -18,10 +19,8 @@ from core.data.corpora import LANGUAGES
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
-_ROWS = {
-    "input": "the row that is fed the word",
-    "output": "the row that produces the word",
-}
+_READING = {"input": "reads", "output": "produces"}
+_ROWS = {"input": "the row that is fed it", "output": "the row that produces it"}
 
 
 def show_word_alignment(card: Card, record: TranslationRecord) -> None:
@@ -51,15 +50,19 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
     linked = {s for s, _ in aligned.values}
     alone = [word for s, word in enumerate(source) if s not in linked]
     names = [f"layer {layer + 1} head {head + 1}" for layer, head in found.heads]
-    several = len(names) > 1
+    heads = f"cross-attention {names[0]}"
+    if len(names) > 1:
+        heads = f"the mean of the cross-attention heads {', '.join(names)}"
+    s, t = max(aligned.values, key=lambda link: aligned.values[link])
     st.markdown(
         plain(
             f"Each word of the translation is linked to the source word with the largest "
-            f"{'weight' if by_weights else 'value norm'} in {_ROWS[found.reading]}, "
-            + (f"averaged over the cross-attention heads {', '.join(names)}." if several else "")
-            + ("" if several else f"in cross-attention {names[0]}.")
+            f"{'weight' if by_weights else 'value norm'} in {heads} while the decoder "
+            f"{_READING[found.reading]} the word, in {_ROWS[found.reading]}. For example: while "
+            f"the decoder {_READING[found.reading]} “{target[t]}”, “{source[s]}” has the largest "
+            f"{'weight' if by_weights else 'value norm'}, so these two are linked."
         ),
-        help=meaning("word alignment"),
+        help=meaning("word alignment") if by_weights else meaning("word alignment", "value norms"),
     )
     with st.container(width=560):
         show(
@@ -77,15 +80,18 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
                 session.theme(),
             ),
             "alignment_figure",
-            "Not linked: " + plain(", ".join(alone)) if alone else "",
+            "Not linked: " + plain(", ".join(f"“{word}”" for word in alone)) if alone else "",
             alt="Word alignment: "
             + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
         )
+    if any("␣" in word for word in (*source, *target)):
+        st.caption("“␣” is a space that the tokenizer keeps as a token of its own.")
     st.caption(_error(found, origin, record), help=meaning("alignment error rate"))
     lines = [
         " ".join("".join(label(tokens[i]) for i in word) for word in words)
         for tokens, words in sides
     ]
+    st.markdown("**Pharaoh format:** source word – target word, counted from 0")
     st.code("\n".join([*lines, pharaoh(aligned.values)]), language=None, wrap_lines=True)
 
 
@@ -93,8 +99,10 @@ def _error(found: AlignmentHeads, origin: Origin, record: TranslationRecord) -> 
     """State the alignment error rate, what it was measured on, and what it does not cover."""
     interval = f"95 % interval {percent(found.low)} to {percent(found.high)}"
     return (
-        f"Alignment error rate {percent(found.aer)} ({interval}), in the same reading. It was "
-        f"measured on half of the {origin.gold_sentences:,} manually aligned sentences of "
-        f"{plain(origin.gold)}; the other half chose the heads."
+        f"Alignment error rate {percent(found.aer)} ({interval}), read in the same row. It was "
+        f"measured on half of {origin.gold_sentences:,} sentences with alignments made by hand "
+        f"({plain(gold_name(origin))}); the other half chose the heads. There the decoder was fed "
+        "human translations (teacher-forced): for this sentence and this translation the error may "
+        "differ."
         + ("" if record.edits == Edits() else " It does not cover the edits of this pass.")
     )

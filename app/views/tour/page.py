@@ -11,7 +11,6 @@ from app.state import address, models, results, session
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
-from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 
 LESSONS = (
@@ -50,6 +49,14 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     )
 
 
+def show_lessons(link: dict[str, str]) -> None:
+    """Link to each lesson, with the query parameters of its sentence, and say what it shows."""
+    for page, title, about in LESSONS:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.page_link(page, label=title, query_params=link, width="content")
+            st.caption(about, width="content")
+
+
 chosen = controls.selection()
 stops = STOPS.get(chosen.direction, ())
 st.title("Guided tour", anchor=False)
@@ -59,9 +66,11 @@ if chosen.card is None:
     st.stop()
 if not stops:
     st.caption(
-        f"There is no tour from {chosen.source_language} to {chosen.target_language}: "
-        "its sentences are German and English."
+        f"There is no tour from {chosen.source_language} to {chosen.target_language}: its "
+        f"sentences are German and English. The lessons work with any {chosen.source_language} "
+        "sentence:"
     )
+    show_lessons({**chosen.link, **({"source": chosen.source} if chosen.source else {})})
     st.stop()
 
 address.initialise("stop", range(1, len(stops) + 1), 1)
@@ -114,14 +123,11 @@ if picture and result:
 if number == len(stops) - 1:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
-        for page, title, about in LESSONS:
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.page_link(page, label=title, query_params=view, width="content")
-                st.caption(about, width="content")
+        show_lessons(view)
         for other in sorted(STOPS.keys() - {chosen.direction}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(
-                    "The same tour, " + " → ".join(LANGUAGES[code] for code in other.split("-")),
+                    "The same tour, " + controls.languages(other),
                     key="tour_other",
                     on_click=other_half,
                     args=(other,),

@@ -55,7 +55,8 @@ def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
 def tokens_in_words(record: TranslationRecord) -> str:
     """Say how many tokens the sentence has, and how its first split word is split: plain text."""
     tokens = record.source
-    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and <eos>"
+    added = " and ".join(token.text for token in tokens if token.special)
+    counted = f"The model reads {len(tokens)} tokens: whole words, punctuation and {added}"
     split = [word for word in source_words(tokens) if len(word) > 1]
     if not split:
         return counted + "."

@@ -1,7 +1,12 @@
 """Ablates every head and every pair of heads: which matter, which back each other up."""
 
-import math
+from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+import numpy as np
 import streamlit as st
 
 import core
@@ -13,8 +18,16 @@ from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
+from app.views.why.cost import count_heads
+from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
 
+FIRST_S = 0.5
+"""Seconds of head effects before the rest of the page is drawn."""
+EACH_S = 1.0
+"""Seconds of head effects between two drawings; a click waits so long at most."""
+PAUSE_S = 0.2
+"""Seconds after which the browser asks for more."""
 _SHOWN = 12
 _LITTLE = 0.05  # nats: changes a probability by about 5 %
 
@@ -26,20 +39,69 @@ def head_name(kind: str, layer: int, head: int) -> str:
 
 @waiting.fragment
 def show_important_heads(inspection: Inspection) -> None:
-    """Show the heads whose ablation changes the translation, or one token, most."""
-    record = inspection.record
-    words = labels(record.target_out, 1)
+    """Show the heads whose ablation changes the translation, or one token, most.
+
+    The page waits `FIRST_S` at most. If some heads are still to be ablated then, the ranking so far
+    is shown, and a timer continues.
+    """
+    words = labels(inspection.record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    effects = inspection.run_experiment(core.head_effects)
+    progress = inspection.advance_experiment(core.head_effects, seconds=FIRST_S)
+    if progress.done == progress.total:
+        _show_ranking(inspection, progress.so_far, token)
+    else:
+        seconds = chain([0.0], repeat(EACH_S))  # the first call only draws
+        waiting.fragment(_ablate_the_rest, every_s=PAUSE_S)(inspection, token, seconds)
+
+
+def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterator[float]) -> None:
+    """Show the ranking so far, then ablate a few more heads; rerun the page after the last one.
+
+    What is shown before the work begins is not greyed out meanwhile, as Streamlit does with the
+    elements of the run before.
+    """
+    progress = inspection.advance_experiment(core.head_effects, seconds=0)
+    if progress.done == progress.total:
+        st.rerun()
+    effects = progress.so_far
+    left = [
+        f"layer{'s' * (len(layers) > 1)} {_range(layers)} of the {ATTENTION[kind]}"
+        for kind in KINDS[::-1]
+        if (layers := [n + 1 for n, of in enumerate(effects.of(kind)) if np.isnan(of).any()])
+    ]
+    with st.container(key="why_unfinished"):
+        st.progress(
+            progress.done / progress.total,
+            f"{progress.done - 1:,} of {progress.total - 1:,} heads have been switched off, the "
+            f"last layers first. Still to come: {'; '.join(left)}.",
+        )
+    _show_ranking(inspection, effects, token)
+    if more := next(seconds):
+        progress = inspection.advance_experiment(core.head_effects, seconds=more)
+        if progress.done == progress.total:
+            st.rerun()
+
+
+def _range(numbers: list[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+
+
+def _show_ranking(inspection: Inspection, effects: HeadEffects, token: int | None) -> None:
+    """Show the heads ablated so far that matter most."""
     ranked = effects.ranked(token)
-    first = ranked[0]
+    if not ranked:
+        return
+    first, heads = ranked[0], count_heads(inspection)
+    words = labels(inspection.record.target_out, 1)
     what = "the whole translation" if token is None else f"“{words[token]}”"
     before = float(effects.log_probs.sum() if token is None else effects.log_probs[token])
+    of = f"of {heads}" if len(ranked) == heads else f"of the {len(ranked)} switched off so far"
     with st.container(key="why_matters"):
         st.text(
             f"Head {first.head + 1} of layer {first.layer + 1} of the {ATTENTION[first.kind]} "
-            f"matters most: without it, the {_from_to(what, before, before + first.change)} "
+            f"matters most{'' if len(ranked) == heads else ' so far'}: without it, the "
+            f"{_from_to(what, before, before + first.change)} "
             f"({number(first.change, 2, sign='+')} nats)."
         )
     shown = ranked[:_SHOWN]
@@ -49,7 +111,7 @@ def show_important_heads(inspection: Inspection) -> None:
         terms_figure(
             [head_name(head.kind, head.layer, head.head) for head in shown],
             [head.change for head in shown],
-            f"The {len(shown)} heads of {len(ranked)} that matter most",
+            f"The {len(shown)} heads {of} that matter most",
             "each switched off alone, with the same target: change of log-probability",
             "nats",
             session.theme(),
@@ -60,7 +122,8 @@ def show_important_heads(inspection: Inspection) -> None:
         if harm
         else "Switching off any of these heads lowers the probability.",
     )
-    st.caption(_few_effects(little, len(ranked)))
+    if len(ranked) == heads:
+        st.caption(_few_effects(little, heads))
 
 
 def _few_effects(little: int, heads: int) -> str:

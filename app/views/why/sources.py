@@ -2,6 +2,8 @@
 
 import math
 import re
+import time
+from collections.abc import Mapping
 
 import numpy as np
 import streamlit as st
@@ -19,9 +21,18 @@ from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
 from app.views.why.cost import PERMUTATIONS
-from core.analysis.attribution import MAX_LIVE, Agreement, Shapley, agreement, source_words
+from core.analysis.attribution import (
+    MAX_LIVE,
+    Agreement,
+    Attributions,
+    Shapley,
+    agreement,
+    source_words,
+)
+from core.frozen import Doubles
 
 SHAPLEY = "Shapley values"
+_SOON_S = 0.5  # after so long, what is done is shown while the rest is computed
 METHODS = {
     "weights": "Cross-attention weights, averaged over layers and heads (read this way by "
     "Bahdanau et al. 2015).",
@@ -62,20 +73,34 @@ def show_sources(inspection: Inspection) -> None:
             "every subset of the words was hidden once."
         )
     )
-    bar = ProgressBar()
-    answers = inspection.run_experiment(core.attributions)
-    shapley = inspection.run_experiment(
-        core.shapley,
-        None,
-        PERMUTATIONS,
-        on_progress=lambda done, total: bar.show_progress(done, total, "subsets"),
-        on_wait=bar.show_queue,
-    )
-    bar.empty()
     tokens = labels(record.target_out, 1)
     with st.container(width=280):
         chosen = choose_token("Token", tokens, max(0, len(tokens) - 3), "why_token")
     columns = word_labels(record.source, words, 1)
+    bar, place, shown, start = ProgressBar(), st.empty(), 0, time.monotonic()
+
+    def show_so_far(answers: Attributions) -> None:
+        """Show the methods that are done while the others are computed, unless that is soon."""
+        nonlocal shown
+        if len(answers.scores) > shown and time.monotonic() - start > _SOON_S:
+            shown = len(answers.scores)
+            with place.container():
+                _show_methods(answers.scores, None, chosen, tokens[chosen], columns)
+
+    def on_subset(done: int, total: int) -> None:
+        bar.show_progress(done, total, "subsets of the words for the Shapley values")
+        show_so_far(answers)
+
+    answers = inspection.run_experiment(
+        core.attributions,
+        on_progress=lambda done, total: bar.show_progress(done, total, "batches of the methods"),
+        on_so_far=show_so_far,
+    )
+    shapley = inspection.run_experiment(
+        core.shapley, None, PERMUTATIONS, on_progress=on_subset, on_wait=bar.show_queue
+    )
+    bar.empty()
+    place.empty()
     _show_values(shapley, chosen, tokens[chosen], columns)
     _show_methods(answers.scores, shapley, chosen, tokens[chosen], columns)
     _show_agreement(agreement(answers, shapley), shapley, chosen)
@@ -124,9 +149,15 @@ def _zero_in_intervals(count: int, intervals: int) -> str:
     return f" {count} of the {intervals} intervals {include} 0: whether {words} is uncertain."
 
 
-def _show_methods(scores, shapley: Shapley, chosen: int, token: str, columns: list[str]) -> None:
-    """Show the scores of all methods as a grid, with the Shapley values last."""
-    named = {**scores, SHAPLEY: shapley.values}
+def _show_methods(
+    scores: Mapping[str, Doubles],
+    shapley: Shapley | None,
+    chosen: int,
+    token: str,
+    columns: list[str],
+) -> None:
+    """Show the scores of all methods as a grid, with the Shapley values, if known, last."""
+    named = dict(scores) if shapley is None else {**scores, SHAPLEY: shapley.values}
     values = np.stack([score[chosen] for score in named.values()])
     largest = np.abs(values).max(1, keepdims=True)
     shares = values / np.where(largest > 0, largest, 1)
@@ -136,7 +167,7 @@ def _show_methods(scores, shapley: Shapley, chosen: int, token: str, columns: li
         for name, row in zip(named, values, strict=True)
     ]
     rows = list(named)
-    if not shapley.exact:
+    if shapley is not None and not shapley.exact:
         low, high = shapley.low[chosen], shapley.high[chosen]
         half = (high - low) / 2
         rows.append("± (95 %)")
@@ -159,9 +190,11 @@ def _show_methods(scores, shapley: Shapley, chosen: int, token: str, columns: li
             True,
             session.theme(),
         ),
-        "why_sources",
+        "why_sources" if shapley else f"why_sources_{len(scores)}",
         "Compare each row with the Shapley values. A method that highlights other words "
-        "answers a different question.",
+        "answers a different question."
+        if shapley
+        else "The other rows, the last of them the Shapley values, are still being computed.",
     )
 
 

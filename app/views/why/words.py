@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from app.state import results, session
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
+from app.views.shared.progress_bar import ProgressBar
 from core.kinds import Kind
 from core.record.words import is_punctuation
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.experiments.word_choice import Rivals, WordChoice
     from core.record.record import RecordToken, TranslationRecord
 
+_SOON_S = 0.5  # after so long, the terms are shown while their true effects are measured
 _BARS = 14
 _RIBBONS = 24
 _ABLATED = 5
@@ -66,28 +69,39 @@ def show_word_choice(inspection: Inspection) -> None:
     )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
-    measured = [
-        -_true_change(inspection, choice, component.place)
-        if component.head is not None
-        else math.nan
-        for component, _ in largest
-    ]
-    show(
-        terms_figure(
-            [component.label for component, _ in largest] + ["all others"],
-            [term for _, term in largest] + [rest],
-            f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
-            "colour: a term; grey: the true effect, measured by switching the head off",
-            "logit",
-            session.theme(),
-            [*measured, math.nan],
-        ),
-        "why_terms",
-        f"All {len(choice.terms)} terms add up to the difference"
-        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Only "
-        "heads have a grey bar: how much the difference actually falls when the head is switched "
-        "off. Cross-attention heads bring in information from the source.",
-    )
+    measured = [math.nan for _ in largest]
+
+    def show_terms(key: str) -> None:
+        show(
+            terms_figure(
+                [component.label for component, _ in largest] + ["all others"],
+                [term for _, term in largest] + [rest],
+                f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+                "colour: a term; grey: the true effect, measured by switching the head off",
+                "logit",
+                session.theme(),
+                [*measured, math.nan],
+            ),
+            key,
+            f"All {len(choice.terms)} terms add up to the difference"
+            f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Only "
+            "heads have a grey bar: how much the difference actually falls when the head is "
+            "switched off. Cross-attention heads bring in information from the source.",
+        )
+
+    bar, place, start, shown = ProgressBar(), st.empty(), time.monotonic(), False
+    heads = [i for i, (component, _) in enumerate(largest) if component.head is not None]
+    for done, i in enumerate(heads):
+        measured[i] = -_true_change(inspection, choice, largest[i][0].place)
+        if time.monotonic() - start > _SOON_S:
+            bar.show_progress(done + 1, len(heads), "heads switched off, for their true effects")
+            if not shown:
+                shown = True
+                with place.container():
+                    show_terms("why_terms_so_far")
+    bar.empty()
+    place.empty()
+    show_terms("why_terms")
     with st.container(key="why_disagree"):
         st.text(_disagreement(largest, measured))
     show(

@@ -22,7 +22,9 @@ class Claim:
     `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
     number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic.
     The claim says that the statistic is above `threshold`, or below it if `above` is false.
-    `limits` says why a result on the other side would not refute the claim; "" if it would. `null`
+    `limits` says why a result on the other side would not refute the claim; "" if it would.
+    `other_test` says how the test here differs from the paper's so much that no result decides the
+    claim; "" if it does not. `null`
     describes what the statistic would be by chance, where that is measured. `untestable` says why
     nothing here can test the claim. `see` is a link to the page, relative to the app, that shows
     the subject.
@@ -40,6 +42,7 @@ class Claim:
     above: bool = True
     published: tuple[float, ...] = ()
     limits: str = ""
+    other_test: str = ""
     null: str = ""
     untestable: str = ""
 
@@ -69,8 +72,9 @@ def decide(
 
     The claim holds if in every network the whole interval lies on the claimed side of the
     threshold. It does not hold if in every network the whole interval lies on the other side,
-    provided that this would refute it. Everything else cannot be decided here. `missing` says what
-    was missing to estimate the statistic.
+    provided that this would refute it. Everything else cannot be decided here, and neither can a
+    claim that is tested in another way than in its paper. `missing` says what was missing to
+    estimate the statistic.
     """
     if claim.untestable:
         return OPEN, claim.untestable
@@ -83,10 +87,12 @@ def decide(
     claimed, other = (above, below) if claim.above else (below, above)
     side, wrong_side = ("above", "below") if claim.above else ("below", "above")
     if len(claimed) == len(estimates):
-        return HOLDS, f"In all {len(estimates)} networks the interval lies {side} {threshold}."
+        reason = f"In all {len(estimates)} networks the interval lies {side} {threshold}."
+        return (OPEN, f"{reason} {claim.other_test}") if claim.other_test else (HOLDS, reason)
     if len(other) == len(estimates):
         reason = f"In all {len(estimates)} networks the interval lies {wrong_side} {threshold}."
-        return (OPEN, f"{reason} {claim.limits}") if claim.limits else (FAILS, reason)
+        why = claim.other_test or claim.limits
+        return (OPEN, f"{reason} {why}") if why else (FAILS, reason)
     parts = [
         f"{where} {threshold} in {', '.join(names)}"
         for where, names in (("lies above", above), ("lies below", below), ("includes", around))

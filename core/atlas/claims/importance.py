@@ -1,4 +1,4 @@
-"""Statistics of claims about single heads: how many matter, by which ablation, and which ones.
+"""Statistics of claims about single heads: how many matter, and which ones.
 
 Axes: R replicates, N heads, n heads of one kind.
 """
@@ -16,7 +16,7 @@ from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.counterpart import Similarity, counterparts
 from core.atlas.intervals import LEVEL
-from core.atlas.losses import HeadLosses, HeadOutputs, means_of, per_token, sentences_of
+from core.atlas.losses import HeadLosses, per_token, sentences_of
 from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.kinds import KINDS
@@ -32,10 +32,8 @@ def importance(network: Network, networks: int) -> Mapping[str, Statistic]:
     low_n, high_n = simultaneous(change_Rn, len(encoder) * networks)
     count = int(sums["encoder_sentences"])
 
-    zero, device = network.measured(HeadLosses("zero")), str(next(model.parameters()).device)
-    means = means_of(network.measured(HeadOutputs()), device)
-    mean = network.measured(HeadLosses("mean", means))
-    zero_RN, mean_RN = _changes(zero, "zero"), _changes(mean, "mean")
+    zero = network.measured(HeadLosses("zero"))
+    zero_RN = _changes(zero, "zero")
     found = {
         "few-heads-matter": Statistic(
             (np.abs(change_Rn) > MATTERS).mean(1),
@@ -45,7 +43,6 @@ def importance(network: Network, networks: int) -> Mapping[str, Statistic]:
         "removal-helps": Statistic(
             (change_Rn > 0).sum(1).astype(float), count, bounds=help_bounds(low_n, high_n)
         ),
-        "zero-overstates": Statistic(size_ratio(zero_RN, mean_RN), sentences_of(zero, "zero")),
     }
     if network.other is not None:
         other_RN = _changes(network.other.measured(HeadLosses("zero")), "zero")
@@ -78,12 +75,6 @@ def matter_bounds(low_n: Doubles, high_n: Doubles) -> tuple[float, float]:
 def help_bounds(low_n: Doubles, high_n: Doubles) -> tuple[float, float]:
     """Return how many changes are certainly, and possibly, above 0."""
     return float((low_n > 0).sum()), float((high_n > 0).sum())
-
-
-def size_ratio(zero_RN: Doubles, mean_RN: Doubles) -> Doubles:
-    """Return the mean size of changes by zero ablation relative to mean ablation: [R]."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # a network in which no head matters
-        return np.abs(zero_RN).mean(1) / np.abs(mean_RN).mean(1)
 
 
 def matched_correlation(

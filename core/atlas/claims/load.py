@@ -96,9 +96,8 @@ def networks_of(
             identity += f" {aligned.source_sha256} {aligned.target_sha256} {gold}"
         work = Work(run, Partial(unfinished, identity))
         training = (source for source, _ in read_pairs(CORPUS, TRAINING, *languages, data))
-        counts = Counter(
-            token.id for source in training for token in checkpoint.source_tokenizer.encode(source)
-        )
+        tokenizer = checkpoint.source_tokenizer
+        counts = Counter(token.id for source in training for token in tokenizer.encode(source))
         networks.append(Network(checkpoint, text, work, counts, aligned))
     for network in networks:
         network.other = next((n for n in networks if _counterparts(network, n)), None)

@@ -1,0 +1,97 @@
+"""Further folders of checkpoints: --checkpoints DIR, or those in HEADLIGHT_CHECKPOINTS."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from core.files import printable
+
+VARIABLE = "HEADLIGHT_CHECKPOINTS"
+"""The environment variable: folders separated as in PATH (`:`, on Windows `;`)."""
+OPTION = "--checkpoints"
+_LOG = logging.getLogger("headlight.checkpoints")
+if not _LOG.handlers:
+    _LOG.addHandler(logging.StreamHandler())
+    _LOG.setLevel(logging.INFO)
+    _LOG.propagate = False
+_logged: set[str] = set()
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--checkpoints DIR`, which may be repeated, to a command line."""
+    parser.add_argument(
+        OPTION,
+        dest="checkpoints",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="also offer the checkpoints in this folder; may be repeated",
+    )
+
+
+def named_folders(
+    arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ
+) -> tuple[list[Path], list[str]]:
+    """Return the folders named by options (sys.argv by default), then by the environment.
+
+    A folder contains checkpoints, or is one. Also return one line for each that cannot be read.
+    `streamlit run app/main.py -- --checkpoints DIR` passes the option to the script.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    add_option(parser)
+    problems: list[str] = []
+    try:
+        names = parser.parse_known_args(sys.argv[1:] if arguments is None else arguments)[0]
+        given = list(names.checkpoints)
+    except argparse.ArgumentError:
+        given = []
+        problems.append(f"{OPTION} names no folder: write {OPTION} DIR; other models still work")
+    given += _of_environment(environment)
+    folders: list[Path] = []
+    for name in dict.fromkeys(given):
+        folder = Path(name).expanduser()
+        if reason := _unreadable(folder):
+            problems.append(
+                f"{printable(name)[:200]} {reason}: correct {OPTION} or {VARIABLE}; "
+                "other models still work"
+            )
+        else:
+            folders.append(folder)
+    return folders, problems
+
+
+def set_folders(names: Iterable[str]) -> None:
+    """Put these folders into the environment as absolute paths, before those already in it."""
+    names = [*names, *_of_environment(os.environ)]
+    paths = (str(Path(name).expanduser().absolute()) for name in names)
+    os.environ[VARIABLE] = os.pathsep.join(paths)
+
+
+def _of_environment(environment: Mapping[str, str]) -> list[str]:
+    return [name for name in environment.get(VARIABLE, "").split(os.pathsep) if name]
+
+
+def _unreadable(folder: Path) -> str:
+    """Return why a folder cannot be listed, or ""."""
+    try:
+        next(folder.iterdir(), None)
+    except FileNotFoundError:
+        return "does not exist"
+    except NotADirectoryError:
+        return "is not a folder"
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        return f"cannot be read ({getattr(error, 'strerror', None) or 'not a path'})"
+    return ""
+
+
+def log_once(lines: Iterable[str]) -> None:
+    """Log each line when it first occurs: pages list the folders every half minute."""
+    for line in lines:
+        if line not in _logged:
+            _logged.add(line)
+            _LOG.log(logging.WARNING, line)

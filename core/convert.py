@@ -1,0 +1,117 @@
+"""Import a network that others trained, as a checkpoint folder.
+
+python -m core.convert --from FAMILY SOURCE --out DIR [--heads N] [--words FILE FILE]
+    [--words-from FILE FILE] [--first TOKEN] [--reference FILE.npz] [--author NAME]
+    [--licence NAME] [--json FILE]
+python -m core.convert --from FAMILY --reference-script
+
+FAMILY is friendshipkim, hyunwoongko, tutorial (a safetensors file of the state dict), marian or
+pegasus (a folder as Hugging Face saves it). DIR ends with the direction, as in NAME-de-en. The
+network is compared with the original if transformers is installed or a reference is given; see
+core/foreign/README.md. No pickle is read. These two lines write a .pt file as safetensors:
+
+"""
+
+import re
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from core.command import Parser, main, table, whole_number, write_result
+from core.files import printable
+from core.foreign.weights import TO_SAFETENSORS
+
+
+def run(arguments: Namespace) -> None:
+    """Convert, print what was compared and write the JSON; or print the reference script."""
+    from core.foreign.family import Options
+    from core.foreign.importing import FAMILIES, NOT_CONVERTED, import_network
+    from core.foreign.reference import script
+
+    family = arguments.family
+    if reason := NOT_CONVERTED.get(family.lower().replace("-", "")):
+        raise ValueError(f"--from {family} cannot be converted: {reason}")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"--from {printable(family)[:40]} is unknown: choose {', '.join(FAMILIES)}"
+        )
+    if arguments.reference_script:
+        sys.stdout.write(script(family))
+        return
+    if arguments.source is None or arguments.out is None:
+        raise ValueError("a conversion needs SOURCE and --out DIR")
+    out = Path(arguments.out)
+    direction = re.fullmatch(r".+-([a-z]{2,8})-([a-z]{2,8})", out.name)
+    if direction is None:
+        raise ValueError(
+            f"--out {printable(str(out))} does not end with a direction: call it {out.name}-de-en "
+            "for a network from German to English"
+        )
+    options = Options(
+        languages=(direction[1], direction[2]),
+        heads=arguments.heads,
+        words=tuple(arguments.words or ()),
+        words_from=tuple(arguments.words_from or ()),
+        first=arguments.first,
+    )
+    result = import_network(
+        family,
+        arguments.source,
+        out,
+        options,
+        arguments.reference,
+        arguments.author,
+        arguments.licence,
+    )
+    values: dict[str, Any] = result.imported.to_json()
+    table(
+        [
+            (out.name, f"{result.parameters:,} weights"),
+            *(
+                (f"✓ {one['what']}", f"{one['max_abs_diff']:.2g} (limit {one['limit']:.2g})")
+                for one in values["compared"]
+            ),
+            *(("not verified", sentence) for sentence in values["not_proven"]),
+        ]
+    )
+    report = {"source": str(arguments.source), "family": family, "out": str(out)}
+    kept = {name: values[name] for name in ("compared", "not_proven")}
+    write_result(arguments.json, {**report, "parameters": result.parameters, **kept})
+
+
+def _one_line(text: str) -> str:
+    """Reduce an argument to one line of text for the model card."""
+    return printable(text)[:500]
+
+
+def parser() -> Parser:
+    lines = "\n".join(f"    {line}" for line in TO_SAFETENSORS)
+    p = Parser(prog="python -m core.convert", description=f"{__doc__}{lines}")
+    p.add_argument("source", nargs="?", type=Path, help="a safetensors file, or a saved folder")
+    p.add_argument("--from", dest="family", required=True, help="the family of the network")
+    p.add_argument("--out", type=Path, help="the new checkpoint folder, NAME-xx-yy")
+    p.add_argument("--heads", type=whole_number(1, 128), help="number of attention heads")
+    p.add_argument(
+        "--words", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="word lists, by id"
+    )
+    p.add_argument(
+        "--words-from",
+        nargs=2,
+        type=Path,
+        metavar=("SOURCE", "TARGET"),
+        help="the training text, to count the vocabulary again",
+    )
+    p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
+    p.add_argument("--reference", type=Path, help="what the original computes, as .npz")
+    p.add_argument(
+        "--reference-script", action="store_true", help="print a script that makes a reference"
+    )
+    p.add_argument("--author", type=_one_line, default="", help="who trained it")
+    p.add_argument("--licence", type=_one_line, default="", help="the licence of the weights")
+    p.add_argument("--json", type=Path, help="write the result here")
+    return p
+
+
+if __name__ == "__main__":
+    main(parser(), run)

@@ -1,0 +1,282 @@
+"""Compare a converted network with what the original computes, and name the first difference."""
+
+import math
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.accelerate.network import accelerate
+from core.checkpoint.imported import Comparison
+from core.foreign.family import POSITION_LIMIT, Plan, Vocabulary, position_formula
+from core.foreign.reference import Pass, Reference
+from core.kinds import KINDS, Kind
+from core.model.transformer import Transformer
+from core.record.capture import capture
+from core.search.beam import greedy
+from core.text.tokenizer import BOS, EOS, PAD, encode_source
+
+_EXACT, _OWN_TABLE, _FLOAT32 = 1e-9, 1e-6, 1e-4
+"""Limits: in float64 with the original's position table, in float64 without it, and in float32.
+
+The last is for values up to 1, and grows with the largest logit."""
+
+
+class DifferentError(ValueError):
+    """The converted network computes something else than the original."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The reference's ids as ours, and which positions are real."""
+
+    source: Tensor  # [N, S]
+    target: Tensor  # [N, T], from <bos>
+    columns: np.ndarray  # our id of each of the original's target ids
+
+    @property
+    def real_queries(self) -> dict[Kind, np.ndarray]:
+        """Which queries [N, query] of each kind are no padding."""
+        source, target = (self.source != PAD).numpy(), (self.target != PAD).numpy()
+        return {"encoder": source, "decoder": target, "cross": target}
+
+
+@dataclass(frozen=True)
+class _Ours:
+    logits: np.ndarray  # [N, T, V], by the original's ids
+    log_probs: np.ndarray
+    steps: np.ndarray  # as logits, from a search's single steps
+    maps: dict[Kind, np.ndarray]
+    greedy: list[tuple[int, ...]]
+
+
+def compare_network(
+    network: Transformer, plan: Plan, reference: Reference, stored: np.ndarray | None
+) -> list[Comparison]:
+    """Compare in float64 and float32; the network is accelerated in place, as when it is loaded.
+
+    `stored` is the position table of the weights' file, which replaces a missing one of the
+    reference. Raises DifferentError naming the first difference.
+    """
+    batch = _batch(plan, reference)
+    found: list[Comparison] = []
+    table = reference.positions
+    if table is not None:
+        table = table if plan.features is None else table[:, plan.features]
+        table = table if len(table) >= plan.config.max_length or stored is None else stored
+    table = stored if table is None else table
+    if table is not None:
+        found.append(_positions(table, plan))
+    network.double()
+    limit = _EXACT if table is not None else _OWN_TABLE
+    with _position_table(network, table):
+        found += _pass(network, batch, reference.passes[64], "float64", limit)
+    network.float()
+    accelerate(network)
+    largest = float(np.abs(reference.passes[32].logits).max())
+    limit = _FLOAT32 * max(1.0, largest)
+    return found + _pass(network, batch, reference.passes[32], "float32", limit)
+
+
+def compare_tokens(
+    vocabulary: Vocabulary, tokens: tuple[tuple[str, tuple[int, ...]], ...], side: str
+) -> list[Comparison]:
+    """Compare the ids of lines, if there are any, as a source or target. Raises DifferentError."""
+    if not tokens:
+        return []
+    different = []
+    for line, theirs in tokens:
+        encoded = encode_source(vocabulary.tokenizer, line)
+        ours = vocabulary.rows[[token.id for token in encoded]] if encoded else []
+        if tuple(ours) != theirs and line.strip():
+            different.append((line, tuple(map(int, ours)), theirs))
+    if different:
+        line, ours, theirs = different[0]
+        at = next(
+            (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+            min(len(ours), len(theirs)),
+        )
+        raise DifferentError(
+            f"the tokens of {len(different)} of {len(tokens)} {side} lines differ, first of "
+            f"{line[:60]!r}, token {at + 1}: id {_at(theirs, at)} in the original, {_at(ours, at)} "
+            "here: the vocabulary is another one, or its order"
+        )
+    return [_counted(f"tokens of {len(tokens)} {side} lines", 0)]
+
+
+def _at(ids: tuple[int, ...], place: int) -> str:
+    return str(ids[place]) if place < len(ids) else "none"
+
+
+def _counted(what: str, different: int) -> Comparison:
+    return Comparison(what=what, max_abs_diff=different, limit=0, passed=different == 0)
+
+
+def _batch(plan: Plan, reference: Reference) -> _Batch:
+    source = _mapped(plan.source, reference.source, "source")
+    if (wrong := reference.target[:, 0] != plan.target.start).any():
+        raise DifferentError(
+            f"wrong start token: the original begins a target with id "
+            f"{int(reference.target[wrong][0, 0])}, the conversion with id {plan.target.start}"
+        )
+    rest = _mapped(plan.target, reference.target[:, 1:], "target")
+    target = np.concatenate((np.full((len(rest), 1), BOS), rest), axis=1)
+    ours = plan.target.theirs_to_ours
+    columns = np.array([ours[id] for id in range(reference.passes[64].logits.shape[-1])])
+    return _Batch(torch.from_numpy(source), torch.from_numpy(target), columns)
+
+
+def _mapped(vocabulary: Vocabulary, ids: np.ndarray, side: str) -> np.ndarray:
+    ours = vocabulary.theirs_to_ours | {vocabulary.pad: PAD}
+    if unknown := sorted(set(ids.ravel().tolist()) - set(ours)):
+        raise DifferentError(f"the reference's {side} holds id {unknown[0]}, which is unknown here")
+    return np.vectorize(ours.__getitem__, otypes=[np.int64])(ids)
+
+
+def _positions(table: np.ndarray, plan: Plan) -> Comparison:
+    formula = position_formula(plan.config)[: len(table)]
+    difference_P = np.abs(table[: len(formula)] - formula).max(axis=1)
+    worst = float(difference_P.max())
+    if worst > POSITION_LIMIT:
+        first = int((difference_P > POSITION_LIMIT).argmax())
+        raise DifferentError(
+            f"wrong positions: position {first} of the original's table is the first that "
+            f"differs from the formula, by {difference_P[first]:.2g} (limit {POSITION_LIMIT:g}): an "
+            "offset, or features in another order"
+        )
+    return Comparison(what="positions", max_abs_diff=worst, limit=POSITION_LIMIT, passed=True)
+
+
+@contextmanager
+def _position_table(network: Transformer, table: np.ndarray | None) -> Generator[None]:
+    """Use the original's position table inside the block, where it has rows."""
+    sides: tuple[Any, Any] = (
+        network.embeddings.source_positions,
+        network.embeddings.target_positions,
+    )
+    kept = [side.table for side in sides]
+    if table is not None:
+        for side in sides:
+            side.table = side.table.clone()
+            rows = min(len(table), len(side.table))
+            side.table[:rows] = torch.from_numpy(table[:rows])
+    try:
+        yield
+    finally:
+        for side, own in zip(sides, kept, strict=True):
+            side.table = own
+
+
+@torch.inference_mode()
+def _run(network: Transformer, batch: _Batch) -> _Ours:
+    with capture(network) as captured:
+        logits = network(batch.source, batch.target)
+    state = network.start(batch.source)
+    steps = []
+    for token_N in batch.target.T:
+        step, state = network.step(token_N.masked_fill(token_N == PAD, EOS), state)
+        steps.append(step.clone())
+    columns = torch.from_numpy(batch.columns)
+    return _Ours(
+        logits[..., columns].numpy(),
+        logits.log_softmax(-1)[..., columns].numpy(),
+        torch.stack(steps, dim=1)[..., columns].numpy(),
+        {kind: captured.maps(kind).numpy() for kind in KINDS},
+        [hypotheses[0].ids for hypotheses in greedy(network, batch.source)],
+    )
+
+
+def _pass(
+    network: Transformer, batch: _Batch, theirs: Pass, precision: str, limit: float
+) -> list[Comparison]:
+    ours = _run(network, batch)
+    queries = batch.real_queries
+    maps = {
+        (kind, layer): _difference(
+            ours.maps[kind][layer].swapaxes(1, 2), theirs.maps[kind][layer].swapaxes(1, 2), real
+        )
+        for kind, real in queries.items()
+        for layer in range(len(theirs.maps[kind]))
+    }
+    real = queries["decoder"]
+    log_probs = torch.tensor(theirs.logits).log_softmax(-1).numpy()
+    differences = {
+        f"attention maps, {precision}": max(maps.values()),
+        f"logits, {precision}": _difference(ours.logits, theirs.logits, real),
+        f"log-probabilities, {precision}": _difference(ours.log_probs, log_probs, real),
+        f"logits of single steps, {precision}": _difference(ours.steps, theirs.logits, real),
+    }
+    for (what, difference), explain in zip(
+        differences.items(),
+        (
+            lambda: _of_maps(maps, limit),
+            lambda: _of_logits(ours, theirs, real),
+            lambda: (
+                "the logits agree, so a word that the original lacks, such as <pad>, is left in "
+                "the softmax"
+            ),
+            lambda: (
+                "a whole pass agrees, so one path of the network uses another activation or mask"
+            ),
+        ),
+        strict=True,
+    ):
+        if not difference <= limit:
+            raise DifferentError(
+                f"{what} differ by {difference:.2g} (limit {limit:.2g}): {explain()}"
+            )
+    compared = [
+        Comparison(what=what, max_abs_diff=difference, limit=limit, passed=True)
+        for what, difference in differences.items()
+    ]
+    different = sum(_differ(a, b, batch) for a, b in zip(ours.greedy, theirs.greedy, strict=True))
+    if different:
+        raise DifferentError(
+            f"the greedy ids of {different} of {len(ours.greedy)} sentences differ in {precision}, "
+            "although all logits agree: the search starts or ends with another token"
+        )
+    return [*compared, _counted(f"greedy ids, {precision}", 0)]
+
+
+def _difference(ours: np.ndarray, theirs: np.ndarray, real: np.ndarray) -> float:
+    """Return the largest difference where `real` [N, query]; axes [N, query, …]. NaN is inf."""
+    difference = float(np.abs(ours[real] - theirs[real]).max())
+    return math.inf if math.isnan(difference) else difference
+
+
+def _of_maps(maps: dict[tuple[Kind, int], float], limit: float) -> str:
+    """Name the first map, in order of execution, that differs, and what may cause it."""
+    order = sorted(maps, key=lambda site: (site[0] != "encoder", site[1], site[0] == "cross"))
+    kind, layer = next(site for site in order if not maps[site] <= limit)
+    written = {
+        "encoder": f"what encoder layer {layer} writes: values, output projection, feed-forward",
+        "decoder": f"what decoder layer {layer} writes: values, output projection, feed-forward",
+        "cross": f"what the encoder or decoder layer {layer + 1} writes before",
+    }[kind]
+    source = "the embeddings" if layer == 0 and kind != "cross" else written
+    return f"first in the {kind} attention of layer {layer + 1}: its queries or keys, or {source}"
+
+
+def _of_logits(ours: _Ours, theirs: Pass, real: np.ndarray) -> str:
+    difference_V = np.abs(ours.logits[real] - theirs.logits[real]).max(axis=0)
+    return (
+        "all maps agree, so the last layer's values, output projection or feed-forward, the last "
+        f"norm or the classifier differ, most for the original's id {int(difference_V.argmax())}"
+    )
+
+
+def _differ(ours: tuple[int, ...], theirs: np.ndarray, batch: _Batch) -> bool:
+    """Whether greedy ids differ as far as both go; the original's end where it writes the end."""
+    written: Iterator[int] = (int(batch.columns[id]) for id in theirs)
+    return any(a != b for a, b in zip(ours, _until_end(written), strict=False))
+
+
+def _until_end(ids: Iterator[int]) -> Iterator[int]:
+    for id in ids:
+        yield id
+        if id == EOS:
+            return

@@ -1,0 +1,77 @@
+"""Write reference.npz: what transformers computes for a saved Marian or Pegasus network.
+
+python make_reference.py FOLDER LINES.txt
+
+Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one a line.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SENTENCES, LINES, WRITTEN = 8, 200, 20
+
+
+def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return logits, maps and greedy ids of eight padded sentences of random ids, and line ids."""
+    import torch
+    from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
+
+    arrays: dict[str, Any] = {}
+    for bits in (64, 32):
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, f"float{bits}"),
+            attn_implementation="eager",
+            use_safetensors=True,
+            local_files_only=True,
+        ).eval()
+        config = model.config
+        pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
+        model.generation_config.forced_eos_token_id = None
+        draw = np.random.default_rng(1)
+        source = np.full((SENTENCES, 3 + SENTENCES), pad)
+        target = np.full((SENTENCES, 3 + SENTENCES), pad)
+        sizes = config.vocab_size, model.get_output_embeddings().weight.shape[0]
+        for n in range(SENTENCES):  # lengths 3 to 10, so all but one are padded
+            for ids, size in ((source, sizes[0]), (target, sizes[1])):
+                words = [id for id in range(size) if id not in (pad, start, end)]
+                ids[n, 1 : n + 3] = draw.choice(words, n + 2)
+            source[n, : n + 2], source[n, n + 2] = source[n, 1 : n + 3], end
+            target[n, 0] = start
+        ids, fed = torch.from_numpy(source), torch.from_numpy(target)
+        shown = (ids != pad).long()
+        with torch.inference_mode():
+            passed = model(
+                input_ids=ids, attention_mask=shown, decoder_input_ids=fed, output_attentions=True
+            )
+            written = model.generate(
+                ids,
+                attention_mask=shown,
+                num_beams=1,
+                do_sample=False,
+                max_new_tokens=WRITTEN,
+                bad_words_ids=[[id] for id in {pad, start}],
+            )
+        arrays[f"logits_{bits}"] = passed.logits
+        for kind in ("encoder", "decoder", "cross"):
+            maps = getattr(passed, f"{kind}_attentions")
+            arrays[f"{kind}_{bits}"] = torch.stack(maps)
+        arrays[f"greedy_{bits}"] = written[:, 1:]
+    positions = model.get_encoder().embed_positions.weight.detach()
+    arrays |= {"source": source, "target": target, "positions": positions}
+    tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
+    found = [tokenizer(line)["input_ids"][:-1] for line in lines[:LINES]]
+    texts = json.dumps({"lines": list(lines[:LINES]), "ids": found}).encode()
+    arrays["tokens"] = np.frombuffer(texts, np.uint8)
+    return {name: np.asarray(array) for name, array in arrays.items()}
+
+
+if __name__ == "__main__":
+    text = Path(sys.argv[2]).read_text(encoding="utf-8")
+    measured: dict[str, Any] = dict(measure(sys.argv[1], text.splitlines()))
+    np.savez("reference.npz", **measured)

@@ -1,0 +1,22 @@
+"""Pegasus: norms before each sub-layer and after each stack, as in this project's own networks."""
+
+from core.foreign import hugging_face
+from core.foreign.family import Options, Plan
+from core.foreign.weights import Weights
+
+_FIXED = {
+    "normalize_before": True,
+    "normalize_embedding": False,
+    "add_final_layer_norm": True,
+    "static_position_embeddings": True,
+    "is_encoder_decoder": True,
+    "is_decoder": False,
+    "forced_bos_token_id": None,
+    "force_bos_token_to_be_generated": False,
+}
+
+
+def read(weights: Weights, options: Options) -> Plan:
+    """Read a PegasusForConditionalGeneration's folder."""
+    kind = hugging_face.Kind("pegasus", norm_first=True, final_norm=True, fixed=_FIXED)
+    return hugging_face.read(weights, options, kind)

@@ -1,0 +1,184 @@
+"""Tokenizers of Marian and Pegasus folders: two SentencePiece models and a vocabulary of ids."""
+
+import base64
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.checkpoint.strict_json import parse
+from core.files import printable, safe_read
+from core.foreign.family import Options, Vocabulary, special_rows
+from core.text import load
+from core.text.tokenizer import SPECIALS
+
+_MAX_BYTES = 32 << 20  # of one file
+_MAX_PIECES = 300_000
+_UNKNOWN = "<unk>"
+_UNIGRAM, _NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED = 1, 1, 2, 3, 5  # SentencePiece's enums
+
+
+def read_tokenizers(
+    folder: Path,
+    options: Options,
+    sizes: tuple[int, int],
+    ids: tuple[int, int, int],
+    shared: bool,
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return both sides' vocabularies. `ids` are those of <pad>, of the start and of the end.
+
+    Raises ValueError for a missing or invalid file, and for a vocabulary of the wrong length.
+    """
+    if not (folder / "source.spm").is_file() and (folder / "spiece.model").is_file():
+        raise ValueError(
+            f"{printable(str(folder))} has one spiece.model, as networks that summarise have: a "
+            "translator needs source.spm, target.spm and vocab.json"
+        )
+    files = ("vocab.json", "vocab.json" if shared else "target_vocab.json")
+    sides = ("source", "target")
+    source, target = (
+        _vocabulary(folder, side, file, size, ids, options)
+        for side, file, size in zip(sides, files, sizes, strict=True)
+    )
+    return source, target
+
+
+def _vocabulary(
+    folder: Path, side: str, file: str, size: int, ids: tuple[int, int, int], options: Options
+) -> Vocabulary:
+    id_of = _read_ids(folder / file, size)
+    unknown = id_of[_UNKNOWN]
+    pad, start, end = ids
+    if max(ids) >= size or len({pad, end, unknown}) < 3 or start in (end, unknown):
+        raise ValueError(
+            f"{printable(str(folder))}: <pad> {pad}, start {start}, end {end} and <unk> {unknown} "
+            f"are not ids of a vocabulary of {size:,}, each with one role: get the folder again"
+        )
+    rows = special_rows(pad, start, end, unknown, size)
+    piece_of = {id: piece for piece, id in id_of.items()}
+    pieces = [piece_of[int(id)] for id in rows[4:]]
+    model = _read_model(folder / f"{side}.spm")
+    scores = {
+        piece.piece: piece.score
+        for piece in model.pieces
+        if piece.type == _NORMAL and piece.piece not in SPECIALS
+    }
+    values: dict[str, Any] = {
+        "kind": "pieces",
+        "vocabulary": pieces,
+        "scores": [_rounded(scores.get(piece)) for piece in pieces],
+        "charsmap": base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode(),
+    }
+    listed = set(pieces)
+    if unlisted := {p: _rounded(s) for p, s in scores.items() if p not in listed}:
+        values["unlisted"] = unlisted
+    if side == "source" and (first := _first(pieces, options.first, folder)):
+        values["first"] = first
+    try:
+        tokenizer = load(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{printable(str(folder))}: the {side} vocabulary cannot be used "
+            f"({printable(str(error))[:200]})"
+        ) from None
+    first_ids = tuple(int(rows[id]) for id in values.get("first", ()))
+    return Vocabulary(tokenizer, rows, _original(model, id_of, unknown, first_ids))
+
+
+def _rounded(score: float | None) -> float | None:
+    """Return a float32 score as the shortest decimal of the same float32; positive ones are 0."""
+    return None if score is None else min(0.0, float(str(np.float32(score))))
+
+
+def _original(
+    model: Any, id_of: dict[str, int], unknown: int, first: tuple[int, ...]
+) -> Callable[[str], tuple[int, ...]]:
+    """Return SentencePiece's own segmentation, looked up in vocab.json as MarianTokenizer does."""
+
+    @cache
+    def processor() -> Any:
+        import sentencepiece
+
+        return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+
+    def encode(text: str) -> tuple[int, ...]:
+        pieces = processor().encode(text, out_type=str)
+        return (*first, *(id_of.get(piece, unknown) for piece in pieces)) if pieces else ()
+
+    return encode
+
+
+def _read_ids(file: Path, size: int) -> dict[str, int]:
+    where = printable(str(file))
+    try:
+        values = parse(safe_read(file, _MAX_BYTES, follow_links=True), 4 * _MAX_PIECES)
+    except FileNotFoundError:
+        raise ValueError(f"{where} is missing: give the whole folder") from None
+    except ValueError as error:
+        raise ValueError(f"{where} cannot be read ({error}): get the file again") from None
+    if not isinstance(values, dict) or any(type(id) is not int for id in values.values()):
+        raise ValueError(f"{where} is not a table of pieces and ids: get the file again")
+    if len(values) != size:
+        raise ValueError(
+            f"{where} has {len(values):,} pieces, but the network's table has {size:,} rows: get "
+            "both from one version"
+        )
+    if gaps := sorted(set(range(size)) - set(values.values())):
+        raise ValueError(
+            f"{where} has gaps: no piece has id {gaps[0]}, so the ids of others are shared or "
+            "out of range; get the file again"
+        )
+    if _UNKNOWN not in values:
+        raise ValueError(f"{where} has no {_UNKNOWN}: get the file again")
+    return values
+
+
+def _read_model(file: Path) -> Any:
+    """Return SentencePiece's ModelProto. Raises ValueError for what is not a unigram model."""
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2
+
+    where = printable(str(file))
+    try:
+        content = safe_read(file, _MAX_BYTES, follow_links=True)
+        model = sentencepiece_model_pb2.ModelProto.FromString(content)  # ty: ignore
+    except FileNotFoundError:
+        raise ValueError(f"{where} is missing: give the whole folder") from None
+    except (ValueError, DecodeError):
+        raise ValueError(f"{where} is not a SentencePiece model: get the file again") from None
+    if not 0 < len(model.pieces) <= _MAX_PIECES:
+        raise ValueError(f"{where} has {len(model.pieces):,} pieces: get the file again")
+    if model.trainer_spec.model_type != _UNIGRAM:
+        raise ValueError(f"{where} is not a unigram model, which alone can be converted")
+    known = {_NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED}
+    if odd := [piece for piece in model.pieces if piece.type not in known]:
+        raise ValueError(
+            f"{where}: {printable(odd[0].piece)[:40]!r} is a byte or a user's symbol, which cannot "
+            "be converted"
+        )
+    spec = model.normalizer_spec
+    usual = spec.add_dummy_prefix, spec.remove_extra_whitespaces, spec.escape_whitespaces
+    if not all(usual) or spec.normalization_rule_tsv:
+        raise ValueError(f"{where} treats white space or characters in a way of its own")
+    if model.denormalizer_spec.precompiled_charsmap:
+        raise ValueError(f"{where} changes the characters of its output, which is not converted")
+    return model
+
+
+def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
+    """Return our id of the token in front of each source. Raises ValueError if it is needed."""
+    codes = [piece for piece in pieces if re.fullmatch(">>.+<<", piece)]
+    where = printable(str(folder))
+    if wanted is None:
+        if codes:
+            raise ValueError(
+                f"{where} translates into {len(codes)} languages: name one with --first, such as "
+                f"--first '{printable(codes[0])[:40]}'"
+            )
+        return []
+    if wanted not in pieces:
+        raise ValueError(f"{where} has no piece {printable(wanted)[:40]!r}: check --first")
+    return [len(SPECIALS) + pieces.index(wanted)]

@@ -1,0 +1,64 @@
+"""What the word-based seed projects share: shapes from the file, heads and words from the user."""
+
+from dataclasses import replace
+
+from core.config import ModelConfig
+from core.files import printable
+from core.foreign.family import Names, Options, Plan, count_layers
+from core.foreign.weights import Weights
+from core.foreign.words import word_vocabularies
+
+_MAX_LENGTH = 256  # tokens; sinusoids have no end of their own
+
+
+def plan(
+    weights: Weights,
+    options: Options,
+    family: str,
+    names: Names,
+    settings: ModelConfig,
+    *,
+    position_tables: tuple[str, ...] = (),
+    min_count: int = 1,
+    lower: bool = False,
+) -> Plan:
+    """Return the plan of a seed network; `settings` holds what no shape tells.
+
+    Raises ValueError for a missing tensor, a wrong number of heads or a wrong vocabulary.
+    """
+
+    def shape(ours: str) -> tuple[int, ...]:
+        return weights.shape(names.theirs(ours)[0], family)
+
+    source_size, d_model = shape("embeddings.source_table.weight")
+    target_size = shape("embeddings.target_table.weight")[0]
+    heads = options.heads
+    if heads is None:
+        raise ValueError("no tensor tells the number of heads: give it with --heads")
+    if heads < 1 or d_model % heads:
+        raise ValueError(
+            f"--heads {heads} does not divide the width {d_model} of "
+            f"{printable(str(weights.source))}: give the number it was trained with"
+        )
+    inner = shape("encoder.0.feed_forward.inner.weight")[0]
+    sides = {
+        side: count_layers(weights, names.layer.format(side=side, layer=""))
+        for side in ("encoder", "decoder")
+    }
+    config = replace(
+        settings,
+        source_vocab_size=source_size,
+        target_vocab_size=target_size,
+        d_model=d_model,
+        num_heads=heads,
+        num_encoder_layers=sides["encoder"],
+        num_decoder_layers=sides["decoder"],
+        dim_feedforward=inner,
+        max_length=_MAX_LENGTH,
+    )
+    source, target = word_vocabularies(options, (source_size, target_size), min_count, lower)
+    note = (
+        f"That the network has {heads} heads is what --heads says: no tensor tells, and a wrong "
+        "number changes every map."
+    )
+    return Plan(config, names, source, target, position_tables=position_tables, notes=(note,))

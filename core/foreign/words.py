@@ -1,0 +1,118 @@
+"""Word vocabularies of the seed projects: a word list, or a recount by torchtext's rule."""
+
+from collections import Counter
+from pathlib import Path
+
+from core.data.corpora import LANGUAGES
+from core.data.text_files import read_lines
+from core.files import printable
+from core.foreign.family import Options, Vocabulary, special_rows
+from core.text.tokenizer import BOS, SPECIALS
+from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
+from core.text.words import WordTokenizer
+
+_THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
+"""The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
+
+
+def word_vocabularies(
+    options: Options, sizes: tuple[int, int], min_count: int, lower: bool
+) -> tuple[Vocabulary, Vocabulary]:
+    """Return both sides' vocabularies, for tables of these sizes. Raises ValueError."""
+    if bool(options.words) == bool(options.words_from):
+        raise ValueError(
+            "the file of weights does not hold the vocabulary: give the word lists with --words "
+            "SOURCE TARGET, or the text it was trained on with --words-from SOURCE TARGET"
+        )
+    for language in options.languages:
+        if language not in LANGUAGES:
+            raise ValueError(
+                f"words are split by spaCy's rules for {' and '.join(LANGUAGES.values())} only, "
+                f"not {language}: this network cannot be converted"
+            )
+    files = options.words or options.words_from
+    if len(files) != 2:
+        raise ValueError(
+            f"{len(files)} vocabulary files: give two, of the source and of the target"
+        )
+    source, target = (
+        _vocabulary(file, language, size, not options.words, min_count, lower, first)
+        for file, language, size, first in zip(
+            files, options.languages, sizes, ((BOS,), ()), strict=True
+        )
+    )
+    return source, target
+
+
+def _vocabulary(
+    file: Path,
+    language: str,
+    size: int,
+    recount: bool,
+    min_count: int,
+    lower: bool,
+    first: tuple[int, ...],
+) -> Vocabulary:
+    if recount:
+        words, order = count_words(file, language, min_count, lower), _THEIRS
+    else:
+        words, order = _listed(file)
+    if len(words) + len(order) != size:
+        how = "are counted in" if recount else "are in"
+        remedy = "give the training text itself, all of it" if recount else "give the list itself"
+        raise ValueError(
+            f"{len(words):,} words {how} {printable(str(file))}, with the special ones "
+            f"{len(words) + len(order):,}, but the network's table has {size:,} rows: {remedy}"
+        )
+    unknown, pad, start, end = (order.index(name) for name in _THEIRS)
+    return Vocabulary(
+        WordTokenizer(language, printable_words(words), lower, first),
+        special_rows(pad, start, end, unknown, size),
+    )
+
+
+def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[str]:
+    """Return the words of a text as torchtext's vocabularies order them: by count, then by code.
+
+    White space is counted as spaCy splits it: leaving out such words would shift all later ids.
+    """
+    import spacy
+
+    split = spacy.blank(language).tokenizer
+    counts: Counter[str] = Counter()
+    for line in read_lines(file):
+        counts.update(word.text.lower() if lower else word.text for word in split(line))
+    for special in (*_THEIRS, "<bos>"):
+        counts.pop(special, None)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [word for word, count in ordered if count >= min_count]
+
+
+def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
+    """Return a list's words and its special words, in the order of their ids."""
+    words = ["<sos>" if word == "<bos>" else word for word in read_lines(file)]
+    head = tuple(words[: len(_THEIRS)])
+    if set(head) == set(_THEIRS):
+        return words[len(_THEIRS) :], head
+    return words, _THEIRS
+
+
+def printable_words(words: list[str]) -> list[str]:
+    """Return the words with a stand-in for each that no vocabulary may hold, such as a tab.
+
+    Stand-ins contain a space: no tokenizer yields them, so typed text never meets their ids.
+    """
+    shown = []
+    for word in words:
+        if not word or len(word) > MAX_TOKEN_CHARACTERS or word in SPECIALS:
+            raise ValueError(
+                f"the vocabulary holds {word[:40]!r}, which cannot be a word: it is empty, a "
+                f"special token or longer than {MAX_TOKEN_CHARACTERS} characters"
+            )
+        if UNPRINTABLE.search(word):
+            word = "white space " + " ".join(f"U+{ord(c):04X}" for c in word)
+        shown.append(word)
+    if len(set(shown)) < len(shown):
+        ((twice, _),) = Counter(shown).most_common(1)
+        raise ValueError(f"the vocabulary holds {twice[:40]!r} twice: every word needs one id")
+    return shown

@@ -1,0 +1,32 @@
+"""Build a record from arrays of attention weights, without the library that made them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from core.kinds import Kind
+from core.record.adapters.fields import Languages, build
+from core.record.adapters.tokens import tokens_of
+
+
+def from_arrays(
+    source: Sequence[str],
+    target: Sequence[str],
+    maps: Mapping[Kind, Any],
+    start: str,
+    model: str,
+    languages: Languages,
+) -> dict[str, Any]:
+    """Return the fields of a record of `maps` by kind, [layer, head, query, key] after softmax.
+
+    Each may be None, an array, a tensor or a sequence of one [head, query, key] per layer; kinds
+    may differ in layers and heads. `source` are the keys of cross-attention. `target` are the
+    tokens produced, one per decoder row; `start` is the token fed in first. Tokens may carry a
+    tokenizer's word marks. A decoder without weight on later tokens is causal; otherwise no cell
+    counts as masked.
+
+    Raises ValueError, in one line, for wrong shapes or numbers of tokens, weights that are
+    non-finite or negative, and rows that do not sum to 1 within `map_checks.ROW_LIMIT`.
+    """
+    tokens = tokens_of(source, "source"), tokens_of(target, "target")
+    (first,) = tokens_of([start], "start")
+    return build(*tokens, maps, first, model, languages, "arrays")

@@ -1,0 +1,116 @@
+"""Pieces: a SentencePiece unigram model (Kudo 2018) by the tokenizers library."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tokenizers
+from tokenizers import models
+
+from core.text.charsmap import Character, CharacterMap
+from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
+
+_BOUNDARY = "▁"  # U+2581, marks the space before a word
+_UNKNOWN = "\U0010ffff"  # the model's own entry for unknown text; typed, it is unknown as well
+
+
+class PieceTokenizer:
+    """The pieces of one side, with the ids of a vocabulary that both sides may share.
+
+    A text is read as in the project's other tokenizers (`normalise`), then by SentencePiece's
+    character map. The most probable segmentation has the largest sum of `scores` (log-probability
+    of each piece). As Marian does, a piece that this side's model does not know is looked up by its
+    text. Differs from SentencePiece only in the characters that `normalise` removes or simplifies.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        scores: Sequence[float | None],
+        charsmap: bytes = b"",
+        unlisted: Mapping[str, float] | None = None,
+        first: Sequence[int] = (),
+    ):
+        """Build from pieces by id, from 4 on, and their scores; None for another side's pieces.
+
+        `unlisted` are pieces of this side's model that have no id: they are read as <unk>.
+        """
+        self._scores, self._charsmap, self._unlisted = list(scores), charsmap, dict(unlisted or {})
+        self.first = tuple(first)
+        self._pieces = [*SPECIALS, *vocabulary]
+        self._ids = {piece: id for id, piece in enumerate(self._pieces) if id >= len(SPECIALS)}
+        listed = zip(vocabulary, scores, strict=True)
+        known = [(piece, score) for piece, score in listed if score is not None]
+        entries = [(_UNKNOWN, 0.0), *known, *self._unlisted.items()]
+        self._model = tokenizers.Tokenizer(models.Unigram(entries, 0, byte_fallback=False))
+        self._characters = CharacterMap(charsmap)
+
+    @property
+    def size(self) -> int:
+        return len(self._pieces)
+
+    def encode(self, text: str) -> tuple[Token, ...]:
+        text = normalise(text)
+        marked = _marked(self._characters(text))
+        read = "".join(character.text for character in marked)
+        tokens: list[Token] = []
+        for start, end in self._model.encode(read).offsets if read else ():
+            piece = read[start:end]
+            starts_word = not start or piece.startswith(_BOUNDARY)
+            id = self._ids.get(piece, UNK)
+            typed = text[marked[start].start : marked[end - 1].end].strip()
+            shown = typed if id == UNK else piece.lstrip(_BOUNDARY)
+            tokens.append(Token(id, self._pieces[id], shown, starts_word, unknown=id == UNK))
+        return tuple(tokens)
+
+    def decode(self, ids: list[int]) -> str:
+        pieces = ["⁇" if id == UNK else self._pieces[id] for id in ids if id >= UNK]
+        return unescaped("".join(pieces).replace(_BOUNDARY, " ").strip())
+
+    def token(self, id: int) -> Token:
+        if 0 <= id < len(SPECIALS):
+            return special(id)
+        if not 0 <= id < self.size:
+            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
+        piece = self._pieces[id]
+        return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
+
+    def to_json(self) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "kind": "pieces",
+            "vocabulary": self._pieces[len(SPECIALS) :],
+            "scores": self._scores,
+            "charsmap": base64.b64encode(self._charsmap).decode(),
+        }
+        values |= {"unlisted": self._unlisted} if self._unlisted else {}
+        return values | ({"first": list(self.first)} if self.first else {})
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "PieceTokenizer":
+        """Rebuild from `to_json`, once core.text.vocabulary has checked it."""
+        return cls(
+            values["vocabulary"],
+            values["scores"],
+            base64.b64decode(values["charsmap"]),
+            values.get("unlisted"),
+            values.get("first", ()),
+        )
+
+
+def _marked(characters: Sequence[Character]) -> list[Character]:
+    """Join runs of spaces, drop outer ones, and replace the rest, and the beginning, by marks."""
+    marked: list[Character] = []
+    space = Character(" ", 0, 0)  # SentencePiece's dummy prefix
+    is_space = True
+    for character in characters:
+        if character.text == " ":
+            space = space if is_space else character
+            is_space = True
+            continue
+        if is_space:
+            marked.append(space._replace(text=_BOUNDARY))
+        is_space = False
+        marked.append(character)
+    while marked and marked[-1].text == _BOUNDARY:  # a typed one
+        marked.pop()
+    return marked

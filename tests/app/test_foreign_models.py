@@ -1,0 +1,318 @@
+"""Models from other folders: shipped, own and imported ones, with author, licence and languages."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.export import arrays, page
+from app.state import folders, models, results
+from core.checkpoint.folder import read_card
+from core.data.corpora import LANGUAGES
+from core.record.record import TranslationRecord
+from core.text.words import WordTokenizer
+from core.translator import Translator
+from tests.app import foreign_models
+from tests.app.foreign_models import IMPORTED, SENTENCES
+from tests.app.rendered import render, unpacked
+
+CREDIT = "imported, by Language Group <b>X</b>, licence CC-BY-4.0"
+ARABIC = SENTENCES["ar"][0]
+
+
+def clear() -> None:
+    models._listed.clear()
+    models._networks.clear()
+    models._loaded.clear()
+    results._store.clear()
+    folders._logged.clear()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Three folders: an imported and an own network of one direction, and one without author."""
+    folder = tmp_path_factory.mktemp("models")
+    foreign_models.write(folder / "opus-ar-en")
+    foreign_models.write(folder / "night-ar-en", None, seed=1)
+    unknown = {**IMPORTED, "author": "", "licence": "", "compared": [], "not_proven": []}
+    foreign_models.write(folder / "anonymous-en-he", unknown)
+    return folder
+
+
+@pytest.fixture
+def named(root, monkeypatch):
+    """The folder, named by the environment."""
+    monkeypatch.setenv(folders.VARIABLE, str(root))
+    clear()
+    yield root
+    clear()
+
+
+# --- which folders
+
+
+def test_folders_come_from_options_then_from_the_environment(tmp_path):
+    names = [tmp_path / name for name in "abc"]
+    for name in names:
+        name.mkdir()
+    options = ["--checkpoints", str(names[2]), "ignored", f"--checkpoints={names[0]}"]
+    environment = {folders.VARIABLE: os.pathsep.join(map(str, [names[1], names[0]]))}
+    found, problems = folders.named_folders(options, environment)
+    assert found == [names[2], names[0], names[1]] and problems == []
+
+
+def test_a_bad_folder_is_one_line_and_the_others_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    given = [tmp_path / "none", tmp_path / "file", tmp_path]
+    options = [f"--checkpoints={folder}" for folder in given]
+    found, problems = folders.named_folders(options, {})
+    assert found == [tmp_path]
+    rest = ": correct --checkpoints or HEADLIGHT_CHECKPOINTS; other models still work"
+    assert problems == [f"{given[0]} does not exist{rest}", f"{given[1]} is not a folder{rest}"]
+    (line,) = folders.named_folders(["--checkpoints"], {})[1]
+    assert line.startswith("--checkpoints names no folder: write --checkpoints DIR")
+
+
+def test_the_servers_command_passes_folders_on_as_absolute_paths(tmp_path, monkeypatch):
+    """It then changes into the project's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(folders.VARIABLE, "second")
+    folders.set_folders(["first"])
+    assert os.environ[folders.VARIABLE] == f"{tmp_path / 'first'}{os.pathsep}{tmp_path / 'second'}"
+
+
+def test_a_problem_is_logged_once(caplog, monkeypatch):
+    monkeypatch.setattr(folders._LOG, "handlers", [caplog.handler])
+    caplog.clear()
+    folders._logged.clear()
+    folders.log_once(["a line", "a line", "another"])
+    folders.log_once(["a line"])
+    assert caplog.messages == ["a line", "another"]
+
+
+def test_the_makefile_passes_each_folder(tmp_path):
+    line = ["make", "--dry-run", "--assume-old=.venv/ready", "app", "CHECKPOINTS=a b"]
+    root = Path(__file__).resolve().parents[2]
+    shown = subprocess.run(line, cwd=root, capture_output=True, text=True).stdout
+    assert "--checkpoints a --checkpoints b" in shown
+
+
+def test_a_script_gets_the_option(root, monkeypatch):
+    """`streamlit run app/main.py -- --checkpoints DIR` puts it into sys.argv."""
+    monkeypatch.setattr(sys, "argv", ["app/main.py", "--checkpoints", str(root)])
+    clear()
+    assert ("ar-en", "opus") in models.cards() and ("de-en", "scratch") in models.cards()
+    clear()
+
+
+def test_one_checkpoint_can_be_named_itself(root, monkeypatch):
+    monkeypatch.setenv(folders.VARIABLE, str(root / "opus-ar-en"))
+    clear()
+    assert {"ar-en"} == {d for d, _ in models.cards()} - {"de-en", "en-de"}
+    assert models.problems() == []
+    clear()
+
+
+def test_of_equal_names_the_first_is_used_and_a_line_says_so(root, tmp_path, monkeypatch):
+    foreign_models.write(tmp_path / "opus-ar-en", None, seed=2)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    given = [root, tmp_path, empty, root]
+    monkeypatch.setenv(folders.VARIABLE, os.pathsep.join(map(str, given)))
+    clear()
+    assert models.cards()["ar-en", "opus"].folder == root / "opus-ar-en"
+    lines = models.problems()
+    assert sum("is left out, as" in line for line in lines) == 1
+    assert f"{tmp_path / 'opus-ar-en'} is left out, as {root / 'opus-ar-en'} has the same name" in (
+        " ".join(lines)
+    )
+    assert any(line.startswith(f"{empty} contains no checkpoint") for line in lines)
+    clear()
+
+
+# --- what is said of a model
+
+
+def test_models_are_shipped_own_or_imported(named):
+    found = models.cards()
+    assert {models.origin(card) for (d, _), card in found.items() if d in ("de-en", "en-de")} == {
+        "shipped"
+    }
+    assert [name for d, name in found if d == "ar-en"] == ["night", "opus"]  # own ones first
+    assert models.origin(found["ar-en", "night"]) == "own"
+    assert models.origin(found["ar-en", "opus"]) == "imported"
+
+
+@pytest.mark.parametrize(
+    ("imported", "label"), [(None, "Own: scratch, "), (IMPORTED, "Imported: scratch (by Lang")]
+)
+def test_a_shipped_name_does_not_make_other_weights_shipped(tmp_path, monkeypatch, imported, label):
+    """`make train` writes to such a folder, and an import may."""
+    foreign_models.write(tmp_path / "scratch-de-en", imported)
+    monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
+    clear()
+    shown = render("masks", direction="de-en", source="Zwei Hunde laufen .", search="greedy")
+    (option,) = shown.texts("model", "option")
+    assert option.startswith(label) and "scratch" not in option.removeprefix(label)
+    assert not any("from scratch" in item.text.lower() for item in shown.items)
+    clear()
+
+
+def test_the_sidebar_names_author_licence_size_and_verification(named):
+    shown = render("masks", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    count = read_card(named / "opus-ar-en").parameters
+    size = f"{count:,} weights"
+    assert shown.texts("model", "raw_value") == [
+        f"Imported: opus (by Language Group <b>X</b>, licence CC-BY-4.0), {size}"
+    ]
+    assert shown.texts("model", "option")[0] == f"Own: night, {size}"
+    assert shown.texts("direction", "raw_value") == ["Arabic → English"]
+    shown.claim(
+        r"Imported from opus-mt-ar-en (marian). Author: Language Group \<b\>X\</b\>. Licence: "
+        "CC-BY-4.0.",
+        "model_note",
+    )
+    shown.claim(
+        "Compared with the original on import: 1 of 2 comparisons passed. Not verified: 1 point, "
+        "listed beside the checks of a sentence.",
+        "model_note",
+    )
+    assert f"2 + 2 layers, 2 heads, d_model 16, {size}" in shown.texts("model_note", "caption")
+
+
+def test_an_unverified_import_says_so(named):
+    shown = render("masks", direction="en-he", source="Two dogs run .", search="greedy")
+    texts = shown.texts("model_note", "caption")
+    assert "Not compared with the original." in texts
+    assert any("Author: unknown. Licence: unknown." in text for text in texts)
+
+
+def test_an_own_model_claims_no_import(named):
+    shown = render("masks", direction="ar-en", model="night", source=ARABIC, search="greedy")
+    assert not any("import" in text.lower() for text in shown.texts("model_note"))
+
+
+def test_shipped_models_alone_need_no_prefix_and_no_explanation():
+    shown = render("masks", direction="de-en", source="Ein Hund.", search="greedy")
+    assert not any(re.match("Own|Imported", text) for text in shown.texts("model", "option"))
+    assert shown.texts("model", "help") == []
+
+
+def test_the_import_is_listed_beside_the_checks(named):
+    shown = render("", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    listed = unpacked(shown.payload("explorer"))[0]["imported"]
+    assert listed["credit"] == CREDIT
+    assert listed["compared"] == IMPORTED["compared"]
+    assert listed["not_proven"] == IMPORTED["not_proven"]
+    other = render("", direction="ar-en", model="night", source=ARABIC, search="greedy")
+    assert "imported" not in unpacked(other.payload("explorer"))[0]
+
+
+@pytest.mark.parametrize("name", ["comparison", "together", "positions"])
+def test_other_pages_name_author_and_licence(named, name):
+    shown = render(name, direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    every = " ".join(item.text for item in shown.items if "opus-ar-en" in item.text)
+    if name == "comparison":
+        assert f"opus-ar-en ({CREDIT}): as converted, in the scratch code" in every
+        assert "opus-ar-en: " not in every and "as trained" not in every.split("night")[0]
+    assert not any("from scratch" in item.text.lower() for item in shown.items)
+
+
+def test_files_name_author_and_licence(named):
+    translator = Translator.load(named / "opus-ar-en")
+    record = translator.inspect(ARABIC, beam=1)
+    assert record.credit == CREDIT and record.model == "opus-ar-en"
+    assert TranslationRecord.load(io.BytesIO(record.to_bytes())).credit == CREDIT
+    escaped = CREDIT.replace("<", "&lt;").replace(">", "&gt;")
+    assert f"Made with Headlight by opus-ar-en ({escaped})" in page.page(record)
+    assert f"opus-ar-en ({escaped})" in record._repr_html_()
+    about = arrays._about(record).set_index("name")["value"]
+    assert about["credit"] == CREDIT and about["model"] == "opus-ar-en"
+    assert f"Translator(opus-ar-en ({CREDIT}), Arabic → English" in repr(translator)
+
+
+def test_a_record_of_own_weights_has_no_credit(named):
+    record = Translator.load(named / "night-ar-en").inspect(ARABIC, beam=1)
+    assert record.credit == "" and "credit" not in record._metadata()
+    assert "credit" not in set(arrays._about(record)["name"])
+    assert "Made with Headlight by night-ar-en, Arabic" in page.page(record)
+
+
+def test_a_forged_credit_is_rejected(named):
+    translator = Translator.load(named / "opus-ar-en")
+    record = translator.inspect(ARABIC, beam=1)
+    forged = dataclasses.replace(record, credit="imported, by Somebody Else, licence X")
+    with pytest.raises(ValueError, match="it claims to be of"):
+        translator.recheck(forged)
+
+
+# --- languages
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("ar", "Arabic"), ("deu", "German"), ("el", "Modern Greek"), ("sw", "Swahili"),
+     ("roa", "roa"), ("german", "german"), ("xx", "xx")],
+)  # fmt: skip
+def test_languages_have_names(code, name):
+    assert LANGUAGES[code] == name
+    assert set(LANGUAGES) == {"de", "en"}  # the languages of the corpora
+
+
+@pytest.mark.parametrize("code", ["ar", "he", "zz", "ja"])
+def test_words_of_any_language_are_split(code):
+    words = WordTokenizer.train(["שלום, עולם"], code, min_count=1)
+    assert [token.text for token in words.encode("שלום, עולם")] == ["שלום", ",", "עולם"]
+
+
+def test_without_examples_the_page_says_what_to_type(named):
+    shown = render("", direction="ar-en", model="opus", source="")
+    assert "Type a sentence in Arabic." in [item.text for item in shown.items]
+    assert not shown.texts("examples")
+
+
+def test_an_example_leaves_with_its_language_and_returns(named):
+    def arabic(app):
+        app.radio(key="direction").set_value("ar-en").run()
+
+    def back(app):
+        arabic(app)
+        app.radio(key="direction").set_value("de-en").run()
+
+    shown = render("", direction="de-en", search="greedy", act=arabic)
+    assert shown.app.text_area(key="source").value == ""
+    shown = render("", direction="de-en", search="greedy", act=back)
+    assert shown.app.text_area(key="source").value.startswith("Ein Mann in einem roten Hemd")
+
+
+def test_an_own_sentence_stays_when_no_model_translated_it(named):
+    def arabic(app):
+        app.text_area(key="source").set_value("Ein Hund schläft.").run()
+        app.radio(key="direction").set_value("ar-en").run()
+
+    shown = render("", direction="de-en", search="greedy", act=arabic)
+    assert shown.app.text_area(key="source").value == "Ein Hund schläft."
+
+
+def test_lessons_use_the_visitors_sentence(named):
+    shown = render("masks", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    (batch,) = [
+        i.text for i in shown.items if i.where.startswith("mask_batch_") and ARABIC in i.text
+    ]
+    assert batch == f"{ARABIC}\n{' '.join(ARABIC.split()[:3])}"
+    tour = render("tour", direction="ar-en", model="opus", source=ARABIC)
+    assert any("The lessons work with any Arabic sentence" in i.text for i in tour.items)
+    assert {"Masks", "Positions", "Inside a head"} <= {i.text for i in tour.items}
+
+
+def test_what_a_network_was_trained_on_is_claimed_only_if_recorded(named):
+    shown = render("", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    (warning,) = shown.texts("doubts", "warning")
+    assert "Which sentences the network was trained on is not recorded." in warning

@@ -1,0 +1,72 @@
+"""Every page opens a network of pieces, SiLU, a tied bias, and <bos> in front of the source."""
+
+import pytest
+
+from app.state import models, results
+from core.kinds import KINDS
+from tests import mixed_network, small
+from tests.app.rendered import Rendered, render, unpacked
+
+TEXT = small.SENTENCES[0][0]
+PAGES = ("tour", "steps", "head", "why", "heads", "together", "masks", "positions", "training")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def root(tmp_path_factory):
+    """A folder of checkpoints with this network alone."""
+    folder = tmp_path_factory.mktemp("mixed")
+    mixed_network.write(folder / "mixed-de-en")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "CHECKPOINTS", folder)
+        clear_caches()
+        yield folder
+        clear_caches()
+
+
+def clear_caches() -> None:
+    models._listed.clear()
+    models._networks.clear()
+    models._loaded.clear()
+    results._store.clear()
+
+
+def opened(page: str, **query: str) -> Rendered:
+    return render(page, source=TEXT, search="greedy", **query)
+
+
+def source_tokens() -> list[str]:
+    tokens = ["<bos>", "Ein", "Hund", "läuft", "über", "die", "Wiese", ".", "<eos>"]
+    assert "".join(tokens[1:-1]) == TEXT.replace(" ", "")
+    return tokens
+
+
+@pytest.mark.parametrize("page", [*PAGES, "comparison"])
+def test_no_page_fails(page):
+    shown = opened(page)
+    assert not shown.app.error
+    assert len(shown.items) > 10
+
+
+def test_the_explorer_shows_what_the_network_read():
+    header, _ = unpacked(opened("").payload("explorer"))
+    labels = [token["label"] for token in header["source"]]
+    assert (labels[0], labels[-1]) == ("<bos>", "<eos>")
+    assert [t["special"] for t in header["source"]] == [True, *[False] * (len(labels) - 2), True]
+    words = ["".join(labels[i] for i in word) for word in header["words"]["source"]]
+    assert [word.replace("␣", "") for word in words] == source_tokens()
+    assert [token["label"] for token in header["target_in"]].count("<bos>") == 1
+    assert header["checked"] and all(check["passed"] for check in header["checks"])
+    assert set(KINDS) <= set(header["layers"])
+
+
+def test_the_tour_names_both_special_tokens():
+    shown = opened("tour").texts("tour_text", "caption")
+    assert any("whole words, punctuation and \\<bos\\> and \\<eos\\>" in text for text in shown)
+
+
+def test_an_empty_text_is_not_translated():
+    def clear(app):
+        app.text_area(key="source").set_value("").run()
+
+    shown = render("", source=TEXT, search="greedy", act=clear)
+    assert not shown.payloads.get("explorer")

@@ -1,0 +1,234 @@
+"""Folders as Hugging Face saves Marian and Pegasus networks, made without transformers.
+
+The network is torch.nn.Transformer with the family's settings, so its logits, maps and greedy ids
+are computed by neither this project nor transformers.
+"""
+
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import sentencepiece
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+D, HEADS, INNER, ENCODERS, DECODERS, LENGTH = 16, 2, 24, 2, 3, 64
+TEXTS = {
+    "source": ["Ein Mann läuft über die Straße.", "Zwei Hunde spielen im Schnee, ein Kind sieht."],
+    "target": ["A man walks across the street.", "Two dogs play in the snow, a child looks on."],
+}
+ACTIVATIONS = {"relu": F.relu, "swish": F.silu}
+
+
+def unigram(texts: list[str], size: int) -> bytes:
+    """Train a SentencePiece model with the settings that OPUS-MT uses."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts * 20),
+        model_writer=written,
+        vocab_size=size,
+        character_coverage=1.0,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+def tokenizers(folder: Path) -> dict[str, int]:
+    """Write source.spm, target.spm and vocab.json; return the latter: </s> is 0, <pad> the last."""
+    pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
+    for side, texts in TEXTS.items():
+        model = unigram(texts, 60)
+        (folder / f"{side}.spm").write_bytes(model)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        for id in range(processor.get_piece_size()):
+            if not processor.is_control(id) and not processor.is_unknown(id):
+                pieces.setdefault(processor.id_to_piece(id), len(pieces))
+    pieces["<pad>"] = len(pieces)
+    (folder / "vocab.json").write_text(json.dumps(pieces))
+    return pieces
+
+
+def settings(family: str, size: int, activation: str, **changes) -> dict:
+    """Return config.json of a network that pads and starts with the last id."""
+    return {
+        "model_type": family,
+        "architectures": ["MarianMTModel"],
+        "activation_function": activation,
+        "vocab_size": size,
+        "d_model": D,
+        "encoder_layers": ENCODERS,
+        "decoder_layers": DECODERS,
+        "encoder_attention_heads": HEADS,
+        "decoder_attention_heads": HEADS,
+        "encoder_ffn_dim": INNER,
+        "decoder_ffn_dim": INNER,
+        "max_position_embeddings": LENGTH,
+        "scale_embedding": True,
+        "tie_word_embeddings": True,
+        "is_encoder_decoder": True,
+        "pad_token_id": size - 1,
+        "eos_token_id": 0,
+        "decoder_start_token_id": size - 1,
+        "forced_eos_token_id": 0,
+    } | changes
+
+
+def halves(length: int = LENGTH) -> Tensor:
+    """Return the table with all sines before all cosines, rounded to float32, as float64."""
+    rows = [[position / 10_000 ** (2 * i / D) for i in range(D // 2)] for position in range(length)]
+    angles = np.array(rows)
+    return torch.from_numpy(np.hstack((np.sin(angles), np.cos(angles)))).float().double()
+
+
+class Network(nn.Module):
+    """torch's layers with a tied classifier, its bias, and positions in halves."""
+
+    def __init__(self, family: str, size: int, activation: str):
+        super().__init__()
+        self.size, self.first = size, family == "pegasus"
+        self.core = nn.Transformer(
+            D,
+            HEADS,
+            ENCODERS,
+            DECODERS,
+            INNER,
+            dropout=0.0,
+            activation=ACTIVATIONS[activation],
+            batch_first=True,
+            norm_first=self.first,
+        )
+        if not self.first:
+            self.core.encoder.norm = self.core.decoder.norm = None
+        self.table = nn.Parameter(torch.randn(size, D) * D**-0.5)
+        self.bias = nn.Parameter(torch.randn(1, size))
+        with torch.no_grad():
+            for parameter in self.core.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+
+    @property
+    def pad(self) -> int:
+        return self.size - 1
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        positions = halves().to(self.table.dtype)
+        x, y = (
+            self.table[ids] * math.sqrt(D) + positions[: ids.shape[1]] for ids in (source, target)
+        )
+        future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        hidden = source == self.pad
+        states = self.core(
+            x, y, tgt_mask=future, src_key_padding_mask=hidden, memory_key_padding_mask=hidden
+        )
+        return states @ self.table.T + self.bias
+
+    def saved(self) -> dict[str, Tensor]:
+        """Return the tensors by the names that transformers gives them."""
+        names = {
+            "self_attn.in_proj": None,
+            "linear1": "fc1",
+            "linear2": "fc2",
+            "norm1": "self_attn_layer_norm",
+            "self_attn.out_proj": "self_attn.out_proj",
+            "multihead_attn.out_proj": "encoder_attn.out_proj",
+        }
+        found = {"model.shared.weight": self.table, "final_logits_bias": self.bias}
+        for name, value in self.core.named_parameters():
+            side, _, rest = name.partition(".")
+            if not rest.startswith("layers"):
+                found[f"model.{side}.layer_norm.{rest.rpartition('.')[2]}"] = value
+                continue
+            _, layer, part = rest.split(".", 2)
+            place = f"model.{side}.layers.{layer}"
+            attention, packed, leaf = part.partition(".in_proj_")
+            if packed:
+                theirs = {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}[attention]
+                for one, third in zip("qkv", value.chunk(3), strict=True):
+                    found[f"{place}.{theirs}.{one}_proj.{leaf}"] = third
+                continue
+            part, _, leaf = part.rpartition(".")
+            last = {"encoder": "norm2", "decoder": "norm3"}[side]
+            middle = {"norm2": "encoder_attn_layer_norm", last: "final_layer_norm"}
+            found[f"{place}.{(names | middle)[part]}.{leaf}"] = value
+        return {name: value.detach().float().contiguous() for name, value in found.items()}
+
+
+Run = Callable[[Tensor, Tensor], Tensor]
+
+
+def maps_of(network: Network, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Return the maps of a pass by kind, by hooks on torch's own attention modules."""
+    found: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
+    asked = {"need_weights": True, "average_attn_weights": False}
+    hooks = []
+    for name, module in network.core.named_modules():
+        if not isinstance(module, nn.MultiheadAttention):
+            continue
+        kind = "cross" if "multihead" in name else name.partition(".")[0]
+        hooks.append(
+            module.register_forward_pre_hook(lambda m, a, k: (a, k | asked), with_kwargs=True)
+        )
+        hooks.append(
+            module.register_forward_hook(lambda m, a, out, kind=kind: found[kind].append(out[1]))
+        )
+    network(source, target)
+    for hook in hooks:
+        hook.remove()
+    return {kind: torch.stack(maps) for kind, maps in found.items()}
+
+
+def reference(network: Network, lines: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    """Return the arrays of reference.npz for eight padded sentences of random ids."""
+    pad, draw = network.pad, np.random.default_rng(5)
+    source, target = np.full((8, 10), pad), np.full((8, 11), pad)
+    for n in range(8):
+        words = draw.integers(1, pad, (2, 10))
+        source[n, : n + 2], source[n, n + 2] = words[0, : n + 2], 0
+        target[n, 1 : n + 4] = words[1, : n + 3]
+    arrays: dict[str, np.ndarray] = {"source": source, "target": target}
+    torch.backends.mha.set_fastpath_enabled(False)
+    for bits in (32, 64):
+        network.to(getattr(torch, f"float{bits}")).eval()
+        ids, fed = torch.from_numpy(source), torch.from_numpy(target)
+        with torch.no_grad():
+            arrays[f"logits_{bits}"] = network(ids, fed).numpy()
+            for kind, maps in maps_of(network, ids, fed).items():
+                arrays[f"{kind}_{bits}"] = maps.numpy()
+            written, done = torch.full((8, 1), pad), torch.zeros(8, dtype=torch.bool)
+            for _ in range(15):
+                logits = network(ids, written)[:, -1]
+                logits[:, pad] = -torch.inf
+                best = logits.argmax(-1).masked_fill(done, pad)
+                done |= best == 0
+                written = torch.cat((written, best[:, None]), dim=1)
+        arrays[f"greedy_{bits}"] = written[:, 1:].numpy()
+    torch.backends.mha.set_fastpath_enabled(True)
+    network.float()
+    tokens = json.dumps({"lines": list(lines), "ids": list(lines.values())}).encode()
+    arrays |= {"positions": halves().numpy(), "tokens": np.frombuffer(tokens, np.uint8)}
+    return arrays
+
+
+def write(folder: Path, family: str, activation: str, seed: int = 7) -> Network:
+    """Write a complete folder and its reference.npz; return the network."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = tokenizers(folder)
+    torch.manual_seed(seed)
+    network = Network(family, len(pieces), activation)
+    safetensors.torch.save_file(network.saved(), folder / "model.safetensors", {"format": "pt"})
+    config = settings(family, len(pieces), activation)
+    (folder / "config.json").write_text(json.dumps(config))
+    processor = sentencepiece.SentencePieceProcessor(str(folder / "source.spm"))
+    lines = {
+        text: [pieces.get(piece, 1) for piece in processor.encode(text, out_type=str)]
+        for text in [*TEXTS["source"], "Schnee ☃ läuft", "1,5 Hunde"]
+    }
+    arrays: dict[str, Any] = dict(reference(network, lines))
+    np.savez(folder / "reference.npz", **arrays)
+    return network

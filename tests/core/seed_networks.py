@@ -1,0 +1,242 @@
+"""Tiny networks in the architecture and with the state-dict names of the seed projects.
+
+Written for these tests from the projects' descriptions: the projects' code is not part of them.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+UNKNOWN, PAD, START, END = range(4)
+D, HEADS, INNER, ENCODERS, DECODERS = 16, 2, 24, 2, 3
+
+
+def sines(length: int) -> Tensor:
+    """Return the paper's table, float64 [length, D]."""
+    table = torch.zeros(length, D, dtype=torch.float64)
+    for position in range(length):
+        for i in range(0, D, 2):
+            angle = position / 10_000 ** (i / D)
+            table[position, i], table[position, i + 1] = math.sin(angle), math.cos(angle)
+    return table
+
+
+class Attention(nn.Module):
+    """Attention whose four matrices have a family's names."""
+
+    def __init__(self, names: tuple[str, str, str, str], masked: float):
+        super().__init__()
+        self.names, self.masked = names, masked
+        for name in names:
+            self.add_module(name, nn.Linear(D, D))
+
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+        q, k, v = (
+            getattr(self, name)(y).view(*y.shape[:2], HEADS, D // HEADS).transpose(1, 2)
+            for name, y in zip(self.names, (x, memory, memory), strict=False)
+        )
+        scores = q @ k.transpose(2, 3) / math.sqrt(D // HEADS)
+        weights = scores.masked_fill(~mask, self.masked).softmax(dim=-1)
+        return getattr(self, self.names[3])((weights @ v).transpose(1, 2).flatten(2))
+
+
+class GammaNorm(nn.Module):
+    """A norm with gamma and beta, epsilon 1e-12."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma, self.beta = nn.Parameter(torch.ones(D)), nn.Parameter(torch.zeros(D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x - x.mean(-1, keepdim=True)
+        return self.gamma * x / (x.pow(2).mean(-1, keepdim=True) + 1e-12).sqrt() + self.beta
+
+
+class Parts(nn.Module):
+    """A module whose parts are set by name."""
+
+    encoder: Any
+    decoder: Any
+    emb: Any
+    ffn: Any
+    layers: Any
+    norm: Any
+    tok_emb: Any
+    src_tok_emb: Any
+    tgt_tok_emb: Any
+    embedding: Any
+    positional_encoding: Any
+    pos_embedding: Tensor
+
+
+class Layer(Parts):
+    """A layer after the paper's figure 1; `kinds` are the names of its attentions."""
+
+    def __init__(self, kinds: tuple[str, ...], attention, norm, ffn: tuple[str, str]):
+        super().__init__()
+        self.kinds, self.inner_names = kinds, ffn
+        for i, kind in enumerate(kinds, start=1):
+            self.add_module(kind, attention())
+            self.add_module(f"norm{i}", norm())
+        self.ffn = Parts()
+        self.ffn.add_module(ffn[0], nn.Linear(D, INNER))
+        self.ffn.add_module(ffn[1], nn.Linear(INNER, D))
+        self.add_module(f"norm{len(kinds) + 1}", norm())
+
+    def forward(self, x: Tensor, *keys: tuple[Tensor | None, Tensor]) -> Tensor:
+        for i, (kind, (memory, mask)) in enumerate(zip(self.kinds, keys, strict=True), start=1):
+            y = getattr(self, kind)(x, x if memory is None else memory, mask)
+            x = getattr(self, f"norm{i}")(x + y)
+        first, second = (getattr(self.ffn, name) for name in self.inner_names)
+        return getattr(self, f"norm{len(keys) + 1}")(x + second(F.relu(first(x))))
+
+
+def causal(target: Tensor) -> Tensor:
+    return torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).tril()
+
+
+class Friendshipkim(Parts):
+    """As friendshipkim/transformer-from-scratch: closing norms, √d, a position buffer."""
+
+    def __init__(self, source: int, target: int):
+        super().__init__()
+        names = ("fc_q", "fc_k", "fc_v", "fc_concat")
+
+        def layers(count: int, *kinds: str) -> nn.ModuleList:
+            return nn.ModuleList(
+                Layer(kinds, lambda: Attention(names, -math.inf), lambda: nn.LayerNorm(D),
+                      ("fc_1", "fc_2"))
+                for _ in range(count)
+            )  # fmt: skip
+
+        for side, size in (("src", source), ("tgt", target)):
+            table = Parts()
+            table.embedding = nn.Embedding(size, D)
+            self.add_module(f"{side}_tok_emb", table)
+        self.positional_encoding = Parts()
+        self.positional_encoding.register_buffer("encoding", sines(40)[None].float())
+        self.encoder, self.decoder = Parts(), nn.Module()
+        self.encoder.layers = layers(ENCODERS, "self_attn")
+        self.decoder.layers = layers(DECODERS, "self_attn", "cross_attn")
+        self.encoder.norm, self.decoder.norm = nn.LayerNorm(D), nn.LayerNorm(D)
+        self.classifier = nn.Linear(D, target)
+
+    def embed(self, table: Any, ids: Tensor) -> Tensor:
+        positions = self.positional_encoding.encoding[:, : ids.shape[1]]
+        return table.embedding(ids) * math.sqrt(D) + positions
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        hidden = (source != PAD)[:, None, None]
+        x = self.embed(self.src_tok_emb, source)
+        for layer in self.encoder.layers:
+            x = layer(x, (None, hidden))
+        memory = self.encoder.norm(x)
+        y = self.embed(self.tgt_tok_emb, target)
+        for layer in self.decoder.layers:
+            y = layer(y, (None, causal(target)), (memory, hidden))
+        return self.classifier(self.decoder.norm(y))
+
+
+class Hyunwoongko(Parts):
+    """As hyunwoongko/transformer: no closing norms, no √d, −10,000, positions not saved."""
+
+    def __init__(self, source: int, target: int):
+        super().__init__()
+        names = ("w_q", "w_k", "w_v", "w_concat")
+
+        def layers(count: int, *kinds: str) -> nn.ModuleList:
+            return nn.ModuleList(
+                Layer(kinds, lambda: Attention(names, -10_000), GammaNorm, ("linear1", "linear2"))
+                for _ in range(count)
+            )
+
+        self.encoder, self.decoder = Parts(), nn.Module()
+        for side, size in ((self.encoder, source), (self.decoder, target)):
+            side.emb = Parts()
+            side.emb.add_module("tok_emb", nn.Embedding(size, D, padding_idx=PAD))
+        self.encoder.layers = layers(ENCODERS, "attention")
+        self.decoder.layers = layers(DECODERS, "self_attention", "enc_dec_attention")
+        self.decoder.linear = nn.Linear(D, target)
+        self.encoding = sines(40).float()  # no buffer
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        hidden = (source != PAD)[:, None, None]
+        x = self.encoder.emb.tok_emb(source) + self.encoding[: source.shape[1]]
+        for layer in self.encoder.layers:
+            x = layer(x, (None, hidden))
+        y = self.decoder.emb.tok_emb(target) + self.encoding[: target.shape[1]]
+        masked = (target != PAD)[:, None, :, None] & causal(target)  # the projects mask queries
+        for layer in self.decoder.layers:
+            y = layer(y, (None, masked), (x, hidden))
+        return self.decoder.linear(y)
+
+
+class Tutorial(Parts):
+    """As PyTorch's translation tutorial: nn.Transformer, sequence first, a position buffer."""
+
+    def __init__(self, source: int, target: int):
+        super().__init__()
+        self.transformer = nn.Transformer(D, HEADS, ENCODERS, DECODERS, INNER, dropout=0.0)
+        self.generator = nn.Linear(D, target)
+        for side, size in (("src", source), ("tgt", target)):
+            table = Parts()
+            table.embedding = nn.Embedding(size, D)
+            self.add_module(f"{side}_tok_emb", table)
+        self.positional_encoding = Parts()
+        self.positional_encoding.register_buffer("pos_embedding", sines(40)[:, None].float())
+
+    def embed(self, table: Any, ids_TB: Tensor) -> Tensor:
+        positions = self.positional_encoding.pos_embedding[: len(ids_TB)]
+        return table.embedding(ids_TB) * math.sqrt(D) + positions
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        padded = source == PAD
+        states = self.transformer(
+            self.embed(self.src_tok_emb, source.T),
+            self.embed(self.tgt_tok_emb, target.T),
+            tgt_mask=~causal(target),
+            src_key_padding_mask=padded,
+            memory_key_padding_mask=padded,
+        )
+        return self.generator(states).transpose(0, 1)
+
+
+NETWORKS = {"friendshipkim": Friendshipkim, "hyunwoongko": Hyunwoongko, "tutorial": Tutorial}
+
+
+def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.Module:
+    """Return a network in which no parameter is 0, 1 or like another."""
+    torch.manual_seed(seed)
+    network = NETWORKS[family](source, target)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            scale = 0.3 if parameter.dim() == 1 else 1.3 * parameter.shape[-1] ** -0.5
+            parameter.add_(torch.randn_like(parameter) * scale)
+    return network.eval()
+
+
+def run_script(text: str, network: nn.Module, encode, lines: Path, folder: Path) -> Path:
+    """Fill in the lines of the reference script that a user edits, and run it."""
+    edits = {
+        "model = ...  ": "model = NETWORK  ",
+        "N_ENCODER = 6 ": f"N_ENCODER = {ENCODERS} ",
+        "return [...] ": "return ENCODE(text) ",
+        '"lines.txt"': repr(str(lines)),
+        '"reference.npz"': repr(str(folder / "reference.npz")),
+    }
+    if hasattr(network, "encoding"):
+        edits["positions = None "] = "positions = model.encoding "
+    for old, new in edits.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    real = torch.Tensor.softmax
+    try:
+        exec(compile(text, "script", "exec"), {"NETWORK": network, "ENCODE": encode})
+    finally:
+        torch.Tensor.softmax = real
+        torch.backends.mha.set_fastpath_enabled(True)
+    return folder / "reference.npz"

@@ -1,0 +1,136 @@
+"""The command that imports networks: its errors, each one line, and its JSON."""
+
+import json
+import math
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from core import convert
+from core.checkpoint.errors import CheckpointError
+from core.command import main
+from core.foreign.weights import Weights
+from core.translator import Translator
+from tests.core.saved_folders import write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "opus"
+    write(folder, "marian", "swish")
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process; return its exit code or message, and its output."""
+
+    def run(*arguments: object) -> tuple[object, str]:
+        monkeypatch.setattr(sys, "argv", ["convert", *map(str, arguments)])
+        code: object = 0
+        try:
+            main(convert.parser(), convert.run)
+        except SystemExit as end:
+            code = end.code
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def test_a_folder_is_written_and_reported(command, folder, tmp_path):
+    out, report = tmp_path / "opus-de-en", tmp_path / "report.json"
+    code, _ = command(
+        *("--from", "marian", folder, "--out", out, "--reference", folder / "reference.npz"),
+        *("--author", "Somebody", "--licence", "CC-BY 4.0", "--json", report),
+    )
+    assert code == 0
+    values = json.loads(report.read_text())
+    assert list(values) == ["source", "family", "out", "parameters", "compared", "not_proven"]
+    assert values["source"] == str(folder) and values["family"] == "marian"
+    weights = Weights(out / "model.safetensors")
+    assert values["parameters"] == sum(math.prod(weights.shape(name, "")) for name in weights.names)
+    assert {tuple(one) for one in values["compared"]} == {
+        ("what", "max_abs_diff", "limit", "passed")
+    }
+    card = Translator.load(out, "cpu").card
+    assert card.imported is not None
+    assert (card.imported.author, card.imported.licence) == ("Somebody", "CC-BY 4.0")
+    code, _ = command("--from", "marian", folder, "--out", out)
+    assert "exists already: choose another --out" in str(code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--from bart x --out y-de-en", "bart cannot be converted: it adds a norm"),
+        ("--from T5 x --out y-de-en", "T5 cannot be converted: it adds a bias by distance"),
+        ("--from nllb x --out y-de-en", "its first target token is forced"),
+        ("--from mBART x --out y-de-en", "it adds a norm to the embeddings"),
+        ("--from m2m100 x --out y-de-en", "its first target token is forced"),
+        ("--from gpt x --out y-de-en", "is unknown: choose friendshipkim, hyunwoongko, tutorial"),
+        ("--from marian x --out y", "does not end with a direction: call it y-de-en"),
+        ("--from marian x --out y-de-en", "x does not exist: check the path"),
+        ("--from marian", "needs SOURCE and --out DIR"),
+    ],
+)
+def test_errors_are_one_line(command, arguments, says):
+    code, out = command(*shlex.split(arguments))
+    assert says in str(code) and "\n" not in str(code) and out == ""
+
+
+def test_a_pickle_is_refused_with_two_lines_that_work(command, tmp_path):
+    """The two lines are run: the file they write holds the same tensors."""
+    state = {"a.weight": torch.arange(6.0).view(2, 3)}
+    torch.save({"model_state_dict": state, "epoch": 3}, tmp_path / "model.pt")
+    code, _ = command(
+        "--from", "tutorial", tmp_path / "model.pt", "--out", tmp_path / "x-de-en", "--heads", 2
+    )
+    lines = convert.parser().format_help().strip().split("\n")
+    start = next(i for i, line in enumerate(lines) if "from torch import load" in line)
+    two = [line.strip() for line in lines[start : start + 2]]
+    assert "is a pickle" in str(code) and all(line in str(code) for line in two)
+    subprocess.run([sys.executable, "-c", "\n".join(two)], cwd=tmp_path, check=True, timeout=120)
+    assert torch.equal(Weights(tmp_path / "model.safetensors").take("a.weight"), state["a.weight"])
+
+
+def test_the_script_is_printed(command):
+    for family in ("marian", "tutorial"):
+        code, out = command("--from", family, "--reference-script")
+        assert code == 0 and "reference.npz" in out
+        compile(out, "script", "exec")
+
+
+def test_a_file_as_a_checkpoint_is_never_told_to_be_deleted(tmp_path):
+    (tmp_path / "model.pt").write_bytes(b"x")
+    with pytest.raises(CheckpointError, match=r"is a file.*python -m core\.convert") as error:
+        Translator.load(tmp_path / "model.pt", "cpu")
+    assert "delete" not in str(error.value)
+
+
+HEADERS = {
+    "no safetensors": b"hello world, this is text",
+    "longer than the file": (10**9).to_bytes(8, "little") + b"{}",
+    "twice the same name": b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},'
+    b'"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+    "an overlap": b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},'
+    b'"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
+    "another type": b'{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}',
+    "a wrong size": b'{"a":{"dtype":"F32","shape":[9],"data_offsets":[0,4]}}',
+    "a negative place": b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}',
+    "cut off": b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}',
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_hostile_headers_are_refused(tmp_path, case):
+    header = HEADERS[case]
+    if header.startswith(b"{"):
+        data = bytes(8 if case == "an overlap" else 4)
+        header = len(header).to_bytes(8, "little") + header + data
+    (tmp_path / "x.safetensors").write_bytes(header)
+    with pytest.raises(ValueError, match="cannot be read .*: save it as safetensors again"):
+        Weights(tmp_path / "x.safetensors")

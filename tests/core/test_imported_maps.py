@@ -1,0 +1,371 @@
+"""Records from arrays of other tools: what is accepted, rejected, checked, saved and shown."""
+
+import dataclasses
+import io
+import json
+import re
+import zipfile
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+import core
+from core.analysis.difference import largest_difference
+from core.analysis.leaks import leak
+from core.analysis.rollout import can_roll_out, rollout
+from core.kinds import KINDS
+from core.record.record import RecordHypothesis, TranslationRecord
+from core.translator import Translator
+
+SOURCE = ["▁Ein", "▁H", "und", "▁lacht", "</s>"]
+TARGET = ["▁A", "▁dog", "▁laugh", "s", ".", "</s>"]
+S, T = len(SOURCE), len(TARGET)
+SHAPES = {"encoder": (3, 4, S, S), "decoder": (2, 1, T, T), "cross": (5, 2, T, S)}
+
+
+def random_maps(seed: int = 0, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Weights of which no two are equal; the decoder's are causal."""
+    rng = np.random.default_rng(seed)
+    maps = {}
+    for kind, shape in (shapes or SHAPES).items():
+        raw = rng.random(shape) + 0.05
+        raw = np.tril(raw) if kind == "decoder" else raw
+        maps[kind] = (raw / raw.sum(-1, keepdims=True)).astype(np.float32)
+    return maps
+
+
+def imported(*kinds: str, **named) -> TranslationRecord:
+    maps = random_maps()
+    return TranslationRecord.from_arrays(
+        SOURCE, TARGET, **{kind: maps[kind] for kind in kinds or KINDS}, **named
+    )
+
+
+def test_kinds_may_differ_in_layers_and_heads():
+    record = imported(start="<s>", model="toy", source_language="German")
+    for kind, maps in random_maps().items():
+        assert np.array_equal(record.maps(kind), maps)
+        assert record.maps(kind).dtype == np.float32 and not record.maps(kind).flags.writeable
+    assert record.tokens("source") == ["Ein", "H", "und", "lacht", "</s>"]
+    assert record.tokens("target_in") == ["<s>", "A", "dog", "laugh", "s", "."]
+    assert record.tokens("target") == ["A", "dog", "laugh", "s", ".", "</s>"]
+    assert record.words("source") == ((0,), (1, 2), (3,), (4,))
+    assert record.words("target") == ((0,), (1,), (2, 3), (4,), (5,))
+    assert (record.source_text, record.translation) == ("Ein Hund lacht", "A dog laughs.")
+    assert np.array_equal(record.decoder_mask, np.tri(T, dtype=bool))
+    assert record.encoder_mask.all() and record.cross_mask.all()
+    assert (record.model, record.source_language, record.target_language) == (
+        "toy", "German", "Target",
+    )  # fmt: skip
+    assert (record.origin, record.search) == ("arrays", "maps from arrays")
+    assert repr(record) == (
+        "TranslationRecord('Ein Hund lacht' → 'A dog laughs.', 5 → 6 tokens, toy, maps from "
+        "arrays, encoder 3 × 4, decoder 2 × 1, cross 5 × 2 (layers × heads), checks: 2 of 2 "
+        "passed, 6 need the weights)"
+    )
+
+
+@pytest.mark.parametrize("kinds", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross")])
+def test_a_kind_may_be_missing(kinds):
+    record = imported(*kinds)
+    for kind in KINDS:
+        assert record.has(kind) == (kind in kinds)
+        shape = SHAPES[kind] if kind in kinds else (0, 0, *SHAPES[kind][2:])
+        assert record.maps(kind).shape == shape
+        assert record.entropy(kind).shape == shape[:3]
+        assert len(record.to_dataframe(kind)) == np.prod(shape)
+        if kind not in kinds:
+            with pytest.raises(ValueError, match=f"the record has no {kind} maps"):
+                record.attention(kind, 0, 0)
+    assert ("no cross" in repr(record)) == ("cross" not in kinds)
+    assert TranslationRecord.load(io.BytesIO(record.to_bytes())) == record
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dataframe_has_every_cell_with_its_tokens(kind):
+    record = imported()
+    weights = random_maps()[kind]
+    produced = ["A", "dog", "laugh", "s", ".", "</s>"]
+    read = ["Ein", "H", "und", "lacht", "</s>"]
+    fed = ["<bos>", *produced[:-1]]
+    rows, columns = read if kind == "encoder" else fed, fed if kind == "decoder" else read
+    for line in record.to_dataframe(kind).itertuples():
+        assert line.weight == weights[line.layer, line.head, line.query, line.key]
+        assert (line.query_token, line.key_token) == (rows[line.query], columns[line.key])
+        assert line.produced_token == ("" if kind == "encoder" else produced[line.query])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        torch.from_numpy,
+        lambda maps: tuple(torch.from_numpy(layer).double() for layer in maps),
+        list,
+        np.ndarray.tolist,
+        lambda maps: maps.astype(np.float64),
+        lambda maps: torch.from_numpy(maps).requires_grad_(),
+    ],
+    ids=["tensor", "tensors by layer", "arrays by layer", "lists", "float64", "with gradient"],
+)
+def test_maps_may_be_tensors_or_sequences(form):
+    maps = {kind: form(weights) for kind, weights in random_maps().items()}
+    assert TranslationRecord.from_arrays(SOURCE, TARGET, **maps) == imported()
+
+
+def test_float16_is_accepted_and_kept():
+    maps = {kind: weights.astype(np.float16) for kind, weights in random_maps().items()}
+    record = TranslationRecord.from_arrays(SOURCE, TARGET, **maps)
+    sums = [abs(sum(map(Fraction, map(float, row))) - 1)
+            for m in maps.values() for row in m.reshape(-1, m.shape[-1])]  # fmt: skip
+    assert 1e-5 < max(sums) < 1e-3, "no rounding is tested"
+    assert record.checks[0].figure == pytest.approx(float(max(sums)), abs=1e-9)
+    assert record.checks[0].limit == 1e-3
+    assert all(np.array_equal(record.maps(kind), maps[kind]) for kind in KINDS)
+
+
+def test_the_checks_are_those_that_need_no_weights():
+    record = imported()
+    assert [(c.name, c.passed) for c in record.checks] == [
+        ("Every row sums to 1", True), ("No attention to later tokens", True),
+    ]  # fmt: skip
+    rows = 3 * 4 * S + 2 * T + 5 * 2 * T
+    assert f"each of {rows:,} rows" in record.checks[0].words
+    assert f"{2 * T * (T - 1) // 2:,} weights" in record.checks[1].words
+    (only,) = imported("cross").checks
+    assert only.name == "Every row sums to 1"
+
+
+def test_unchecked_are_the_checks_of_a_network_that_did_not_run(translating_folder):
+    own = Translator.load(translating_folder, device="cpu").inspect("Ein Hund.")
+    ran = {"Every row sums to 1", "A masked cell is exactly 0"}  # the second by causality
+    assert [c.name for c in own.checks if c.name not in ran] == list(imported().unchecked)
+    assert own.unchecked == () and own.origin == ""
+
+
+def test_a_decoder_that_sees_later_tokens_is_shown_and_fails_its_check():
+    maps = random_maps()
+    later = maps["decoder"].copy()
+    later[1, 0, 2] = 1 / T  # the third row looks at all six
+    record = TranslationRecord.from_arrays(SOURCE, TARGET, **{**maps, "decoder": later})
+    assert record.decoder_mask.all(), "these cells are not masked"
+    check = record.checks[1]
+    assert (check.passed, check.figure) == (False, 3.0)
+    assert "checks: 1 of 2 passed" in repr(record)
+
+
+def changed(kind: str, at: tuple, value: float) -> dict[str, np.ndarray]:
+    maps = random_maps()
+    maps[kind][at] = value
+    return maps
+
+
+def rejects(message: str, source=SOURCE, target=TARGET, **named) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        TranslationRecord.from_arrays(source, target, **named)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+    assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (("cross", (3, 1, 2, 0)), np.nan, "cross, layer 4, head 2 holds a weight that is NaN"),
+        (("encoder", (0, 3, 0, 0)), np.inf, "encoder, layer 1, head 4 holds a weight that is NaN"),
+        (("decoder", (1, 0, 1, 0)), -0.1, "decoder, layer 2, head 1 holds a negative weight"),
+        (
+            ("cross", (4, 0, 5, 4)), 0.9,
+            r"cross, layer 5, head 1, row 6 sums to 1\.\d+, not to 1 within 0\.001: pass weights",
+        ),
+    ],
+)  # fmt: skip
+def test_invalid_weights_are_rejected_with_their_place(at, value, message):
+    rejects(message, **changed(*at, value))
+
+
+def test_the_limit_of_a_rows_sum_is_one_thousandth():
+    row = np.full((1, 1, T, S), 1 / S)
+    for off in (0.0009, -0.0009):
+        maps = row.copy()
+        maps[0, 0, 3, 1] += off
+        record = TranslationRecord.from_arrays(SOURCE, TARGET, cross=maps)
+        assert record.checks[0].figure == pytest.approx(0.0009, abs=1e-6)
+    for off in (0.0011, -0.0011):
+        maps = row.copy()
+        maps[0, 0, 3, 1] += off
+        rejects("row 4 sums to", cross=maps)
+
+
+def test_wrong_shapes_and_tokens_are_one_line():
+    maps = random_maps()
+    rejects("no attention: pass encoder, decoder or cross")
+    rejects(r"cross is float32 \(2, 6, 5\), not numbers", cross=maps["cross"][:, 0][:2])
+    rejects("cross is <U1 .*, not numbers", cross=np.full((1, 1, T, S), "x"))
+    rejects("cross is bool .*, not numbers", cross=np.ones((1, 1, T, S), bool))
+    rejects("cross is complex64", cross=maps["cross"].astype(np.complex64))
+    rejects(
+        "decoder has 6 queries and 6 keys, but the tokens make 5 and 5", target=TARGET[1:], **maps
+    )
+    rejects("encoder has 5 queries and 5 keys, but the tokens make 4 and 4", SOURCE[1:], **maps)
+    rejects("cross has 5 queries and 6 keys", cross=maps["cross"].swapaxes(2, 3))
+    rejects("differ in shape", cross=[maps["cross"][0], maps["cross"][1][:1]])
+    rejects("source is one text: pass the list", "Ein Hund", cross=maps["cross"])
+    rejects("target has no tokens", target=[], encoder=maps["encoder"])
+    rejects("target holds '7', which is not a text", target=[*TARGET[:-1], 7], **maps)
+    rejects("cross has layers without heads", cross=np.zeros((2, 0, T, S)))
+    rejects("no map of any kind", cross=np.zeros((0, 0, T, S)))
+    rejects("513 tokens of the target", target=["a"] * 513, encoder=maps["encoder"])
+    rejects("4,097 maps are too many", ["a"], ["b"], encoder=np.ones((4097, 1, 1, 1)))
+    rejects("hold 20,971,520 weights", ["a"] * 512, encoder=np.full((80, 1, 512, 512), 1 / 512))
+
+
+def saved(record: TranslationRecord, change=lambda words: None, **arrays: np.ndarray) -> bytes:
+    """The saved record with its JSON modified in place and arrays replaced."""
+    with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
+        members = {name: opened.read(name) for name in opened.namelist()}
+    words = json.loads(np.load(io.BytesIO(members["words.npy"])).tobytes())
+    change(words)
+    arrays["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
+    for name, array in arrays.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        members[f"{name}.npy"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_a_saved_record_is_read_back():
+    for record in (imported(model="toy"), imported("decoder")):
+        again = TranslationRecord.load(io.BytesIO(saved(record)))
+        assert again == record and again.id == record.id and again.checks == record.checks
+        assert again.origin == "arrays" and again.unchecked == record.unchecked
+    assert imported().id != imported(model="toy").id
+
+
+ONES = {"decoder_mask": np.ones((T, T), bool)}
+HOSTILE = {
+    "a search": (lambda w: w.update(search="beam 5"), {}, "no search and no edits"),
+    "edits": (lambda w: w.update(edits="off.cross.2.0"), {}, "no search and no edits"),
+    "a long origin": (lambda w: w.update(origin="x" * 61), {}, "origin is not a text of 1 to 60"),
+    "no origin text": (lambda w: w.update(origin=7), {}, "origin is not a text of 1 to 60"),
+    "an empty origin": (lambda w: w.update(origin=""), {}, "origin is not a text of 1 to 60"),
+    "origin left out": (lambda w: w.pop("origin"), {}, "is not a search|settings|maps from"),
+    "claimed weights": (
+        lambda w: w.update(weights_sha256="0" * 64), {}, "cannot have weights, a search, edits"),
+    "hypotheses": (
+        lambda w: w.update(hypotheses=[{"text": "a", "ids": [5], "log_prob": -1.0, "score": -1.0}]),
+        {}, "cannot have weights, a search, edits"),
+    "another token fed in": (
+        lambda w: w["target_in"][2].update(text="cat"), {}, "target_in shifted by one"),
+    "probabilities": (lambda w: None, {"log_probs": np.zeros(T, np.float32)}, "log_probs"),
+    "positions": (
+        lambda w: None, {"source_positions": np.zeros((S, 4), np.float32)}, "source_positions"),
+    "another mask": (lambda w: None, ONES, "decoder_mask does not follow from its maps"),
+    "a masked encoder": (
+        lambda w: None, {"encoder_mask": np.eye(S, dtype=bool)}, "encoder has a masked cell"),
+    "a row of 0.9": (
+        lambda w: None, {"cross": 0.9 * random_maps()["cross"]}, "cross has a row that does not"),
+    "a NaN": (lambda w: None, {"cross": np.full((1, 1, T, S), np.nan, np.float32)}, "cross holds"),
+    "no heads": (
+        lambda w: None, {"cross": np.zeros((3, 0, T, S), np.float32)}, "layers without heads"),
+    "513 tokens": (
+        lambda w: None, {"cross": np.zeros((1, 1, 513, S), np.float32)}, "513 tokens are too many"),
+    "5,000 maps": (
+        lambda w: None, {"cross": np.zeros((5_000, 1, T, S), np.float32)}, "the limit is 4,096"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "arrays", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_rejected_in_one_line(change, arrays, message):
+    content = saved(imported(), change, **arrays)
+    with pytest.raises(ValueError, match="is not a saved record") as caught:
+        TranslationRecord.load(io.BytesIO(content))
+    assert re.search(message, str(caught.value)) and "\n" not in str(caught.value)
+
+
+def test_a_record_of_a_network_cannot_become_one_of_maps_and_back(translating_folder):
+    translator = Translator.load(translating_folder, device="cpu")
+    own = translator.inspect("Ein Hund.")
+    with pytest.raises(ValueError, match="imported maps cannot have|source_positions|log_probs"):
+        dataclasses.replace(own, origin="arrays")
+    with pytest.raises(ValueError, match="decoder .*: axis H should be 4"):
+        dataclasses.replace(imported(), origin="")
+    hypothesis = RecordHypothesis("a", (5,), -1.0, -1.0)
+    with pytest.raises(ValueError, match="imported maps cannot have"):
+        dataclasses.replace(imported(), hypotheses=(hypothesis,))
+    assert "origin" not in own._metadata(), "files of a network's record stay as they were"
+
+
+def test_what_needs_a_network_says_why(translating_folder):
+    translator, record = Translator.load(translating_folder, device="cpu"), imported()
+    for ask in (
+        lambda: translator.recheck(record),
+        lambda: core.scores(translator, record),
+        lambda: core.head_effects(translator, record),
+    ):
+        with pytest.raises(ValueError, match="imported from arrays, without weights"):
+            ask()
+    with pytest.raises(ValueError, match="imported maps have no log-probabilities"):
+        _ = record.log_prob
+    with pytest.raises(ValueError, match="imported maps have no log-probabilities"):
+        leak(record, record)
+
+
+def test_rollout_uses_the_kinds_that_are_there():
+    maps = random_maps()
+    found = rollout(imported())
+    residual = [0.5 * layer.mean(0) + 0.5 * np.eye(S) for layer in maps["encoder"]]
+    encoder = residual[2] @ residual[1] @ residual[0]
+    assert np.allclose(found["encoder"][2, 0], encoder, atol=1e-6)
+    assert np.allclose(found["cross"][4, 0], maps["cross"][4].mean(0) @ encoder, atol=1e-6)
+    assert found["decoder"].shape == (2, 1, T, T)
+    alone = rollout(imported("encoder"))
+    assert np.array_equal(alone["encoder"], found["encoder"])
+    assert alone["cross"].shape == (0, 1, T, S) and alone["decoder"].shape == (0, 1, T, T)
+    assert can_roll_out(imported("encoder", "cross")) and not can_roll_out(imported("cross"))
+    with pytest.raises(ValueError, match="needs the encoder's maps"):
+        rollout(imported("cross"))
+
+
+def test_two_records_of_maps_are_compared_where_both_have_them():
+    other = random_maps()["cross"].copy()
+    other[3, 1, 2] = np.roll(other[3, 1, 2], 1)
+    largest = largest_difference(
+        imported("cross"), TranslationRecord.from_arrays(SOURCE, TARGET, cross=other)
+    )
+    assert (largest.kind, largest.layer, largest.head, largest.query) == ("cross", 3, 1, 2)
+
+
+MARKS = {
+    "SentencePiece": (["▁ab", "c", "▁d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
+    "byte-level BPE": (["ab", "c", "Ġd", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
+    "WordPiece": (["ab", "##c", "d", ".", "[SEP]"], ["ab", "c", "d", ".", "[SEP]"], "abc d ."),
+    "subword-nmt": (["ab@@", "c", "d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d ."),
+    "the first BPE": (
+        ["ab", "c</w>", "d</w>", ".</w>", "</s>"],
+        ["ab", "c", "d", ".", "</s>"],
+        "abc d .",
+    ),
+    "no marks": (["abc", "d", "."], ["abc", "d", "."], "abc d ."),
+}
+
+
+@pytest.mark.parametrize(("pieces", "texts", "text"), MARKS.values(), ids=MARKS)
+def test_word_marks_are_read_not_shown(pieces, texts, text):
+    N = len(pieces)
+    record = TranslationRecord.from_arrays(pieces, ["x"], encoder=np.full((1, 1, N, N), 1 / N))
+    assert [t.piece for t in record.source] == pieces and record.tokens("source") == texts
+    assert record.source_text == text
+    assert [t.special for t in record.source] == [t in ("</s>", "[SEP]") for t in texts]
+
+
+def test_the_card_in_a_notebook_shows_depths_and_what_was_not_checked():
+    shown = imported("encoder", "cross", model="<b>toy</b>")._repr_html_()
+    assert "encoder 3 × 4, no decoder, cross 5 × 2 (layers × heads)" in shown
+    assert "Checks: 1 of 1 passed, 6 need the weights" in shown
+    assert shown.count("needs the weights") == 6 and "&lt;b&gt;toy" in shown
+    assert "– Log-probabilities recomputed: needs the weights" in shown
