@@ -160,7 +160,7 @@ export function parseEdits(text, problems = []) {
 
 /**
  * Return the edits that a network, and a source of S tokens, allow, and one line for each of the others. Target positions
- * are limited by the network alone: an edit at one that a translation does not reach has no effect.
+ * are limited by the network alone.
  * @param {Edits} edits @param {any} config @param {number} [S] @returns {{edits: Edits, problems: string[]}}
  */
 export function fitEdits(edits, config, S = Infinity) {
@@ -169,7 +169,7 @@ export function fitEdits(edits, config, S = Infinity) {
   return { edits: problems.length ? editsOf(judged.filter(({ problem }) => !problem).map(({ entry }) => entry)) : edits, problems };
 }
 
-/** Return one line for each edit that does not fit; see `fitEdits`. @param {Edits} edits @returns {string[]} */
+/** Return the problems of `fitEdits`. @param {Edits} edits @returns {string[]} */
 export const checkEdits = (edits, config, S) => fitEdits(edits, config, S).problems;
 
 const DONE = { headsOff: "switched off", headsUniform: "made uniform", headsMean: "set to its mean" };

@@ -1,9 +1,8 @@
 // One heap of float32 and the matrix product on it: WebAssembly SIMD made from bytes here, or plain JavaScript.
 
 /**
- * Arguments of a product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner].
- *
- * Steps are the distances from one row to the next, in numbers; a head's slice of the features has longer ones.
+ * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. Steps are the distances
+ * from one row to the next, in numbers; a head's slice of the features has longer ones.
  * @typedef {{x: Float32Array, w: Float32Array, bias?: Float32Array | null, out: Float32Array, rows: number, inner: number,
  *   outer: number, xStep?: number, wStep?: number, outStep?: number}} Product
  */

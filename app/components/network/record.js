@@ -1,20 +1,16 @@
 // One sentence as in core/translator.py and core/record: a search, then a teacher-forced pass that records everything.
 
 import { checksOf } from "./checks.js";
-import { NO_EDITS, checkEdits, editsText } from "./edits.js";
+import { NO_EDITS, editsText } from "./edits.js";
+import { taskOf } from "./input.js";
 import { logProbability, logTotal, search, topLogProbs } from "./search.js";
-import { BOS, EOS, idsOf, normalise } from "./subwords.js";
+import { BOS, idsOf, normalise } from "./subwords.js";
 
-const MAX_CHARACTERS = 500; // of an inspected text
-const MAX_TOKENS = 100;
-const ALTERNATIVES = 5;
+const ALTERNATIVES = 5; // of each token
 const LANGUAGES = { de: "German", en: "English" };
 
-/** Thrown for invalid input; the message is one line: problem, limit, remedy. */
-export class InputError extends Error {}
-
 /**
- * Translate a text. Throws InputError, as `inspect`.
+ * Translate a text. Throws InputError, as `inspectUnchecked`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
@@ -37,14 +33,12 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
   const hypotheses = task.target ? [] : search(network, source, { beam, edits }, memory);
   const targetOut = task.target ?? hypotheses[0].ids.map((id) => tokenizer.token(id));
   const { logits, ...pass } = teacherForcedPass(network, memory, idsOf(targetOut), edits, capture);
-  const decode = task.target ? null : { beam, lengthPenalty: 1 };
-  const { about, config } = network;
+  const decode = task.target ? null : { beam, lengthPenalty: 1 }, { about, config } = network;
   const record = {
     id: "", // a hash of the rest, which is asynchronous: see identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
-    sourceLanguage: LANGUAGES[about.source_language],
-    targetLanguage: LANGUAGES[about.target_language],
+    sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
     decode,
     search: searchLabel(decode, edits),
     sourceText: normalise(text),
@@ -57,42 +51,9 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     ...pass,
     alternatives: pass.alternatives.map((row) => row.map(({ id }) => tokenizer.token(id))),
     hypotheses: hypotheses.map((one) => ({ text: tokenizer.decode(one.ids), ...one })),
-    edits,
-    editsText: editsText(edits),
-    checks: [],
+    edits, editsText: editsText(edits), checks: [],
   };
   return { record, makeChecks: () => checksOf(network, record, logits) };
-}
-
-/* Validate and tokenise the arguments; `target` is null unless one is given. */
-function taskOf({ config }, tokenizer, text, target, edits) {
-  const source = tokensWithin(config, tokenizer, text, "source");
-  const [problem] = checkEdits(edits, config, source.length);
-  if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
-  if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
-  if (source.every((_, position) => edits.hiddenSource.includes(position)))
-    throw new InputError("all source tokens are hidden: leave at least one visible");
-  if (problem) throw new InputError(problem);
-  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
-  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
-}
-
-/* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
-function tokensWithin(config, tokenizer, text, side) {
-  const characters = [...text];
-  const tooMany = (count, what, limit) => {
-    const remedy = "try one sentence at a time";
-    if (count > limit) throw new InputError(`${count.toLocaleString("en-US")} ${what} are too many: the limit is ${limit}, ${remedy}`);
-  };
-  tooMany(characters.length, "characters", MAX_CHARACTERS);
-  const half = characters.findIndex((character) => !character.isWellFormed());
-  if (half >= 0) {
-    const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
-    throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
-  }
-  const tokens = side === "source" ? tokenizer.encodeSource(text) : tokenizer.encode(text);
-  tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
-  return [...tokens, tokenizer.token(EOS)];
 }
 
 /* Such as "greedy", "beam 5, edited" or "given target". */
@@ -108,9 +69,7 @@ function teacherForcedPass(network, memory, target, edits, capture) {
   const rows = rowsOf(logits, target.length), totals = rows.map(logTotal);
   const alternatives = rows.map((row, t) => topLogProbs(row, ALTERNATIVES, 0, totals[t]));
   return {
-    encoder: capture.encoder.weights,
-    decoder: capture.decoder.weights,
-    cross: capture.cross.weights,
+    encoder: capture.encoder.weights, decoder: capture.decoder.weights, cross: capture.cross.weights,
     masks: masksOf(memory.S, target.length, edits),
     sourcePositions: network.embeddings.positions("source", 0, memory.S, edits),
     targetPositions: network.embeddings.positions("target", 0, target.length, edits),
@@ -162,9 +121,8 @@ export async function headEffects(network, record, pause = async () => {}) {
 }
 
 /* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */
-function targetLogProbs(logits, target) {
-  return rowsOf(logits, target.length).map((row, t) => {
+const targetLogProbs = (logits, target) =>
+  rowsOf(logits, target.length).map((row, t) => {
     const { top, sum } = logTotal(row);
     return row[target[t]] - top - Math.log(sum);
   });
-}

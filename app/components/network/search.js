@@ -2,8 +2,7 @@
 
 import { BOS, EOS } from "./subwords.js";
 
-/* <pad> and <bos>, which no translation contains. */
-const NEVER_WRITTEN = 2;
+const NEVER_WRITTEN = 2; // <pad> and <bos>
 
 /** The maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1), less for short sources. */
 export const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
@@ -25,8 +24,7 @@ export const logProbability = (logit, { top, sum }) => Math.fround(Math.fround(l
 
 /**
  * The `count` largest log-probabilities of a row of logits from id `first` on, best first; the lower of equal ids.
- * @param {Float32Array} logits
- * @returns {{id: number, logProb: number}[]}
+ * @param {Float32Array} logits @returns {{id: number, logProb: number}[]}
  */
 export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) {
   const best = [];
@@ -58,11 +56,8 @@ export function search(network, source, { beam, alpha = 1, edits }, memory = und
 
 const START = { ids: [], logProbs: [], logProb: 0 };
 
-const extended = ({ ids, logProbs, logProb }, id, own) => ({
-  ids: [...ids, id],
-  logProbs: [...logProbs, own],
-  logProb: logProb + own,
-});
+const extended = ({ ids, logProbs, logProb }, id, own) =>
+  ({ ids: [...ids, id], logProbs: [...logProbs, own], logProb: logProb + own });
 
 /* Take the most likely token at each step until <eos> or the length limit. */
 function greedy(network, cache, limit, edits) {
@@ -76,15 +71,13 @@ function greedy(network, cache, limit, edits) {
 
 /* Beam search (Sutskever et al. 2014, §3.2): `open` are the prefixes, best first, with the row that each extends. */
 function beamSearch(network, cache, limit, { beam, alpha, edits }) {
-  let open = [{ ...START, row: 0 }];
-  let finished = [];
+  let open = [{ ...START, row: 0 }], finished = [];
   for (let step = 1; open.length; step++) {
     const tokens = open.map(({ ids }) => ids.at(-1) ?? BOS);
     const logits = network.step(tokens, open.map(({ row }) => row), cache, edits);
     const survivors = [];
     for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam).entries()) {
-      if (id === EOS || step === limit) {
-        // Only the K best may finish; a worse one would displace better open hypotheses.
+      if (id === EOS || step === limit) { // only the K best may finish: a worse one would displace better open ones
         if (rank < beam) finished.push({ ...extended(open[row], id, own), score: penalised(total, step, alpha) });
       } else if (survivors.length < beam) survivors.push({ ...extended(open[row], id, own), row });
     }
@@ -97,8 +90,7 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
 
 /* The 2K best continuations: at most K of them end, so K can continue. Of equal ones the first leads. */
 function bestCandidates(open, logits, beam) {
-  const V = logits.length / open.length;
-  const count = Math.max(2 * beam, 5);
+  const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {
     const best = topLogProbs(logits.subarray(row * V, (row + 1) * V), count, NEVER_WRITTEN);
     return best.map(({ id, logProb: own }) => ({ row, id, own, total: logProb + own }));

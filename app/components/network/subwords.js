@@ -1,10 +1,9 @@
 // Text to subwords and back, as core/text/subwords.py: normalise, split into words, merge by byte-pair encoding.
 
-export const PAD = 0;
 export const BOS = 1;
 export const EOS = 2;
 export const UNK = 3;
-const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"];
+const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 const BOUNDARY = "\u2581"; // marks the space before a word
 const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
@@ -13,8 +12,7 @@ const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\
 const SPACES = new RegExp(SPACE, "gu");
 const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
 
-/* Soft hyphen, zero-width spaces and marks of direction; hyphens; ligatures. */
-const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu;
+const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen, zero-width spaces, marks of direction
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
 const LIGATURES = /[\ufb00-\ufb06]/gu;
 
@@ -42,8 +40,6 @@ export function normalise(text) {
 const token = (id, piece, text, startsWord = true, { special = false, unknown = false } = {}) =>
   Object.freeze({ id, piece, text, startsWord, special, unknown });
 
-const withoutMarks = (piece) => piece.replace(/^[\u2581 ]+/, "");
-
 /** The ids of tokens. @param {{id: number}[]} tokens */
 export const idsOf = (tokens) => tokens.map(({ id }) => id);
 
@@ -58,16 +54,9 @@ export class Tokenizer {
     this.inFront = inFront;
     this.ids = new Map(pieces.map((piece, id) => [piece, id]));
     this.words = singleDigits ? DIGIT_BY_DIGIT : WORDS;
-    this.merges = new Map(
-      merges.map(([first, second], rank) => {
-        const id = this.ids.get(pieces[first] + pieces[second]);
-        return [this.pair(first, second), { rank, id }];
-      }),
-    );
-  }
-
-  pair(first, second) {
-    return first * this.pieces.length + second;
+    this.pair = (first, second) => first * pieces.length + second;
+    const idOf = (first, second) => this.ids.get(pieces[first] + pieces[second]);
+    this.merges = new Map(merges.map(([first, second], rank) => [this.pair(first, second), { rank, id: idOf(first, second) }]));
   }
 
   /** Tokenise a text, without <bos> and <eos>. @param {string} text */
@@ -78,10 +67,8 @@ export class Tokenizer {
     const tokens = [];
     let at = 0;
     for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
-      for (const { id, from, to } of this.merged(this.symbols(word, at))) {
-        // The added mark stands at the first character, like the character itself.
+      for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark is at the first character too
         tokens.push(this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added));
-      }
       at += [...word].length;
     }
     return tokens;
@@ -98,8 +85,7 @@ export class Tokenizer {
   symbols(word, at) {
     const symbols = [];
     for (const character of word) {
-      const id = this.ids.get(character) ?? UNK;
-      const last = symbols.at(-1);
+      const id = this.ids.get(character) ?? UNK, last = symbols.at(-1);
       if (id === UNK && last?.id === UNK) last.to = at + 1;
       else symbols.push({ id, from: at, to: at + 1 });
       at++;
@@ -110,8 +96,7 @@ export class Tokenizer {
   /* Merge the pair that was learned first, from the left, until none is left (Sennrich et al. 2016). */
   merged(symbols) {
     for (;;) {
-      let best = null;
-      let place = 0;
+      let best = null, place = 0;
       for (let i = 0; i + 1 < symbols.length; i++) {
         const merge = this.merges.get(this.pair(symbols[i].id, symbols[i + 1].id));
         if (merge && (best === null || merge.rank < best.rank)) [best, place] = [merge, i];
@@ -127,7 +112,7 @@ export class Tokenizer {
     const typed = characters[0] === BOUNDARY;
     const surface = id === UNK ? characters.join("") : this.pieces[id];
     const startsWord = first || (!typed && /^[\u2581 ]/.test(surface));
-    const text = (typed && surface.startsWith(BOUNDARY) ? BOUNDARY : "") + withoutMarks(surface);
+    const text = (typed && surface.startsWith(BOUNDARY) ? BOUNDARY : "") + surface.replace(/^[\u2581 ]+/, "");
     return token(id, this.pieces[id], text, startsWord, { unknown: id === UNK });
   }
 

@@ -20,8 +20,7 @@ const MOST_BEAMS = 8; // for which memory is reserved
  * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
  *   what to keep of a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
  *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
- * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source, projected to keys and
- *   values of each decoder layer
+ * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source as keys and values
  * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
  *   a search: keys and values of all tokens fed so far, and the columns of each hypothesis's own
  */
@@ -32,13 +31,12 @@ class Linear {
     this.heap = heap;
     this.weight = weights[`${name}.weight`];
     this.bias = weights[bias] ?? null;
-    this.outer = shapes[`${name}.weight`][0];
-    this.inner = shapes[`${name}.weight`][1];
+    this.shape = shapes[`${name}.weight`];
   }
 
   /** x [T, inner] → `out` [T, outer]. @param {Float32Array} x @returns {Float32Array} */
-  forward(x, out = this.heap.take((x.length / this.inner) * this.outer)) {
-    const { weight: w, bias, inner, outer } = this;
+  forward(x, out = this.heap.take((x.length / this.shape[1]) * this.shape[0])) {
+    const { weight: w, bias, shape: [outer, inner] } = this;
     this.heap.product({ x, w, bias, out, rows: x.length / inner, inner, outer });
     return out;
   }
@@ -63,11 +61,10 @@ class Embeddings {
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
     const { heap, config } = this.network, D = config.d_model, table_VD = this.tables[side], x_TD = heap.take(ids.length * D);
-    for (let t = 0; t < ids.length; t++)
-      for (let i = 0; i < D; i++) {
-        const embedding = ids[t] === PADDING ? 0 : Math.fround(table_VD[ids[t] * D + i] * this.scale);
-        x_TD[t * D + i] = embedding + positions_TD[(t * D + i) % positions_TD.length]; // in a step, one position for all
-      }
+    for (let at = 0; at < x_TD.length; at++) {
+      const id = ids[Math.floor(at / D)], embedding = id === PADDING ? 0 : Math.fround(table_VD[id * D + (at % D)] * this.scale);
+      x_TD[at] = embedding + positions_TD[at % positions_TD.length]; // in a step, one position for all
+    }
     return x_TD;
   }
 
@@ -313,7 +310,7 @@ class DecoderLayer extends Layer {
 
 /** Encoder, decoder and output projection (figure 1). */
 export class Transformer {
-  /** @param {any} stored what `readWeights` returns @param {import("./product.js").Heap} heap */
+  /** @param {any} stored from `readWeights` @param {import("./product.js").Heap} heap */
   constructor({ about, config, tensors }, heap) {
     this.about = about;
     this.config = config;
@@ -331,13 +328,12 @@ export class Transformer {
     this.encoderNorm = norm("encoder_norm");
     this.decoder = Array.from({ length: config.num_decoder_layers }, (_, i) => new DecoderLayer(this, i));
     this.decoderNorm = norm("decoder_norm");
-    this.row = new Float64Array(config.max_length); // the scores of one query
+    this.row = new Float64Array(config.max_length); // scores of a query
     this.empty = heap.used;
   }
 
   /**
-   * Encode source ids, which end with <eos>, to a memory that is valid until `free`. Throws a RangeError of one line for
-   * too many tokens and for edits that do not fit.
+   * Encode source ids, which end with <eos>, to a memory valid until `free`. Throws a RangeError if tokens or edits do not fit.
    * @param {number[]} ids @param {Edits} edits @param {Capture} [capture] @returns {Memory}
    */
   encode(ids, edits = NO_EDITS, capture = undefined) {
@@ -352,8 +348,8 @@ export class Transformer {
   }
 
   /**
-   * Decode target ids, which begin with <bos>, to next-token logits [T, V]; row t depends on tokens 0…t only. The logits
-   * are valid until the next call of any method. Throws what `encode` throws.
+   * Decode target ids, which begin with <bos>, to next-token logits [T, V], valid until the next call; row t depends on
+   * tokens 0…t only. Throws what `encode` throws.
    * @param {number[]} ids @param {Memory} memory @param {Edits} edits @param {Capture} [capture]
    */
   decode(ids, memory, edits = NO_EDITS, capture = undefined) {
@@ -399,9 +395,9 @@ export class Transformer {
 
   check({ length }, edits, S) {
     const most = this.config.max_length, isMissing = edits.headsMean.length && !this.weights["means.encoder"];
-    const missing = "the means of the heads are not on this page: switch heads off instead";
     const [problem] = length > most ? [`${length} tokens are too many: the limit is ${most}`] : checkEdits(edits, this.config, S);
-    if (problem || isMissing) throw new RangeError(problem ?? missing);
+    if (problem) throw new RangeError(problem);
+    if (isMissing) throw new RangeError("the means of the heads are not on this page: switch heads off instead");
   }
 }
 

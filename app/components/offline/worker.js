@@ -1,7 +1,8 @@
 // The worker of the offline page: holds the networks, and answers the page's questions one after the other.
 
 import { editsText, fitEdits, listEdits, NO_EDITS, parseEdits } from "../network/edits.js";
-import { headEffects, InputError, inspectUnchecked, translate } from "../network/record.js";
+import { InputError } from "../network/input.js";
+import { headEffects, inspectUnchecked, translate } from "../network/record.js";
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";

@@ -1,0 +1,45 @@
+// Validates what is to be translated, within the limits and in the words of core/translator.py.
+
+import { checkEdits } from "./edits.js";
+import { EOS } from "./subwords.js";
+
+const MAX_CHARACTERS = 500; // of an inspected text
+const MAX_TOKENS = 100;
+
+/** Thrown for invalid input; the message is one line: problem, limit, remedy. */
+export class InputError extends Error {}
+
+/**
+ * Validate and tokenise the arguments of a translation; `target` stays null unless one is given: a text, or ids with <eos>.
+ * Throws InputError.
+ * @returns {{source: RecordToken[], target: RecordToken[] | null}}
+ */
+export function taskOf({ config }, tokenizer, text, target, edits) {
+  const source = tokensWithin(config, tokenizer, text, "source");
+  const [problem] = checkEdits(edits, config, source.length);
+  if (source.length === 1) throw new InputError("nothing to translate: type a sentence");
+  if (target === null && !edits.causalMask) throw new InputError("decoding requires the causal mask: give a target");
+  if (source.every((_, position) => edits.hiddenSource.includes(position)))
+    throw new InputError("all source tokens are hidden: leave at least one visible");
+  if (problem) throw new InputError(problem);
+  if (Array.isArray(target)) return { source, target: target.map((id) => tokenizer.token(id)) };
+  return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
+}
+
+/* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
+function tokensWithin(config, tokenizer, text, side) {
+  const characters = [...text];
+  const tooMany = (count, what, limit) => {
+    const remedy = "try one sentence at a time";
+    if (count > limit) throw new InputError(`${count.toLocaleString("en-US")} ${what} are too many: the limit is ${limit}, ${remedy}`);
+  };
+  tooMany(characters.length, "characters", MAX_CHARACTERS);
+  const half = characters.findIndex((character) => !character.isWellFormed());
+  if (half >= 0) {
+    const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
+    throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
+  }
+  const tokens = side === "source" ? tokenizer.encodeSource(text) : tokenizer.encode(text);
+  tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
+  return [...tokens, tokenizer.token(EOS)];
+}
