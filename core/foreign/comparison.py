@@ -145,8 +145,8 @@ def _positions(table: np.ndarray, plan: Plan) -> Comparison:
         first = int((difference_P > POSITION_LIMIT).argmax())
         raise DifferentError(
             f"wrong positions: position {first} of the original's table is the first that "
-            f"differs from the formula, by {difference_P[first]:.2g} (limit {POSITION_LIMIT:g}): an "
-            "offset, or features in another order"
+            f"differs from the formula, by {difference_P[first]:.2g} (limit {POSITION_LIMIT:g}): "
+            "an offset, or features in another order"
         )
     return Comparison(what="positions", max_abs_diff=worst, limit=POSITION_LIMIT, passed=True)
 
