@@ -140,3 +140,28 @@ def shared_page(visits: BrowserContext) -> Iterator[Page]:
     """One page for all tests of a module, since loading it takes longer than they do."""
     with visited(visits) as page:
         yield page
+
+
+@pytest.fixture(scope="module")
+def offline_context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser context without a network."""
+    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
+    yield context
+    context.close()
+
+
+@contextmanager
+def opened_offline(context: BrowserContext, address: str, *own: str) -> Iterator[Page]:
+    """Open an address; fail if it made a request to another than `own`, or raised an error."""
+    page = context.new_page()
+    requests: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        page.goto(address)
+        yield page
+        assert [url for url in requests if not url.startswith((*own, "blob:", "data:"))] == []
+        assert errors == []
+    finally:
+        page.close()
