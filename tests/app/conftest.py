@@ -15,6 +15,7 @@ import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from app.benchmark.browser import serve as run_server
+from app.state import models, results
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +58,14 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--process-per-site",  # see `visits`
         ],
     }
+
+
+def clear_caches() -> None:
+    """Forget the list of models, the loaded ones and their results."""
+    models._listed.clear()
+    models._networks.clear()
+    models._loaded.clear()
+    results._store.clear()
 
 
 @pytest.fixture(scope="module")
