@@ -608,7 +608,7 @@ def test_saved_pictures(mounted: Mounted, name: str) -> None:
     wanted = {
         "heads": ["Encoder self-attention", "Decoder self-attention", "Cross-attention"],
         "scatter": ["x: Entropy", "y: Loss change, zero ablation, nats per token"],
-        "roles": [*ROLES["decoder"], "highest of random networks"],
+        "roles": [*ROLES["decoder"], "random networks"],
         "distance": ["key position minus query position, in tokens"],
         "pruning": ["all kinds", "encoder only", "heads removed"],
     }[name]

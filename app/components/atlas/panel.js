@@ -90,7 +90,7 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval reaches " +
+    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. Marks: the share by chance, with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head may be called by a role only if the lower end of the interval reaches " +
     `${percent(data.floor)} and exceeds every null by more than ${Math.round(100 * data.margin)} percentage points, in at least ${percent(data.rows)} of its rows: bold, ${labels.length} of ${rows.length} here.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
