@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,6 +63,12 @@ class Origin:
     gold_sha256: str = ""
     gold_sentences: int = 0
     version: str = ""
+
+    @property
+    def other(self) -> str:
+        """The folder's name of the network with which heads were matched; "" for none."""
+        words = self.command.split()
+        return next((name for option, name in pairwise(words) if option == "--other"), "")
 
 
 @dataclass(frozen=True)

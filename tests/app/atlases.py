@@ -17,7 +17,7 @@ ROLES = {
 }
 COMMAND = (
     "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en --src val.de.gz "
-    "--ref val.en.gz --out atlas.npz"
+    "--ref val.en.gz --other baseline-de-en --out atlas.npz"
 )
 
 

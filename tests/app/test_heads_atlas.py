@@ -390,7 +390,7 @@ def test_tokens_and_counterpart(mounted: Mounted) -> None:
     assert "probability" not in note
     kind, layer, head = SMALL.heads[SMALL.arrays["partner"][n]]
     assert plain(said["parts"]["partner"]) == (
-        f"In the other implementation's network: {kind} {layer + 1}.{head + 1}, with which it "
+        f"In baseline-de-en: {kind} {layer + 1}.{head + 1}, with which it "
         f"shares {three(SMALL.arrays['similarity'][n])} of its attention."
     )
     (href,) = said["partner"]
@@ -451,6 +451,32 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
     name, opened = mounted.page.evaluate("opened.at(-1)")
     query = said["examples"][0]["href"].partition("?")[2]
     assert (name, opened) == ("link", {"page": "", "query": query})
+
+
+def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
+    """Arrow keys, which walk over many heads, and measures make no history entry."""
+    mounted.show(SMALL, opened={"head": "encoder.0.0"})
+    mounted.page.evaluate(
+        """() => {
+            window.entries = [];
+            const push = history.pushState.bind(history);
+            history.pushState = (...more) => { entries.push(String(more[2])); push(...more); };
+        }"""
+    )
+    heads = [
+        parse_qs(mounted.does(act)["query"][1:])["head"]
+        for act in (
+            ("press", "[data-part=next]"),
+            ("key", "heads", "ArrowRight"),
+            ("press", "button.jump"),
+            ("set", "measure", "entropy"),
+            ("press", "[data-part=previous]"),
+        )
+    ]
+    entries = [parse_qs(url.partition("?")[2])["head"] for url in mounted.page.evaluate("entries")]
+    assert entries == [heads[0], heads[2], heads[4]]
+    mounted.page.go_back()
+    assert parse_qs(mounted.page.evaluate("location.search.slice(1)"))["head"] == heads[2]
 
 
 def test_a_head_leads_to_its_training(mounted: Mounted) -> None:

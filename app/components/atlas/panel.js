@@ -220,7 +220,7 @@ function fillPartner(view, n) {
     place.href = `?${new URLSearchParams({ ...data.counterpart, head: headId(data, partner) })}`;
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
-  parts.partner.replaceChildren("In the other implementation's network: ", place, ...share, ".");
+  parts.partner.replaceChildren(`In ${data.origin.other || "the other network"}: `, place, ...share, ".");
   noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:", `partner[${n}], similarity[${n}]`);
 }
 

@@ -8,9 +8,9 @@ const ROW = 24;
 
 const AXIS = 24;
 
-const KEY = 24; // one line: two where the picture is narrower than LEGEND
+const KEY = 24; // one line: two where the picture is narrower than ONE_LINE
 
-const LEGEND = 340;
+const ONE_LINE = 340;
 
 const NUMBERS = 7; // of a role: score, its bounds, nulls of shuffled rows, random networks and the profile, its part of all rows
 
@@ -31,7 +31,7 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
     .toSorted((a, b) => b.score - a.score);
 }
 
-const keyHeight = (width) => (width < LEGEND ? KEY + 20 : KEY);
+const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
 
 export function rolesGeometry(data, n, width) {
   const left = between(96, Math.round(0.43 * width), 190);
