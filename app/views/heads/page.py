@@ -26,7 +26,10 @@ def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> S
     from core.atlas.roles import ROLES
 
     card = next((c for c in models.cards().values() if c.folder.name == other), None)
-    counterpart = card and {"direction": card.direction, "model": models.model_name(card)}
+    counterpart = None
+    if card is not None:
+        model = {"direction": card.direction, "model": models.model_name(card)}
+        counterpart = {**chosen.link, **model}
     return Shown(
         opened=opened if in_url else {},
         turn=session.get("arrival") or 0,
@@ -34,7 +37,7 @@ def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> S
         training=chosen.card is not None and (chosen.card.folder / SNAPSHOTS).is_file(),
         link=chosen.link,
         definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
-        counterpart=counterpart and {**chosen.link, **counterpart},
+        counterpart=counterpart,
     )
 
 
