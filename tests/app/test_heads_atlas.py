@@ -393,6 +393,11 @@ def test_tokens_and_counterpart(mounted: Mounted) -> None:
         f"In baseline-de-en: {kind} {layer + 1}.{head + 1}, with which it "
         f"shares {three(SMALL.arrays['similarity'][n])} of its attention."
     )
+    value, low, high = map(percent, SMALL.arrays["similarity_unmatched"][n])
+    note = plain(said["parts"]["partner-note"])
+    assert f"With the other heads of that kind it shares {value} ({low} to {high})" in note
+    old = mounted.show(without(SMALL, "similarity_unmatched"), opened={"head": own}).does()
+    assert "says nothing about chance" in plain(old["parts"]["partner-note"])
     (href,) = said["partner"]
     assert parse_qs(href[1:]) == {
         "direction": ["de-en"], "model": ["baseline"], "search": ["beam"],

@@ -221,7 +221,15 @@ function fillPartner(view, n) {
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
   parts.partner.replaceChildren(`In ${data.origin.other || "the other network"}: `, place, ...share, ".");
-  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:", `partner[${n}], similarity[${n}]`);
+  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
+}
+
+/* What heads that are not matched share: the matching looks for more than that. */
+function unmatchedText(data, n) {
+  const [value, low, high] = data.unmatched?.[n] ?? [null];
+  if (value === null) return "How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:";
+  const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average; the matching looks for more than that, so only a clear excess says that two heads are alike. In the file:`;
 }
 
 /** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */

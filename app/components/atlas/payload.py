@@ -112,6 +112,8 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "pruning": _pruning(atlas),
         "alignment": _alignment(atlas),
         "partner": _partner(atlas),
+        "unmatched": _rounded(unmatched, 4)
+        if (unmatched := atlas.arrays.get("similarity_unmatched")) is not None else None,
         "quoted": [[quoted.source, quoted.target] for quoted in atlas.quoted],
         "origin": asdict(atlas.origin) 
         | {"gold_name": gold_name(atlas.origin), "other": atlas.origin.other},
