@@ -646,6 +646,17 @@ def test_saved_pictures(mounted: Mounted, name: str) -> None:
     assert set(wanted) <= set(texts)
 
 
+def test_the_nulls_of_roles_are_named_on_one_line(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "cross.0.1"})
+    svg = ElementTree.fromstring(mounted.saves("roles svg")[1])
+    texts = {
+        "".join(text.itertext()): text for text in svg.iter("{http://www.w3.org/2000/svg}text")
+    }
+    named = [texts[words] for words in ("rows shuffled", "random networks", "distances only")]
+    assert len({text.get("y") for text in named}) == 1
+    assert float(named[0].get("y")) <= float(svg.get("height"))
+
+
 def colours_of(mounted: Mounted, place: tuple) -> list[int]:
     """Return a cell's ground, between the hills and the bar's strip, as [R, G, B]."""
     x, y = cell_of(mounted, SMALL, *place)
