@@ -177,7 +177,7 @@ LITERATURE: tuple[Claim, ...] = (
         theirs="4 of the 8 heads that change BLEU significantly improve it when they are removed "
         "(96 encoder heads, p < 0.01).",
         published=(4,),
-        quantity="encoder heads whose removal improves BLEU",
+        quantity="encoder heads whose removal improves BLEU (paper: of 96)",
         ours=f"Number of encoder heads whose removal improves BLEU significantly. {_COUNTED}",
         unit="heads",
         threshold=0.5,
