@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.state import atlases, models
 from core.atlas.atlas import Atlas
+from core.checkpoint.folder import Card
 from tests.app.atlases import atlas, origin
 from tests.app.rendered import Rendered, render, unpacked
 
@@ -51,6 +52,15 @@ def beside(
 
 def shown(page: Rendered, key: str = "heads_atlas") -> dict[str, Any]:
     return unpacked(page.payload(key))[0]
+
+
+def test_an_imported_network_is_credited(beside: Callable, monkeypatch) -> None:
+    beside(own())
+    assert shown(render("heads"))["network"] == "scratch-de-en"
+    monkeypatch.setattr(Card, "credit", "imported, by A. Author, licence MIT")
+    assert (
+        shown(render("heads"))["network"] == "scratch-de-en (imported, by A. Author, licence MIT)"
+    )
 
 
 def test_the_atlas_of_the_selected_network_is_shown(beside: Callable) -> None:

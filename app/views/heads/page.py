@@ -32,6 +32,7 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
         in_url=in_url,
         training=chosen.card is not None and (chosen.card.folder / SNAPSHOTS).is_file(),
         link=chosen.link,
+        credit=chosen.card.credit if chosen.card else "",
         definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
         counterpart={**chosen.link, "model": str(other)} if has_other else None,
     )
