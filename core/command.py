@@ -1,7 +1,5 @@
 """Shared parts of the CLI: argument types, single-line error messages, signals and results."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -11,12 +9,9 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from core.files import check_writable, json_bytes, write_json
-
-if TYPE_CHECKING:
-    from core.checkpoint.folder import Card
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IMPORTS = "<frozen importlib._bootstrap>"
@@ -134,10 +129,10 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
     Console().print(grid, markup=False)
 
 
-def write_credit(card: Card) -> None:
-    """Name author and licence of imported weights on standard error."""
-    if card.credit:
-        sys.stderr.write(f"{card.title}\n")
+def write_credit(name: str, credit: str) -> None:
+    """Name author and licence of imported weights on standard error; `credit` is "" for others."""
+    if credit:
+        sys.stderr.write(f"{name} ({credit})\n")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ def run(arguments: Namespace) -> None:
     """Score the given pairs, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
-    write_credit(checkpoint.card)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     if arguments.src and arguments.ref:
         pairs = list(LinePairs(arguments.src, arguments.ref))
     elif arguments.corpus:

@@ -32,7 +32,7 @@ def run(arguments: Namespace) -> None:
         if stream is None:
             raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
     translator = Translator.load(arguments.checkpoint, arguments.device)
-    write_credit(translator.card)
+    write_credit(translator.card.folder.name, translator.card.credit)
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
     for lines in read_available(sys.stdin.buffer):

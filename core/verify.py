@@ -67,7 +67,7 @@ def run(arguments: Namespace) -> None:
 
     checkpoint = load(arguments.checkpoint) if arguments.checkpoint else None
     if checkpoint:
-        write_credit(checkpoint.card)
+        write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     checks = list(
         track(
             checklist(checkpoint),
