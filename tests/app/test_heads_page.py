@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,12 @@ def test_without_a_file_the_page_says_how_to_make_one(beside: Callable) -> None:
     page = render("heads")
     (line,) = errors(page)
     assert "so what its heads do over a corpus is not known here" in line
-    assert "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en" in line
+    (command,) = (code.value for code in page.app.code)  # as it is copied, without joiners
+    assert re.fullmatch(
+        "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en --src FILE --ref FILE "
+        r"--out \S+atlas\.npz",
+        command,
+    )
     assert "heads_atlas" not in page.payloads
     assert page.app.text_area(key="own_text_lines") is not None
 
