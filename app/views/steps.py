@@ -10,6 +10,7 @@ import streamlit as st
 from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import label
 from app.look.markdown import plain
@@ -17,6 +18,7 @@ from app.look.numbers import number
 from app.state import address, results, session, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
+from app.views.shared.glance import show_glance
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -143,6 +145,7 @@ st.caption(
     "another path.",
     help=meaning("token", "beam search", "length penalty", "score", "forced prefix"),
 )
+show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
 with st.container(key="steps_source"):
     st.text(record.source_text)
 # Always present, so that the elements below keep their position.

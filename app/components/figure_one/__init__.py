@@ -1,4 +1,4 @@
-"""Mounts figure 1 of the paper for one network: its blocks, which one is in view, and their pages."""
+"""Mounts figure 1 of the paper for one network: its blocks, the one in view, and their pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
     """Draw the figure; return the link that the visitor has just opened, if any.
 
     `follow` is the widget key of an explorer: the figure then highlights the attention that the
-    explorer shows, without a rerun.
+    explorer shows when the figure is opened, without a rerun.
     """
     state = _mount(
         key=key,

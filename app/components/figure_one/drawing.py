@@ -221,7 +221,9 @@ class _Stack:
     def end(self, layers: int) -> None:
         """Frame the stack, and add the norm above it, if there is one."""
         top, width = self.y + 6, _BLOCK + 2 * _FRAME
-        self.frames.append((f"{layers}×", (self.x - width / 2, self.bottom, width, top - self.bottom)))
+        self.frames.append(
+            (f"{layers}×", (self.x - width / 2, self.bottom, width, top - self.bottom))
+        )
         if self.config.final_norm:
             self.block("norm", ("Norm",), _THIN, gap=6 + _STEP)
         else:

@@ -3,13 +3,9 @@
 import { partsOf, svgElement } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
 import { asPythonWrites, prepareSwitch } from "../shared/url.js";
-import { kindShown, onKind } from "./follow.js";
 
 const LINE = 12; // px between two lines of a block
 const TIP = 3.5;
-
-/** @type {WeakMap<Element, () => void>}  by parent element: stops following an explorer */
-const following = new WeakMap();
 
 function arrow(points, isArrow) {
   const group = svgElement("g");
@@ -76,6 +72,13 @@ function highlight(parts, { blocks, inView }, current) {
   parts.said.textContent = inView || `In view: ${blocks.find(({ id }) => id === current[0])?.about ?? "the whole network"}.`;
 }
 
+/* The attention that the explorer with this widget key shows. Switching it causes no rerun, so Python does not know. */
+function kindShown(key) {
+  const inside = [...document.querySelectorAll(`.st-key-${CSS.escape(key)} *`)];
+  const roots = inside.map((place) => place.shadowRoot?.querySelector("section[data-kind]"));
+  return roots.find(Boolean)?.dataset.kind;
+}
+
 export default function render({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".figure-one");
   const parts = partsOf(root);
@@ -91,19 +94,6 @@ export default function render({ data, parentElement, setTriggerValue }) {
     setTriggerValue("link", { page: path.split("/").pop(), query });
   });
   parts.drawing.replaceChildren(svg);
-  following.get(parentElement)?.();
-  following.delete(parentElement);
-  highlight(parts, data, data.current);
-  if (data.follow) {
-    const show = () => {
-      const kind = kindShown(data.follow);
-      if (kind) highlight(parts, data, [kind]);
-    };
-    show();
-    following.set(parentElement, onKind(data.follow, show));
-  }
-  return () => {
-    following.get(parentElement)?.();
-    following.delete(parentElement);
-  };
+  const kind = data.follow && kindShown(data.follow);
+  highlight(parts, data, kind ? [kind] : data.current);
 }

@@ -13,6 +13,7 @@ from app.state import address, results, session
 from app.views.inside_head.stages import show_overview, show_stages, stages
 from app.views.inside_head.why import show_score_split
 from app.views.shared.axes import axis_words
+from app.views.shared.glance import show_glance
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -65,6 +66,7 @@ st.caption(
     "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
     "reproduce the weight with the tables and a pocket calculator."
 )
+where = st.container()
 note_unused_edits()
 follow_link(record)
 with st.container(horizontal=True):
@@ -72,6 +74,8 @@ with st.container(horizontal=True):
     layers, heads = record.maps(kind).shape[:2]
     layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
     head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+with where:
+    show_glance(kind)
 queries, keys = axis_words(record, kind)
 with st.container(horizontal=True):
     title = "Query" if kind == "encoder" else "Query: token being produced"

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.masks.batch import show_batch
 from app.views.masks.mask_value import show_mask_values
@@ -10,6 +11,7 @@ from app.views.masks.without import (
     show_without_padding_mask,
     show_without_word,
 )
+from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.section import section
 
@@ -20,6 +22,7 @@ st.caption(
     "written later.",
     help=meaning("query", "key", "mask"),
 )
+show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"))
 inspection = ask_for_inspection()
 st.latex(
     r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",

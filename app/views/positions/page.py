@@ -2,12 +2,14 @@
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
 from app.views.positions.what_if import show_position_edits, show_reordering
+from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.section import section
 
@@ -30,6 +32,7 @@ st.caption(
     "on a token's position alone is added to its embedding before the first layer.",
     help=meaning("token"),
 )
+show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
 inspection = ask_for_inspection()
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
