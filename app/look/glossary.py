@@ -3,6 +3,8 @@
 TERMS = {
     "token": "A token is what the network reads and writes: a word, a piece of one, or a "
     "punctuation mark. A rare word is split into several tokens.",
+    "embedding": "An embedding is the vector of a token: one row of a learned table, selected by "
+    "the token's id.",
     "<bos>": "<bos> (begin of sentence) is the token that starts the decoder's input; some "
     "networks have one in front of the source too.",
     "<eos>": "<eos> (end of sentence) is the token that ends a sentence; when the decoder writes "
