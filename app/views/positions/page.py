@@ -8,9 +8,10 @@ from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
-from app.views.positions.what_if import show_position_edits, show_reordering
+from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 
 CONTENTS = {
@@ -34,6 +35,8 @@ st.caption(
 )
 show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
 inspection = ask_for_inspection()
+if not ask("positions", questions(inspection)):
+    st.stop()
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
 st.subheader(CONTENTS["table"], anchor="table")
