@@ -24,7 +24,7 @@ NEAR_NATS = 0.05
 """Ablation: heads whose effects are within this of the largest one count as well."""
 NEAR_SCORE = 0.01
 """Search: hypotheses whose scores are within this of the best one count as well."""
-MOST_CELLS = 8
+MOST_CELLS = 6
 """A grid of cells has at most this many rows, and as many columns."""
 ORDERS = ("same", "reordered", "other")
 """What can happen to a translation: the same words in the same or another order, other words."""

@@ -23,7 +23,7 @@ def ask(place: str, candidates: Iterable[Callable[[], Asked]], *, hides: bool = 
 
     A candidate raises NotAskable if the sentence settles no answer; then the next one is asked, and
     one line says so. The answer may be shown before the question is answered unless the page
-    `hides` it or was opened from a lesson's link. `place` names the box on its page.
+    `hides` it, and says so, or was opened from a lesson's link. `place` names the box on its page.
     """
     reason, asked = "", None
     with st.container(key=f"question_{place}"):
@@ -47,7 +47,6 @@ def ask(place: str, candidates: Iterable[Callable[[], Asked]], *, hides: bool = 
         if answer is not None:
             session.save_result(saved, answer)
             return True
-        if hides or in_lesson():
+        if in_lesson() and not hides:
             st.caption(text("questions", "page.waiting"))
-            return False
-    return True
+    return not (hides or in_lesson())
