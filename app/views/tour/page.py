@@ -21,6 +21,7 @@ from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 LESSONS = (
+    ("views/tokens/page.py", "Tokens", "why a word becomes several tokens"),
     ("views/steps.py", "Step by step", "how the search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
