@@ -31,6 +31,7 @@ page = st.navigation(
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
         st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
+        st.Page("views/glossary.py", title="Glossary", url_path="glossary", visibility="hidden"),
     ]
 )
 with waiting.fair_run():

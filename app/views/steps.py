@@ -146,7 +146,7 @@ st.caption(
     f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
     "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
     "another path.",
-    help=meaning("token", "beam search", "length penalty", "score", "forced prefix"),
+    help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
 )
 show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
 with st.container(key="steps_source"):

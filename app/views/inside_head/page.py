@@ -8,6 +8,7 @@ import streamlit as st
 
 import core
 from app import controls
+from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.numbers import number
 from app.state import address, results, session
@@ -67,7 +68,8 @@ card, record = controls.ask_for_record()
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
     "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
-    "reproduce the weight with the tables and a pocket calculator."
+    "reproduce the weight with the tables and a pocket calculator.",
+    help=meaning("token", "layer", "embedding", "attention score"),
 )
 where = st.container()
 note_unused_edits()

@@ -22,13 +22,13 @@ st.caption(
     "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
     "padding, which is no part of the sentence, and in the decoder those of tokens that are "
     "written later.",
-    help=meaning("query", "key", "mask"),
+    help=meaning("query", "key", "mask", "cross-attention"),
 )
 show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"))
 inspection = ask_for_inspection()
 st.latex(
     r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
-    help=meaning("softmax", "value"),
+    help=meaning("softmax", "value", "attention score", "head", "layer"),
 )
 if not ask("masks", [lambda: asked.masked(inspection.record)]):
     st.stop()

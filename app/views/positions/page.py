@@ -31,7 +31,7 @@ st.title("Positions")
 st.caption(
     "Attention compares every token with every token and knows no order. So a vector that depends "
     "on a token's position alone is added to its embedding before the first layer.",
-    help=meaning("token"),
+    help=meaning("token", "embedding", "positional encoding", "layer", "head"),
 )
 show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
 inspection = ask_for_inspection()
@@ -48,7 +48,7 @@ show_products(inspection)
 st.subheader(CONTENTS["rotation"], anchor="rotation")
 show_rotation(inspection)
 
-st.subheader(CONTENTS["sums"], anchor="sums")
+st.subheader(CONTENTS["sums"], anchor="sums", help=meaning("norm"))
 show_sums(inspection)
 
 st.subheader(CONTENTS["learned"], anchor="learned")
@@ -61,6 +61,7 @@ section(
     inspection,
     anchor="beyond",
     summary="The probability of the translation as k is added to all positions",
+    help=meaning("BLEU", "teacher-forced"),
 )
 section(
     CONTENTS["order"],
@@ -87,5 +88,6 @@ section(
     inspection,
     anchor="scores",
     summary="The scores of the first layer, split into content and position",
+    help=meaning("query", "key", "attention score", "softmax"),
     choices=("parts_kind",),
 )

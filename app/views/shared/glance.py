@@ -9,6 +9,7 @@ import streamlit as st
 from app import controls
 from app.components.figure_one import figure_one
 from app.components.figure_one.drawing import draw
+from app.lessons.texts import text
 from app.state import session
 from core.kinds import KINDS
 
@@ -60,6 +61,9 @@ def show_glance(*current: str, in_view: str = "", follow: str = "", source: str 
     with st.popover("Where in the model?", type="tertiary", key="glance"):
         opened = figure_one(
             draw(chosen.card.model, href, current, in_view), key="figure_one", follow=follow
+        )
+        st.page_link(
+            "views/glossary.py", label=text("glossary", "link"), query_params=link, width="content"
         )
     if opened is not None and opened.page in _PAGES:  # a plain link would start a new session
         st.switch_page(_PAGES[opened.page], query_params=opened.query)

@@ -109,7 +109,8 @@ def show_own(card: Card, chosen: controls.Selection) -> None:
     word = address.one_line(session.get("tokens_word") or "")
     address.write({"word": word, "tokens_side": None if side == "encoder" else side}, "tokens_word")
     if len(word) > MOST_CHARACTERS:
-        st.error(text("tokens", "own.long", count=len(word), limit=MOST_CHARACTERS))
+        long = text("tokens", "own.long", count=len(word), limit=MOST_CHARACTERS)
+        st.error(plain(long))
     elif word and (own := split_or_say(card, word, side)):
         merges(own, key="tokens_own", view={"unit": None, "step": None}, in_url=False)
         show_unusual(own, word, "own_notes")
@@ -138,7 +139,11 @@ if sentence is not None:
     )
     counts = {"rules": f"{sentence.merges:,}", "entries": f"{sentence.entries:,}"}
     with st.container(key="tokens_how"):
-        st.markdown(plain(text("tokens", f"{sentence.kind}.how", **counts)))
+        names = {"subwords": ("byte-pair encoding",), "pieces": ("log-probability",)}
+        explained = names.get(sentence.kind, ("<unk>",))
+        st.markdown(
+            plain(text("tokens", f"{sentence.kind}.how", **counts)), help=meaning(*explained)
+        )
         if sentence.kind != "words":
             st.caption(text("tokens", "subwords.boundary"))
     show_unusual(sentence, chosen.source, "token_notes")

@@ -151,7 +151,7 @@ with said, st.container(key="tour_text", gap="small"):
     if shown:
         if stop.trial:
             show_trial(stop.trial, chosen, record, result)
-        st.markdown(found, help=meaning("head", "weight"))
+        st.markdown(found, help=meaning("head", "layer", "weight", "cross-attention"))
         st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if picture and result:
     with picture:

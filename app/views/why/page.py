@@ -21,7 +21,8 @@ st.title("Ask why")
 st.caption(
     "An attention weight alone does not explain a translation: a large weight need not change it. "
     "So the answers here are tested by running the network again. Sums are exact up to rounding, "
-    "predictions are shown next to the true effect, and sampled values have 95 % intervals."
+    "predictions are shown next to the true effect, and sampled values have 95 % intervals.",
+    help=meaning("weight", "token", "layer", "embedding", "norm"),
 )
 show_glance(
     "encoder", "decoder", "cross", "feed", "linear", "softmax", in_view=text("figure_one", "why")
