@@ -11,7 +11,7 @@ import numpy as np
 
 from app.components.question import Asked, Grid, Option, Sentence, Texts
 from app.lessons.texts import text
-from app.look.labels import word_labels
+from app.look.labels import label, word_labels
 from app.look.numbers import number, percent
 from app.views.shared.axes import axes, axis_words
 from core.analysis import questions
@@ -49,7 +49,10 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
         raise NotAskable(_reason("head", "attends", unsettled, percent, query=row)) from None
     tokens, first = axes(record, kind)[1]
     words = cast("tuple[tuple[int, ...], ...]", found.options)
-    names = word_labels(tokens, words, first)
+    whole = group_words(tokens)
+    labelled = dict(zip(whole, word_labels(tokens, whole, first), strict=True))
+    # In the decoder, the last word may be unfinished.
+    names = [labelled.get(word) or "".join(label(tokens[i]) for i in word) for word in words]
     options = [
         Option(
             label=name,
