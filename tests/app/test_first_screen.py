@@ -26,6 +26,8 @@ PAGES = (
     "together",
     "masks",
     "positions",
+    "tokens?word=Dogge",
+    "glossary",
     "training",
     "comparison",
 )
