@@ -162,7 +162,8 @@ def test_ask_why_continues_and_switches_no_head_off_twice(large, ablated, monkey
     assert len(counts) > 5
     assert len(ablated) == len(set(ablated)) == 1 + ALL
     assert page_of_heads.PAUSE_S not in timers, "a finished answer has no timer"
-    assert page.payload("asked_why")["name"] == "matters"
+    (line,) = page.texts("question_why")
+    assert "have been ablated" not in line  # its weights are random: no head matters much
     heads = sorted(bars(page))
     assert "so far" not in page.texts("why_matters")[0] and len(heads) == 12
     every = [

@@ -253,6 +253,17 @@ def test_arrow_keys_move_and_enter_answers(page):
     assert press(page, "ArrowRight") == 2  # to read the others' numbers
 
 
+def test_words_of_a_sentence_from_right_to_left(page):
+    words = [replace(option(label), special=label[0] == "<") for label in ("كلب", "يجري", "<eos>")]
+    question = Question("attends", (0, 1, 2), frozenset({1}), (0.0, 1.0, 0.0))
+    asked_page.show(page, replace(asked(), question=question, options=words))
+    lefts = [o.bounding_box()["x"] for o in page.locator(".option").all()]
+    assert lefts == sorted(lefts, reverse=True)
+    page.locator(".option").first.focus()
+    assert press(page, "ArrowLeft") == 1 and press(page, "ArrowRight") == 0
+    assert press(page, "ArrowDown") == 1 and press(page, "ArrowUp") == 0
+
+
 def test_arrow_keys_walk_a_grid_and_space_marks(page):
     asked_page.show(page, grid())
     page.locator(".option").first.focus()

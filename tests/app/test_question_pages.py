@@ -403,6 +403,18 @@ def test_every_stop_of_the_tour_asks(direction):
         assert "The map is shown once you have answered or skipped the question." in page.texts()
 
 
+def test_a_decoder_row_with_a_choice_is_asked_about():
+    """The first rows put all weight on one or two tokens because nothing else is written yet."""
+    page = render("tour", direction="en-de", stop="6")
+    assert page.texts("question_tour_5") == []  # no other question was tried
+    found = record("Two young men are playing soccer in the park.", "scratch-en-de")
+    layer, head = divmod(int(found.decoder[:, :, 2:, 0].mean(-1).argmax()), found.decoder.shape[1])
+    row = found.decoder[layer, head].max(-1) - 1 / np.arange(1, found.decoder.shape[-1] + 1)
+    produced = names(found.target_out, 1)[int(row.argmax())]
+    assert f"produces “{produced}”, which word" in asked(page, "tour_5")["prompt"]
+    assert len(asked(page, "tour_5")["options"]) == 1 + int(row.argmax())
+
+
 def test_a_stop_says_little_before_its_question_is_answered():
     page = render("tour", stop="4")
     shown = page.texts("tour_text", "markdown")

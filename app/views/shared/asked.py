@@ -92,16 +92,15 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
 
 
 def other_rows(record: TranslationRecord, kind: str, layer: int, head: int) -> Iterator[Candidate]:
-    """Yield the questions about all rows of a head, clearest first: by the largest share."""
-    tokens = axes(record, kind)[1][0]
-    shares_QW = np.stack(
-        [
-            record.maps(kind)[layer, head][:, list(word)].sum(-1, dtype=np.float64)
-            for word in group_words(tokens)
-        ],
-        axis=-1,
-    )
-    for query in np.argsort(-shares_QW.max(-1), kind="stable"):
+    """Yield the questions about all rows of a head, clearest first.
+
+    That is by how much more the largest share is than an even one, of the words it may attend to.
+    """
+    words = [list(word) for word in group_words(axes(record, kind)[1][0])]
+    map_QK, mask_QK = record.maps(kind)[layer, head], record.mask(kind)
+    shares_QW = np.stack([map_QK[:, word].sum(-1, dtype=np.float64) for word in words], axis=-1)
+    words_Q = np.sum([mask_QK[:, word].any(-1) for word in words], axis=0)
+    for query in np.argsort(1 / words_Q - shares_QW.max(-1), kind="stable"):
         yield partial(attends, record, kind, layer, head, int(query))
 
 
@@ -178,7 +177,7 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
     names = [*known, *["<pad>"] * (length - tokens)]
     part = np.ix_(queries, keys)
     ahead, behind = ~future[part].ravel(), ~padding[part].ravel()
-    letters = ["f" * bool(a) + "p" * bool(b) for a, b in zip(ahead, behind, strict=True)]
+    letters = ["p" * bool(b) + "f" * bool(a) for a, b in zip(ahead, behind, strict=True)]
     rows, columns = ([names[i] for i in span] for span in (queries, keys))
     fed = " ".join(map(str, result.target_in.ravel().tolist()))
     return Asked(
