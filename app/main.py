@@ -20,6 +20,7 @@ page = st.navigation(
     [
         st.Page("views/translate.py", title="Translate", default=True),
         st.Page("views/tour/page.py", title="Guided tour", url_path="tour"),
+        st.Page("views/tokens/page.py", title="Tokens", url_path="tokens"),
         st.Page("views/steps.py", title="Step by step", url_path="steps"),
         st.Page("views/inside_head/page.py", title="Inside a head", url_path="head"),
         st.Page("views/why/page.py", title="Ask why", url_path="why"),
@@ -30,6 +31,7 @@ page = st.navigation(
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
         st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
+        st.Page("views/glossary.py", title="Glossary", url_path="glossary", visibility="hidden"),
     ]
 )
 with waiting.fair_run():
