@@ -180,6 +180,11 @@ def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
     return translator(card).target_tokens(ids)
 
 
+def target_text(card: Card, ids: Ids) -> str:
+    """Return the text of target ids."""
+    return translator(card).checkpoint.target_tokenizer.decode(list(ids))
+
+
 def token_ids(tokens: tuple[RecordToken, ...]) -> Ids:
     """Return the ids of a record's tokens."""
     return tuple(token.id for token in tokens)

@@ -287,8 +287,13 @@ def bug_symptoms(
     maps = {kind: found.astype(np.float64) for kind, found in run.maps.items()}
     rows = [maps[kind][..., :Q, :].sum(-1) for kind, (Q, _) in real.items()]
     columns = [maps[kind][..., :K].sum(-2) for kind, (_, K) in real.items()]
-    allowed = sum((maps[kind][..., :Q, :] * right[kind][:Q]).sum() for kind, (Q, _) in real.items())
+    allowed, masked = (
+        sum((maps[kind][..., :Q, :] * cells[kind][:Q]).sum() for kind, (Q, _) in real.items())
+        for cells in (right, {kind: ~mask for kind, mask in right.items()})
+    )
     decoder, encoder = maps["decoder"][..., :T, :], maps["encoder"][..., :S, :]
+    future = np.triu(np.ones((T, T + batch.padding), bool), 1)
+    future[:, T:] = False
     weights_HSS = maps["encoder"][0, :, :S, :S]
     scale, same, transposed = _against_scores(weights_HSS, _healthy_scores(model, batch))
     read, probed = _tokens_read(model, batch, bug)
@@ -296,9 +301,9 @@ def bug_symptoms(
         loss=-float(run.log_probs.astype(np.float64).mean()),
         row_sums=_range(rows),
         column_sums=_range(columns),
-        on_allowed=_share(allowed, sum(row.sum() for row in rows)),
-        on_future=_share(np.triu(decoder[..., :T], 1).sum(), decoder.sum()),
-        on_padding=_share(encoder[..., S:].sum(), encoder.sum()),
+        on_allowed=_share(allowed, masked),
+        on_future=_share((decoder * future).sum(), (decoder * ~future).sum()),
+        on_padding=_share(encoder[..., S:].sum(), encoder[..., :S].sum()),
         entropy=_entropy(encoder[0]),
         scale=scale,
         same=same,
@@ -313,8 +318,9 @@ def _range(sums: Sequence[Doubles]) -> tuple[float, float]:
     return float(min(map(np.min, sums))), float(max(map(np.max, sums)))
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole > 0 else math.nan
+def _share(part: float, rest: float) -> float:
+    """Return the share of a part, which is exactly 0 or 1 if the part or the rest is 0."""
+    return float(part / (part + rest)) if part + rest > 0 else math.nan
 
 
 def _entropy(weights_HQK: Doubles) -> float:
