@@ -18,7 +18,7 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
-bug, bug_translations, bug_kind, bug_maps, bug_measures, bug_answer_…, bug_skip, bug_answer,
+bug, bug_translations, bug_kind, bug_maps, bug_measures, bug_question, bug_answer,
 bug_other_sentence, bug_steps, bug_previous, bug_next,
 what_if_result, edits_line, remove_edits, word_alignment, alignment_figure,
 why_for, why_matters, why_heads, why_pairs, why_pairs_map,

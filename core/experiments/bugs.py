@@ -28,7 +28,7 @@ from core.model.transformer import scaled_dot_product_attention
 from core.record.capture import capture
 from core.record.editing import edited, source_mask, target_mask
 from core.record.edits import Edits, PositionEdit
-from core.search.beam import length_limit
+from core.search.beam import greedy, length_limit
 from core.text.tokenizer import BOS, EOS, UNK
 
 Bug = Literal[
@@ -48,7 +48,9 @@ PADDING = 3
 PROBED = 8
 """How many source tokens are replaced, one by one, to see which a head's map depends on."""
 MORE = 10
-"""How many tokens a translation may be longer than the record's before it is cut off."""
+"""How many tokens a broken translation may be longer than the healthy one, then it is cut off."""
+LONGEST = 40
+"""How many tokens a broken translation may have at all."""
 _ROUNDING = 1e-3  # of a logarithm or a share: float32 passes in other batches differ by less
 _ONE_ON = PositionEdit(shift=1)
 _EDITS: Mapping[Bug | None, Edits] = {
@@ -212,12 +214,15 @@ def bug_translation(
 ) -> tuple[int, ...]:
     """Translate greedily with the broken network; return the ids, with <eos> unless cut off.
 
-    The whole prefix is run again for each token, as in training: with a KV cache a query never
-    sees a later token, mask or not. The source is padded as in `bug_pass`. `target` is the healthy
-    translation, which limits the length. Call it like `bug_pass`.
+    The broken network runs the whole prefix again for each token, as in training: with a KV cache a
+    query never sees a later token, mask or not. In the healthy one that makes no difference. The
+    source is padded as in `bug_pass`; `target` is a translation of the usual length. Call it like
+    `bug_pass`.
     """
     batch = _batch(model, source, target)
-    limit = min(length_limit(batch.S, model.config.max_length), len(target) + MORE)
+    if bug is None:
+        return greedy(model, batch.source[:1])[0][0].ids
+    limit = min(length_limit(batch.S, model.config.max_length), len(target) + MORE, LONGEST)
     ids = [BOS]
     with broken(model, bug):
         memory, mask = model.encode(batch.source)

@@ -398,6 +398,14 @@ def test_a_translation_is_written_greedily_by_the_broken_network(bug):
         assert written == best.ids
 
 
+def test_a_long_translation_is_cut_off():
+    net = translator("scratch-de-en")
+    record = net.inspect(" ".join(SENTENCES["de-en"] * 2))
+    assert len(record.target_out) > 40
+    written = bug_translation(net, record, "inverted_mask")
+    assert len(written) == 40 and EOS not in written
+
+
 @torch.inference_mode()
 def test_where_a_mistake_has_no_effect_the_numbers_agree():
     """No room for padding; a target of one token; a network with one head."""

@@ -11,7 +11,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, results, session
 from app.views.bugs.mistakes import MISTAKES
-from app.views.bugs.question import ask
+from app.views.bugs.question import ask_which, show_code
 from app.views.bugs.symptoms import show_symptoms
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, ask_for_inspection
@@ -27,9 +27,13 @@ def show_translations(inspection: Inspection, bug: str) -> None:
 
     healthy, broken = (inspection.run_experiment(bug_translation, one) for one in (None, bug))
     with st.container(key="bug_translations"):
-        for name, ids in (("healthy", healthy), ("broken", broken)):
-            written = results.target_text(inspection.card, ids) or text("bugs", "page.empty")
-            st.text(f"{text('bugs', f'page.{name}')}:  {written}")
+        st.text(
+            "\n".join(
+                f"{text('bugs', f'page.{name}')}:  "
+                f"{results.target_text(inspection.card, ids) or text('bugs', 'page.empty')}"
+                for name, ids in (("healthy", healthy), ("broken", broken))
+            )
+        )
     notes = [text("bugs", "page.translations")]
     if broken[-1] != EOS:
         notes.append(text("bugs", "page.cut_off", tokens=len(broken)))
@@ -107,7 +111,10 @@ def show_bug(inspection: Inspection, bug: str) -> None:
         st.subheader(text("bugs", "page.numbers"), anchor=False)
         show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
     with question:
-        ask(inspection, bug, healthy, broken)
+        revealed = ask_which(inspection, bug, healthy, broken)
+    if revealed:
+        with st.container(key="bug_answer"):
+            show_code(bug)
 
 
 st.title(text("bugs", "title"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from app.components.question import Asked, Option, Texts, question
+from app.components.question.payload import WORDS
 from app.examples import examples
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -15,47 +18,83 @@ from app.state import session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.symptoms import name_of, written
 from app.views.shared.inspection import Inspection
+from core.analysis.questions import Question
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.bugs import Symptoms
 
 
-def ask(inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms) -> None:
-    """Ask which mistake it is, if this sentence shows any, and reveal it after an answer."""
-    st.subheader(text("bugs", "question.prompt"), anchor=False)
+def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms) -> bool:
+    """Ask which mistake it is, if this sentence shows any; return whether it has been revealed."""
+    from core.experiments.bugs import bug_symptoms
+
     if broken.agree(healthy):
         st.write(plain(text("bugs", "page.no_effect")))
-        offer_another_sentence(inspection)
-        return
-    key = f"bug_answer_{inspection.record.id[:12]}_{bug}"
-    options = sorted(MISTAKES, key=name_of_bug)
-    answer = st.radio(
-        text("bugs", "question.prompt"),
-        options,
-        format_func=lambda one: plain(name_of_bug(one)),
-        index=None,
-        key=key,
-        persist_state="session",
-        label_visibility="collapsed",
+        _offer_another_sentence(inspection)
+        return False
+    every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
+    asked = question_about(bug, every, healthy, inspection)
+    saved = f"answer {asked.id}"
+    answer = question(asked, session.saved_result(saved), key="bug_question")
+    if answer is None:
+        return False
+    session.save_result(saved, answer)
+    if not answer.right and not answer.skipped:
+        chosen = str(asked.question.options[answer.answer[0]])
+        measure = MISTAKES[chosen].measure
+        numbers = {"there": written(every[chosen])[measure], "here": written(broken)[measure]}
+        compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)
+        st.markdown(plain(compared))
+    return True
+
+
+def show_code(bug: str) -> None:
+    """Show the line of code with and without the mistake, side by side."""
+    lines = ("healthy", MISTAKES[bug].healthy), ("broken", MISTAKES[bug].broken)
+    for column, (kind, line) in zip(st.columns(2), lines, strict=True):
+        column.caption(text("bugs", f"question.code_{kind}"))
+        column.code(line, language="python", wrap_lines=True)
+
+
+def question_about(
+    bug: str, every: Mapping[str, Symptoms], healthy: Symptoms, inspection: Inspection
+) -> Asked:
+    """Return the question; mistakes with the same numbers on this sentence count as right too."""
+    names = {one: text("bugs", f"bug.{one}.name") for one in MISTAKES}
+    options = sorted(MISTAKES, key=names.__getitem__)
+    here = every[bug]
+    alike = [one for one in options if every[one].agree(here)]
+    shape = inspection.card.model
+    values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
+    values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
+    losses = text("bugs", "question.losses", loss=number(here.loss, 3))
+    if len(alike) == 1:
+        others = text("bugs", "question.unique")
+    else:
+        others = text("bugs", "question.several", answers="; ".join(names[one] for one in alike))
+    blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}
+    return Asked(
+        id=f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}",
+        question=Question(
+            "bug",
+            tuple(options),
+            frozenset({options.index(bug)}),
+            tuple(every[one].loss for one in options),
+            frozenset(options.index(one) for one in alike if one != bug),
+        ),
+        prompt=text("bugs", "question.prompt"),
+        hint=text("questions", "hint.text"),
+        layout=Texts(),
+        options=[
+            Option(names[one], names[one], names[one], number(every[one].loss, 3)) for one in options
+        ],
+        explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
+        uncertain=f"{others} {losses}",
+        words={name: text("questions", f"words.{name}", **blanks) for name in WORDS},
     )
-    skipped = session.get(f"{key}_skipped")
-    if answer is None and not skipped:
-        st.button(
-            text("bugs", "question.skip"),
-            key="bug_skip",
-            on_click=session.put,
-            args=(f"{key}_skipped", True),
-        )
-        return
-    reveal(inspection, bug, answer, healthy, broken)
 
 
-def name_of_bug(bug: str) -> str:
-    """Return a mistake in words."""
-    return text("bugs", f"bug.{bug}.name")
-
-
-def offer_another_sentence(inspection: Inspection) -> None:
+def _offer_another_sentence(inspection: Inspection) -> None:
     """Offer an example in place of a sentence that shows nothing."""
     known = [example.text(inspection.direction) for example in examples(inspection.direction)]
     others = [sentence for sentence in known if sentence != inspection.record.source_text]
@@ -66,46 +105,3 @@ def offer_another_sentence(inspection: Inspection) -> None:
             on_click=session.put,
             args=("source", others[0]),
         )
-
-
-def reveal(
-    inspection: Inspection, bug: str, answer: str | None, healthy: Symptoms, broken: Symptoms
-) -> None:
-    """Say whether an answer is right, and show what the mistake is and which number tells it."""
-    from core.experiments.bugs import bug_symptoms
-
-    every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
-    alike = [one for one in MISTAKES if every[one].agree(broken)]
-    here = written(broken)
-    with st.container(key="bug_answer"):
-        if answer is not None:
-            verdict = "right" if answer in alike else "wrong"
-            st.markdown(
-                f"**{plain(text('bugs', f'question.{verdict}', answer=name_of_bug(answer)))}**"
-            )
-        if answer is not None and answer not in alike:
-            measure = MISTAKES[answer].measure
-            st.write(
-                plain(
-                    text(
-                        "bugs",
-                        "question.compare",
-                        measure=name_of(measure),
-                        there=written(every[answer])[measure],
-                        here=here[measure],
-                    )
-                )
-            )
-        if answer not in alike:
-            st.markdown(f"**{plain(text('bugs', 'question.solution', answer=name_of_bug(bug)))}**")
-        if len(alike) > 1:
-            names = "; ".join(map(name_of_bug, alike))
-            st.write(plain(text("bugs", "question.several", answers=names)))
-        shape = inspection.card.model
-        values = {f"{name}_healthy": value for name, value in written(healthy).items()}
-        values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
-        seen = text("bugs", f"bug.{bug}.seen", **here, **values)
-        st.write(plain(f"{text('bugs', f'bug.{bug}.what')} {seen}"))
-        for kind, line in (("healthy", MISTAKES[bug].healthy), ("broken", MISTAKES[bug].broken)):
-            st.caption(text("bugs", f"question.code_{kind}"))
-            st.code(line, language="python", wrap_lines=True)

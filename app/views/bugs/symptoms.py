@@ -21,7 +21,8 @@ NONE = "none"
 def written(found: Symptoms) -> dict[str, str]:
     """Return each number as the page shows it, by name, in the order of the table."""
     return {
-        "loss": f"{percent(math.exp(-found.loss))} ({number(found.loss, 3)} nats)",
+        "probability": percent(math.exp(-found.loss)),
+        "loss": number(found.loss, 3),
         "row_sums": _range(found.row_sums),
         "column_sums": _range(found.column_sums),
         "on_allowed": _share(found.on_allowed),
@@ -38,7 +39,7 @@ def written(found: Symptoms) -> dict[str, str]:
 
 def _range(sums: tuple[float, float]) -> str:
     low, high = (number(value, 2) for value in sums)
-    return low if low == high else f"{low} to {high}"
+    return low if low == high else f"{low}\u2060–\u2060{high}"  # on one line
 
 
 def _share(share: float) -> str:
