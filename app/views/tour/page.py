@@ -1,15 +1,20 @@
 """The guided tour: stops that each show one effect in the selected model."""
 
+from collections.abc import Iterator
+
 import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, results, session
+from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
+from app.views.shared.question import ask
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
@@ -47,6 +52,24 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
     )
+
+
+def questions(
+    record: TranslationRecord, first: str, shown: Highlight | None
+) -> Iterator[asked.Candidate]:
+    """Yield a stop's questions: `first`, then about the rows of its head, the pinned one first.
+
+    Without a head, as the translation lacks a word, the questions are about cross-attention.
+    """
+    if first == "masked":
+        yield lambda: asked.masked(record)
+    if shown is None:
+        yield from asked.cross_attention(record)
+        return
+    kind, head = shown.kind, shown.head
+    if (query := shown.query) is not None:
+        yield lambda: asked.attends(record, kind, head.layer, head.head, query)
+    yield from asked.other_rows(record, kind, head.layer, head.head)
 
 
 def show_lessons(link: dict[str, str]) -> None:
@@ -110,15 +133,22 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             args=(to,),
         )
     st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
-text, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
-with text, st.container(key="tour_text", gap="small"):
+shown = True
+said, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
+with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
-    st.write(stop.look_for)
-    st.markdown(found, help=meaning("head", "weight"))
-    st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
+    look_for = st.empty()
+    shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+    look_for.write(stop.look_for if shown or not stop.before else stop.before)
+    if shown:
+        st.markdown(found, help=meaning("head", "weight"))
+        st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if picture and result:
     with picture:
-        map_row(row_of(record, result), key=f"tour_map_{number}")
+        if shown:
+            map_row(row_of(record, result), key=f"tour_map_{number}")
+        else:
+            st.caption(text("tour", "page.waiting"))
 
 if number == len(stops) - 1:
     with st.container(border=True, gap="small", key="tour_end"):
@@ -133,4 +163,6 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+if shown:
+    opened = address.requested_view(record) or at | row
+    show_explorer(record, opened, chosen.card, key=f"tour_{number}")
