@@ -107,7 +107,7 @@ def show_bug(inspection: Inspection, bug: str) -> None:
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
     numbers, question = st.columns([3, 2], gap="large")
-    with numbers:
+    with numbers, st.container(key="bug_numbers"):
         st.subheader(text("bugs", "page.numbers"), anchor=False)
         show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
     with question:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from app.components.question import Asked, Option, Texts, question
+from app.components.question import Answer, Asked, Option, Texts
 from app.components.question.payload import WORDS
 from app.examples import examples
 from app.lessons.texts import text
@@ -18,6 +18,7 @@ from app.state import session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.symptoms import name_of, written
 from app.views.shared.inspection import Inspection
+from app.views.shared.question import ask
 from core.analysis.questions import Question
 
 if TYPE_CHECKING:  # imports torch
@@ -29,16 +30,15 @@ def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Sympt
     from core.experiments.bugs import bug_symptoms
 
     if broken.agree(healthy):
-        st.write(plain(text("bugs", "page.no_effect")))
+        st.caption(plain(text("questions", "page.none", reason=text("bugs", "page.no_effect"))))
         _offer_another_sentence(inspection)
         return False
     every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
     asked = question_about(bug, every, healthy, inspection)
-    saved = f"answer {asked.id}"
-    answer = question(asked, session.saved_result(saved), key="bug_question")
+    ask("bug", [lambda: asked])
+    answer: Answer | None = session.saved_result(f"answer {asked.id}")
     if answer is None:
         return False
-    session.save_result(saved, answer)
     if not answer.right and not answer.skipped:
         chosen = str(asked.question.options[answer.answer[0]])
         measure = MISTAKES[chosen].measure
@@ -86,7 +86,8 @@ def question_about(
         hint=text("questions", "hint.text"),
         layout=Texts(),
         options=[
-            Option(names[one], names[one], names[one], number(every[one].loss, 3)) for one in options
+            Option(names[one], names[one], names[one], number(every[one].loss, 3))
+            for one in options
         ],
         explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
         uncertain=f"{others} {losses}",

@@ -46,6 +46,11 @@ def _share(share: float) -> str:
     return NONE if math.isnan(share) else percent(share)
 
 
+def _escaped(written: str) -> str:
+    """Escape <0.1 % and >99.9 % for Markdown; unlike `plain`, keep no-break spaces."""
+    return written.replace("<", "\\<").replace(">", "\\>")
+
+
 def name_of(measure: str) -> str:
     """Return the name of a number."""
     return text("bugs", f"measure.{measure}.name")
@@ -58,8 +63,8 @@ def show_symptoms(healthy: Symptoms, broken: Symptoms, d_k: int, probes: int) ->
         [
             {
                 "": plain(name_of(name)),
-                text("bugs", "page.healthy"): plain(left[name]),
-                text("bugs", "page.broken"): plain(right[name]),
+                text("bugs", "page.healthy"): _escaped(left[name]),
+                text("bugs", "page.broken"): _escaped(right[name]),
             }
             for name in left
         ],
