@@ -30,7 +30,7 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
     st.markdown(
-        "Here a Transformer translates a sentence and shows every weight of every head.",
+        "Here a Transformer translates a sentence and shows every attention weight of every head.",
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
