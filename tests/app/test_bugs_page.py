@@ -175,7 +175,7 @@ SEEN = {
     "the healthy scores, and √d_k is 6.93; the entropy of a row is {entropy} there, and "
     "{entropy_healthy} in the healthy network.",
     "over_queries": "The sums of the columns are {columns} and those of the rows {rows}; in the "
-    "healthy network it is {columns_healthy} and {rows_healthy}.",
+    "healthy network they are {columns_healthy} and {rows_healthy}.",
     "inverted_mask": "Of all weight, {allowed} is on cells that a right mask allows; in the "
     "healthy network it is {allowed_healthy}.",
     "no_causal_mask": "Of the weight of the decoder's self-attention, {future} is on later tokens, "
@@ -345,6 +345,27 @@ def test_a_wrong_answer_is_compared_by_the_number_of_its_own_mistake():
         found = answered(page, answer)
         assert not any("that you chose" in text for text in found.texts())
         assert len(found.texts("bug_answer", "code_text")) == 2
+
+
+def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(monkeypatch):
+    """Swapped with positions that look shifted: the position tells nothing, but the loss does."""
+    measured = bugs.bug_symptoms
+
+    def like_shifted(owner, record, bug):
+        found = measured(owner, record, bug)
+        return dataclasses.replace(found, position=1) if bug == "swapped" else found
+
+    monkeypatch.setattr(bugs, "bug_symptoms", like_shifted)
+    page = answered(page_of(ORDER.index("swapped") + 1), NAMES["shifted"])
+    net, record = case("de-en")
+    there, here = (
+        percent(math.exp(-measured(net, record, bug).loss)) for bug in ("shifted", "swapped")
+    )
+    sentence = (
+        "With the mistake that you chose, the number “Healthy translation: probability per token” "
+        f"would be {there}; here it is {here}."
+    )
+    assert unescaped(sentence) in map(unescaped, page.texts(kind="markdown"))
 
 
 def test_mistakes_with_the_same_numbers_both_count(monkeypatch):

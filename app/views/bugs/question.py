@@ -41,10 +41,12 @@ def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Sympt
         return False
     if not answer.right and not answer.skipped:
         chosen = str(asked.question.options[answer.answer[0]])
-        measure = MISTAKES[chosen].measure
-        numbers = {"there": written(every[chosen])[measure], "here": written(broken)[measure]}
-        compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)
-        st.markdown(plain(compared))
+        there, here = written(every[chosen]), written(broken)
+        names = (MISTAKES[chosen].measure, *here)  # the number that shows it, if it differs
+        if measure := next((name for name in names if there[name] != here[name]), None):
+            numbers = {"there": there[measure], "here": here[measure]}
+            compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)
+            st.markdown(plain(compared))
     return True
 
 
