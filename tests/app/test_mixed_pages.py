@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.state import models, results
+from app.state import models
 from core.kinds import KINDS
 from tests import mixed_network, small
+from tests.app.conftest import clear_caches
 from tests.app.rendered import Rendered, render, skip, unpacked
 
 TEXT = small.SENTENCES[0][0]
@@ -23,13 +24,6 @@ def root(tmp_path_factory):
         clear_caches()
         yield folder
         clear_caches()
-
-
-def clear_caches() -> None:
-    models._listed.clear()
-    models._networks.clear()
-    models._loaded.clear()
-    results._store.clear()
 
 
 def opened(page: str, **query: Any) -> Rendered:
