@@ -269,7 +269,8 @@ def test_arrow_keys_walk_a_grid_and_space_marks(page):
     page.locator(".option").first.focus()
     assert press(page, "ArrowRight") == 1 and press(page, "ArrowDown") == 4
     assert press(page, "ArrowDown") == 4 and press(page, "ArrowRight", "ArrowRight") == 5
-    assert press(page, "ArrowUp") == 2 and press(page, "ArrowLeft", "ArrowLeft", "ArrowLeft") == 0
+    assert press(page, "ArrowUp") == 2 and press(page, "ArrowRight") == 2  # the end of a row
+    assert press(page, "ArrowLeft", "ArrowLeft", "ArrowLeft") == 0
     press(page, "ArrowRight", "Space", "ArrowRight", "Enter", "ArrowDown", " ")
     assert page.locator("[aria-pressed='true']").count() == 3
     page.keyboard.press("Tab")

@@ -140,10 +140,10 @@ def test_a_question_about_padding_has_the_cells_of_the_batch():
     assert question["rows"] == ["5", "6", "2"]
     assert question["columns"] == ["5", "6", "2", "<pad>", "<pad>", "<pad>"]
     assert question["correct"] == [1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 17]
-    letters = "|f|f|fp|fp|fp|||f|fp|fp|fp||||fp|fp|fp"
+    letters = "|f|f|pf|pf|pf|||f|pf|pf|pf||||pf|pf|pf"
     assert [option["value"] for option in question["options"]] == letters.split("|")
     assert question["explanation"] == [
-        "Masked cells: 3 for the future, 0 for padding, 9 for both.",
+        "Masked cells: 3 in the future (f), 0 in the padding (p), 9 in both (pf).",
         "Padding fills this sentence of 4 tokens up to 7, the length of the longest one, and no "
         "query may attend to it.",
     ]

@@ -177,7 +177,7 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
     names = [*known, *["<pad>"] * (length - tokens)]
     part = np.ix_(queries, keys)
     ahead, behind = ~future[part].ravel(), ~padding[part].ravel()
-    letters = ["f" * bool(a) + "p" * bool(b) for a, b in zip(ahead, behind, strict=True)]
+    letters = ["p" * bool(b) + "f" * bool(a) for a, b in zip(ahead, behind, strict=True)]
     rows, columns = ([names[i] for i in span] for span in (queries, keys))
     fed = " ".join(map(str, result.target_in.ravel().tolist()))
     return Asked(
