@@ -50,7 +50,7 @@ from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, session
+from app.state import address, models, plans, results, session
 from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
@@ -59,7 +59,7 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature"})
+OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "class", "quiz"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
@@ -181,6 +181,7 @@ def sidebar() -> None:
     directions = _directions()
     if not directions:
         return
+    fixed = plans.running() is not None  # a plan's stops are about one direction and model
     with st.sidebar:
         address.initialise("direction", directions, directions[0])
         direction = st.radio(
@@ -189,6 +190,7 @@ def sidebar() -> None:
             format_func=languages,
             key="direction",
             on_change=_swap_languages,
+            disabled=fixed,
         )
         offered = {name: card for (d, name), card in models.cards().items() if d == direction}
         names = list(offered)
@@ -198,7 +200,8 @@ def sidebar() -> None:
             names,
             format_func=lambda name: model_label(offered[name]),
             key="model",
-            help=_origins(offered.values()),
+            help="fixed by the plan" if fixed else _origins(offered.values()),
+            disabled=fixed,
         )
         address.initialise("search", SEARCHES, "beam")
         st.segmented_control(

@@ -9,7 +9,8 @@ import streamlit as st
 
 from app import controls
 from app.look.markdown import plain
-from app.state import address, waiting
+from app.state import address, plans, waiting
+from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
@@ -30,11 +31,15 @@ page = st.navigation(
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
         st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
+        st.Page("views/teacher/page.py", title="For teachers", url_path="class"),
+        st.Page("views/quiz/page.py", title="Test yourself", url_path="quiz"),
     ]
 )
 with waiting.fair_run():
     address.read_query(page.url_path)
+    plans.read(page.url_path)
     controls.sidebar()
+    plan_bar.show(page.url_path)
     try:
         page.run()
     except UnansweredError as error:

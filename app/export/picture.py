@@ -25,8 +25,11 @@ def picture(
     head: int,
     query: int | None = None,
     theme: str = "light",
+    fit: tuple[float, float] | None = None,
 ) -> str:
     """Return an SVG document of a map: queries on rows, keys on columns, weights from 0 to 1.
+
+    `fit` is a width and height in px that smaller cells keep to, as far as the labels stay apart.
 
     Layer, head and query count from 0; the query's row is framed. Masked cells are hatched. Each
     unmasked cell carries its weight as a tooltip. Edits stand below the heading.
@@ -35,11 +38,14 @@ def picture(
     table = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in sequential_table(theme)]
     weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = (labels(tokens, first) for tokens, first in axes(record, kind))
-    cell = min(_CELL, _ROOM // max(len(rows), len(columns)))
     left = 34 + _LETTER * max(map(len, rows))
     edits = ", ".join(one["label"] for one in listed(record.edits, record))
     head_height = _HEAD + (_LINE if edits else 0)
     top = head_height + 12 + _LETTER * max(map(len, columns))
+    cell = min(_CELL, _ROOM // max(len(rows), len(columns)))
+    if fit is not None:
+        across, down = (fit[0] - left - 12) / len(columns), (fit[1] - top - _FOOT) / len(rows)
+        cell = max(_FONT, min(_CELL, across, down))
     grid_width, grid_height = cell * len(columns), cell * len(rows)
     query_words, key_words = _roles(record, kind)
     heading = f"{ATTENTION[kind].capitalize()}, layer {layer + 1}, head {head + 1}"

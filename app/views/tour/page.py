@@ -1,15 +1,19 @@
 """The guided tour: stops that each show one effect in the selected model."""
 
+from typing import Any
+
 import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
+from app.export.picture import picture
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, session
+from app.state import address, models, plans, results, session
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
+from app.views.shared.plan_bar import present_button
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
@@ -20,6 +24,8 @@ LESSONS = (
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
     ("views/positions/page.py", "Positions", "how the network knows the order of the tokens"),
 )
+PROJECTED = (386.0, 414.0)
+"""Width and height, in px, of a map shown about 1.45 times as large beside its text."""
 
 
 def go_to(number: int) -> None:
@@ -47,6 +53,13 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
     )
+
+
+def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
+    """Show a map as a picture that fits a projected page, with large labels."""
+    svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
+    with st.container(key="present_map"):
+        st.image(svg)
 
 
 def show_lessons(link: dict[str, str]) -> None:
@@ -96,12 +109,16 @@ except LookupError as missing:
     at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
+in_plan, presenting = plans.at_tour_stop(), plans.presenting()
+steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
-    st.caption(
-        f"Stop {number + 1} of {len(stops)}, {chosen.source_language} → {chosen.target_language}",
-        width="content",
-    )
-    for word, to in (("Back", number - 1), ("Next stop", number + 1)):
+    if not in_plan:
+        st.caption(
+            f"Stop {number + 1} of {len(stops)}, "
+            f"{chosen.source_language} → {chosen.target_language}",
+            width="content",
+        )
+    for word, to in steps:
         st.button(
             word,
             key=f"tour_{word.split()[0].lower()}",
@@ -109,18 +126,27 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             on_click=go_to,
             args=(to,),
         )
-    st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
-text, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
+    if not presenting:
+        if not in_plan:
+            present_button()
+        st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
+text, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with text, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     st.write(stop.look_for)
     st.markdown(found, help=meaning("head", "weight"))
-    st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
-if picture and result:
-    with picture:
-        map_row(row_of(record, result), key=f"tour_map_{number}")
+    if not presenting:
+        st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
+if beside and result:
+    with beside:
+        if presenting:
+            show_still(record, at, result.query)
+        else:
+            map_row(row_of(record, result), key=f"tour_map_{number}")
+if presenting:  # the screen is full
+    st.stop()
 
-if number == len(stops) - 1:
+if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
         show_lessons(view)
