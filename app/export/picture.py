@@ -51,7 +51,8 @@ def picture(
     heading = f"{ATTENTION[kind].capitalize()}, layer {layer + 1}, head {head + 1}"
     texts = _BOLD * len(heading), left + _LETTER * len(key_words), 10 + _LETTER * len(edits)
     width = max(left + grid_width, *texts) + 12
-    height = top + grid_height + _FOOT
+    half = _LETTER * len(query_words) / 2 + 4
+    height = max(top + grid_height + _FOOT, 2 * half)
     svg = Element(
         "svg",
         {
@@ -69,7 +70,7 @@ def picture(
     _box(svg, 0, 0, width, height, fill=colours.page)
     _text(svg, heading, 10, 20, {"font-weight": "600"})
     _text(svg, key_words, left, head_height - 10, {"fill": colours.second})
-    middle = top + grid_height / 2
+    middle = min(max(top + grid_height / 2, half), height - half)
     _text(svg, query_words, 14, middle, {
         "transform": f"rotate(-90 14 {middle:.1f})", "text-anchor": "middle",
         "fill": colours.second,

@@ -74,7 +74,8 @@ def read(page: str) -> None:
     plan, said = parse(text, direction)
     if asked is not None and asked != model:
         said = f"{said} The plan's model is not available here: {model} is used instead.".strip()
-    place = int(at) - 1 if at in map(str, range(1, len(plan.stops) + 1)) else 0
+    places = {str(number + 1): number for number in range(len(plan.stops))}
+    place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
     if plan.stops and page == TOUR:
         _apply()

@@ -1,4 +1,4 @@
-"""Reads the test's items from their lesson file: texts, options, and pictures drawn from numbers."""
+"""Reads the items of the test from their lesson file: texts, options, and pictures from numbers."""
 
 from __future__ import annotations
 
