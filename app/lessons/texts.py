@@ -26,6 +26,11 @@ def text(lesson: str, key: str, /, *, language: str = "en", **values: object) ->
     return _texts(lesson, language)[key].format_map(values)
 
 
+def template(lesson: str, key: str, language: str = "en") -> str:
+    """Return the text of a dotted key with its placeholders still in it. Raises KeyError."""
+    return _texts(lesson, language)[key]
+
+
 def keys(lesson: str, language: str = "en") -> tuple[str, ...]:
     """Return the dotted keys of a lesson's texts, in order. Raises KeyError."""
     return tuple(_texts(lesson, language))

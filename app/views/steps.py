@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -15,8 +16,10 @@ from app.look.labels import label
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, session, waiting
+from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
+from app.views.shared.question import ask
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -154,6 +157,11 @@ try:
     free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
 except ValueError as error:
     above.error(plain(error))
+    st.stop()
+questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
+if edits is None:
+    questions += asked.cross_attention(record)
+if not ask("steps", questions):
     st.stop()
 prefix = forced_prefix(record)
 try:

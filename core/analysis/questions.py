@@ -24,7 +24,7 @@ NEAR_NATS = 0.05
 """Ablation: heads whose effects are within this of the largest one count as well."""
 NEAR_SCORE = 0.01
 """Search: hypotheses whose scores are within this of the best one count as well."""
-MOST_CELLS = 8
+MOST_CELLS = 6
 """A grid of cells has at most this many rows, and as many columns."""
 ORDERS = ("same", "reordered", "other")
 """What can happen to a translation: the same words in the same or another order, other words."""
@@ -142,7 +142,7 @@ def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Questi
 
     Raises Unsettled if there are fewer than two words, or only punctuation or capitals differ.
     """
-    old, new = (_words(tokens) for tokens in (before, after))
+    old, new = (compared_words(tokens) for tokens in (before, after))
     if len(old) < 2:
         raise Unsettled("few", options=len(old))
     longer = max(len(old), len(new))
@@ -153,6 +153,15 @@ def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Questi
         raise Unsettled("alike")
     outcome = 0 if old == new else 1 if common == 1 else 2
     return Question("order", ORDERS, frozenset({outcome}), (kept, common, 1 - common))
+
+
+def compared_words(tokens: Sequence[RecordToken]) -> list[str]:
+    """Return the words of a sentence in lower case, without punctuation and special tokens."""
+    return [
+        "".join(tokens[i].text for i in word).casefold()
+        for word in group_words(tokens)
+        if not (tokens[word[0]].special or is_punctuation(tokens[word[0]].text))
+    ]
 
 
 def wins(texts: Sequence[str], scores: Sequence[float], seed: str) -> Question:
@@ -193,12 +202,3 @@ def _largest(
     if 1 + len(near) > len(options) / 2:
         raise Unsettled("tied", near=1 + len(near), options=len(options), margin=margin)
     return Question(name, options, frozenset({best}), tuple(evidence), frozenset(near))
-
-
-def _words(tokens: Sequence[RecordToken]) -> list[str]:
-    """Return the words of a sentence in lower case, without punctuation and special tokens."""
-    return [
-        "".join(tokens[i].text for i in word).casefold()
-        for word in group_words(tokens)
-        if not (tokens[word[0]].special or is_punctuation(tokens[word[0]].text))
-    ]

@@ -66,8 +66,13 @@ def test_every_text_renders_with_its_placeholders(name):
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_sentences_are_whole(name):
-    """A translator can only translate whole sentences: no text starts or ends in the middle."""
+    """A translator can only translate whole sentences: no text starts in the middle of one.
+
+    Except names, such as that of a head, which are inserted into sentences.
+    """
     for key in texts.keys(name)[2:]:
+        if key.endswith(".name"):
+            continue
         written = texts._texts(name, "en")[key]
         first = next(literal for literal, *_ in Formatter().parse(written))
         assert not first or not first[0].islower(), (name, key, written)

@@ -10,7 +10,9 @@ from app.views.masks.without import (
     show_without_padding_mask,
     show_without_word,
 )
+from app.views.shared import asked
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 
 st.title("Masks")
@@ -25,6 +27,8 @@ st.latex(
     r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
     help=meaning("softmax", "value"),
 )
+if not ask("masks", [lambda: asked.masked(inspection.record)]):
+    st.stop()
 
 st.subheader("A batch, and what is masked in it")
 texts = show_batch(inspection)

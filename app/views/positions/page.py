@@ -7,8 +7,9 @@ from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
-from app.views.positions.what_if import show_position_edits, show_reordering
+from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 
 CONTENTS = {
@@ -31,6 +32,8 @@ st.caption(
     help=meaning("token"),
 )
 inspection = ask_for_inspection()
+if not ask("positions", questions(inspection)):
+    st.stop()
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
 st.subheader(CONTENTS["table"], anchor="table")

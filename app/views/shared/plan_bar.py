@@ -15,7 +15,7 @@ def show(page: str) -> None:
     moved = plans.on_the_way()
     if moved is not None and moved.stop.url_path != page:
         stop = moved.stop
-        sentence = {} if stop.on_tour else {"source": stop.argument}
+        sentence = {} if stop.on_tour else {"source": stop.argument, "lesson": "1"}
         st.switch_page(stop.page, query_params=moved.query | sentence)
     plans.keep_in_url(page)
     now, note, presenting = plans.running(), plans.note(), plans.presenting()

@@ -1,5 +1,6 @@
 """The guided tour: stops that each show one effect in the selected model."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import streamlit as st
@@ -8,12 +9,15 @@ from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
 from app.export.picture import picture
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, plans, results, session
+from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
 from app.views.shared.plan_bar import present_button
+from app.views.shared.question import ask
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
@@ -60,6 +64,24 @@ def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None)
     svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
     with st.container(key="present_map"):
         st.image(svg)
+
+
+def questions(
+    record: TranslationRecord, first: str, shown: Highlight | None
+) -> Iterator[asked.Candidate]:
+    """Yield a stop's questions: `first`, then about the rows of its head, the pinned one first.
+
+    Without a head, as the translation lacks a word, the questions are about cross-attention.
+    """
+    if first == "masked":
+        yield lambda: asked.masked(record)
+    if shown is None:
+        yield from asked.cross_attention(record)
+        return
+    kind, head = shown.kind, shown.head
+    if (query := shown.query) is not None:
+        yield lambda: asked.attends(record, kind, head.layer, head.head, query)
+    yield from asked.other_rows(record, kind, head.layer, head.head)
 
 
 def show_lessons(link: dict[str, str]) -> None:
@@ -130,16 +152,22 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
         if not in_plan:
             present_button()
         st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
-text, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
-with text, st.container(key="tour_text", gap="small"):
+shown = True
+said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
+with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
-    st.write(stop.look_for)
-    st.markdown(found, help=meaning("head", "weight"))
-    if not presenting:
-        st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
+    look_for = st.empty()
+    shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+    look_for.write(stop.look_for if shown or not stop.before else stop.before)
+    if shown:
+        st.markdown(found, help=meaning("head", "weight"))
+        if not presenting:
+            st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if beside and result:
     with beside:
-        if presenting:
+        if not shown:
+            st.caption(text("tour", "page.waiting"))
+        elif presenting:
             show_still(record, at, result.query)
         else:
             map_row(row_of(record, result), key=f"tour_map_{number}")
@@ -159,4 +187,6 @@ if number == len(stops) - 1 and not in_plan:
                     args=(other,),
                 )
 
-show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+if shown:
+    opened = address.requested_view(record) or at | row
+    show_explorer(record, opened, chosen.card, key=f"tour_{number}")

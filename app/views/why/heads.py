@@ -10,14 +10,18 @@ import numpy as np
 import streamlit as st
 
 import core
+from app.components.question import Asked
 from app.figures.why import pairs_figure, terms_figure
+from app.lessons.texts import text
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number, percent
 from app.state import session, waiting
+from app.views.shared import asked
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
+from app.views.shared.question import in_lesson
 from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
@@ -35,6 +39,37 @@ _LITTLE = 0.05  # nats: changes a probability by about 5 %
 def head_name(kind: str, layer: int, head: int) -> str:
     """Return a head's name, counted from 1."""
     return f"{kind} {layer + 1}.{head + 1}"
+
+
+def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
+    """Yield the questions about the head that matters most, then about cross-attention.
+
+    A page opened from a lesson's link waits for the effects of all heads; otherwise the question
+    follows once they are known.
+    """
+
+    def unfinished() -> Asked:
+        message = text("why", "matters.unfinished", done=progress.done, total=progress.total)
+        raise asked.NotAskable(message, later=True)
+
+    if in_lesson():
+        bar = ProgressBar()
+        effects = inspection.run_experiment(
+            core.head_effects,
+            on_progress=lambda done, total: bar.show_progress(done, total, "heads"),
+            on_wait=bar.show_queue,
+        )
+        bar.empty()
+    else:
+        progress = inspection.advance_experiment(core.head_effects, seconds=FIRST_S)
+        if progress.done < progress.total:
+            yield unfinished
+            return
+        effects = progress.so_far
+    token = session.get("why_for")
+    chosen = token if token is not None and token >= 0 else None
+    yield from asked.important_heads(inspection.record, effects, chosen)
+    yield from asked.cross_attention(inspection.record)
 
 
 @waiting.fragment

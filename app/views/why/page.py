@@ -5,9 +5,10 @@ import streamlit as st
 from app.look.glossary import meaning
 from app.state import session
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 from app.views.why import cost
-from app.views.why.heads import show_important_heads, show_pairs
+from app.views.why.heads import questions, show_important_heads, show_pairs
 from app.views.why.layers import show_decoder_lens, show_logit_lens
 from app.views.why.sources import show_sources
 from app.views.why.words import show_word_choice
@@ -22,6 +23,8 @@ st.caption(
 )
 inspection = ask_for_inspection()
 record = inspection.record
+if not ask("why", questions(inspection)):
+    st.stop()
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
 show_important_heads(inspection)
