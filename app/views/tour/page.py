@@ -59,6 +59,24 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     )
 
 
+def asks_first(stop: str, candidates: Iterator[asked.Candidate]) -> bool:
+    """Return whether a presented stop still shows its question; the map is its second screen."""
+    if session.saved_result(f"map of {stop}"):
+        return False
+    for make in candidates:
+        try:
+            make()
+        except asked.NotAskable:
+            continue
+        return True
+    return False
+
+
+def show_map(stop: str) -> None:
+    """Go on from a presented stop's question to its map."""
+    session.save_result(f"map of {stop}", True)
+
+
 def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
     """Show a map as a picture that fits a projected page, with large labels."""
     svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
@@ -132,6 +150,8 @@ except LookupError as missing:
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
+name = f"{record.id} {number}"
+first_screen = presenting and asks_first(name, questions(record, stop.asks, result))
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
     if not in_plan:
@@ -148,16 +168,25 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             on_click=go_to,
             args=(to,),
         )
-    if not presenting:
+    if first_screen:
+        st.button("Show the map", key="tour_map", on_click=show_map, args=(name,))
+    elif not presenting:
         if not in_plan:
             present_button()
         st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
+if first_screen:
+    with st.container(key="tour_text", gap="small"):
+        st.subheader(stop.title, anchor=False)
+        st.write(stop.before or stop.look_for)
+        ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+    st.stop()
 shown = True
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     look_for = st.empty()
-    shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+    if not presenting:
+        shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
     look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
         st.markdown(found, help=meaning("head", "weight"))
