@@ -40,6 +40,7 @@ def test_the_explorer_gives_the_same_share_as_the_tour(local_page: Page, serve, 
     number = STOPS["de-en"].index(stop)
     head = stop.find(record(stop.source)).head
     local_page.goto(f"{serve(MAIN)}/tour?stop={number + 1}")
+    skip_question(local_page)
     root = local_page.locator(f".st-key-tour_{number} section[aria-label='Attention explorer']")
     thumbnail = root.locator(f".thumbnail[data-l='{head.layer}'][data-h='{head.head}']")
     spoken = re.compile(rf"\b{word}\b\W*{100 * head.share:.0f}\s%$")
@@ -51,11 +52,21 @@ def test_the_explorer_gives_the_same_share_as_the_tour(local_page: Page, serve, 
     expect(root.locator(".waiting")).to_have_count(0)
 
 
+def skip_question(page: Page) -> None:
+    """Skip the question of the stop; its map is hidden until then."""
+    asked = page.locator("section.question")
+    expect(asked).to_have_attribute("data-answered", "", timeout=60_000)
+    expect(page.locator("section[aria-label='Attention explorer']")).to_have_count(0)
+    asked.get_by_role("button", name="Skip this question").click()
+    expect(asked).to_have_attribute("data-answered", "skipped")
+
+
 def expect_stop(page: Page, direction: str, number: int) -> None:
     """Expect a stop with its measured head open in the explorer."""
     stop = STOPS[direction][number]
     main = page.locator("[data-testid=stMain]")
     expect(main.get_by_role("heading", name=stop.title)).to_be_visible(timeout=60_000)
+    skip_question(page)
     rec = record(stop.source, f"scratch-{direction}")
     shown = stop.find(rec)
     root = main.locator(f".st-key-tour_{number} section[aria-label='Attention explorer']")
