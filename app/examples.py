@@ -86,8 +86,8 @@ EXAMPLES = (
     Example(
         "A word twice",
         (
-            "Two men, two shirts: which ones does each word of the translation look at?",
-            "Two men, two shirts: which ones does each word of the translation look at?",
+            "Two men, two shirts: which of them does each word of the translation look at?",
+            "Two men, two shirts: which of them does each word of the translation look at?",
         ),
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         "A man in a red shirt is talking to a man in a blue shirt.",

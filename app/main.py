@@ -21,6 +21,7 @@ page = st.navigation(
     [
         st.Page("views/translate.py", title="Translate", default=True),
         st.Page("views/tour/page.py", title="Guided tour", url_path="tour"),
+        st.Page("views/tokens/page.py", title="Tokens", url_path="tokens"),
         st.Page("views/steps.py", title="Step by step", url_path="steps"),
         st.Page("views/inside_head/page.py", title="Inside a head", url_path="head"),
         st.Page("views/why/page.py", title="Ask why", url_path="why"),
@@ -33,6 +34,7 @@ page = st.navigation(
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
         st.Page("views/teacher/page.py", title="For teachers", url_path="class"),
         st.Page("views/quiz/page.py", title="Test yourself", url_path="quiz"),
+        st.Page("views/glossary.py", title="Glossary", url_path="glossary", visibility="hidden"),
     ]
 )
 with waiting.fair_run():

@@ -25,9 +25,10 @@ _MORE_HEADS = tuple((layers, heads, 60) for layers, heads in ((4, 4), (4, 8), (6
 
 
 def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
-    """Yield a row for each measurement, then the exponents of length; name what cannot be shown.
+    """Yield a row for each measurement, then the exponent of its growth with the number of tokens.
 
-    An exponent of 2 means four times as much for twice as many tokens.
+    A size that timed out yields Missing. An exponent of 2 means four times as much for twice as
+    many tokens.
     """
     from playwright.sync_api import sync_playwright
 
@@ -39,7 +40,7 @@ def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             found = _measure(browser, f"{url}/?case={tokens}&layers={layers}&heads={heads}", rounds)
             if not found:
                 yield Missing(
-                    shape, "the page shows no maps of this size: its message is too large"
+                    shape, "timed out; beyond the limit of a message the page shows no maps"
                 )
             for what, (value, unit) in found.items():
                 yield row(what, shape, tokens, value, unit)
@@ -47,7 +48,7 @@ def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
                     by_length.setdefault(what, []).append((tokens, value))
         for what, points in by_length.items():
             if (slope := exponent(*zip(*points, strict=True))) is not None:
-                yield row(f"exponent of length, {what}", "", points[-1][0], slope, "exponent")
+                yield row(f"growth exponent, {what}", "", points[-1][0], slope, "exponent")
         browser.close()
 
 
@@ -67,7 +68,7 @@ def _measure(browser: Any, address: str, rounds: int) -> dict[str, tuple[float, 
         heads = [timed(page, "click", thumbnails.nth(i % 3).click) for i in range(rounds)]
         return {
             "sent for a sentence": (max(received) / 1e6, "MB"),
-            "another sentence to painted": (statistics.median(sentences), "ms"),
+            "new sentence to painted": (statistics.median(sentences), "ms"),
             "layer or head to painted": (statistics.median(heads), "ms"),
             "hover to highlighted": (hover(page, rounds), "ms"),
         }

@@ -43,9 +43,10 @@ _OPENED = """() => new Promise((resolve) => {
   });
   observer.observe(document, { subtree: true, childList: true, attributes: true });
 })"""
-# Notes when the explorer is first painted, from before the page's own script.
+# Installed before the page's own script runs: records when the explorer is first painted.
 _FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
-# Resolves with the milliseconds from the next click until the line below the edits is shown.
+# Sets window.headlightAgain, which resolves with the milliseconds from the next click until the new
+# translation below the edits is shown.
 _AGAIN = """() => {
   let started = null;
   addEventListener("click", () => { started = performance.now(); }, { capture: true, once: true });
@@ -143,7 +144,7 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
 
 
 def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the times of what is done with a sentence of 13 tokens, and the memory it takes."""
+    """Yield the time of each action on a 13-token sentence, then the tab's memory."""
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)
@@ -194,7 +195,7 @@ def _effects(page: Any, rounds: int) -> float:
 
 
 def _served(browser: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the served app's times for what both can do, with one visitor on this machine."""
+    """Yield the served app's times for the actions that it shares with the page; one visitor."""
     rounds = min(rounds, _MOST)
     with serve(ROOT / "app/main.py") as url:
         page = browser.new_page(viewport=SIZE)

@@ -46,9 +46,12 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the network's translation lacks a word that it needs.
+    A stop is left out if the network's translation lacks a word that it needs, or if it runs the
+    network again under edits or with another search.
     """
     for stop in STOPS.get(direction, ()):
+        if stop.trial is not None:
+            continue
         record = inspect(stop.source)
         try:
             yield Found(stop, record, stop.find(record))

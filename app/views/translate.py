@@ -6,6 +6,7 @@ from app import controls
 from app.state import address, plans, results, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
+from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import present_button
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
@@ -31,12 +32,13 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
     st.markdown(
-        "Here a Transformer translates a sentence and shows every weight of every head.",
+        "A Transformer translates and shows each attention weight of each head.",
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
     if plans.running() is None:
         present_button()
+    show_glance(follow="explorer")
 card, record = controls.ask_for_record(ask_target=True)
 chosen = controls.selection()
 

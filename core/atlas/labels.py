@@ -13,18 +13,18 @@ from core.kinds import KINDS, Kind
 MARGIN = 0.1
 """How far a score's lower bound must exceed each null, as a share of attention.
 
-Nulls are estimates too: the highest score of three random networks is not the highest of all. Of 51
-others of the shipped shapes (2,448 heads), the highest exceeded its nulls by 0.051 in any role, so
-0.1 is twice what chance reached. Heads of much smaller networks differ more: of 180 networks of
+A null is the highest score in three random networks; other random networks may score higher. In 51
+more of the shipped shapes (2,448 heads), no head exceeded its nulls by more than 0.051 in any role,
+so 0.1 is twice what chance reached. Heads of much smaller networks differ more: of 180 networks of
 width 16, one had a head with a label. Voita et al. 2019 (§5.2) likewise ask a head to exceed its
 baseline by 10 points.
 """
 
 FLOOR = 0.3
-"""What a score's lower bound must reach: below, most attention certainly goes elsewhere."""
+"""The share of attention that a score's lower bound must reach; a choice, not a test."""
 
 ROWS = 0.1
-"""The part of all rows in which a role must be measurable: it names what a head does at large."""
+"""The share of rows in which a role must be measurable: a label describes a head in general."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,12 @@ class Label:
 
 
 def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
-    """Return each head's labels, in the order of axis N, and often none.
+    """Return each head's labels (often none), heads in the order of axis N.
 
-    The first exceeds its nulls most, and names the head. A role is a label if the lower bound of
-    its score exceeds every null by more than MARGIN and reaches FLOOR, in at least ROWS of all
-    rows; without an interval there is no label.
+    They are sorted by excess over the nulls; the first is shown as the head's role. A role is a
+    label if it can be measured in at least ROWS of all rows, and the lower bound of its score
+    exceeds every null by more than MARGIN and reaches FLOOR; so there is no label without an
+    interval.
     """
     found: list[tuple[Label, ...]] = []
     for kind in KINDS:
@@ -61,7 +62,7 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
 def excess_over_nulls(atlas: Atlas, kind: Kind, role: int) -> Doubles:
     """Return a role's score and its bounds, less the largest of its nulls, per head: [n, 3].
 
-    The head's distance profile is no null for a role that is a distance itself.
+    The head's distance profile is not a null for a role that is a distance itself.
     """
     random = np.float64(atlas.arrays[f"role_{kind}_random"][role])
     shuffled_n, profile_n = (

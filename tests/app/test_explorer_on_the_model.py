@@ -115,7 +115,7 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
     given = translator.inspect(example.de, example.en)
     expect(root).to_have_attribute("data-sentence", given.id)
     expect(reference).to_have_text("Use the reference")
-    reference.click()  # twice is once
+    reference.click()  # a second click changes nothing
     expect(local_page.locator(".st-key-target input")).to_have_value(example.en)
     local_page.locator(".st-key-target").get_by_role("button", name="Clear entry").click()
     expect(root).to_have_attribute("data-sentence", translator.inspect(example.de).id)
@@ -123,7 +123,7 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
     expect(root).to_have_attribute("data-sentence", translator.inspect(EXAMPLES[2].de).id)
 
 
-def test_too_long_a_translation_is_one_line(local_page: Page, serve) -> None:
+def test_too_long_a_translation_gives_a_one_line_error(local_page: Page, serve) -> None:
     opened(local_page, serve, LINK)
     box = local_page.locator(".st-key-target input")
     box.fill("x. " * 99)
@@ -175,7 +175,7 @@ def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) 
     expect_query(local_page, forced=str(forced))
 
 
-def test_a_pinned_word_leads_into_its_head_but_to_no_token(local_page: Page, serve) -> None:
+def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serve) -> None:
     """The arithmetic works on tokens; browser and Python escape this text differently."""
     text = "Ein * Straßenmusiker ~ spielt an einer Bushaltestelle Gitarre."
     view = "kind=encoder&layer=1&head=2&words=1&q=0&k=1"

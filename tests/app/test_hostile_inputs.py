@@ -1,4 +1,4 @@
-"""Any input gets its page or one clear error line, and is kept."""
+"""Any input renders the page or one error line, and stays in the text box."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from tests.app.rendered import Rendered, render
 
 PAGES = ("", "tour", "steps", "head", "heads", "literature", "masks", "positions", "comparison")
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
-UNSEEN = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
-TEXTS = {"word": "Hund", "markup": MARKUP, "unseen": UNSEEN, "sixty words": "Ein Hund und " * 20}
+INVISIBLE = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
+TEXTS = {
+    "word": "Hund",
+    "markup": MARKUP,
+    "invisible": INVISIBLE,
+    "sixty words": "Ein Hund und " * 20,
+}
 TOO_LONG = {
     "x" * 100_000: "100,000 characters are too many: the limit is 500, try one sentence at a time",
     "x. " * 99: "tokens are too many: the limit is 100, try one sentence at a time",
@@ -51,7 +56,7 @@ def test_a_doubtful_text_gets_a_warning(name, text, warning):
     assert warning in shown.value and "\n" not in shown.value
 
 
-def test_html_escapes_of_the_corpus_are_never_shown():
+def test_html_escapes_of_the_corpus_are_not_shown_in_texts():
     """A model can learn `&amp;` from its corpus; only the tokens show it."""
     source, target = "Ich esse Fisch & Chips.", "I eat fish &amp; chips."
     for name, given in (("", ""), ("steps", ""), ("", target)):

@@ -339,7 +339,7 @@ def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
         f"{hidden} of {count} keys {'is' if hidden == 1 else 'are'} masked, because the decoder "
         "may not read tokens that come later: −∞ replaces the score."
         if hidden
-        else f"No key of these {count} is masked, so no score changes.",
+        else f"None of these {count} keys is masked, so no score changes.",
     )
     assert ("inside_mask" in page.figures) == bool(hidden)
     for name, values in (("scale", cell.scaled), ("mask", cell.masked))[: 1 + bool(hidden)]:

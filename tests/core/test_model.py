@@ -100,7 +100,7 @@ def test_embeddings_are_scaled_and_positions_added():
     assert_close(found, expected, rtol=0, atol=1e-6)  # the stored table of sinusoids is float32
 
 
-def test_both_models_start_from_the_same_distribution():
+def test_query_weights_start_with_the_same_spread():
     torch.manual_seed(0)
     size = dict(d_model=64, num_heads=4, dim_feedforward=64)
     scratch, baseline = (build(name, small.config(**size)) for name in ("scratch", "baseline"))
@@ -218,7 +218,7 @@ def test_the_feed_forward_layer_applies_the_activation(activation, architecture)
 def test_a_tied_classifier_adds_its_bias():
     torch.manual_seed(0)
     network = build("scratch", small.config(tie_classifier=True, tied_bias=True)).eval()
-    assert not network.embeddings.tied_bias.any()  # a fresh one
+    assert not network.embeddings.tied_bias.any()  # initialised to zero
     with torch.no_grad():
         before = network.classify(torch.ones(2, 16))
         network.embeddings.tied_bias.copy_(torch.arange(40.0))

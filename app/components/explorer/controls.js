@@ -21,9 +21,9 @@ export function play(explorer) {
 /** @param {Explorer} explorer */
 export function listenToOptions(explorer) {
   const { parts } = explorer.dom;
-  const onClick = (group, name, value) => {
+  const onClick = (group, attribute, field) => {
     for (const button of parts[group].children) {
-      button.addEventListener("click", () => update(explorer, { [value]: button.dataset[name] }));
+      button.addEventListener("click", () => update(explorer, { [field]: button.dataset[attribute] }));
     }
   };
   onClick("kinds", "kindOption", "kind");

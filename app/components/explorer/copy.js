@@ -3,7 +3,7 @@
 import { element } from "../shared/dom.js";
 
 /**
- * Text of the chosen tokens, without <bos> and <eos>, spaces between words only; all of them give `everything`.
+ * Text of the chosen tokens without <bos> and <eos>, with a space before each new word; `everything` if all are chosen.
  * @param {Token[]} tokens
  */
 export function plainText(tokens, everything, chosen) {
@@ -43,7 +43,7 @@ const selectionIn = (node) => node.getRootNode().getSelection?.() ?? document.ge
 export function listenToCopying(explorer) {
   const { parts } = explorer.dom;
   parts.copy.addEventListener("click", async () => {
-    flashText(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Select it: Ctrl+C", "Copy");
+    flashText(parts.copy, (await copyText(explorer.data.translation)) ? "Copied" : "Copy failed: drag, Ctrl+C", "Copy");
   });
   for (const side of ["source", "target"]) {
     parts[side].addEventListener("copy", (event) => {
@@ -65,7 +65,7 @@ function selectedTokens(explorer, side) {
 }
 
 /**
- * Browsers start no text selection inside buttons: select tokens by dragging from one to another.
+ * Most browsers start no text selection inside a button: select tokens by dragging from one to another.
  * @param {Explorer} explorer
  */
 function listenToSelecting(explorer, side) {

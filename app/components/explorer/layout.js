@@ -51,7 +51,7 @@ export function watchSize(explorer) {
 const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
 /**
- * Reserve the height of the tallest kind and of the lines, so that switching shifts nothing below.
+ * Reserve the larger height, of the tallest map or of the lines, so that switching never moves what is below.
  * @param {Explorer} explorer
  */
 function reserveMap(explorer) {

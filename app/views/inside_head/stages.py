@@ -188,7 +188,7 @@ def stages(
             f"{'−∞' if inside.masked_K.min() == -math.inf else 'a very low score'} replaces "
             "the score."
             if masked_keys
-            else f"No key of these {K} is masked, so no score changes.",
+            else f"None of these {K} keys is masked, so no score changes.",
             f"{masked_keys} of {K} masked" if masked_keys else "no key masked",
             small["mask"],
             figures.scores_figure(inside.masked_K, inside.open_K, keys, key, theme)

@@ -88,7 +88,7 @@ def show_extrapolation(inspection: Inspection) -> None:
     elif len(outside):
         st.write(
             f"Mean probability of the translation's tokens: **{percent(inside.mean())}** within "
-            f"the positions of training, **{percent(outside.mean())}** beyond them."
+            f"the positions seen in training, **{percent(outside.mean())}** beyond them."
         )
     else:
         st.write("The learned table has no rows for positions beyond those of training.")

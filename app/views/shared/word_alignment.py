@@ -86,7 +86,9 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
         )
     if any("␣" in word for word in (*source, *target)):
         st.caption("“␣” is a space that the tokenizer keeps as a token of its own.")
-    st.caption(_error(found, origin, record), help=meaning("alignment error rate"))
+    st.caption(
+        _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")
+    )
     lines = [
         " ".join("".join(label(tokens[i]) for i in word) for word in words)
         for tokens, words in sides

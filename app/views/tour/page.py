@@ -16,12 +16,15 @@ from app.state import address, models, plans, results, session
 from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
+from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import present_button
 from app.views.shared.question import ask
+from app.views.tour.bench import show_trial
 from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 LESSONS = (
+    ("views/tokens/page.py", "Tokens", "why a word becomes several tokens"),
     ("views/steps.py", "Step by step", "how the search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
@@ -174,6 +177,11 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
         if not in_plan:
             present_button()
         st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
+        show_glance(
+            *(stop.blocks or (str(at["kind"]),)),
+            follow="" if stop.blocks else f"tour_{number}",
+            source=stop.source,
+        )
 if first_screen:
     with st.container(key="tour_text", gap="small"):
         st.subheader(stop.title, anchor=False)
@@ -189,7 +197,9 @@ with said, st.container(key="tour_text", gap="small"):
         shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
     look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
-        st.markdown(found, help=meaning("head", "weight"))
+        if stop.trial:
+            show_trial(stop.trial, chosen, record, result)
+        st.markdown(found, help=meaning("head", "layer", "weight", "cross-attention"))
         if not presenting:
             st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if beside and result:

@@ -17,7 +17,14 @@ from app.views.shared.inspection import Inspection
 def show_logit_lens(inspection: Inspection) -> None:
     """Show the logit lens: the output layer applied after every sub-layer of the decoder."""
     st.write(
-        "The output layer was trained on the decoder's last state only. Applied to earlier states"
+        "The output layer was trained to read the decoder's last state only. "
+        + (
+            "It is also the table of target embeddings, so a state that is still close to the "
+            "embedding of the token fed in points to that token. "
+            if inspection.card.model.tie_classifier
+            else ""
+        )
+        + "Applied to earlier states"
         f"{_norm(inspection, 'decoder')}, it shows which token the network would write if it ended "
         "there."
     )
