@@ -18,6 +18,8 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
+bug, bug_translations, bug_kind, bug_maps, bug_numbers, bug_measures, question_bug, asked_bug,
+bug_answer, bug_other_sentence, bug_steps, bug_previous, bug_next,
 what_if_result, edits_line, remove_edits, word_alignment, alignment_figure,
 why_for, why_matters, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
@@ -37,7 +39,8 @@ address_page, and address_<key> for each choice that a page keeps in its URL.
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
-the page Training also keeps sentence (counted from 0) and step.
+the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
+to 8), bug_kind, bug_layer and bug_head.
 """
 
 from collections.abc import Iterable

@@ -30,6 +30,7 @@ page = st.navigation(
         st.Page("views/together.py", title="Two at once", url_path="together"),
         st.Page("views/masks/page.py", title="Masks", url_path="masks"),
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
+        st.Page("views/bugs/page.py", title="Find the bug", url_path="bugs"),
         st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
         st.Page("views/teacher/page.py", title="For teachers", url_path="class"),

@@ -31,6 +31,7 @@ LESSONS = {
     "translate": Lesson(
         "views/translate.py", "Translate", "all attention maps of the sentence", "maps"
     ),
+    "tokens": Lesson("views/tokens/page.py", "Tokens", "how words are split into tokens"),
     "steps": Lesson("views/steps.py", "Step by step", "how the search found this translation"),
     "head": Lesson(
         "views/inside_head/page.py",
@@ -45,6 +46,7 @@ LESSONS = {
         "how the network knows the order of the tokens",
         "lesson",
     ),
+    "bugs": Lesson("views/bugs/page.py", "Find the bug", "a network with one classic mistake"),
 }
 """Lessons by their name in a plan."""
 

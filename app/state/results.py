@@ -201,6 +201,11 @@ def _tokenizer(card: Card, side: Side) -> Tokenizer:
     return checkpoint.source_tokenizer if side == "encoder" else checkpoint.target_tokenizer
 
 
+def target_text(card: Card, ids: Ids) -> str:
+    """Return the text of target ids."""
+    return translator(card).checkpoint.target_tokenizer.decode(list(ids))
+
+
 def token_ids(tokens: tuple[RecordToken, ...]) -> Ids:
     """Return the ids of a record's tokens."""
     return tuple(token.id for token in tokens)

@@ -26,6 +26,7 @@ PAGES = (
     "together",
     "masks",
     "positions",
+    "bugs",
     "training",
     "comparison",
 )

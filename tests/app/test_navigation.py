@@ -24,6 +24,7 @@ PAGES = {
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
+    "bugs": "Find the bug",
     "training": "Training",
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
@@ -424,6 +425,7 @@ CHOICES = {
         "position_shift": "9",
         "parts_kind": "decoder",
     },
+    "bugs": {"bug": "3", "bug_kind": "cross", "bug_layer": "1", "bug_head": "2"},
     "comparison": {"second_model": "baseline", "compare_layer": "1", "compare_scale": "own"},
     "training": {
         "sentence": "2",
