@@ -35,7 +35,15 @@ open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, ope
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map, training, training_notes,
+plan_bar, plan_back, plan_next, plan_return, plan_leave, presenting, present_keys, present_start,
+present_leave, present_map, tour_more, class_stop, class_add, class_add_stop, class_add_tour,
+class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_remove_1 …,
+class_preview_1 …, class_link, class_page, class_worksheet, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.
+
+While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the stop, from 1);
+present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
+reads form (A or B).
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;

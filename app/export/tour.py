@@ -102,12 +102,14 @@ def _shown(stop: PlanStop, direction: str, inspect: Inspect) -> Found | dict[str
     offline = "tour" if stop.on_tour else LESSONS[stop.name].offline
     if not offline:
         return "this page needs the app"
+    own = STOPS[direction][tour_stop(direction, stop.argument)[0]] if stop.on_tour else None
+    if own is not None and own.trial is not None:
+        return "it runs the network again, which needs the app"
     try:
         record = inspect(stop.sentence(direction))
     except ValueError as error:  # InputError: one line
         return str(error)
-    if stop.on_tour:
-        own = STOPS[direction][tour_stop(direction, stop.argument)[0]]
+    if own is not None:
         try:
             return Found(own, record, own.find(record))
         except LookupError as missing:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.util import calc_hash
 
+from app.export.tour import planned
 from app.plan import Plan, Stop, parse
 from tests.app.page_checks import record
 from tests.app.rendered import Rendered, render
@@ -167,14 +168,14 @@ def row_titles(page: Rendered) -> list[str]:
 def test_a_teacher_makes_a_plan():
     def act(app) -> None:
         app.button(key="class_add_tour").click().run()
-        app.selectbox(key="class_stop").select_index(10).run()
-        app.button(key="class_add_stop").click().run()
-        app.text_input(key="class_sentence_8").set_value("Ein  Hund ~ bellt.").run()
-        for _ in range(2):
-            app.button(key="class_up_8").click().run()
-        app.button(key="class_down_1").click().run()
-        for number in (3, 4, 5):
+        for number in (*range(3, 6), *range(7, 12)):  # 1, 2 and 6 stay
             app.button(key=f"class_remove_{number}").click().run()
+        chooser = app.selectbox(key="class_stop")
+        chooser.select_index(chooser.options.index("Masks")).run()
+        app.button(key="class_add_stop").click().run()
+        app.text_input(key="class_sentence_12").set_value("Ein  Hund ~ bellt.").run()
+        app.button(key="class_up_12").click().run()
+        app.button(key="class_down_1").click().run()
 
     page = render("class", act=act, direction="de-en", model="captions", search="greedy")
     stops = [
@@ -246,12 +247,25 @@ def test_presentation_keeps_title_text_and_map_only():
     assert at(page)["present"] == "1"
     assert page.payload("present_keys") == {
         "back": ["plan_back", "tour_back"],
-        "onward": ["tour_map", "plan_next", "tour_next"],
+        "onward": ["tour_more", "plan_next", "tour_next"],
         "leave": ["present_leave"],
     }
     keys = [button.key for button in page.app.button]
-    assert "tour_map" in keys and "present_leave" in keys and "present_start" not in keys
-    page = open_plan("1~tour.never-ahead", present="1", act=press("tour_map"))
+    assert "tour_more" in keys and "present_leave" in keys and "present_start" not in keys
+    page = open_plan("1~tour.never-ahead", present="1", act=press("tour_more"))
     assert page.app.image and not any(key.startswith("tour_5") for key in page.payloads)
     left = open_plan("1~tour.never-ahead", present="1", act=press("present_leave"))
     assert at(left)["present"] is None and "present_keys" not in left.payloads
+
+
+def test_the_offline_page_runs_the_plan():
+    plan = "1~masks.Ein Hund läuft.~why.Ein Hund läuft.~tour.never-ahead~translate.Ein Hund läuft."
+    stops = planned(parse(plan, "de-en")[0], "de-en", record)
+    assert [stop["title"] for stop in stops] == ["Masks", "Never ahead", "Translate"]
+    assert [stop["source"] for stop in stops] == [
+        "Ein Hund läuft.",
+        "Zwei Hunde laufen durch den Schnee.",
+        "Ein Hund läuft.",
+    ]
+    assert [stop["view"].get("lesson") for stop in stops] == ["masks", None, None]
+    assert stops[1]["view"]["kind"] == "decoder" and stops[2]["view"] == {}

@@ -23,7 +23,7 @@ def show(page: str) -> None:
         with st.container(key="presenting"):
             present(
                 back=["plan_back", "tour_back"],
-                onward=["tour_map", "plan_next", "tour_next"],
+                onward=["tour_more", "plan_next", "tour_next"],
                 leave="present_leave",
             )
     if note:

@@ -61,7 +61,7 @@ def add(direction: str, stops: tuple[Stop, ...]) -> None:
     """Add stops at the end, as far as there is room."""
     now = rows(direction)
     first = (session.saved_result("plan rows") or 0) + 1
-    session.save_result("plan rows", first + len(stops))
+    session.save_result("plan rows", first + len(stops) - 1)
     new = tuple(Row(first + place, stop) for place, stop in enumerate(stops))
     _save(direction, (*now, *new)[:MOST_STOPS])
 

@@ -20,7 +20,7 @@ from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import present_button
 from app.views.shared.question import ask
 from app.views.tour.bench import show_trial
-from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
+from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 LESSONS = (
@@ -62,22 +62,23 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
     )
 
 
-def asks_first(stop: str, candidates: Iterator[asked.Candidate]) -> bool:
-    """Return whether a presented stop still shows its question; the map is its second screen."""
-    if session.saved_result(f"map of {stop}"):
-        return False
+def screens(stop: Stop, candidates: Iterator[asked.Candidate]) -> Iterator[str]:
+    """Yield a presented stop's screens, each complete without scrolling."""
     for make in candidates:
         try:
             make()
         except asked.NotAskable:
             continue
-        return True
-    return False
+        yield "question"
+        break
+    if stop.trial:
+        yield "trial"
+    yield "map"
 
 
-def show_map(stop: str) -> None:
-    """Go on from a presented stop's question to its map."""
-    session.save_result(f"map of {stop}", True)
+def show_screen(stop: str, number: int) -> None:
+    """Go to a presented stop's screen, counted from 0."""
+    session.save_result(f"screen of {stop}", number)
 
 
 def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
@@ -154,7 +155,9 @@ except LookupError as missing:
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
 name = f"{record.id} {number}"
-first_screen = presenting and asks_first(name, questions(record, stop.asks, result))
+shows = list(screens(stop, questions(record, stop.asks, result))) if presenting else ["all"]
+turn = min(session.saved_result(f"screen of {name}") or 0, len(shows) - 1)
+screen = shows[turn]
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
     if not in_plan:
@@ -171,9 +174,10 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             on_click=go_to,
             args=(to,),
         )
-    if first_screen:
-        st.button("Show the map", key="tour_map", on_click=show_map, args=(name,))
-    elif not presenting:
+    if turn < len(shows) - 1:
+        words = "Show the map" if shows[turn + 1] == "map" else "Show what was measured"
+        st.button(words, key="tour_more", on_click=show_screen, args=(name, turn + 1))
+    if not presenting:
         if not in_plan:
             present_button()
         st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
@@ -182,11 +186,15 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             follow="" if stop.blocks else f"tour_{number}",
             source=stop.source,
         )
-if first_screen:
+if screen in ("question", "trial"):
     with st.container(key="tour_text", gap="small"):
         st.subheader(stop.title, anchor=False)
-        st.write(stop.before or stop.look_for)
-        ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+        if screen == "question":
+            st.write(stop.before or stop.look_for)
+            ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+        elif stop.trial:
+            st.write(stop.look_for)
+            show_trial(stop.trial, chosen, record, result)
     st.stop()
 shown = True
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
@@ -195,9 +203,10 @@ with said, st.container(key="tour_text", gap="small"):
     look_for = st.empty()
     if not presenting:
         shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
-    look_for.write(stop.look_for if shown or not stop.before else stop.before)
+    if "trial" not in shows:
+        look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
-        if stop.trial:
+        if stop.trial and not presenting:
             show_trial(stop.trial, chosen, record, result)
         st.markdown(found, help=meaning("head", "layer", "weight", "cross-attention"))
         if not presenting:
