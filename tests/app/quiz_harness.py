@@ -28,7 +28,11 @@ def open_quiz(page: Page, data: dict[str, Any]) -> None:
         f"{(FOLDER / 'quiz.html').read_text(encoding='utf-8')}"
         f'<script type="module">{script}</script>'
     )
-    page.route(f"{ADDRESS}*", lambda route: route.fulfill(body=body, content_type="text/html"))
+    page.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
+    if not page.url.startswith(ADDRESS):  # a page that closes keeps its answers: start without them
+        page.route(f"{ADDRESS}-empty", lambda route: route.fulfill(body=""))
+        page.goto(f"{ADDRESS}-empty")
+        page.evaluate("localStorage.clear()")
     page.goto(ADDRESS)
     page.wait_for_selector(".quiz[data-form]")
 

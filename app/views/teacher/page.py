@@ -30,7 +30,7 @@ def show_rows(direction: str) -> None:
     """Show the stops of the draft, each with its sentence and buttons."""
     rows = draft.rows(direction)
     for place, row in enumerate(rows):
-        title, sentence, buttons = st.columns([5, 8, 5], vertical_alignment="center")
+        title, sentence, buttons = st.columns([4, 6, 7], vertical_alignment="center")
         title.markdown(f"{place + 1}. {plain(label_of(row.stop, direction))}")
         if row.stop.on_tour:
             sentence.text(row.stop.sentence(direction))
