@@ -274,6 +274,7 @@
  *   turn: number, in_url: boolean}} opened
  * @property {Record<string, string>} link
  * @property {Record<string, string> | null} counterpart
+ * @property {(number | null)[][] | null} unmatched  [N][3]: attention shared with heads that are not matched, and its bounds
  * @property {boolean} training  whether the network has training snapshots
  *
  * @typedef {{key: string, root: HTMLElement, parts: Record<string, any>, pathname: string, bytes: Uint8Array | null,

@@ -36,8 +36,12 @@ def with_interval(value: float, low: float, high: float, unit: str) -> str:
 
 
 def spread(values: tuple[float, ...], unit: str) -> str:
-    """Format the smallest and the largest of some values: 10 %, or 10 % to 12 %."""
-    texts = [amount(value, unit) for value in (min(values), max(values))]
+    """Format the smallest and the largest of some values: 10 %, or 10 % to 12 %.
+
+    Counts, of heads or layers, have no decimals where they are whole: 4 heads.
+    """
+    is_count = unit in ("heads", "layers") and all(value == round(value) for value in values)
+    texts = [amount(value, unit, more=-is_count) for value in (min(values), max(values))]
     return " to ".join(dict.fromkeys(texts))
 
 

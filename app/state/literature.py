@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.state.models import CHECKPOINTS, cards
 from app.state.results import cached
 from core.atlas.claims.board import FILE, Board
+from core.checkpoint.folder import Card
 
 BOARD = CHECKPOINTS / FILE
 
@@ -22,8 +23,12 @@ def literature_board() -> Board | None:
     return cached(key, lambda: Board.load(BOARD))
 
 
+def tested(board: Board) -> dict[str, Card | None]:
+    """Return the networks of a board by name: those here with the same weights, None for others."""
+    here = {(card.folder.name, card.weights_sha256): card for card in cards().values()}
+    return {name: here.get((name, sha256)) for name, sha256 in board.origin.weights.items()}
+
+
 def other_weights(board: Board) -> list[str]:
     """Return the networks of a board whose checkpoint is missing here or has other weights."""
-    here = {card.folder.name: card.weights_sha256 for card in cards().values()}
-    weights = board.origin.weights
-    return [name for name, sha256 in weights.items() if here.get(name) != sha256]
+    return [name for name, card in tested(board).items() if card is None]

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,6 +63,12 @@ class Origin:
     gold_sha256: str = ""
     gold_sentences: int = 0
     version: str = ""
+
+    @property
+    def other(self) -> str:
+        """The folder's name of the network with which heads were matched; "" for none."""
+        words = self.command.split()
+        return next((name for option, name in pairwise(words) if option == "--other"), "")
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,9 @@ class Atlas(Frozen):
     - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
       head, by reading and quantity; index L or H is the mean over layers or heads
     - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
-    - partner int16 [N], similarity [N, 3]: of the other implementation's network
+    - partner int16 [N], similarity [N, 3]: the matching head of another network, and the share of
+      attention on the same cells; similarity_unmatched [N, 3]: the mean share for its other heads
+      of this kind
     - strength [N, P]: change of each quoted sentence's loss per token under zero ablation;
       deciles [N, 9] of it over the corpus; cell int16 [N, P, 2]: the query whose token suffers most
       and the key with its largest weight
@@ -192,7 +201,7 @@ class Atlas(Frozen):
         shapes: dict[str, tuple[int, ...]] = {"loss": (3,), "bleu": (3,)}
         shapes |= dict.fromkeys(("zero", "mean", "bleu_zero", "entropy", "largest"), (N, 3))
         shapes |= dict.fromkeys(("zero_p", "mean_p", "bleu_zero_p", "partner"), (N,))
-        shapes |= {"distance": (N, A), "similarity": (N, 3)}
+        shapes |= {"distance": (N, A), "similarity": (N, 3), "similarity_unmatched": (N, 3)}
         shapes |= {"strength": (N, P), "deciles": (N, 9), "cell": (N, P, 2)}
         shapes |= {"aer": (2, 2, L + 1, H + 1, 3)}
         shapes |= dict.fromkeys(("precision", "recall"), (2, 2, L + 1, H + 1))
@@ -301,7 +310,10 @@ def read_atlas(file: Path, weights_sha256: str) -> Atlas:
 
 
 _ROLE_PARTS = ("", "_shuffled", "_random", "_profile", "_rows")
-_SHARES = ("entropy", "largest", "precision", "recall", "distance", "similarity")
+_SHARES = (
+    *("entropy", "largest", "precision", "recall", "distance"),
+    *("similarity", "similarity_unmatched"),
+)
 
 
 def _integers(name: str) -> bool:

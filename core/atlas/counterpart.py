@@ -53,24 +53,30 @@ class Similarity:
 
 
 def counterparts(sums: Sums) -> dict[str, np.ndarray]:
-    """Return the `Atlas` arrays partner and similarity: a one-to-one matching within each kind.
+    """Return the `Atlas` arrays partner and similarity, a one-to-one matching within each kind.
 
     The assignment with the largest total similarity (Kuhn 1955). A partner is counted on axis N.
+    similarity_unmatched is the mean similarity to the other heads of the kind; NaN for one head.
     """
     from scipy.optimize import linear_sum_assignment  # takes a second to import
 
-    partners, similarities, before = [], [], 0
+    partners, similarities, unmatched, before = [], [], [], 0
+    count = int(sums["same_sentences"])
     for kind in KINDS:
         with np.errstate(invalid="ignore"):
             similarity_Rnn = sums[f"same_{kind}"] / sums[f"rows_{kind}"][:, None, None]
         _, partner_n = linear_sum_assignment(similarity_Rnn[0], maximize=True)
-        matched_Rn = similarity_Rnn[:, np.arange(len(partner_n)), partner_n]
-        similarities.append(interval(matched_Rn, int(sums["same_sentences"])))
+        n = len(partner_n)
+        matched_Rn = similarity_Rnn[:, np.arange(n), partner_n]
+        similarities.append(interval(matched_Rn, count))
+        others_Rn = (similarity_Rnn.sum(-1) - matched_Rn) / (n - 1 or np.nan)
+        unmatched.append(interval(others_Rn, count if n > 1 else 0))
         partners.append(before + partner_n)
-        before += len(partner_n)
+        before += n
     return {
         "partner": np.concatenate(partners).astype(np.int16),
         "similarity": np.concatenate(similarities).astype(np.float32),
+        "similarity_unmatched": np.concatenate(unmatched).astype(np.float32),
     }
 
 

@@ -39,13 +39,13 @@ def removal_order(
     curve: str,
     on_progress: Callable[[int], object] = lambda count: None,
 ) -> list[int]:
-    """Choose the order of removal for a kind, or for "all", greedily.
+    """Choose the order of removal for a kind, for kinds joined by "+", or for "all", greedily.
 
     Each step removes the head without which the loss on `sentences` is lowest, given the heads
     already removed; the last step removes the last head. Of equal heads, the first is removed.
     `on_progress` receives the number of newly removed heads.
     """
-    heads = _heads(checkpoint.model, curve)
+    heads = heads_on(checkpoint.model, curve)
     order: list[int] = []
     while left := [i for i in range(len(heads)) if i not in order]:
         if len(left) > 1:
@@ -99,13 +99,14 @@ def pruning_curves(model: Seq2Seq, orders: Mapping[str, Order], sums: Sums) -> A
     return arrays
 
 
-def _heads(model: Seq2Seq, curve: str) -> list[Head]:
-    return heads_of(model, [kind for kind in KINDS if curve in (kind, ALL)])
+def heads_on(model: Seq2Seq, curve: str) -> list[Head]:
+    """Return the heads that a curve removes: of a kind, of kinds joined by "+", or of "all"."""
+    return heads_of(model, [kind for kind in KINDS if curve == ALL or kind in curve.split("+")])
 
 
 def _removed(model: Seq2Seq, curve: str, order: Order) -> list[tuple[Head, ...]]:
     """Return the heads, sorted, that are removed at each point of a curve: from none to all."""
-    heads = _heads(model, curve)
+    heads = heads_on(model, curve)
     return [tuple(heads[i] for i in sorted(order[:count])) for count in range(len(heads) + 1)]
 
 

@@ -17,7 +17,7 @@ ROLES = {
 }
 COMMAND = (
     "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en --src val.de.gz "
-    "--ref val.en.gz --out atlas.npz"
+    "--ref val.en.gz --other baseline-de-en --out atlas.npz"
 )
 
 
@@ -103,6 +103,7 @@ def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atl
         arrays[f"single_{kind}"] = random.normal(0, 0.1, n)
         pair = random.normal(0, 0.02, (n, n))
         arrays[f"pair_{kind}"] = interval(pair + pair.T, 0.02)
+    arrays["similarity_unmatched"] = shares(N)
     order = ("_order", "partner", "cell")
     fields: dict[str, Any] = {
         "origin": origin(),

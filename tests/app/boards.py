@@ -5,6 +5,7 @@ from core.atlas.claims.claim import Estimate
 from core.atlas.claims.literature import LITERATURE
 
 NETWORKS = ("scratch-de-en", "baseline-de-en", "scratch-en-de", "baseline-en-de")
+DIRECTIONS = ("de-en", "en-de")
 
 
 def estimates(claim) -> dict[str, Estimate]:
@@ -18,7 +19,7 @@ def estimates(claim) -> dict[str, Estimate]:
             claim.threshold + step * (1.5 + i / 4) if step > 0 else claim.threshold - 0.5 - i / 4,
             null,
         )
-        for i, name in enumerate(NETWORKS)
+        for i, name in enumerate(DIRECTIONS if claim.of_pairs else NETWORKS)
     }
 
 

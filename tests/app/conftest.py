@@ -15,6 +15,7 @@ import torch
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from app.benchmark.browser import serve as run_server
+from app.state import models, results
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +58,14 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--process-per-site",  # see `visits`
         ],
     }
+
+
+def clear_caches() -> None:
+    """Forget the list of models, the loaded ones and their results."""
+    models._listed.clear()
+    models._networks.clear()
+    models._loaded.clear()
+    results._store.clear()
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +149,28 @@ def shared_page(visits: BrowserContext) -> Iterator[Page]:
     """One page for all tests of a module, since loading it takes longer than they do."""
     with visited(visits) as page:
         yield page
+
+
+@pytest.fixture(scope="module")
+def offline_context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser context without a network."""
+    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
+    yield context
+    context.close()
+
+
+@contextmanager
+def opened_offline(context: BrowserContext, address: str, *own: str) -> Iterator[Page]:
+    """Open an address; fail if it made a request to another than `own`, or raised an error."""
+    page = context.new_page()
+    requests: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    try:
+        page.goto(address)
+        yield page
+        assert [url for url in requests if not url.startswith((*own, "blob:", "data:"))] == []
+        assert errors == []
+    finally:
+        page.close()

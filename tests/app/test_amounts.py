@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.figures.amounts import with_interval
+from app.figures.amounts import spread, with_interval
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,16 @@ from app.figures.amounts import with_interval
 )
 def test_close_bounds_get_one_more_digit(value, low, high, unit, shown):
     assert with_interval(value, low, high, unit).replace("\u00a0", " ") == shown
+
+
+@pytest.mark.parametrize(
+    "values, unit, shown",
+    [
+        ((4,), "heads", "4 heads"),
+        ((3, 1.5), "layers", "+1.5 layers to +3.0 layers"),
+        ((0.91, 0.83), "share", "83 % to 91 %"),
+        ((13.56,), "BLEU", "13.56 BLEU"),
+    ],
+)
+def test_whole_counts_have_no_decimals(values, unit, shown):
+    assert spread(values, unit).replace("\u00a0", " ") == shown

@@ -4,17 +4,12 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from app.state import models, results
 from core.serving.ray_serve import SETTING
+from tests.app.conftest import clear_caches
 from tests.core.remote_server import free_port, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"
-
-
-def clear_caches() -> None:
-    for cache in (models._networks, results._store):
-        cache.clear()
 
 
 def translate(app: AppTest, text: str) -> tuple[list[str], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,13 @@ FOLDER = Path(__file__).parents[2] / "app/components/explorer"
 SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 # All maps of one choice as numbers; `ask` has quantity, unit and combine.
-WORK = f"""([bytes, ask, hide, share, others]) => {{
+WORK = f"""([sent, ask, hide, share, others]) => {{
 {SCRIPTS}
-  const decoded = (bytes) => decodePayload(unpack(Uint8Array.from(bytes)));
-  const data = decoded(bytes);
+  const decoded = (sent) => {{
+    const bytes = Uint8Array.from(atob(sent), (one) => one.charCodeAt(0));
+    return decodePayload(unpack(bytes));
+  }};
+  const data = decoded(sent);
   others.forEach((other, i) => data.peers.set(i, decoded(other)));
   const hidden = new Set(hide);
   const found = {{}};
@@ -47,7 +51,7 @@ WORK = f"""([bytes, ask, hide, share, others]) => {{
       }}
     }}
   }}
-  return found;
+  return JSON.stringify(found);
 }}"""
 
 quick = settings(
@@ -89,15 +93,18 @@ def random_record(seed: int) -> Record:
     )
 
 
-def sent(record: Record, quantity=None) -> list[int]:
-    return list(pack(payload(record, VIEW, quantities=dict([quantity] if quantity else []))))
+def sent(record: Record, quantity=None) -> str:
+    """A payload in base64; Playwright takes and returns long lists slowly."""
+    packed = pack(payload(record, VIEW, quantities=dict([quantity] if quantity else [])))
+    return base64.b64encode(packed).decode()
 
 
 def work(
     page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
 ) -> dict:
     """`beside`: payloads of the other explorers in the group."""
-    return page.evaluate(WORK, [sent(record, quantity), ask, list(hide), share, list(beside)])
+    asked = [sent(record, quantity), ask, list(hide), share, list(beside)]
+    return json.loads(page.evaluate(WORK, asked))
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from app.export import arrays, page
-from app.state import folders, models, results
+from app.state import folders, models
 from core.checkpoint.folder import read_card
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
 from core.text.words import WordTokenizer
 from core.translator import Translator
 from tests.app import foreign_models
+from tests.app.conftest import clear_caches
 from tests.app.foreign_models import IMPORTED, SENTENCES
 from tests.app.rendered import render, unpacked
 
@@ -28,10 +29,7 @@ ARABIC = SENTENCES["ar"][0]
 
 
 def clear() -> None:
-    models._listed.clear()
-    models._networks.clear()
-    models._loaded.clear()
-    results._store.clear()
+    clear_caches()
     folders._logged.clear()
 
 

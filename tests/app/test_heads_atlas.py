@@ -390,9 +390,14 @@ def test_tokens_and_counterpart(mounted: Mounted) -> None:
     assert "probability" not in note
     kind, layer, head = SMALL.heads[SMALL.arrays["partner"][n]]
     assert plain(said["parts"]["partner"]) == (
-        f"In the other implementation's network: {kind} {layer + 1}.{head + 1}, with which it "
+        f"In baseline-de-en: {kind} {layer + 1}.{head + 1}, with which it "
         f"shares {three(SMALL.arrays['similarity'][n])} of its attention."
     )
+    value, low, high = map(percent, SMALL.arrays["similarity_unmatched"][n])
+    note = plain(said["parts"]["partner-note"])
+    assert f"With the other heads of that kind it shares {value} ({low} to {high})" in note
+    old = mounted.show(without(SMALL, "similarity_unmatched"), opened={"head": own}).does()
+    assert "says nothing about chance" in plain(old["parts"]["partner-note"])
     (href,) = said["partner"]
     assert parse_qs(href[1:]) == {
         "direction": ["de-en"], "model": ["baseline"], "search": ["beam"],
@@ -451,6 +456,32 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
     name, opened = mounted.page.evaluate("opened.at(-1)")
     query = said["examples"][0]["href"].partition("?")[2]
     assert (name, opened) == ("link", {"page": "", "query": query})
+
+
+def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
+    """Arrow keys, which walk over many heads, and measures make no history entry."""
+    mounted.show(SMALL, opened={"head": "encoder.0.0"})
+    mounted.page.evaluate(
+        """() => {
+            window.entries = [];
+            const push = history.pushState.bind(history);
+            history.pushState = (...more) => { entries.push(String(more[2])); push(...more); };
+        }"""
+    )
+    heads = [
+        parse_qs(mounted.does(act)["query"][1:])["head"]
+        for act in (
+            ("press", "[data-part=next]"),
+            ("key", "heads", "ArrowRight"),
+            ("press", "button.jump"),
+            ("set", "measure", "entropy"),
+            ("press", "[data-part=previous]"),
+        )
+    ]
+    entries = [parse_qs(url.partition("?")[2])["head"] for url in mounted.page.evaluate("entries")]
+    assert entries == [heads[0], heads[2], heads[4]]
+    mounted.page.go_back()
+    assert parse_qs(mounted.page.evaluate("location.search.slice(1)"))["head"] == heads[2]
 
 
 def test_a_head_leads_to_its_training(mounted: Mounted) -> None:
@@ -608,11 +639,22 @@ def test_saved_pictures(mounted: Mounted, name: str) -> None:
     wanted = {
         "heads": ["Encoder self-attention", "Decoder self-attention", "Cross-attention"],
         "scatter": ["x: Entropy", "y: Loss change, zero ablation, nats per token"],
-        "roles": [*ROLES["decoder"], "highest of random networks"],
+        "roles": [*ROLES["decoder"], "random networks"],
         "distance": ["key position minus query position, in tokens"],
         "pruning": ["all kinds", "encoder only", "heads removed"],
     }[name]
     assert set(wanted) <= set(texts)
+
+
+def test_the_nulls_of_roles_are_named_on_one_line(mounted: Mounted) -> None:
+    mounted.show(SMALL, opened={"head": "cross.0.1"})
+    svg = ElementTree.fromstring(mounted.saves("roles svg")[1])
+    texts = {
+        "".join(text.itertext()): text for text in svg.iter("{http://www.w3.org/2000/svg}text")
+    }
+    named = [texts[words] for words in ("rows shuffled", "random networks", "distances only")]
+    assert len({text.get("y") for text in named}) == 1
+    assert float(named[0].get("y")) <= float(svg.get("height"))
 
 
 def colours_of(mounted: Mounted, place: tuple) -> list[int]:

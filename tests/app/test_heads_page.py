@@ -79,17 +79,23 @@ def test_the_way_back_from_the_explorer_opens_the_same_head(beside: Callable) ->
 
 
 @pytest.mark.parametrize(
-    ("query", "link"),
+    ("query", "option", "link"),
     [
-        ({"direction": "en-de", "model": "baseline"}, {"direction": "en-de", "model": "scratch"}),
-        ({"direction": "en-de", "model": "captions"}, None),
+        (
+            {"direction": "en-de", "model": "baseline"},
+            " --other captions-en-de --out atlas.npz",
+            {"direction": "en-de", "model": "captions"},
+        ),
+        ({"direction": "en-de", "model": "captions"}, "", None),
+        ({"direction": "en-de", "model": "captions"}, " --other removed-en-de", None),
     ],
 )
-def test_the_counterpart_is_the_other_implementations_network(
-    beside: Callable, query: dict[str, str], link: dict[str, str] | None
+def test_the_counterpart_is_the_network_that_the_atlas_was_matched_with(
+    beside: Callable, query: dict[str, str], option: str, link: dict[str, str] | None
 ) -> None:
     weights = weights_of(f"{query['model']}-{query['direction']}")
-    beside(atlas(origin=origin(weights_sha256=weights)))
+    command = f"python -m core.analyse atlas --checkpoint DIR{option}"
+    beside(atlas(origin=origin(weights_sha256=weights, command=command)))
     data = shown(render("heads", direction=query["direction"], model=query["model"]))
     assert data["link"] == query | {"search": "beam"}
     assert data["counterpart"] == (link and link | {"search": "beam"})

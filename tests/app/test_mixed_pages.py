@@ -2,9 +2,10 @@
 
 import pytest
 
-from app.state import models, results
+from app.state import models
 from core.kinds import KINDS
 from tests import mixed_network, small
+from tests.app.conftest import clear_caches
 from tests.app.rendered import Rendered, render, unpacked
 
 TEXT = small.SENTENCES[0][0]
@@ -21,13 +22,6 @@ def root(tmp_path_factory):
         clear_caches()
         yield folder
         clear_caches()
-
-
-def clear_caches() -> None:
-    models._listed.clear()
-    models._networks.clear()
-    models._loaded.clear()
-    results._store.clear()
 
 
 def opened(page: str, **query: str) -> Rendered:

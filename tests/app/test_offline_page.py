@@ -7,14 +7,14 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 import core
 from app.benchmark.offline import actions, sentences
@@ -38,6 +38,7 @@ from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
+from tests.app.conftest import opened_offline
 from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,29 +79,9 @@ def inspect(translators) -> Callable[..., TranslationRecord]:
     return inspect
 
 
-@pytest.fixture(scope="module")
-def offline_context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
-    yield context
-    context.close()
-
-
-@contextmanager
-def opened(context: BrowserContext, file: Path, **link: object) -> Iterator[Page]:
+def opened(context: BrowserContext, file: Path, **link: object) -> AbstractContextManager[Page]:
     """Open the file at a link; fail if it made a request or raised an error."""
-    page = context.new_page()
-    requests: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    try:
-        page.goto(f"{file.as_uri()}#{urlencode(link)}")
-        yield page
-        own = (file.as_uri(), "blob:", "data:", TEMPTING)
-        assert [url for url in requests if not url.startswith(own)] == []
-        assert errors == []
-    finally:
-        page.close()
+    return opened_offline(context, f"{file.as_uri()}#{urlencode(link)}", file.as_uri(), TEMPTING)
 
 
 @pytest.fixture

@@ -127,16 +127,17 @@ def backwards(visits) -> Iterator[OfflineNetwork]:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_60_sentences_have_the_same_hypotheses_and_maps(request, translator, direction):
+def test_sentences_have_the_same_hypotheses_and_maps(request, translator, direction):
+    """Every third sentence; `python -m tests.offline_equality` compares all."""
     if direction == "en-de":
         translator = Translator.load(ROOT / "checkpoints/scratch-en-de", device="cpu")
     offline = request.getfixturevalue({"de-en": "offline", "en-de": "backwards"}[direction])
-    texts = own_sentences(direction)
+    texts = own_sentences(direction)[::3]
     greedy = [[list(h.ids) for h in t.hypotheses] for t in translator.translate(texts, beam=1)]
     assert offline.hypotheses(texts, 1) == greedy
     report = compare(translator, offline, texts, 5)
     assert report.passed, report
-    assert report.sentences == len(texts) == DIRECTIONS[direction]
+    assert report.sentences == len(texts) >= DIRECTIONS[direction] // 3
 
 
 def test_a_record(translator, offline):

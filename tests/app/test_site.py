@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 from safetensors.numpy import load_file
 
 from app.components.assets import joined
@@ -29,6 +29,7 @@ from app.look.palette import sequential_table
 from core.kinds import KINDS
 from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
+from tests.app.conftest import opened_offline
 from tests.app.page_checks import ROOT, names, percent, translator
 from tests.app.test_tour_page import SENTENCES, shares
 
@@ -289,39 +290,21 @@ def test_bad_arguments_get_one_clear_line(tmp_path):
         command.run(arguments)
 
 
-@pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
-    yield context
-    context.close()
-
-
-@contextmanager
-def opened(context: BrowserContext, file: Path, state: str = "", query: str = "") -> Iterator[Page]:
+def opened(
+    context: BrowserContext, file: Path, state: str = "", query: str = ""
+) -> AbstractContextManager[Page]:
     """Open a page of the site; fail if it made a request or raised an error."""
-    page = context.new_page()
-    requests: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    try:
-        page.goto(f"{file.as_uri()}{query}#{state}")
-        yield page
-        assert [
-            url for url in requests if not url.startswith((file.parent.as_uri(), "blob:", "data:"))
-        ] == []
-        assert errors == []
-    finally:
-        page.close()
+    address = f"{file.as_uri()}{query}#{state}"
+    return opened_offline(context, address, file.parent.as_uri())
 
 
 @pytest.fixture
-def german(context, folder) -> Iterator[Callable[..., Page]]:
+def german(offline_context, folder) -> Iterator[Callable[..., Page]]:
     """Return `german(state) -> page`: the German direction's page at a state, newly loaded."""
     stack = []
 
     def german(state: str = "", query: str = "") -> Page:
-        stack.append(opened(context, folder / "headlight-de-en.html", state, query))
+        stack.append(opened(offline_context, folder / "headlight-de-en.html", state, query))
         return stack[-1].__enter__()
 
     yield german
@@ -352,9 +335,9 @@ def expect_view(page: Page, record: TranslationRecord, view: dict[str, str]) -> 
     expect(page.locator("#translation")).to_have_text(record.translation)
 
 
-def test_gallery_links_open_the_state_that_the_picture_shows(context, folder, index, links):
+def test_gallery_links_open_the_state_that_the_picture_shows(offline_context, folder, index, links):
     hrefs = [link["href"] for link in index.all("a") if "search=" in link["href"]]
-    with opened(context, folder / "index.html") as page:
+    with opened(offline_context, folder / "index.html") as page:
         expect(page.locator("figure img").first).to_be_visible()
         assert page.evaluate(
             "[...document.images].every((image) => image.complete && image.naturalWidth > 100)"
@@ -410,12 +393,12 @@ def test_the_tour_opens_the_heads_that_it_describes(german):
     expect(part(page, "tour-title")).to_have_text(stops[4].stop.title)
 
 
-def test_the_tour_goes_on_in_the_other_direction(context, tmp_path):
+def test_the_tour_goes_on_in_the_other_direction(offline_context, tmp_path):
     file = tmp_path / "both.html"
     networks = [offline.network(folder) for folder in FOLDERS]
     file.write_text(offline.page(networks), encoding="utf-8")
     last = SENTENCES["de-en"][-1]
-    with opened(context, file, f"stop=6&direction=de-en&source={quote(last)}") as page:
+    with opened(offline_context, file, f"stop=6&direction=de-en&source={quote(last)}") as page:
         expect(part(page, "tour-end")).to_be_visible()
         part(page, "tour-other").click()
         expect(part(page, "tour-place")).to_have_text("Stop 1 of 6, English → German")
@@ -554,13 +537,13 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     assert "lesson=" not in page.url
 
 
-def test_a_pass_of_a_lesson_is_read_as_it_was_recorded(context):
+def test_a_pass_of_a_lesson_is_read_as_it_was_recorded(offline_context):
     """Its probabilities are not rounded: a tiny one is not 0, which would read as impossible."""
     record = translator("captions-de-en").inspect(TYPED)
     tiny = np.full(len(record.target_out), -20, "<f4")
     more = {"log_probs": tiny.tobytes(), "positions": record.source_positions.tobytes()}
     packed = base64.b64encode(pack(payload(record, VIEW, host=None) | more)).decode()
-    page = context.new_page()
+    page = offline_context.new_page()
     page.set_content(f"<script>{joined(ROOT / 'app/components/offline/passes.js')}</script>")
     read = page.evaluate(
         """(text) => {

@@ -8,7 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.look.markdown import plain
-from app.state import models, results
+from app.state import models
+from tests.app.conftest import clear_caches
 from tests.core import strange_folders
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
@@ -26,14 +27,6 @@ def root(tmp_path, monkeypatch):
     clear_caches()
     yield tmp_path
     clear_caches()
-
-
-def clear_caches() -> None:
-    """Clear all caches."""
-    models._listed.clear()
-    models._networks.clear()
-    models._loaded.clear()
-    results._store.clear()
 
 
 def opened() -> AppTest:

@@ -16,12 +16,15 @@ from core.analysis.alignment import Gold
 from core.atlas.atlas import LIMIT, Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus
+from core.atlas.counterpart import counterparts
 from core.atlas.losses import HeadLosses
 from core.atlas.own_text import MAX_LINES, own_text
 from core.atlas.partial import Partial
 from core.atlas.report import report
 from core.atlas.shards import in_process
+from core.atlas.sums import Sums
 from core.checkpoint.folder import load
+from core.kinds import KINDS
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
@@ -67,6 +70,24 @@ def test_an_atlas_has_every_part_and_keeps_it_in_its_file(built, network, tmp_pa
 def test_a_network_is_its_own_counterpart(built):
     assert built.arrays["partner"].tolist() == list(range(built.count))
     np.testing.assert_allclose(built.arrays["similarity"], 1, atol=1e-6)
+
+
+def test_what_heads_share_that_are_not_matched():
+    """Three heads; head 0 is matched with 2, 1 with 0, 2 with 1, in both of two replicates."""
+    first = np.array([[0.1, 0.2, 0.9], [0.8, 0.3, 0.4], [0.5, 0.7, 0.6]])
+    second = np.array([[0.2, 0.2, 0.9], [0.8, 0.3, 0.2], [0.1, 0.7, 0.6]])
+    arrays = {f"same_{kind}": 50 * np.stack([first, first, second]) for kind in KINDS}
+    arrays |= {f"rows_{kind}": np.full(3, 50.0) for kind in KINDS}
+    found = counterparts(Sums(arrays | {"same_sentences": np.array(9)}))
+    assert found["partner"].tolist() == [2, 0, 1, 5, 3, 4, 8, 6, 7]
+    unmatched = found["similarity_unmatched"]
+    assert unmatched[:3, 0] == pytest.approx([0.15, 0.35, 0.55])
+    assert unmatched[3:6] == pytest.approx(unmatched[:3])
+    # The 2.5 % and 97.5 % quantiles of two replicates are near them.
+    assert unmatched[2, 1:] == pytest.approx([0.35 + 0.025 * 0.2, 0.55 - 0.025 * 0.2])
+    single = {f"same_{kind}": np.full((3, 1, 1), 20.0) for kind in KINDS}
+    alone = counterparts(Sums(arrays | single | {"same_sentences": np.array(9)}))
+    assert np.isnan(alone["similarity_unmatched"]).all()
 
 
 def test_a_curve_runs_from_the_network_to_one_without_heads(built, network):

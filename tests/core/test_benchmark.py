@@ -185,14 +185,14 @@ def test_exponents_are_log_log_slopes(monkeypatch):
     assert scale.exponent([10, 100], [5, 5]) == pytest.approx(0)
     assert scale.exponent([10], [5]) is None and scale.exponent([1, 2], [0, 3]) is None
     monkeypatch.setattr(
-        scale, "AXES", {axis: (what, (3, 6)) for axis, (what, _) in scale.AXES.items()}
+        scale, "AXES", {axis: (what, (2, 4)) for axis, (what, _) in scale.AXES.items()}
     )
     found = list(scale.rows(tiny(rounds=3)))
     slopes = {row["what"] for row in found if row["unit"] == "exponent"}
     expected = {f"exponent of {axis}, {unit}" for axis in scale.AXES for unit in ("ms", "MB")}
     assert {f"exponent of {axis}, ms" for axis in scale.AXES} <= slopes <= expected
     assert len([row for row in found if row["unit"] == "ms"]) == 2 * len(scale.AXES)
-    assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [3, 6]
+    assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [2, 4]
 
 
 def test_peak_memory():

@@ -12,7 +12,13 @@ from torch.nn.functional import linear
 
 from core.analysis.attribution import source_words
 from core.atlas.build import Work
-from core.atlas.claims.attention import Attended, neighbours, on_empty, on_rarest
+from core.atlas.claims.attention import (
+    Attended,
+    attention,
+    neighbours,
+    on_empty,
+    on_rarest,
+)
 from core.atlas.claims.attention import statistics as attention_statistics
 from core.atlas.claims.board import Board
 from core.atlas.claims.claim import OPEN
@@ -20,7 +26,7 @@ from core.atlas.claims.importance import importance
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.claims.network import Network
-from core.atlas.claims.pruning import Survivors, cross_minus_encoder
+from core.atlas.claims.pruning import Survivors, differences_in_order
 from core.atlas.claims.sources import Faithfulness, SourceShares, changes, source_shares
 from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
@@ -36,6 +42,8 @@ from core.text.tokenizer import BOS, special
 from tests import small
 
 PLANTED = planted(sentences=14)
+FOUR_TOKENS = [PLANTED.checkpoint.source_tokenizer.token(id) for id in (10, 11, 12, 13)]
+FOUR_TOKENS.append(special(2))
 
 
 @pytest.fixture(scope="module")
@@ -62,25 +70,48 @@ def sharp() -> Checkpoint:
 
 
 def test_the_largest_weight_on_a_neighbour_is_counted():
-    rows = np.eye(4)[[[1, 0, 3, 2], [3, 2, 1, 3], [0, 0, 1, 2]]]
-    found = neighbours(rows.reshape(3, 1, 4, 4))
-    # head 0: after, before, after, before; head 1: row 1 after, row 2 before; head 2: before
-    assert found["neighbour"].tolist() == [[2, 1, 3], [2, 1, 0]]
+    rows = np.eye(5)[[[1, 0, 3, 2, 3], [3, 2, 1, 3, 3], [0, 0, 1, 2, 3]]]
+    rows[1, 0] = [0, 0.4, 0, 0, 0.6]  # without <eos>, the largest weight is on the token after
+    rows[2, 3] = [0, 0, 0.2, 0.1, 0.7]  # and here on the token before
+    found = neighbours(rows.reshape(3, 1, 5, 5), FOUR_TOKENS)
+    # head 0: after, before, after, before; head 1: rows 0 and 1 after, row 2 before; head 2: before
+    assert found["neighbour"].tolist() == [[2, 1, 3], [2, 2, 0]], "the row of <eos> is left out"
     assert found["neighbours"].tolist() == [3, 3]
     assert found["neighbour_uniform"].tolist() == [3 / 4, 3 / 4]
 
 
 def test_the_largest_weight_on_a_rarest_token_is_counted():
-    tokens = [PLANTED.checkpoint.source_tokenizer.token(id) for id in (10, 11, 12, 13)]
-    tokens.append(special(2))
     counts = {10: 9, 11: 2, 12: 2, 13: 5, 2: 1}  # <eos> does not count as rare
     rows = np.eye(5)[[[1, 2, 1, 0, 1], [4, 4, 2, 3, 1]]]
-    found = on_rarest(rows, tokens, counts)
+    found = on_rarest(rows, FOUR_TOKENS, counts, frozenset({10, 13}))
     assert found["rarest"].tolist() == [3, 1], "the row of <eos> is left out"
     assert found["queries"] == 4
     assert found["rarest_uniform"] == pytest.approx(4 * 2 / 5)
+    assert found["rare_sentences"] == 1
     del counts[13]  # never seen, so the rarest
-    assert on_rarest(rows, tokens, counts)["rarest"].tolist() == [0, 1]
+    assert on_rarest(rows, FOUR_TOKENS, counts, frozenset())["rarest"].tolist() == [0, 1]
+
+
+def test_a_sentence_of_frequent_tokens_has_no_rarest_token():
+    counts = {10: 9, 11: 2, 12: 2, 13: 5}
+    rows = np.eye(5)[[[1, 2, 1, 0, 1]]]
+    found = on_rarest(rows, FOUR_TOKENS, counts, frozenset({10, 11, 12, 13, 14}))
+    assert found["rarest"].tolist() == [0]
+    assert found["queries"] == found["rarest_uniform"] == found["rare_sentences"] == 0
+
+
+def test_the_500_tokens_that_occur_most_often_are_frequent(network):
+    """Of 501 tokens, the one that occurs least often is not frequent; of equals, the last id."""
+    counts = {id: 9 for id in range(1000, 1499)} | {11: 5, 10: 5}
+    network = replace(network, frequencies=counts)
+    measured = []
+    with (
+        patch.object(network, "measured", measured.append),
+        patch("core.atlas.claims.attention.statistics"),
+    ):
+        attention(network)
+    assert measured[0].frequent == {*range(1000, 1499), 10}
+    assert measured[0].counts == counts
 
 
 def test_attention_to_eos_and_punctuation_is_summed():
@@ -96,7 +127,7 @@ def test_attention_to_eos_and_punctuation_is_summed():
 
 def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
     text = corpus(sharp, PLANTED.pairs)
-    sums = Attended(dict(text.source_counts))(sharp, text.sentences)
+    sums = Attended(dict(text.source_counts), frozenset())(sharp, text.sentences)
     empty, rows, before = 0.0, 0, 0
     for sentence in text.sentences:
         with capture(sharp.model) as captured:
@@ -108,8 +139,8 @@ def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
             if token.special or token.text.strip("▁") == ",":
                 empty += float(cross[..., k].sum()) / (cross.shape[0] * cross.shape[1])
         rows += cross.shape[2]
-        for q in range(1, encoder.shape[2]):
-            before += int(encoder[1, 1, q].argmax() == q - 1)
+        for q in range(1, encoder.shape[2] - 1):  # the last is <eos>
+            before += int(encoder[1, 1, q, :-1].argmax() == q - 1)
     assert sums["empty"][0] == pytest.approx(empty)
     assert sums["rows"][0] == rows
     assert sums["neighbour"][0, 0, 1 * 2 + 1] == before
@@ -121,7 +152,7 @@ def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
 
 def test_planted_heads_are_found(network):
     """The planted network has a head for the token before, and one for the rarest token."""
-    found = attention_statistics(network.measured(Attended(network.frequencies)))
+    found = attention_statistics(network.measured(Attended(network.frequencies, frozenset())))
     assert found["positional-heads"].estimate.value == 1
     kind, layer, _ = PLANTED.heads["encoder", "rarest token"]
     assert (kind, layer) != ("encoder", 0), "here it is not in the first layer"
@@ -219,22 +250,23 @@ def test_survivors_are_what_the_order_has_not_removed_halfway(sharp):
     order = removal_order(sharp, chunk, "all")
     kinds = ["encoder"] * 4 + ["decoder"] * 6 + ["cross"] * 6  # 2, 3 and 3 layers of 2 heads
     left = [kinds[n] for n in order[8:]]
-    encoder, decoder, cross = (
-        left.count("encoder") / 4,
-        left.count("decoder") / 6,
-        left.count("cross") / 6,
-    )
+    expected = [left.count("encoder") / 4, left.count("decoder") / 6, left.count("cross") / 6]
     sums = Survivors()(sharp, chunk)
-    assert sums["left"][0].tolist() == pytest.approx([encoder, decoder, cross])
-    assert sums["groups"].tolist() == bootstrap_weights([chunk[0].index])[0].tolist()
-    assert cross_minus_encoder(sums)[0] == pytest.approx(cross - encoder)
+    assert sums.keys() == {"left_3"}
+    assert sums["left_3"].tolist() == pytest.approx(expected)
+
+
+def test_differences_are_in_the_order_of_the_groups():
+    left = {"left_20": [0.1, 0.4, 0.9], "left_3": [0.3, 0.2, 0.25]}
+    found = differences_in_order(Sums({name: np.array(x) for name, x in left.items()}))
+    assert found == pytest.approx(np.array([[-0.1, 0.05], [0.3, 0.5]]))
 
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_shards_agree(sharp, shards):
     """Sums of parts are those of the whole."""
     text = corpus(sharp, PLANTED.pairs)
-    for measure in (Attended(dict(text.source_counts)), SourceShares()):
+    for measure in (Attended(dict(text.source_counts), frozenset()), SourceShares()):
         whole = measure(sharp, text.sentences)
         parts = [measure(sharp, text.sentences[n::shards]) for n in range(shards)]
         total = Sums.total(parts)
@@ -249,7 +281,7 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
     for one in networks:
         one.text = corpus(sharp, PLANTED.pairs[:4])
     networks[1].checkpoint = replace(sharp, card=replace(sharp.card, folder=Path("copy")))
-    networks[0].other, networks[1].other = networks[1], networks[0]
+    networks[0].other = networks[1]
     both = {Path("planted"): sharp, Path("copy"): sharp}
     loaded = patch("core.atlas.counterpart.load", both.__getitem__)
     progress: list[int] = []
@@ -260,6 +292,7 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
     assert set(rows["positional-heads"].estimates) == {"planted", "copy"}
     assert set(rows["input-reading-better"].estimates) == {"planted"}
     assert rows["input-reading-better"].mean is None, "a mean is of all networks"
+    assert set(rows["same-heads-matter"].estimates) == {sharp.card.direction}
     assert rows["same-heads-matter"].mean.value == pytest.approx(1)
     assert rows["fixed-positional-heads"].verdict == OPEN
     assert len(rows) == len(LITERATURE)
@@ -275,4 +308,4 @@ def test_importance_without_another_network_leaves_its_claim_out(sharp):
     network = as_network(sharp)
     network.text = corpus(sharp, PLANTED.pairs[:3])
     assert network.other is None
-    assert "same-heads-matter" not in importance(network, 1)
+    assert "same-heads-matter" not in importance(network)

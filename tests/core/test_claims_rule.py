@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 from core.atlas.claims.board import LIMIT, Board
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide
 from core.atlas.claims.literature import FAMILIES, LITERATURE
-from core.atlas.claims.statistic import Statistic, mean_of
+from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
 from tests.app.boards import NETWORKS, board
 
 CLAIM = Claim(
@@ -19,6 +20,7 @@ CLAIM = Claim(
     claim="Half can go.",
     source="A paper",
     theirs="60 %",
+    quantity="heads",
     ours="A share",
     see="/heads",
     threshold=0.5,
@@ -30,10 +32,12 @@ TOUCHING = Estimate(0.6, 0.5, 0.7)
 @pytest.mark.parametrize(
     ("estimates", "above", "verdict", "reason"),
     [
-        ((ABOVE, ABOVE), True, HOLDS, "In all 2 networks the interval lies above 50 %."),
-        ((BELOW, BELOW), True, FAILS, "In all 2 networks the interval lies below 50 %."),
-        ((BELOW, BELOW), False, HOLDS, "In all 2 networks the interval lies below 50 %."),
-        ((ABOVE, ABOVE), False, FAILS, "In all 2 networks the interval lies above 50 %."),
+        ((ABOVE, ABOVE), True, HOLDS, "In both networks the interval lies above 50 %."),
+        ((BELOW, BELOW), True, FAILS, "In both networks the interval lies below 50 %."),
+        ((BELOW, BELOW), False, HOLDS, "In both networks the interval lies below 50 %."),
+        ((ABOVE, ABOVE), False, FAILS, "In both networks the interval lies above 50 %."),
+        ((ABOVE,), True, HOLDS, "In the network the interval lies above 50 %."),
+        ((ABOVE,) * 3, True, HOLDS, "In all 3 networks the interval lies above 50 %."),
         (
             (ABOVE, BELOW),
             True,
@@ -55,6 +59,13 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, above, verdict
     claim = dataclasses.replace(CLAIM, above=above)
     found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
     assert decide(claim, found) == (verdict, reason)
+
+
+def test_a_claim_about_pairs_of_networks_is_decided_by_direction():
+    claim = dataclasses.replace(CLAIM, of_pairs=True)
+    both = {"de-en": ABOVE, "en-de": ABOVE}
+    assert decide(claim, both)[1] == "In both directions the interval lies above 50 %."
+    assert decide(claim, both | {"en-de": BELOW})[1].endswith(" The directions disagree.")
 
 
 def test_a_result_that_would_not_refute_a_claim_leaves_it_open():
@@ -91,6 +102,7 @@ def test_an_interval_holds_the_middle_95_percent_of_the_replicates():
     assert estimate == Estimate(7.0, 25.0, 975.0, 0.25)
     assert Statistic(replicates, 100, bounds=(-1.0, 9.0)).estimate == Estimate(7.0, -1.0, 9.0)
     assert Statistic(replicates, 1).estimate is None, "one sentence has no interval"
+    assert Statistic(replicates, 1, bounds=(-1.0, 9.0)).estimate is None
 
 
 def test_the_mean_over_networks_is_taken_within_each_replicate():
@@ -104,6 +116,21 @@ def test_the_mean_over_networks_is_taken_within_each_replicate():
     assert mean_of([]) is None
 
 
+def test_the_smallest_of_two_mean_differences_has_a_t_interval():
+    differences = np.array([[0.1, 0.6], [0.4, 0.2], [0.3, 0.5]])
+    estimate = SmallestDifference(differences).estimate
+    bounds = ttest_1samp([0.1, 0.4, 0.3], 0).confidence_interval(0.95)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx(
+        (0.8 / 3, *bounds), rel=1e-5
+    )
+    assert SmallestDifference(differences[:1]).estimate is None, "one group has no interval"
+    # The mean over networks is taken in each group, and then the smaller difference is chosen.
+    other = np.array([[0.9, 0.0], [0.8, 0.4], [0.9, -0.2]])
+    mean = mean_of([SmallestDifference(differences), SmallestDifference(other)])
+    bounds = ttest_1samp([0.3, 0.3, 0.15], 0).confidence_interval(0.95)
+    assert (mean.value, mean.low, mean.high) == pytest.approx((0.25, *bounds), rel=1e-5)
+
+
 def test_every_claim_is_complete():
     assert len(LITERATURE) >= 12
     assert len({claim.id for claim in LITERATURE}) == len(LITERATURE)
@@ -112,6 +139,8 @@ def test_every_claim_is_complete():
         assert re.fullmatch(r"/(heads\?head=\w+\.\d\.\d|why|comparison)", claim.see), claim.id
         for text in (claim.claim, claim.theirs, claim.ours):
             assert text.endswith("."), text
+        assert claim.quantity[0].islower() or claim.quantity.startswith("BLEU"), claim.id
+        assert not claim.quantity.endswith("."), claim.id
         assert re.search(r"20\d\d|arXiv", claim.source), claim.id
 
 
@@ -131,6 +160,7 @@ def test_a_board_is_read_as_it_was_written(file):
     assert [row["id"] for row in values["rows"]] == [claim.id for claim in LITERATURE]
     assert rows["removal-order"]["verdict"] == HOLDS
     assert list(rows["removal-order"]["networks"]) == list(NETWORKS)
+    assert list(rows["same-heads-matter"]["networks"]) == ["de-en", "en-de"]
     assert rows["norms-align-better"]["verdict"] == OPEN
     assert "--gold" in rows["norms-align-better"]["reason"]
     assert rows["fifth-free"]["networks"]["scratch-de-en"] == {

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from core.atlas.bleu import SetBleu
 from core.atlas.claims import alignment, attention, importance, pruning, sources
@@ -68,10 +67,9 @@ def pruned(order, cost) -> Planted:
 
     def answer(measure):
         if isinstance(measure, RemovalOrder):
-            kinds = order if measure.curve == "all" else [measure.curve]
-            heads = [head for kind in kinds for head in HEADS if head[0] == kind]
-            first = 0 if measure.curve == "all" else PLACES[heads[0]]
-            places = [PLACES[head] - first for head in heads]
+            some = KINDS if measure.curve == "all" else measure.curve.split("+")
+            chosen = [head for head in HEADS if head[0] in some]
+            places = [chosen.index(head) for kind in order for head in chosen if head[0] == kind]
             return Sums({f"prune_{measure.curve}_order": np.array(places, np.int64)})
         if isinstance(measure, SetBleu):
             of_set = [
@@ -79,19 +77,13 @@ def pruned(order, cost) -> Planted:
             ]
             return Sums(
                 {
-                    "prune_bleu_ngrams": ngrams(np.tile(of_set, (R, 1))),
-                    "prune_bleu_sentences": np.array(60, np.int64),
+                    f"{measure.name}_ngrams": ngrams(np.tile(of_set, (R, 1))),
+                    f"{measure.name}_sentences": np.array(60, np.int64),
                 }
             )
         assert isinstance(measure, pruning.Survivors)
-        left = [order[::-1].index(kind) < 1.5 for kind in KINDS]
-        return Sums(
-            {
-                "left": np.tile(np.array(left, float), (R, 1)) * 8,
-                "groups": np.full(R, 8.0),
-                "count": np.array(8, np.int64),
-            }
-        )
+        left = [order.index(kind) / 2 for kind in KINDS]
+        return Sums({f"left_{n}": np.array(left) for n in range(8)})
 
     return Planted(answer)
 
@@ -108,7 +100,7 @@ def test_claims_about_pruning_hold_where_only_cross_attention_matters():
             "third-removable": 0,
             "cross-collapses": 7 * 5,  # 7 of 12 heads are 60 %
             "last-cross-layer": 3 * 5,  # one of four is kept
-            "removal-order": 1,
+            "removal-order": 0.5,  # no encoder heads are left, half of the decoder's, all of cross
         },
         abs=1e-3,
     )
@@ -119,7 +111,7 @@ def test_claims_about_pruning_fail_where_only_the_encoder_matters():
     found = pruning.pruning(
         pruned(["encoder", "decoder", "cross"][::-1], lambda head: 2 * (head[0] == "encoder"))
     )
-    assert found["removal-order"].estimate.value == -1
+    assert found["removal-order"].estimate.value == -0.5
     assert found["cross-collapses"].estimate.value == pytest.approx(-7 * 2, abs=1e-3)
     found |= {
         id: statistic
@@ -128,7 +120,7 @@ def test_claims_about_pruning_fail_where_only_the_encoder_matters():
         ).items()
         if id in ("half-of-all-heads", "fifth-free", "third-removable")
     }
-    assert found["third-removable"].estimate.value == pytest.approx(12 * 2, abs=1e-3)
+    assert found["third-removable"].estimate.value == pytest.approx(8 * 2, abs=1e-3)
     expected = dict.fromkeys(found, FAILS)
     # Their authors train the network further, so a worse result here refutes nothing.
     expected |= {"encoder-heads-removable": OPEN, "half-of-all-heads": OPEN}
@@ -140,15 +132,28 @@ def test_each_claim_about_pruning_counts_its_own_heads():
     last = ("cross", 2)
     network = pruned(["encoder", "decoder", "cross"], lambda head: 5 if head[:2] == last else 1)
     values = {id: s.estimate.value for id, s in pruning.pruning(network).items()}
-    assert values["third-removable"] == pytest.approx(12, abs=1e-3)
+    assert values["third-removable"] == pytest.approx(8, abs=1e-3), "of the 24 that are ranked"
     assert values["last-cross-layer"] == pytest.approx(3 * 5, abs=1e-3)
     assert values["cross-collapses"] == pytest.approx(7 - 7, abs=1e-3)
     assert values["encoder-heads-removable"] == values["fifth-free"] == 0
 
 
-def test_heads_are_removable_until_bleu_has_fallen_by_a_quarter_point():
-    curve = np.array([[40, 39.9, 39.74, 41, 30], [40, 39.76, 39.9, 39.8, 39.75]])
-    assert pruning.removable_share(curve).tolist() == [1 / 4, 1]
+@pytest.mark.parametrize(
+    ("order", "smaller"),
+    [
+        (["decoder", "encoder", "cross"], -0.5),  # the encoder is not first
+        (["encoder", "cross", "decoder"], -0.5),  # cross-attention is not last
+    ],
+)
+def test_the_order_of_removal_is_that_of_all_three_kinds(order, smaller):
+    found = pruning.pruning(pruned(order, lambda head: 0))["removal-order"]
+    assert found.estimate.value == smaller
+    assert decide(CLAIMS["removal-order"], {"n": found.estimate})[0] == FAILS
+
+
+def test_heads_are_removable_up_to_the_last_point_within_a_quarter_point():
+    curve = np.array([[40, 39.9, 39.74, 41, 30], [40, 39.76, 39.9, 39.8, 39.75], [40, 39, 1, 0, 5]])
+    assert pruning.removable_share(curve).tolist() == [3 / 4, 1, 0]
     assert np.isnan(pruning.removable_share(np.full((1, 5), np.nan))).all()
 
 
@@ -197,11 +202,11 @@ def test_claims_about_single_heads_hold_where_they_are_planted():
     """Head 0 of the encoder hurts BLEU; a head's counterpart has the opposite number."""
     zero = np.tile(RANKS, 3)
     other = np.tile(RANKS[REVERSED], 3)
-    found = importance.importance(single_heads([1, *[0] * 11], zero, zero / 2, other, REVERSED), 4)
+    found = importance.importance(single_heads([1, *[0] * 11], zero, zero / 2, other, REVERSED))
     values = {id: statistic.estimate.value for id, statistic in found.items()}
     assert values == pytest.approx(
         {
-            "few-heads-matter": 1 / 12,
+            "few-heads-matter": 11 / 12,
             "removal-helps": 1,
             "same-heads-matter": 1,
         }
@@ -212,13 +217,13 @@ def test_claims_about_single_heads_hold_where_they_are_planted():
 def test_claims_about_single_heads_fail_where_the_reverse_is_planted():
     zero = np.tile(RANKS, 3)
     network = single_heads([-2] * 12, -zero, 2 * zero, np.tile(RANKS, 3), REVERSED)
-    found = importance.importance(network, 4)
+    found = importance.importance(network)
     values = {id: statistic.estimate.value for id, statistic in found.items()}
     assert values == pytest.approx(
-        {"few-heads-matter": 1, "removal-helps": 0, "same-heads-matter": 1}
+        {"few-heads-matter": 0, "removal-helps": 0, "same-heads-matter": 1}
     ), "the importance of both is in opposite order, and so are their numbers"
     network = single_heads([-2] * 12, zero, 2 * zero, np.tile(RANKS, 3), REVERSED)
-    found = importance.importance(network, 4)
+    found = importance.importance(network)
     assert found["same-heads-matter"].estimate.value == pytest.approx(-1)
     assert set(verdicts(found).values()) == {FAILS}
 
@@ -232,17 +237,16 @@ def test_kinds_are_not_pooled_when_importance_is_compared():
     assert rho == pytest.approx([-1])
 
 
-def test_bounds_for_many_heads_at_once_are_wider_and_count_what_is_certain():
-    change = np.stack([spread(0.0, 0.1), spread(2.0, 0.1), spread(0.55, 0.1)], 1)
-    error = np.std(0.1 * np.linspace(-1, 1, R - 1), ddof=1)
-    low, high = importance.simultaneous(change, 64)
-    z = norm.isf(0.05 / 64 / 2)
-    assert low == pytest.approx(np.array([0, 2, 0.55]) - z * error, abs=1e-4)
-    assert high == pytest.approx(np.array([0, 2, 0.55]) + z * error, abs=1e-4)
-    assert importance.matter_bounds(low, high) == (1 / 3, 2 / 3)
-    assert importance.help_bounds(low, high) == (2, 3)
-    assert importance.matter_bounds(-high, -low) == (1 / 3, 2 / 3)
-    assert importance.help_bounds(-high, -low) == (0, 1)
+def test_heads_are_counted_at_the_papers_level_and_bounded_at_two_others():
+    """Changes of BLEU by so many standard errors; significant from 1.96, 2.58 and 3.29 on."""
+    z = np.array([0, -1, 1.9, 2.1, -2.5, 2.7, -3, 3.2, 3.4, -9])
+    noise = np.linspace(-1, 1, R - 1)[:, None] / np.std(np.linspace(-1, 1, R - 1), ddof=1)
+    change = np.concatenate([z[None], z + noise]) / 10
+    found = importance.single_changes(change, 100)
+    few, helps = (found[id].estimate for id in ("few-heads-matter", "removal-helps"))
+    assert (few.value, few.low, few.high) == pytest.approx((5 / 10, 3 / 10, 8 / 10))
+    assert (helps.value, helps.low, helps.high) == (3, 1, 4)
+    assert importance.single_changes(change, 1)["removal-helps"].estimate is None
 
 
 def attended(neighbour, rarest, empty) -> Sums:
@@ -259,6 +263,7 @@ def attended(neighbour, rarest, empty) -> Sums:
             "rarest": rare,
             "rarest_uniform": np.full(R, 30.0),
             "queries": np.full(R, 200.0),
+            "rare_sentences": np.full(R, 40.0),
             "empty": spread(300 * empty, 0.1),
             "empty_uniform": np.full(R, 45.0),
             "rows": np.full(R, 300.0),
@@ -275,7 +280,10 @@ def test_claims_about_what_heads_attend_to(shares, verdict):
     estimates = {id: statistic.estimate for id, statistic in found.items()}
     assert [e.value for e in estimates.values()] == pytest.approx(shares)
     assert [e.null for e in estimates.values()] == pytest.approx([0.08, 0.15, 0.15])
-    assert set(verdicts(found).values()) == {verdict}
+    expected = dict.fromkeys(found, verdict)
+    if verdict == FAILS:  # its network has language tags, and these have none
+        expected["eos-and-punctuation"] = OPEN
+    assert verdicts(found) == expected
 
 
 def links(aer) -> Sums:
@@ -348,7 +356,7 @@ def test_every_testable_claim_is_tested_above():
     tested = {
         *pruning.pruning(pruned([*KINDS], lambda head: 0)),
         *importance.importance(
-            single_heads([0] * 12, *(np.tile(RANKS, 3) for _ in range(3)), REVERSED), 4
+            single_heads([0] * 12, *(np.tile(RANKS, 3) for _ in range(3)), REVERSED)
         ),
         *attention.statistics(attended(0.5, 0.5, 0.5)),
         *alignment.statistics(links([[GOOD, GOOD], [POOR, POOR]]), 50),

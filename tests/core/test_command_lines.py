@@ -26,16 +26,12 @@ def lines(monkeypatch, capfd):
     def run(module, *arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
         monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        before = {number: signal.getsignal(number) for number in command._SIGNALS}
         run = getattr(module, "run", lambda parsed: parsed.run(parsed))
         code = 0
         try:
             command.main(module.parser(), run)
         except SystemExit as end:
             code = end.code
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         out, error = capfd.readouterr()
         if isinstance(code, str):
             code, error = 1, error + code + "\n"

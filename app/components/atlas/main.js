@@ -48,8 +48,8 @@ function createView(parent, key) {
   for (const name of [...SELECTS, "curve"]) {
     parts[name].addEventListener("change", (event) => choose(view, { [name]: event.target.value }));
   }
-  parts.previous.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head - 1, view.data.places.length) }));
-  parts.next.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head + 1, view.data.places.length) }));
+  parts.previous.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head - 1, view.data.places.length) }, true));
+  parts.next.addEventListener("click", () => choose(view, { head: wrapped(view.chosen.head + 1, view.data.places.length) }, true));
   parts.one.addEventListener("click", (event) => onPanelClick(view, event));
   parts.copy.addEventListener("click", () => copyCommand(view));
   listen(view, "heads", (x, y) => headAt(view.data, view.geometries.heads, x, y), (n, arrow) => headBeside(view.data, n, ARROWS[arrow]));
@@ -74,7 +74,7 @@ function listen(view, name, under, beside) {
   canvas.addEventListener("pointerleave", () => hover(view, null));
   canvas.addEventListener("click", (event) => {
     const head = headUnder(event);
-    if (head !== null) choose(view, { head });
+    if (head !== null) choose(view, { head }, true);
   });
   canvas.addEventListener("keydown", (event) => {
     if (!ARROWS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -90,28 +90,32 @@ function hover(view, head) {
   paintFocus(view);
 }
 
-/** Choose a head or a measure, and repaint what depends on it. @param {AtlasView} view */
-function choose(view, change) {
+/*
+ * Choose a head or a measure, and repaint what depends on it. A click is an entry of the browser's history, to which Back
+ * returns; arrow keys, which walk over many heads, are not.
+ */
+/** @param {AtlasView} view */
+function choose(view, change, isClick = false) {
   Object.assign(view.chosen, change);
   view.hovered = null;
-  remember(view);
+  remember(view, isClick);
   if ("head" in change) fillPanel(view);
   paint(view);
 }
 
 /** @param {AtlasView} view */
-function remember(view) {
+function remember(view, isEntry = false) {
   const { data, chosen, key, pathname } = view;
   lastStates.set(key, { ...chosen, head: headId(data, chosen.head), turn: data.opened.turn });
   if (!data.opened.in_url) return;
   const other = (name) => (chosen[name] === data.opened.defaults[name] ? null : chosen[name]);
   const head = headId(data, chosen.head);
-  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), curve: other("curve"), ...OF_THE_EXPLORER });
+  writeParameters(pathname, { head, measure: other("measure"), x: other("x"), y: other("y"), curve: other("curve"), ...OF_THE_EXPLORER }, isEntry);
 }
 
 function onPanelClick(view, event) {
   const { dataset } = event.target;
-  if (event.target.matches("button.jump")) choose(view, { head: Number(dataset.head) });
+  if (event.target.matches("button.jump")) choose(view, { head: Number(dataset.head) }, true);
   if (event.target.matches(".another")) {
     const at = `${view.chosen.head} ${dataset.decile}`;
     view.turns.set(at, (view.turns.get(at) ?? 0) + 1);

@@ -99,7 +99,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
                 "Likeness to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
-                "the other implementation's network",
+                "the network with which its heads were matched",
                 arrays["similarity"],
                 "similarity[{n}]",
             )

@@ -90,7 +90,7 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. A head may be called by a role only if the lower end of the interval reaches " +
+    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. Marks: the share by chance, with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head may be called by a role only if the lower end of the interval reaches " +
     `${percent(data.floor)} and exceeds every null by more than ${Math.round(100 * data.margin)} percentage points, in at least ${percent(data.rows)} of its rows: bold, ${labels.length} of ${rows.length} here.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
@@ -220,8 +220,16 @@ function fillPartner(view, n) {
     place.href = `?${new URLSearchParams({ ...data.counterpart, head: headId(data, partner) })}`;
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
-  parts.partner.replaceChildren("In the other implementation's network: ", place, ...share, ".");
-  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:", `partner[${n}], similarity[${n}]`);
+  parts.partner.replaceChildren(`In ${data.origin.other || "the other network"}: `, place, ...share, ".");
+  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
+}
+
+/* What heads that are not matched share: the matching looks for more than that. */
+function unmatchedText(data, n) {
+  const [value, low, high] = data.unmatched?.[n] ?? [null];
+  if (value === null) return "How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:";
+  const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average; the matching looks for more than that, so only a clear excess says that two heads are alike. In the file:`;
 }
 
 /** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */

@@ -48,8 +48,8 @@ class Shown:
     `opened` are the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
     ones are ignored. The visitor's last choice is kept until `turn` changes, and beyond that where
     the URL asks for nothing else. `link` are the query parameters that choose this network;
-    `counterpart` those of the other implementation's network, or None. `definitions` explain roles
-    by name. `training` says whether the network has snapshots of its training.
+    `counterpart` those of the network with which its heads were matched, or None. `definitions`
+    explain roles by name. `training` says whether the network has snapshots of its training.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -112,8 +112,11 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "pruning": _pruning(atlas),
         "alignment": _alignment(atlas),
         "partner": _partner(atlas),
+        "unmatched": _rounded(unmatched, 4)
+        if (unmatched := atlas.arrays.get("similarity_unmatched")) is not None else None,
         "quoted": [[quoted.source, quoted.target] for quoted in atlas.quoted],
-        "origin": asdict(atlas.origin) | {"gold_name": gold_name(atlas.origin)},
+        "origin": asdict(atlas.origin) 
+        | {"gold_name": gold_name(atlas.origin), "other": atlas.origin.other},
         "values": _float32(np.stack([measure.values for measure in found])),
         "distance": _float32(atlas.arrays["distance"]),
         **{f"role_{kind}": _role(atlas, kind) for kind in KINDS},

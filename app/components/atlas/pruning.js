@@ -44,6 +44,12 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
+  /* Where there is no room behind a curve's end: above its last quarter, on the side that it comes from or leaves free. */
+  const besideCurve = ({ kind, [what]: points }) => {
+    const count = Math.round(0.75 * (points.length - 1));
+    const rises = points[points.length - 1][0] > points[0][0];
+    return { kind, end: x(count), label: y(points[count][0]) - 9, at: x(count) + (rises ? -8 : 8), align: rises ? "right" : "left" };
+  };
   const labels = [];
   for (const curve of shown) {
     const points = curve[what];
@@ -62,7 +68,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
     const end = x(points.length - 1);
     let label = y(points[points.length - 1][0]);
     while (labels.some((other) => Math.abs(other.end - end) < 90 && Math.abs(other.label - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
-    labels.push({ kind: curve.kind, end, label });
+    labels.push(width >= 600 || end < plot.left + plot.width - 90 ? { kind: curve.kind, end, label, at: end + 8, align: "left" } : besideCurve(curve));
     const place = placeIn(curve, chosen.head);
     if (place !== null) {
       context.strokeStyle = theme.ink;
@@ -70,10 +76,8 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
       context.strokeRect(x(place) - 4, y(points[place][0]) - 4, 8, 8);
     }
   }
-  for (const { kind, end, label } of labels) {
-    const fits = width >= 600 || end < plot.left + plot.width - 90;
-    const at = fits ? end + 8 : end - 8;
-    const style = { size: 12, weight: kind === "all" ? 650 : 400, align: fits ? "left" : "right" };
+  for (const { kind, at, label, align } of labels) {
+    const style = { size: 12, weight: kind === "all" ? 650 : 400, align };
     drawGround(context, theme, removedWords(kind), at, label, style);
     drawText(context, theme, removedWords(kind), at, label, style);
   }

@@ -8,11 +8,13 @@ const ROW = 24;
 
 const AXIS = 24;
 
-const KEY = 44; // two lines
+const KEY = 24; // one line: two where the picture is narrower than ONE_LINE
+
+const ONE_LINE = 340;
 
 const NUMBERS = 7; // of a role: score, its bounds, nulls of shuffled rows, random networks and the profile, its part of all rows
 
-const NULLS = { shuffled: "its rows shuffled", random: "highest of random networks", profile: "its distances only" };
+const NULLS = { shuffled: "rows shuffled", random: "random networks", profile: "distances only" };
 
 /** A head's roles, the largest share first: name, title, score, bounds, nulls, part of all rows, and whether it is a label. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
@@ -29,13 +31,15 @@ export function rolesOf({ places, starts, roles, roleValues, labels, reordered }
     .toSorted((a, b) => b.score - a.score);
 }
 
+const keyHeight = (width) => (width < ONE_LINE ? KEY + 20 : KEY);
+
 export function rolesGeometry(data, n, width) {
   const left = between(96, Math.round(0.43 * width), 190);
-  return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + KEY + 18 };
+  return { left, width, length: width - left - 52, height: rolesOf(data, n).length * ROW + AXIS + keyHeight(width) + 14 };
 }
 
 /** @param {Drawing} context @param {AtlasView} view */
-export function drawRoles(context, { data, theme, chosen }, { left, length, height }) {
+export function drawRoles(context, { data, theme, chosen }, { left, width, length, height }) {
   const rows = rolesOf(data, chosen.head);
   const x = (share) => left + between(0, share, 1) * length;
   const foot = rows.length * ROW;
@@ -57,13 +61,14 @@ export function drawRoles(context, { data, theme, chosen }, { left, length, heig
     for (const what of Object.keys(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, what, x(role[what]), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
-  let [at, y] = [4, height - KEY + 12];
+  let [at, y] = [4, height - keyHeight(width) + 10];
+  context.font = fontOf(theme, 12);
   for (const [what, words] of Object.entries(NULLS)) {
-    const end = at + 12 + context.measureText(words).width;
-    if (end > left + length + 52) [at, y] = [4, y + 20];
+    const span = context.measureText(words).width;
+    if (at + 12 + span > width) [at, y] = [4, y + 20];
     drawNull(context, theme, what, at + 3, y);
     drawText(context, theme, words, at + 12, y, { size: 12, colour: "ink2" });
-    at += 34 + context.measureText(words).width;
+    at += 30 + span;
   }
 }
 

@@ -2,9 +2,9 @@
 
 /*
  * Replace parameters of the current URL if its path is still `pathname`; null removes one. Streamlit's history state
- * and all other parameters stay.
+ * and all other parameters stay. `isEntry` makes a history entry of it, to which the Back button returns.
  */
-export function writeParameters(pathname, parameters) {
+export function writeParameters(pathname, parameters, isEntry = false) {
   const url = new URL(window.location.href);
   if (url.pathname !== pathname) return;
   const texts = Object.entries(parameters).map(([name, value]) => [name, value === null ? null : String(value)]);
@@ -14,7 +14,8 @@ export function writeParameters(pathname, parameters) {
     if (text === null) url.searchParams.delete(name);
     else url.searchParams.set(name, text);
   }
-  window.history.replaceState(window.history.state, "", url);
+  if (isEntry) window.history.pushState({}, "", url);
+  else window.history.replaceState(window.history.state, "", url);
 }
 
 /* `*` and `~` are escaped by either URLSearchParams or Python's urlencode, not both. */

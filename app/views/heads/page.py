@@ -13,19 +13,23 @@ from core.atlas.atlas import FILE, Atlas
 from core.checkpoint.folder import Card
 from core.record.attention_snapshots import FILE as SNAPSHOTS
 
-COUNTERPARTS = {"scratch": "baseline", "baseline": "scratch"}
 
+def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> Shown:
+    """Return what the page adds to an atlas: what the URL asks for, and links.
 
-def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
-    """Return what the page adds to an atlas: what the URL asks for, and links."""
+    `other` is the folder's name of the network with which heads were matched.
+    """
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (kind := address.requested("kind")) and "." not in (head := opened["head"] or ""):
         # The way back from the explorer, whose head may also be "mean".
         opened["head"] = f"{kind}.{address.requested('layer')}.{head}" if head.isdigit() else None
     from core.atlas.roles import ROLES
 
-    other = COUNTERPARTS.get(chosen.link["model"])
-    has_other = other is not None and (chosen.direction, other) in models.cards()
+    card = next((c for c in models.cards().values() if c.folder.name == other), None)
+    counterpart = None
+    if card is not None:
+        model = {"direction": card.direction, "model": models.model_name(card)}
+        counterpart = {**chosen.link, **model}
     return Shown(
         opened=opened if in_url else {},
         turn=session.get("arrival") or 0,
@@ -33,14 +37,14 @@ def shown(chosen: controls.Selection, in_url: bool = True) -> Shown:
         training=chosen.card is not None and (chosen.card.folder / SNAPSHOTS).is_file(),
         link=chosen.link,
         definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
-        counterpart={**chosen.link, "model": str(other)} if has_other else None,
+        counterpart=counterpart,
     )
 
 
 @waiting.fragment
 def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
     """Show the atlas, and open the page of a link that was clicked."""
-    page = shown(chosen)
+    page = shown(chosen, atlas.origin.other)
     for line in unknown_parameters(atlas, page.opened):
         st.warning(plain(f"{line}."))
     if link := heads_atlas(atlas, page, key="heads_atlas"):

@@ -2,15 +2,17 @@
 
 import streamlit as st
 
+from app.controls import model_label
 from app.figures.amounts import spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature
-from app.views.literature.claim import measured, show_claim
+from app.views.literature.claim import VERDICT_COLOURS, measured, show_claim
 from app.views.shared.choices import choose
 from core.atlas.claims.board import Board
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN
 from core.atlas.claims.literature import FAMILIES
+from core.data.corpora import LANGUAGES
 
 COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
@@ -23,6 +25,33 @@ def counts(board: Board) -> str:
         f"Claims: {len(verdicts)}. Hold in all networks here: {holds}. Do not hold: {fails}. "
         f"Cannot be decided here: {undecided}."
     )
+
+
+def networks_note(board: Board) -> str:
+    """Introduce the tested networks: implementation, direction, size."""
+    here = literature.tested(board)
+    names = []
+    for name, card in here.items():
+        names.append(f"**{plain(name)}**")
+        if card is not None:
+            from_to = " → ".join(
+                LANGUAGES.get(code, code) for code in (card.source_language, card.target_language)
+            )
+            names[-1] += f" ({plain(model_label(card))}, {plain(from_to)})"
+    sizes = {
+        (card.model.num_encoder_layers, card.model.num_decoder_layers, card.model.num_heads)
+        for card in here.values()
+        if card is not None
+    }
+    text = f"Networks tested: {', '.join(names)}."
+    if len(sizes) == 1:
+        encoder, decoder, heads = sizes.pop()
+        text += (
+            f" Each has {encoder} encoder and {decoder} decoder layers of {heads} heads: "
+            f"{encoder * heads} encoder heads, {decoder * heads} decoder heads and "
+            f"{decoder * heads} cross-attention heads."
+        )
+    return text
 
 
 def show_board(board: Board) -> None:
@@ -42,32 +71,38 @@ def show_board(board: Board) -> None:
             )
         )
     origin = board.origin
+    st.markdown(networks_note(board))
     st.write(counts(board))
     st.caption(
-        "A claim holds if in every network the whole 95 % interval lies on the claimed side of the "
+        "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network the whole interval lies on the other "
         "side, unless the reason says why that would not refute it. Everything else cannot be "
         "decided here, and neither can a claim whose test here differs from the paper's, which is "
-        "then said. The intervals say how much a number depends on the choice of sentences. The "
-        "networks differ in direction, implementation and training run at once, so their spread "
-        "is only a rough guide to how much it depends on each."
+        "then said. Intervals are 95 % intervals unless the claim says otherwise. They say how "
+        "much a number depends on the choice of sentences. The networks differ in direction, "
+        "implementation and training run at once, so their spread is only a rough guide to how "
+        "much it depends on each."
     )
     with st.container(key="literature_table"):
-        st.dataframe(
+        st.table(
             {
-                "claim": [row.claim.claim for row in board.rows],
-                "published": [
+                "claim, and the quantity": [
+                    f"{plain(row.claim.claim)}  \n:gray[{plain(row.claim.quantity)}]"
+                    for row in board.rows
+                ],
+                "paper": [
                     spread(row.claim.published, row.claim.unit) if row.claim.published else ""
                     for row in board.rows
                 ],
-                "here, mean of all networks": [
-                    measured(row.mean, row.claim.unit) for row in board.rows
+                "here, mean of all": [measured(row.mean, row.claim.unit) for row in board.rows],
+                "verdict": [
+                    # Not badges, which do not wrap on a narrow screen.
+                    f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
+                    for row in board.rows
                 ],
-                "verdict": [row.verdict for row in board.rows],
             },
+            border="horizontal",
             hide_index=True,
-            height=35 * (len(board.rows) + 1) + 3,
-            column_config={"claim": st.column_config.Column(width="large")},
         )
     family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
     for row in board.rows:
@@ -79,10 +114,7 @@ def show_board(board: Board) -> None:
         if origin.gold
         else ""
     )
-    st.text(
-        f"Networks: {', '.join(origin.weights)}. Text: {origin.sentences:,} sentence pairs "
-        f"({origin.corpus}){gold}."
-    )
+    st.text(f"Text: {origin.sentences:,} sentence pairs ({origin.corpus}){gold}.")
     st.code(f"{origin.command} --out {literature.BOARD}", language=None, wrap_lines=True)
 
 

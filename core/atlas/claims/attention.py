@@ -25,26 +25,30 @@ from core.record.words import is_punctuation
 from core.text.tokenizer import Token
 
 OFFSETS = (-1, 1)
+FREQUENT = 500
+"""The tokens that occur most often; a sentence of these alone has no rare token."""
 
 
 @dataclass(frozen=True)
 class Attended:
     """Measure where the largest weights are, and the cross-attention on tokens without content.
 
-    `counts` says how often each source token occurs, by id; those that it lacks never do. Sums,
-    each with R weights:
+    `counts` says how often each source token occurs, by id; those that it lacks never do.
+    `frequent` are the ids of the tokens that occur most often. Sums, each with R weights:
 
-    - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS;
-      neighbours [R, 2]: queries that have such a neighbour; neighbour_uniform [R, 2]: with keys
-      drawn at random
+    - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS,
+      without <eos> as a query or a key; neighbours [R, 2]: queries that have such a neighbour;
+      neighbour_uniform [R, 2]: with keys drawn at random
     - rarest [R, H]: queries of each head of the first encoder layer with the largest weight on a
-      rarest token; rarest_uniform, queries [R]
+      rarest token, in sentences whose rarest token is not frequent; rarest_uniform, queries,
+      rare_sentences [R]
     - empty, empty_uniform [R]: cross-attention on <eos> and punctuation, averaged over heads and
       summed over rows; rows [R]
     - sentences
     """
 
     counts: Mapping[int, int]
+    frequent: frozenset[int]
 
     @torch.inference_mode()
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -62,8 +66,8 @@ class Attended:
             checkpoint.model(*model_inputs(checkpoint.model, *sentence.ids))
         encoder, cross = (captured.maps(kind)[:, 0].double().cpu().numpy() for kind in _KINDS)
         return (
-            neighbours(encoder)
-            | on_rarest(encoder[0], sentence.source, self.counts)
+            neighbours(encoder, sentence.source)
+            | on_rarest(encoder[0], sentence.source, self.counts, self.frequent)
             | on_empty(cross, sentence.source)
         )
 
@@ -71,29 +75,42 @@ class Attended:
 _KINDS: tuple[Kind, Kind] = ("encoder", "cross")
 
 
-def neighbours(maps_LHQK: Doubles) -> dict[str, NDArray | float]:
-    """Count the largest weights on neighbouring keys in one sentence's encoder maps."""
-    *_, Q, K = maps_LHQK.shape
-    offset_nQ = maps_LHQK.argmax(-1).reshape(-1, Q) - np.arange(Q)
+def neighbours(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray | float]:
+    """Count the largest weights on neighbouring keys in one sentence's encoder maps.
+
+    Special tokens, such as <eos>, are left out, of keys and of queries.
+    """
+    words = [k for k, token in enumerate(tokens) if not token.special]
+    W = len(words)
+    largest_nW = maps_LHQK[..., words, :][..., words].argmax(-1).reshape(-1, W)
+    offset_nW = largest_nW - np.arange(W)
     return {
-        "neighbour": np.array([(offset_nQ == offset).sum(1) for offset in OFFSETS]),
-        "neighbours": np.array([Q - 1, Q - 1]),
-        "neighbour_uniform": np.array([Q - 1, Q - 1]) / K,
+        "neighbour": np.array([(offset_nW == offset).sum(1) for offset in OFFSETS]),
+        "neighbours": np.array([W - 1, W - 1]),
+        "neighbour_uniform": np.array([W - 1, W - 1]) / W,
     }
 
 
 def on_rarest(
-    maps_HQK: Doubles, tokens: Sequence[Token], counts: Mapping[int, int]
+    maps_HQK: Doubles,
+    tokens: Sequence[Token],
+    counts: Mapping[int, int],
+    frequent: frozenset[int],
 ) -> dict[str, NDArray | float]:
-    """Count the largest weights on the rarest tokens; <eos> is neither one nor a query here."""
+    """Count the largest weights on the rarest tokens; <eos> is neither one nor a query here.
+
+    A sentence whose rarest token is frequent is left out: all its numbers are 0.
+    """
     words = [k for k, token in enumerate(tokens) if not token.special]
     least = min(counts.get(tokens[k].id, 0) for k in words)
     rarest = [k for k in words if counts.get(tokens[k].id, 0) == least]
     hits = np.isin(maps_HQK[:, words].argmax(-1), rarest).sum(-1)
+    counted = float(not frequent.issuperset(tokens[k].id for k in rarest))
     return {
-        "rarest": hits,
-        "queries": float(len(words)),
-        "rarest_uniform": len(words) * len(rarest) / len(tokens),
+        "rarest": counted * hits,
+        "queries": counted * len(words),
+        "rarest_uniform": counted * len(words) * len(rarest) / len(tokens),
+        "rare_sentences": counted,
     }
 
 
@@ -110,7 +127,9 @@ def on_empty(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray |
 
 def attention(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about what heads attend to on one network."""
-    return statistics(network.measured(Attended(network.frequencies)))
+    counts = network.frequencies
+    frequent = sorted(counts, key=lambda id: (-counts[id], id))[:FREQUENT]
+    return statistics(network.measured(Attended(counts, frozenset(frequent))))
 
 
 def statistics(sums: Sums) -> Mapping[str, Statistic]:
@@ -119,12 +138,15 @@ def statistics(sums: Sums) -> Mapping[str, Statistic]:
         share_R2n = sums["neighbour"] / sums["neighbours"][..., None]
         chance_R2 = sums["neighbour_uniform"] / sums["neighbours"]
         rarest_RH = sums["rarest"] / sums["queries"][:, None]
+        rarest_uniform_R = sums["rarest_uniform"] / sums["queries"]
         empty_R = sums["empty"] / sums["rows"]
     count = int(sums["sentences"])
     return {
         "positional-heads": Statistic(share_R2n.max((1, 2)), count, float(chance_R2[0].max())),
         "rare-word-head": Statistic(
-            rarest_RH.max(1), count, float(sums["rarest_uniform"][0] / sums["queries"][0])
+            rarest_RH.max(1),
+            int(sums["rare_sentences"][0]),
+            float(rarest_uniform_R[0]),
         ),
         "eos-and-punctuation": Statistic(
             empty_R, count, float(sums["empty_uniform"][0] / sums["rows"][0])

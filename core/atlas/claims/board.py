@@ -19,7 +19,7 @@ LIMIT = 60_000  # bytes
 _FORMAT = 1
 _MAX_ITEMS = 10_000
 _MAX_TEXT = 1_000
-_TEXTS = ("claim", "source", "theirs", "published", "ours", "reason")
+_TEXTS = ("claim", "source", "theirs", "published", "quantity", "ours", "reason")
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ class Row:
 class Board:
     """All claims of LITERATURE, decided.
 
-    `estimates` and `means` hold what could be estimated, by claim; `missing` says by claim what was
-    missing. Verdicts follow from them (see `decide`).
+    `estimates` and `means` hold what could be estimated, by claim and network, or direction where a
+    claim is about pairs of networks; `missing` says by claim what was missing. Verdicts follow from
+    them (see `decide`).
     """
 
     origin: Origin
@@ -89,6 +90,7 @@ class Board:
                     "source": row.claim.source,
                     "theirs": row.claim.theirs,
                     "published": list(row.claim.published),
+                    "quantity": row.claim.quantity,
                     "ours": row.claim.ours,
                     "unit": row.claim.unit,
                     "threshold": row.claim.threshold,
@@ -147,10 +149,10 @@ class Board:
         for name in ("sentences", "gold_sentences"):
             if type(origin[name]) is not int or origin[name] < 0:
                 raise ValueError(f"its {name} is not a count")
-        networks = set(origin["weights"])
+        names = {*origin["weights"], *origin["sources"]}
         estimates = {}
         for row in rows:
-            if not set(row["networks"]) <= networks:
+            if not names.issuperset(row["networks"]):
                 raise ValueError(f"{_text(row['id'])} has a network that its origin lacks")
             if row["networks"]:
                 found = {name: _estimate(e) for name, e in row["networks"].items()}

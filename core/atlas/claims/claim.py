@@ -20,8 +20,9 @@ class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
     `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
-    number in this `unit`, or the ends of its range, if it has one. `ours` describes the statistic.
-    The claim says that the statistic is above `threshold`, or below it if `above` is false.
+    number in this `unit`, or the ends of its range, if it has one. `quantity` names the statistic
+    in a few words, `ours` describes it. The claim says that the statistic is above `threshold`, or
+    below it if `above` is false. `of_pairs`: it compares both networks of a direction.
     `limits` says why a result on the other side would not refute the claim; "" if it would.
     `other_test` says how the test here differs from the paper's so much that no result decides the
     claim; "" if it does not. `null`
@@ -35,6 +36,7 @@ class Claim:
     claim: str
     source: str
     theirs: str
+    quantity: str
     ours: str
     see: str
     unit: Unit = "share"
@@ -45,6 +47,7 @@ class Claim:
     other_test: str = ""
     null: str = ""
     untestable: str = ""
+    of_pairs: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,14 @@ def decide(
     below = [name for name, e in estimates.items() if e.high < claim.threshold]
     around = [name for name in estimates if name not in above and name not in below]
     threshold = amount(claim.threshold, claim.unit)
+    everywhere = _everywhere(len(estimates), "direction" if claim.of_pairs else "network")
     claimed, other = (above, below) if claim.above else (below, above)
     side, wrong_side = ("above", "below") if claim.above else ("below", "above")
     if len(claimed) == len(estimates):
-        reason = f"In all {len(estimates)} networks the interval lies {side} {threshold}."
+        reason = f"{everywhere} the interval lies {side} {threshold}."
         return (OPEN, f"{reason} {claim.other_test}") if claim.other_test else (HOLDS, reason)
     if len(other) == len(estimates):
-        reason = f"In all {len(estimates)} networks the interval lies {wrong_side} {threshold}."
+        reason = f"{everywhere} the interval lies {wrong_side} {threshold}."
         why = claim.other_test or claim.limits
         return (OPEN, f"{reason} {why}") if why else (FAILS, reason)
     parts = [
@@ -98,8 +102,23 @@ def decide(
         for where, names in (("lies above", above), ("lies below", below), ("includes", around))
         if names
     ]
-    disagree = " The networks disagree." if above and below else ""
+    disagree = (
+        f" The {'directions' if claim.of_pairs else 'networks'} disagree."
+        if above and below
+        else ""
+    )
     return OPEN, f"The interval {'; it '.join(parts)}.{disagree}"
+
+
+def _everywhere(count: int, noun: str) -> str:
+    """Return "In the network", "In both networks", "In all 4 networks"."""
+    return (
+        f"In the {noun}"
+        if count == 1
+        else f"In both {noun}s"
+        if count == 2
+        else f"In all {count} {noun}s"
+    )
 
 
 def amount(value: float, unit: Unit) -> str:

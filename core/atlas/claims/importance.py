@@ -6,45 +6,35 @@ Axes: R replicates, N heads, n heads of one kind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import NormalDist
 
 import numpy as np
 
 from core.atlas.bleu import SetBleu, bleu
-from core.atlas.claims.literature import MATTERS
+from core.atlas.claims.literature import LENIENT, SIGNIFICANT, STRICT
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.counterpart import Similarity, counterparts
-from core.atlas.intervals import LEVEL
+from core.atlas.intervals import p_values
 from core.atlas.losses import HeadLosses, per_token, sentences_of
 from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.kinds import KINDS
 
 
-def importance(network: Network, networks: int) -> Mapping[str, Statistic]:
-    """Return the statistics of all claims about single heads; of one of so many `networks`."""
+def importance(network: Network) -> Mapping[str, Statistic]:
+    """Return the statistics of all claims about single heads on one network.
+
+    The statistic of a pair of networks belongs to the one that has its `other`.
+    """
     model = network.checkpoint.model
     encoder = tuple((head,) for head in heads_of(model, ["encoder"]))
     sums = network.measured(SetBleu("encoder", encoder))
     bleu_RC = bleu(sums["encoder_ngrams"])
     change_Rn = bleu_RC[:, 1:] - bleu_RC[:, :1]
-    low_n, high_n = simultaneous(change_Rn, len(encoder) * networks)
-    count = int(sums["encoder_sentences"])
-
-    zero = network.measured(HeadLosses("zero"))
-    zero_RN = _changes(zero, "zero")
-    found = {
-        "few-heads-matter": Statistic(
-            (np.abs(change_Rn) > MATTERS).mean(1),
-            count,
-            bounds=matter_bounds(low_n, high_n),
-        ),
-        "removal-helps": Statistic(
-            (change_Rn > 0).sum(1).astype(float), count, bounds=help_bounds(low_n, high_n)
-        ),
-    }
+    found = single_changes(change_Rn, int(sums["encoder_sentences"]))
     if network.other is not None:
+        zero = network.measured(HeadLosses("zero"))
+        zero_RN = _changes(zero, "zero")
         other_RN = _changes(network.other.measured(HeadLosses("zero")), "zero")
         matched = counterparts(network.measured(Similarity(network.other.checkpoint.card.folder)))
         kinds = [head[0] for head in heads_of(model)]
@@ -55,26 +45,23 @@ def importance(network: Network, networks: int) -> Mapping[str, Statistic]:
     return found
 
 
-def simultaneous(change_Rn: Doubles, comparisons: int) -> tuple[Doubles, Doubles]:
-    """Return bounds that hold for all of so many changes at once, with 95 % confidence: [n] each.
+def single_changes(change_Rn: Doubles, sentences: int) -> dict[str, Statistic]:
+    """Return the share of heads that change BLEU by no significant amount, and how many raise it.
 
-    Bonferroni's correction, with a normal approximation of the bootstrap's distribution.
+    Each head is tested by itself at SIGNIFICANT, as by the authors; the bounds are the numbers at
+    STRICT and LENIENT.
     """
-    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * comparisons))
-    margin_n = z * np.nanstd(change_Rn[1:], axis=0, ddof=1)
-    return change_Rn[0] - margin_n, change_Rn[0] + margin_n
-
-
-def matter_bounds(low_n: Doubles, high_n: Doubles) -> tuple[float, float]:
-    """Return the shares of heads whose change certainly, and possibly, exceeds MATTERS."""
-    certain = (low_n > MATTERS) | (high_n < -MATTERS)
-    possible = (low_n < -MATTERS) | (high_n > MATTERS)
-    return float(certain.mean()), float(possible.mean())
-
-
-def help_bounds(low_n: Doubles, high_n: Doubles) -> tuple[float, float]:
-    """Return how many changes are certainly, and possibly, above 0."""
-    return float((low_n > 0).sum()), float((high_n > 0).sum())
+    p_n = p_values(change_Rn, sentences)
+    unchanged = [float((p_n >= level).mean()) for level in (SIGNIFICANT, LENIENT, STRICT)]
+    raised_n = change_Rn[0] > 0
+    helps = [float((raised_n & (p_n < level)).sum()) for level in (SIGNIFICANT, STRICT, LENIENT)]
+    return {
+        id: Statistic(np.full(len(change_Rn), value), sentences, bounds=(low, high))
+        for id, (value, low, high) in {
+            "few-heads-matter": unchanged,
+            "removal-helps": helps,
+        }.items()
+    }
 
 
 def matched_correlation(

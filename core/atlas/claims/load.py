@@ -99,17 +99,14 @@ def networks_of(
         tokenizer = checkpoint.source_tokenizer
         counts = Counter(token.id for source in training for token in tokenizer.encode(source))
         networks.append(Network(checkpoint, text, work, counts, aligned))
-    for network in networks:
-        network.other = next((n for n in networks if _counterparts(network, n)), None)
+    for i, network in enumerate(networks):
+        shape = _shape(network.checkpoint)
+        network.other = next((n for n in networks[i + 1 :] if _shape(n.checkpoint) == shape), None)
     return networks
 
 
-def _counterparts(one: Network, another: Network) -> bool:
-    """Whether two networks differ in their weights, but neither in tokens nor in heads."""
-    return one is not another and _shape(one.checkpoint) == _shape(another.checkpoint)
-
-
 def _shape(checkpoint: Checkpoint) -> tuple[object, ...]:
+    """Return what must agree so that heads can be compared: direction, tokens, heads."""
     config = checkpoint.card.model
     sizes = config.num_encoder_layers, config.num_decoder_layers, config.num_heads
     sides = checkpoint.source_tokenizer, checkpoint.target_tokenizer

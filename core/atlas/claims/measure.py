@@ -13,14 +13,15 @@ from core.atlas.claims.literature import ALIGNMENT, LITERATURE
 from core.atlas.claims.network import Network
 from core.atlas.claims.pruning import pruning
 from core.atlas.claims.sources import sources
-from core.atlas.claims.statistic import Statistic, mean_of
+from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
 
-_MEASURES: tuple[Callable[[Network, int], Mapping[str, Statistic]], ...] = (
-    lambda network, networks: attention(network),
-    lambda network, networks: alignment(network),
-    lambda network, networks: sources(network),
+Measured = Mapping[str, Statistic | SmallestDifference]
+_MEASURES: tuple[Callable[[Network], Measured], ...] = (
+    attention,
+    alignment,
+    sources,
     importance,
-    lambda network, networks: pruning(network),
+    pruning,
 )
 _PARTS = (2, 1, 7, 30, 60)  # about the time that each takes
 PARTS = sum(_PARTS)
@@ -39,11 +40,13 @@ def measure_board(
     """
     from core import __version__
 
-    found: dict[str, dict[str, Statistic]] = {}
+    found: dict[str, dict[str, Statistic | SmallestDifference]] = {}
+    pairs = {claim.id for claim in LITERATURE if claim.of_pairs}
     for network in networks:
         for part, measure in zip(_PARTS, _MEASURES, strict=True):
-            for id, statistic in measure(network, len(networks)).items():
-                found.setdefault(id, {})[network.name] = statistic
+            for id, statistic in measure(network).items():
+                name = network.checkpoint.card.direction if id in pairs else network.name
+                found.setdefault(id, {})[name] = statistic
             on_progress(part)
     estimates: dict[str, dict[str, Estimate]] = {}
     means: dict[str, Estimate] = {}
@@ -51,7 +54,8 @@ def measure_board(
         known = {name: e for name, s in of_network.items() if (e := s.estimate) is not None}
         if known:
             estimates[id] = known
-        if len(known) == len(networks) and (mean := mean_of(list(of_network.values()))):
+        complete = len(known) == sum(id not in pairs or n.other is not None for n in networks)
+        if complete and (mean := mean_of(list(of_network.values()))):
             means[id] = mean
     aligned = networks[0].gold
     return Board(

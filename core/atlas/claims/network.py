@@ -17,7 +17,8 @@ class Network:
     """A network, a corpus tokenised for it, and gold alignments of another corpus, if any.
 
     `frequencies` says how often each source token occurs in the training data, by id.
-    `other` is the network of the same direction in the other implementation.
+    `other` is the network of the same direction in the other implementation: the first of two such
+    networks has it, the second does not, so that a pair is measured once.
     """
 
     checkpoint: Checkpoint

@@ -1,6 +1,6 @@
 """Statistics of claims about pruning: how many heads can go, in which order, and at what cost.
 
-Axes: R replicates, n heads of a curve.
+Axes: R replicates, n heads of a curve, G groups of sentences.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from core.atlas.atlas import ALL
 from core.atlas.bleu import SetBleu, bleu
 from core.atlas.claims.literature import DROP
 from core.atlas.claims.network import Network
-from core.atlas.claims.statistic import Statistic
+from core.atlas.claims.statistic import SmallestDifference, Statistic
 from core.atlas.corpus import Sentence, drawn
-from core.atlas.pruning import SAMPLE, RemovalOrder, removal_order
-from core.atlas.sums import Sums, bootstrap_weights
+from core.atlas.pruning import SAMPLE, RemovalOrder, heads_on, removal_order
+from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
 from core.experiments.head_effects import Off, heads_of
 from core.frozen import Doubles
@@ -25,6 +25,8 @@ from core.kinds import KINDS
 
 GROUPS, GROUP = 8, 10
 """Groups of sentences, and sentences in each, on which the order of removal is found."""
+RANKED = "encoder+cross"
+"""The kinds of which a third of the heads is removed: those that Kim et al. rank."""
 _SEED = 2
 _REMOVED = 0.6  # of the heads of a kind, when cross-attention and encoder are compared
 
@@ -33,8 +35,8 @@ _REMOVED = 0.6  # of the heads of a kind, when cross-attention and encoder are c
 class Survivors:
     """Measure which heads are left when half of all have been removed greedily on one chunk.
 
-    Sums: left [R, kinds], the share of the heads of each kind; groups [R]; count. The chunk counts
-    as one observation, weighted by the draws of its first sentence.
+    Sums: left_INDEX [kinds], the share of the heads of each kind, by the index of the chunk's first
+    sentence: each chunk is one observation.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -43,17 +45,10 @@ class Survivors:
         left = [heads[i][0] for i in order[len(order) // 2 :]]
         total = [sum(head[0] == kind for head in heads) for kind in KINDS]
         share = np.array([left.count(kind) for kind in KINDS]) / np.array(total)
-        weights_R = bootstrap_weights([chunk[0].index])[0]
-        return Sums(
-            {
-                "left": np.outer(weights_R, share),
-                "groups": weights_R,
-                "count": np.array(1, np.int64),
-            }
-        )
+        return Sums({f"left_{chunk[0].index}": share})
 
 
-def pruning(network: Network) -> Mapping[str, Statistic]:
+def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     """Return the statistics of all claims about pruning on one network."""
     sample = drawn(network.text.sentences, SAMPLE, _SEED)
     orders = {
@@ -77,7 +72,7 @@ def pruning(network: Network) -> Mapping[str, Statistic]:
         "encoder-heads-removable": removable_share(curves["encoder"]),
         "half-of-all-heads": removable_share(curves[ALL]),
         "fifth-free": removable_share(curves[ALL]),
-        "third-removable": lost_at(curves[ALL], 1 / 3),
+        "third-removable": without_a_third(network, sample),
         "cross-collapses": lost_at(curves["cross"], _REMOVED)
         - lost_at(curves["encoder"], _REMOVED),
         "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
@@ -85,19 +80,29 @@ def pruning(network: Network) -> Mapping[str, Statistic]:
     groups = drawn(network.text.sentences, GROUPS * GROUP, _SEED)
     survivors = network.measured(Survivors(), groups, GROUP)
     return {name: Statistic(replicates, count) for name, replicates in found.items()} | {
-        "removal-order": Statistic(cross_minus_encoder(survivors), int(survivors["count"]))
+        "removal-order": SmallestDifference(differences_in_order(survivors))
     }
 
 
-def removable_share(curve_Rn: Doubles) -> Doubles:
-    """Return the share of heads removed before BLEU has fallen by more than DROP: [R, n + 1] → [R].
+def without_a_third(network: Network, sample: Sequence[Sentence]) -> Doubles:
+    """Return the BLEU lost without the least important third of the heads of RANKED: [R]."""
+    order = network.measured(RemovalOrder(RANKED), sample, len(sample))[f"prune_{RANKED}_order"]
+    heads = heads_on(network.checkpoint.model, RANKED)
+    third = tuple(sorted(heads[i] for i in order[: round(len(order) / 3)].tolist()))
+    sums = network.measured(SetBleu("third_bleu", (third,)))
+    unedited_R, without_R = bleu(sums["third_bleu_ngrams"]).T
+    return unedited_R - without_R
 
-    `curve_Rn` is BLEU after each removal, the first without any.
+
+def removable_share(curve_Rn: Doubles) -> Doubles:
+    """Return the largest share of heads without which BLEU is within DROP: [R, n + 1] → [R].
+
+    `curve_Rn` is BLEU after each removal, the first without any. An earlier dip does not count.
     """
-    fallen_Rn = curve_Rn[:, :1] - curve_Rn > DROP
+    within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
     heads = curve_Rn.shape[1] - 1
-    first_R = np.where(fallen_Rn.any(1), fallen_Rn.argmax(1) - 1, heads)
-    return _or_nan(first_R / heads, curve_Rn)
+    last_R = heads - within_Rn[:, ::-1].argmax(1)
+    return _or_nan(last_R / heads, curve_Rn)
 
 
 def lost_at(curve_Rn: Doubles, share: float) -> Doubles:
@@ -110,15 +115,19 @@ def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
     return unedited_R - kept_Rn[:, kept_Rn[0].argmax()]
 
 
-def cross_minus_encoder(survivors: Sums) -> Doubles:
-    """Return the share of cross-attention heads left minus that of encoder heads: [R]."""
-    with np.errstate(invalid="ignore"):
-        left = survivors["left"] / survivors["groups"][:, None]
-    return left[:, KINDS.index("cross")] - left[:, KINDS.index("encoder")]
+def differences_in_order(survivors: Sums) -> Doubles:
+    """Return the shares left, decoder minus encoder and cross minus decoder: [G, 2].
+
+    Groups are in the order of their sentences, so that networks can be compared group by group.
+    """
+    by_index = sorted((int(name.removeprefix("left_")), left) for name, left in survivors.items())
+    left_G3 = np.array([left for _, left in by_index])
+    encoder, decoder, cross = (left_G3[:, KINDS.index(k)] for k in ("encoder", "decoder", "cross"))
+    return np.stack([decoder - encoder, cross - decoder], 1)
 
 
 def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:
-    heads = heads_of(network.checkpoint.model, [kind for kind in KINDS if curve in (kind, ALL)])
+    heads = heads_on(network.checkpoint.model, curve)
     return [frozenset(heads[i] for i in order[:count]) for count in range(len(heads) + 1)]
 
 

@@ -1,6 +1,7 @@
 """The statistic of a claim on one network: its bootstrap replicates, and the mean over networks.
 
-Axes: R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself.
+Axes: R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself; G groups of
+sentences, D differences.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.atlas.claims.claim import Estimate
-from core.atlas.intervals import interval
+from core.atlas.intervals import LEVEL, interval
 from core.frozen import Doubles
 
 
@@ -19,7 +20,7 @@ from core.frozen import Doubles
 class Statistic:
     """A statistic of `sentences` sentences: its replicates [R] and its value by chance, if known.
 
-    `bounds` replace the percentile interval where the statistic has an interval of its own.
+    `bounds` replace the percentile interval where the statistic has bounds of its own.
     """
 
     replicates: Doubles
@@ -31,19 +32,49 @@ class Statistic:
     def estimate(self) -> Estimate | None:
         """The estimate with its 95 % interval; None if there is not enough to estimate it."""
         value, low, high = interval(self.replicates, self.sentences).tolist()
-        low, high = self.bounds or (low, high)
         if not np.isfinite([value, low, high]).all():
             return None
+        low, high = self.bounds or (low, high)
         null = None if self.null is None else _rounded(self.null)
         return Estimate(_rounded(value), _rounded(low), _rounded(high), null)
 
 
-def mean_of(statistics: Sequence[Statistic]) -> Estimate | None:
+@dataclass(frozen=True, eq=False)
+class SmallestDifference:
+    """The smallest of some mean differences over few groups of sentences: [G, D].
+
+    Its interval is Student's t interval of that difference: a percentile interval of so few groups
+    is too narrow.
+    """
+
+    differences: Doubles
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The estimate with its 95 % interval; None for fewer than two groups."""
+        from scipy.stats import t  # takes a second to import
+
+        groups = len(self.differences)
+        if groups < 2:
+            return None
+        means = self.differences.mean(0)
+        smallest = means.argmin()
+        error = self.differences[:, smallest].std(ddof=1) / np.sqrt(groups)
+        margin = float(t.ppf((1 + LEVEL) / 2, groups - 1) * error)
+        value = float(means[smallest])
+        return Estimate(_rounded(value), _rounded(value - margin), _rounded(value + margin))
+
+
+def mean_of(statistics: Sequence[Statistic | SmallestDifference]) -> Estimate | None:
     """Return the mean over networks measured on the same sentences, with its interval.
 
-    A sentence counts equally often in each network's replicate, so the replicates are averaged.
-    Bounds of their own are averaged too: they hold for all networks at once.
+    A sentence counts equally often in each network's replicate, so the replicates are averaged, and
+    so are the differences in each group. Bounds of their own are averaged too.
     """
+    differences = [s.differences for s in statistics if isinstance(s, SmallestDifference)]
+    if differences:
+        return SmallestDifference(np.mean(differences, axis=0)).estimate
+    statistics = [s for s in statistics if isinstance(s, Statistic)]
     if not statistics:
         return None
     bounds = [statistic.bounds for statistic in statistics if statistic.bounds is not None]
