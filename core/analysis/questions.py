@@ -81,13 +81,15 @@ class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no cl
 def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: int) -> Question:
     """Ask which word a row of a head attends to most.
 
-    The options are the words with an unmasked key, special tokens and punctuation included; a
-    word's share of the row is the sum over its tokens. Raises Unsettled; see `LEAST_SHARE` and
-    `NEAR_SHARE`.
+    The options are the words with an unmasked key, special tokens and punctuation included, as
+    their unmasked tokens; a word's share of the row is the sum over these. Raises Unsettled; see
+    `LEAST_SHARE` and `NEAR_SHARE`.
     """
     tokens = record.target_in if kind == "decoder" else record.source
     unmasked_K = record.mask(kind)[query]
-    words = tuple(word for word in group_words(tokens) if unmasked_K[list(word)].any())
+    words = tuple(
+        kept for word in group_words(tokens) if (kept := tuple(i for i in word if unmasked_K[i]))
+    )
     row_K = record.maps(kind)[layer, head, query].astype(np.float64)
     shares = [float(row_K[list(word)].sum()) for word in words]
     return _largest("attends", words, shares, shares, LEAST_SHARE, NEAR_SHARE)

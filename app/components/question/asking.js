@@ -76,7 +76,8 @@ function pointAt(view, index) {
 function moveByKey(view, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;
   const from = Number(event.target.closest(".option").dataset.option);
-  const place = { count: view.buttons.length, columns: view.data.layout === "grid" ? view.data.columns.length : 0 };
+  const columns = view.data.layout === "grid" ? view.data.columns.length : 0;
+  const place = { count: view.buttons.length, columns, rtl: view.parts.options.dir === "rtl" };
   const to = optionAfterKey(event.key, from, place);
   if (to === null) return; // Enter and Space click the button
   event.preventDefault();

@@ -2,13 +2,14 @@
 
 import { element } from "../shared/dom.js";
 import { rampStep, signedStep } from "../shared/theme.js";
-import { isolated } from "../shared/tokens.js";
+import { directionOf, isolated } from "../shared/tokens.js";
 
 /** Fill the box with the options and return their buttons, in order. */
 export function buildOptions(box, data) {
   const buttons = data.options.map((option, index) => optionButton(option, index, data));
   box.className = `options ${data.layout}`;
   box.setAttribute("aria-label", data.prompt);
+  box.dir = data.layout === "words" ? directionOf(data.options) : "ltr";
   box.replaceChildren(...(data.layout === "grid" ? gridOf(data, buttons) : buttons));
   return buttons;
 }

@@ -19,15 +19,16 @@ export function scoreAnswer({ every, correct, near }, answer) {
 
 /**
  * The option that a key leads to from another one, in a grid of `columns`, or in a sentence or list (1 column or none):
- * there, all arrows go to the next or previous option. At an end, it is the option itself; null for another key.
+ * there, all arrows go to the next or previous option. With `rtl`, the next one is on the left. At an end, it is the
+ * option itself; null for another key.
  */
-export function optionAfterKey(key, from, { count, columns = 0 }) {
+export function optionAfterKey(key, from, { count, columns = 0, rtl = false }) {
   if (key === "Home") return 0;
   if (key === "End") return count - 1;
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[key];
   if (!steps) return null;
   const [down, right] = steps;
-  if (!columns) return Math.max(0, Math.min(count - 1, from + down + right));
+  if (!columns) return Math.max(0, Math.min(count - 1, from + down + (rtl ? -right : right)));
   const [row, column] = [Math.floor(from / columns) + down, (from % columns) + right];
   const inside = column >= 0 && column < columns && row >= 0 && row * columns + column < count;
   return inside ? row * columns + column : from;

@@ -47,10 +47,9 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 
 def _without_positions(inspection: Inspection) -> TranslationRecord:
     """Translate without positions on either side. Raises NotAskable if that fails."""
-    from core.record.edits import Edits, PositionEdit
+    from core.record.edits import OFF, Edits
 
-    off = PositionEdit(scale=0)
-    edits = Edits(source_positions=off, target_positions=off)
+    edits = Edits(source_positions=OFF, target_positions=OFF)
     source = inspection.record.source_text
     try:
         return results.inspect(inspection.card, source, edits=edits, decode=inspection.decode)

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.components.question import Asked, Grid, Option, Sentence, Texts
 from app.lessons.texts import text
-from app.look.labels import word_labels
+from app.look.labels import label, word_labels
 from app.look.numbers import number, percent
 from app.views.shared.axes import axes, axis_words
 from core.analysis import questions
@@ -49,7 +49,10 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
         raise NotAskable(_reason("head", "attends", unsettled, percent, query=row)) from None
     tokens, first = axes(record, kind)[1]
     words = cast("tuple[tuple[int, ...], ...]", found.options)
-    names = word_labels(tokens, words, first)
+    whole = group_words(tokens)
+    labelled = dict(zip(whole, word_labels(tokens, whole, first), strict=True))
+    # In the decoder, the last word may be unfinished.
+    names = [labelled.get(word) or "".join(label(tokens[i]) for i in word) for word in words]
     options = [
         Option(
             label=name,
@@ -89,16 +92,15 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
 
 
 def other_rows(record: TranslationRecord, kind: str, layer: int, head: int) -> Iterator[Candidate]:
-    """Yield the questions about all rows of a head, clearest first: by the largest share."""
-    tokens = axes(record, kind)[1][0]
-    shares_QW = np.stack(
-        [
-            record.maps(kind)[layer, head][:, list(word)].sum(-1, dtype=np.float64)
-            for word in group_words(tokens)
-        ],
-        axis=-1,
-    )
-    for query in np.argsort(-shares_QW.max(-1), kind="stable"):
+    """Yield the questions about all rows of a head, clearest first.
+
+    That is by how much more the largest share is than an even one, of the words it may attend to.
+    """
+    words = [list(word) for word in group_words(axes(record, kind)[1][0])]
+    map_QK, mask_QK = record.maps(kind)[layer, head], record.mask(kind)
+    shares_QW = np.stack([map_QK[:, word].sum(-1, dtype=np.float64) for word in words], axis=-1)
+    words_Q = np.sum([mask_QK[:, word].any(-1) for word in words], axis=0)
+    for query in np.argsort(1 / words_Q - shares_QW.max(-1), kind="stable"):
         yield partial(attends, record, kind, layer, head, int(query))
 
 
@@ -175,7 +177,7 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
     names = [*known, *["<pad>"] * (length - tokens)]
     part = np.ix_(queries, keys)
     ahead, behind = ~future[part].ravel(), ~padding[part].ravel()
-    letters = ["f" * bool(a) + "p" * bool(b) for a, b in zip(ahead, behind, strict=True)]
+    letters = ["p" * bool(b) + "f" * bool(a) for a, b in zip(ahead, behind, strict=True)]
     rows, columns = ([names[i] for i in span] for span in (queries, keys))
     fed = " ".join(map(str, result.target_in.ravel().tolist()))
     return Asked(

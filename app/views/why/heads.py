@@ -44,12 +44,13 @@ def head_name(kind: str, layer: int, head: int) -> str:
 def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
     """Yield the questions about the head that matters most, then about cross-attention.
 
-    A page opened from a lesson's link waits for the effects of all heads; otherwise the question
-    follows once they are known.
+    A page opened from a lesson's link waits for the effects of all heads. Otherwise the page waits
+    `FIRST_S` at most, and the question follows once they are known.
     """
 
     def unfinished() -> Asked:
-        message = text("why", "matters.unfinished", done=progress.done, total=progress.total)
+        done, total = progress.done - 1, progress.total - 1  # without the pass with all heads
+        message = text("why", "matters.unfinished", done=done, total=total)
         raise asked.NotAskable(message, later=True)
 
     if in_lesson():
@@ -76,13 +77,13 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 def show_important_heads(inspection: Inspection) -> None:
     """Show the heads whose ablation changes the translation, or one token, most.
 
-    The page waits `FIRST_S` at most. If some heads are still to be ablated then, the ranking so far
-    is shown, and a timer continues.
+    The question before it has waited `FIRST_S` at most. If some heads are still to be ablated
+    then, the ranking so far is shown, and a timer continues.
     """
     words = labels(inspection.record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    progress = inspection.advance_experiment(core.head_effects, seconds=FIRST_S)
+    progress = inspection.advance_experiment(core.head_effects, seconds=0)
     if progress.done == progress.total:
         _show_ranking(inspection, progress.so_far, token)
     else:
