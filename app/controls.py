@@ -2,7 +2,8 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
-own_translation, explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
+own_translation, above_explorer, gloss, gloss_words, explorer, beam_tree,
+tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
 overview, overview_project …, small_project …, numbers_project …, table_project …,
@@ -31,7 +32,9 @@ heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atla
 literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
 question_steps, asked_<place> for the component in each,
-tour_links, tour_0 …, examples, take_away, save_record, save_tables, save_app, open_record,
+tour_links, tour_trial, tour_0 …, glance, figure_one,
+token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
+own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
@@ -51,7 +54,9 @@ The parameter lesson=1 hides what answers a page's question until it is answered
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
 the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
-to 8), bug_kind, bug_layer and bug_head.
+to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the own word), tokens_side,
+unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
+Translate keeps gloss (1 if it is shown).
 """
 
 from collections.abc import Iterable
@@ -73,7 +78,7 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "class", "quiz"})
+OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced

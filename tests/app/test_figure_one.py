@@ -190,11 +190,12 @@ def test_the_figure_follows_the_explorer_and_leads_to_a_block(local_page: Page, 
     expect(current).to_have_attribute("data-block", "encoder")
     expect(figure.locator("figcaption")).to_contain_text("In view: Encoder self-attention")
     figure.get_by_role("link", name="Positional encoding of the source").click()
-    expect(local_page.get_by_role("heading", name="Positions", exact=True)).to_be_visible()
+    heading = local_page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("Positions", timeout=60_000)
     expect(local_page.locator(".st-key-source textarea")).to_have_value("A dog runs.")
-    expect(local_page).to_have_url(re.compile(r"/positions\?.*source=A\+dog\+runs\."))
-    expect(local_page).to_have_url(re.compile(r"direction=en-de&model=captions|model=captions"))
+    for parameter in (r"source=A\+dog\+runs\.", "direction=en-de", "model=captions"):
+        expect(local_page).to_have_url(re.compile(rf"/positions\?.*{parameter}"))
+    idle = local_page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
+    expect(idle).to_be_visible(timeout=60_000)
     local_page.go_back()
-    expect(
-        local_page.get_by_role("heading", name="See where each attention head looks")
-    ).to_be_visible()
+    expect(heading).to_have_text("See where each attention head looks", timeout=60_000)

@@ -20,6 +20,9 @@ PAGES = (
     "positions",
     "bugs",
     "comparison",
+    "tokens",
+    "class",
+    "quiz",
 )
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 INVISIBLE = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"

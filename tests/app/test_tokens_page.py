@@ -12,8 +12,12 @@ from app.components.merges import payload
 from core.text import load
 from core.text.pieces import PieceTokenizer
 from core.text.splitting import split
+from tests.app.foreign_models import SENTENCES
 from tests.app.page_checks import ROOT, nothing_else
 from tests.app.rendered import render
+from tests.app.test_foreign_models import ARABIC, named, root
+
+__all__ = ["named", "root"]
 
 MAIN = ROOT / "app/main.py"
 VALUES = json.loads((ROOT / "checkpoints/scratch-de-en/tokenizer.json").read_text())
@@ -165,3 +169,32 @@ def test_a_word_is_built_up_step_by_step(local_page: Page, serve):
     assert shown() == ladder("Ein")[0]
     expect(root.locator(".left")).to_contain_text("The whole unit is one of")
     expect(local_page).to_have_url(re.compile("unit=0"))
+
+
+def test_a_word_list_of_another_language_is_looked_up(named):
+    shown = render(
+        "tokens",
+        direction="ar-en",
+        model="opus",
+        source=f"{ARABIC} قطة",
+        word="dog",
+        tokens_side="decoder",
+        search="greedy",
+    )
+    sent = shown.payload("tokens_sentence")
+    words = [unit["symbols"][0] for unit in sent["units"]]
+    assert [word for word, *_ in words] == [*ARABIC.split(), "قطة"]
+    assert all(id is not None for _, id, _ in words[:-1]) and words[-1][1] is None
+    vocabulary = len({word for line in SENTENCES["ar"] for word in line.split()}) + 4
+    shown.claim_matching(
+        rf"This tokenizer knows whole words only\. .* its {vocabulary} entries\. .*", "tokens_how"
+    )
+    assert any("“قطة”" in text for text in shown.texts("token_notes", "caption"))
+    assert shown.texts("tokens_side", "label") == ["Tokenizer"]
+    assert shown.texts("tokens_side", "option") == ["Arabic", "English"]
+    assert shown.payload("tokens_own")["units"][0]["symbols"] == [["dog", None, ""]]
+    english = render(
+        "tokens", direction="ar-en", model="opus", source=ARABIC, word="dog", search="greedy"
+    )
+    assert english.payload("tokens_own")["entries"] == vocabulary, "the source side's"
+    assert shown.payload("tokens_own")["entries"] != vocabulary

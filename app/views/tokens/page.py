@@ -35,9 +35,14 @@ def show_counts(record: TranslationRecord) -> None:
     if not words:
         return
     split = [word for word in words if len(word) > 1]
-    counted = {"split": len(split), "words": len(words), "tokens": sum(map(len, words))}
     name = {0: "none", 1: "one"}.get(len(split), "many")
-    said = text("tokens", f"count.{name}", **counted)
+    said = text(
+        "tokens",
+        f"count.{name}",
+        split=len(split),
+        words=len(words),
+        tokens=sum(map(len, words)),
+    )
     if split:
         longest = max(split, key=len)
         parts = [label(tokens[i]) for i in longest]
