@@ -221,8 +221,10 @@ def test_the_draft_says_what_its_link_lost():
 
 
 def test_a_preview_runs_the_plan_from_its_row():
-    page = render("class", plan=THREE, act=press("class_preview_2"))
+    page = render("class", plan=THREE, model="captions", act=press("class_preview_2"))
     assert shown(page) == ["Masks", "**2 of 3** · Masks"]
+    assert page.app.selectbox(key="model").value == "captions"
+    assert page.app.text_area(key="source").value == "Ein Hund läuft."
 
 
 def test_what_the_offline_page_leaves_out_is_listed_before_the_export():
