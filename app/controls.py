@@ -40,7 +40,15 @@ open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, ope
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map, training, training_notes,
+plan_bar, plan_back, plan_next, plan_return, plan_leave, presenting, present_keys, present_start,
+present_leave, present_map, tour_more, class_stop, class_add, class_add_stop, class_add_tour,
+class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_remove_1 …,
+class_preview_1 …, class_link, class_page, class_worksheet, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.
+
+While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the stop, from 1);
+present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
+reads form (A or B).
 
 The parameter lesson=1 hides what answers a page's question until it is answered or skipped.
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
@@ -61,7 +69,7 @@ from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, session
+from app.state import address, models, plans, results, session
 from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
@@ -70,7 +78,7 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary"})
+OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
@@ -192,6 +200,7 @@ def sidebar() -> None:
     directions = _directions()
     if not directions:
         return
+    fixed = plans.running() is not None  # a plan's stops are about one direction and model
     with st.sidebar:
         address.initialise("direction", directions, directions[0])
         direction = st.radio(
@@ -200,6 +209,7 @@ def sidebar() -> None:
             format_func=languages,
             key="direction",
             on_change=_swap_languages,
+            disabled=fixed,
         )
         offered = {name: card for (d, name), card in models.cards().items() if d == direction}
         names = list(offered)
@@ -209,7 +219,8 @@ def sidebar() -> None:
             names,
             format_func=lambda name: model_label(offered[name]),
             key="model",
-            help=_origins(offered.values()),
+            help="fixed by the plan" if fixed else _origins(offered.values()),
+            disabled=fixed,
         )
         address.initialise("search", SEARCHES, "beam")
         st.segmented_control(

@@ -3,11 +3,12 @@
 import streamlit as st
 
 from app import controls
-from app.state import address, results, waiting
+from app.state import address, plans, results, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.glance import show_glance
 from app.views.shared.gloss import offer_gloss, show_gloss
+from app.views.shared.plan_bar import present_button
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
 from app.views.shared.word_alignment import show_word_alignment
@@ -37,6 +38,8 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center", key
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
+    if plans.running() is None:
+        present_button()
     show_glance(follow="explorer")
 card, record = controls.ask_for_record(ask_target=True)
 chosen = controls.selection()
