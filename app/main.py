@@ -36,7 +36,8 @@ page = st.navigation(
         st.Page("views/teacher/page.py", title="For teachers", url_path="class"),
         st.Page("views/quiz/page.py", title="Test yourself", url_path="quiz"),
         st.Page("views/glossary.py", title="Glossary", url_path="glossary", visibility="hidden"),
-    ]
+    ],
+    expanded=True,  # else Streamlit hides all pages after the tenth
 )
 with waiting.fair_run():
     address.read_query(page.url_path)

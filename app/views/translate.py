@@ -34,7 +34,7 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
     st.markdown(
-        "A Transformer translates and shows each attention weight of each head.",
+        "A Transformer translates. See every attention weight.",
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
