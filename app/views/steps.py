@@ -13,7 +13,7 @@ from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
 from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.look.labels import label
+from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, session, waiting
@@ -69,7 +69,7 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
         st.caption(score_line(free.tree))
     with right, st.container(key="forced_result", gap="small"):
         st.caption("Forced to begin with")
-        st.text(" · ".join(label(token) for token in prefix))
+        st.text(" · ".join(isolated(label(token)) for token in prefix))
         st.text(forced.texts[0])
         words = (
             "the same score as the free translation"
@@ -119,9 +119,9 @@ def show_tree(
     )
     with st.container(key="step_words"):
         st.text(
-            f"While producing “{label(path.target_out[-1])}” after "
+            f"While producing “{isolated(label(path.target_out[-1]))}” after "
             f"“{'… ' if len(path.target_in) > _READ else ''}"
-            f"{' · '.join(label(token) for token in path.target_in[-_READ:])}”"
+            f"{' · '.join(isolated(label(token)) for token in path.target_in[-_READ:])}”"
         )
     show(
         heads_figure(path, session.theme()),

@@ -47,7 +47,7 @@ def source_tokens() -> list[str]:
     return tokens
 
 
-@pytest.mark.parametrize("page", [*PAGES, "comparison"])
+@pytest.mark.parametrize("page", [*PAGES, "bugs", "comparison"])
 def test_no_page_fails(page):
     shown = opened(page)
     assert not shown.app.error

@@ -33,7 +33,7 @@ PAGES = {
 WITH_A_SENTENCE = [
     page for page in PAGES if page not in ("tour", "heads", "literature", "training")
 ]
-WITH_A_SCRIPT = ("", "steps", "heads", "together", "comparison", "tour", "training")
+WITH_A_SCRIPT = ("", "steps", "heads", "together", "bugs", "comparison", "tour", "training")
 """Pages with a script that writes its own view to the URL."""
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 

@@ -198,3 +198,30 @@ def test_a_word_list_of_another_language_is_looked_up(named):
     )
     assert english.payload("tokens_own")["entries"] == vocabulary, "the source side's"
     assert shown.payload("tokens_own")["entries"] != vocabulary
+
+
+def test_scored_segmentations_and_lookups_are_drawn(local_page: Page, serve):
+    local_page.goto(serve(ROOT / "tests/app/merges_harness.py"))
+    root = local_page.locator(".st-key-pieces .merges")
+    rows = root.locator(".ladder li")
+    expect(rows).to_have_count(2, timeout=60_000)
+
+    def told(row: int) -> list[list[str]]:
+        return [
+            symbol.locator("bdi, i").all_inner_texts()
+            for symbol in rows.nth(row).locator(".symbol").all()
+        ]
+
+    assert told(0) == [["▁a", "7", "−3.00"], ["bc", "8", "−4.50"]]
+    expect(rows.nth(0).locator(".said")).to_have_text("log-probability −7.50, the largest sum")
+    assert told(1) == [["▁ab"], ["c"]]
+    expect(rows.nth(1).locator(".said")).to_have_text("log-probability −8.00")
+    expect(root.get_by_role("slider")).to_be_hidden()
+    root.get_by_role("radio").nth(1).check()
+    expect(rows).to_have_count(1)
+    assert told(0) == [["▁ab", "5", "−2.00"], ["x", "<unk>"]]
+    expect(rows.nth(0).locator(".said")).to_have_text("the largest sum")
+    expect(rows.nth(0).locator(".unknown")).to_have_text(re.compile("^x"))
+    words = local_page.locator(".st-key-words .merges")
+    expect(words.get_by_role("radio").nth(1)).to_be_checked(timeout=60_000)  # loads spaCy
+    assert words.locator(".ladder .symbol").all_inner_texts() == ["cat\n<unk>"]

@@ -144,7 +144,7 @@ def test_two_vectors_one_score(name):
     # The vectors, from the network's own projections of what enters the attention.
     inputs = {}
     with model.exclusive_model() as network:
-        site = import_site(network, record, layer)
+        site = site_of(network, record, layer)
         size = site.inputs_QD.shape[-1] // site.num_heads
         rows = slice(head * size, (head + 1) * size)
         inputs["q"] = site.to_query[rows] @ site.inputs_QD[query] + site.query_bias[rows]
@@ -153,7 +153,7 @@ def test_two_vectors_one_score(name):
         ]
     sums = [float(np.dot(inputs["q"], k)) for k in inputs["k"]]
     scores = [total / math.sqrt(size) for total in sums]
-    weights = np.float64(record.cross[layer, head, query])
+    weights = record.cross[layer, head, query].astype(float)
     np.testing.assert_allclose(weights, np.exp(scores) / np.exp(scores).sum(), atol=1e-5)
     best, second = sorted(range(len(scores)), key=lambda i: -scores[i])[:2]
     assert best == key
@@ -168,7 +168,7 @@ def test_two_vectors_one_score(name):
     ]
 
 
-def import_site(network, record: TranslationRecord, layer: int):
+def site_of(network, record: TranslationRecord, layer: int):
     from core.experiments.site import site
 
     sides = [[token.id for token in side] for side in (record.source, record.target_out)]

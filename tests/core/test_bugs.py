@@ -19,6 +19,9 @@ from core.experiments.bugs import (
     bug_symptoms,
     bug_translation,
 )
+from core.model.baseline import copy_weights
+from core.model.build import build
+from core.parity import networks
 from core.record.capture import capture
 from core.record.edits import EditError
 from core.text.tokenizer import BOS, EOS, PAD, UNK
@@ -167,6 +170,20 @@ def test_both_implementations_break_alike_and_differ_from_the_healthy_network(bu
             found.append(model(*batch())[0, :T])
     assert torch.allclose(*found, atol=1e-10)
     assert (found[0] - healthy).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("config", networks.VARIANTS.values(), ids=networks.VARIANTS)
+@torch.inference_mode()
+def test_networks_of_any_configuration_can_be_broken(config):
+    """Post-norm, learned positions, a finite mask value: every bug changes the numbers."""
+    baseline = networks.fresh(config)
+    scratch = build("scratch", config).eval()
+    copy_weights(baseline, scratch)
+    healthy = bug_symptoms(scratch, SOURCE, TARGET, None)
+    for bug in BUGS:
+        found = [bug_symptoms(model, SOURCE, TARGET, bug) for model in (baseline.eval(), scratch)]
+        assert found[0].agree(found[1]), bug
+        assert not found[0].agree(healthy), bug
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
