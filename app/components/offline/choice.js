@@ -5,7 +5,7 @@ import { oneLine } from "../shared/single_line.js";
 /**
  * @typedef {{title: string, text: string, hint: string, reference: string}} OfflineExample
  * @typedef {{direction: string, name: string, source: string, target: string, learned: string, precision: string,
- *   parameters: number, sha256: string, tour: TourStop[], examples: OfflineExample[]}} OfflineModel  source, target: names
+ *   parameters: number, sha256: string, tour: TourStop[], plan: boolean, examples: OfflineExample[]}} OfflineModel  source, target: names
  *   of the languages; learned: the sentences it was trained on; sha256: of the weights as they are in the file; tour: see
  *   tour.js
  * @typedef {object} Choice
