@@ -75,7 +75,7 @@ function highlight(parts, { blocks, inView }, current) {
 /* The attention that the explorer with this widget key shows. Switching it causes no rerun, so Python does not know. */
 function kindShown(key) {
   const inside = [...document.querySelectorAll(`.st-key-${CSS.escape(key)} *`)];
-  const roots = inside.map((place) => place.shadowRoot?.querySelector("section[data-kind]"));
+  const roots = inside.map((place) => /** @type {HTMLElement | null} */ (place.shadowRoot?.querySelector("section[data-kind]")));
   return roots.find(Boolean)?.dataset.kind;
 }
 

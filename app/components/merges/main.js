@@ -5,7 +5,7 @@ import { readTheme } from "../shared/theme.js";
 import { writeParameters } from "../shared/url.js";
 import { leftText, placeText, statesOf } from "./replay.js";
 
-/** @type {WeakMap<Element, {data: any, sent: string, unit: number, step: number}>}  by parent element */
+/** @type {WeakMap<Element, {data: any, sent: string, unit: number, step: number, pathname: string}>}  by parent element */
 const views = new WeakMap();
 
 const BOUNDARY = "\u2581";
@@ -20,6 +20,7 @@ function symbolOf([text, id], { className = "", withId = false, score = "" } = {
   return made;
 }
 
+/** @param {any[]} symbols  [text, id, score?] @param {(at: number) => object} [options] */
 function symbolsOf(symbols, options = () => ({})) {
   const row = element("span", "symbols");
   row.append(...symbols.map((symbol, at) => symbolOf(symbol, options(at))));
