@@ -11,6 +11,7 @@ import streamlit as st
 from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import isolated, label
 from app.look.markdown import plain
@@ -19,6 +20,7 @@ from app.state import address, results, session, waiting
 from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
+from app.views.shared.glance import show_glance
 from app.views.shared.question import ask
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
@@ -144,8 +146,9 @@ st.caption(
     f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
     "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
     "another path.",
-    help=meaning("token", "beam search", "length penalty", "score", "forced prefix"),
+    help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
 )
+show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
 with st.container(key="steps_source"):
     st.text(record.source_text)
 # Always present, so that the elements below keep their position.

@@ -11,7 +11,18 @@ from tests.app.conftest import clear_caches
 from tests.app.rendered import Rendered, render, skip, unpacked
 
 TEXT = small.SENTENCES[0][0]
-PAGES = ("tour", "steps", "head", "why", "heads", "together", "masks", "positions", "training")
+PAGES = (
+    "tour",
+    "steps",
+    "head",
+    "why",
+    "heads",
+    "together",
+    "masks",
+    "positions",
+    "training",
+    "tokens",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +47,7 @@ def source_tokens() -> list[str]:
     return tokens
 
 
-@pytest.mark.parametrize("page", [*PAGES, "comparison"])
+@pytest.mark.parametrize("page", [*PAGES, "bugs", "comparison"])
 def test_no_page_fails(page):
     shown = opened(page)
     assert not shown.app.error

@@ -42,6 +42,8 @@ ENGLISH = (
     "Two dogs are running through the snow.",
 )
 SENTENCES = {"de-en": GERMAN, "en-de": ENGLISH}
+TRIALS = 5
+"""Stops that run the network again, after these: see test_tour_trials.py."""
 ALL = [
     (model, direction, number)
     for direction, sentences in SENTENCES.items()
@@ -136,7 +138,8 @@ def test_a_stop_matches_the_record(model, direction, number):
     )
     record = translator(f"{model}-{direction}").inspect(sentence)
     languages = {"de-en": "German → English", "en-de": "English → German"}[direction]
-    page.claim(f"Stop {number + 1} of {len(SENTENCES[direction])}, {languages}", "tour_links")
+    total = len(SENTENCES[direction]) + TRIALS
+    page.claim(f"Stop {number + 1} of {total}, {languages}", "tour_links")
     claim_tokens(page, record)
     # The only other sentence with numbers is the measured one.
     nothing_else(page, fixed=("Of all heads of the ", "The weights of a row sum to 1"))
@@ -232,9 +235,16 @@ def disabled(page: Rendered) -> dict[str, bool]:
 
 
 def test_only_the_last_stop_links_to_the_lessons():
-    last = render("tour", stop="6")
+    last = render("tour", stop="11")
     labels = [link.proto.label for link in last.app.get("page_link")]
-    assert labels[1:] == ["Step by step", "Inside a head", "Ask why", "Masks", "Positions"]
+    assert labels[1:] == [
+        "Tokens",
+        "Step by step",
+        "Inside a head",
+        "Ask why",
+        "Masks",
+        "Positions",
+    ]
     assert last.texts("tour_other", "label") == ["The same tour, English → German"]
     assert disabled(last) == {"back": False, "next": True}
     first = render("tour", stop="1")

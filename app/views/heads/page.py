@@ -82,7 +82,8 @@ st.caption(
     "averages over a corpus, most with a 95 % interval. Roles are compared with chance, word "
     "alignment with the plain diagonal.",
     help=meaning(
-        "head", "ablation", "bootstrap", "null", "nats", "value norms", "alignment error rate"
+        *("head", "ablation", "bootstrap", "null", "nats", "value norms"),
+        *("word alignment", "alignment error rate"),
     ),
 )
 st.page_link("views/literature/page.py", label="What papers claim about heads", width="content")

@@ -3,12 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from app.lessons.texts import keys, template
 from app.look.labels import ATTENTION, label, labels
 from app.look.numbers import percent
+from app.views.tour.trials import (
+    Trial,
+    translates_word,
+    two_searches,
+    two_vectors,
+    without_mask,
+    without_positions,
+)
 from core.analysis import roles
 from core.analysis.attribution import source_words
+from core.kinds import Kind
 from core.record.record import TranslationRecord
+from core.record.words import is_punctuation
 
 FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
 
@@ -20,7 +32,7 @@ class Highlight:
     `said` describes the map in plain text: the rows of a word and where each looks most.
     """
 
-    kind: str
+    kind: Kind
     head: roles.Strongest
     query: int | None = None
     said: str = ""
@@ -37,7 +49,8 @@ class Stop:
     network does is measured. `measured` is a sentence with the placeholders {attention}, {layer},
     {head} and {share}. `find` raises LookupError if the translation lacks a word that it needs.
     `asks` names the question that comes first; until it is answered, `before` replaces a `look_for`
-    that gives the answer away.
+    that gives the answer away. `trial` runs the network again, for stops that ask what changes;
+    `blocks` are the blocks of figure 1 that the stop is about, by default the head's attention.
     """
 
     title: str
@@ -47,6 +60,8 @@ class Stop:
     find: Find
     asks: str = "attends"
     before: str = ""
+    trial: Trial | None = None
+    blocks: tuple[str, ...] = ()
 
 
 def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
@@ -145,18 +160,61 @@ def _staircase(record: TranslationRecord) -> Highlight:
     return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
+def _most_on(word: str) -> Find:
+    """Find the cross-attention head and row with most weight on a source word.
+
+    Rows that produce punctuation or a special token do not count.
+    """
+
+    def find(record: TranslationRecord) -> Highlight:
+        columns = roles.positions(record.source, word)
+        if not columns:
+            raise LookupError(f"This model does not read {word!r} as a word")
+        rows = [
+            row
+            for row, token in enumerate(record.target_out)
+            if not token.special and not is_punctuation(token.text)
+        ]
+        if not rows:
+            raise LookupError("This model wrote no word")
+        on_word = record.cross[:, :, rows][..., columns[0]].sum(-1)
+        layer, head, nth = np.unravel_index(int(on_word.argmax()), on_word.shape)
+        row = rows[nth]
+        share = float(on_word[layer, head, nth])
+        produced = labels(record.target_out, 1)
+        return Highlight(
+            "cross",
+            roles.Strongest(int(layer), int(head), share),
+            row,
+            f"The row produces “{produced[row]}”, token {row + 1} of {len(produced)}.",
+        )
+
+    return find
+
+
 def _third_row(record: TranslationRecord) -> None:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
         raise LookupError("This model wrote too few tokens to have a third row")
 
 
-def _stop(name: str, source: str, find: Find, asks: str = "attends") -> Stop:
+def _stop(
+    name: str,
+    source: str,
+    find: Find,
+    asks: str = "attends",
+    trial: Trial | None = None,
+    blocks: tuple[str, ...] = (),
+) -> Stop:
     """Return a stop with its texts from the lesson."""
     parts = ["title", "look_for", "measured"]
     if f"{name}.before" in keys("tour"):
         parts.append("before")
     said = {part: template("tour", f"{name}.{part}") for part in parts}
-    return Stop(source=source, find=find, asks=asks, **said)
+    return Stop(source=source, find=find, asks=asks, trial=trial, blocks=blocks, **said)
+
+
+_POSITIONS = ("source_positions", "target_positions")
+_SEARCH = ("softmax", "outputs")
 
 
 _FROM_GERMAN = (
@@ -178,6 +236,33 @@ _FROM_GERMAN = (
     _stop("back", "Eine Frau bereitet in der Küche das Essen zu.", _previous),
     _stop("sink", "Ein kleiner Junge sitzt auf einer Schaukel.", _attention_to_bos),
     _stop("ahead", "Zwei Hunde laufen durch den Schnee.", _staircase, "masked"),
+    _stop(
+        "no-positions",
+        "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
+        _translates(("shirt", "Hemd")),
+        trial=without_positions("red", "blue"),
+        blocks=_POSITIONS,
+    ),
+    _stop("no-mask", "Zwei Hunde laufen durch den Schnee.", _staircase, trial=without_mask),
+    _stop(
+        "q-k",
+        "Zwei junge Männer spielen im Park Fußball.",
+        _translates(("soccer", "Fußball")),
+        trial=two_vectors,
+    ),
+    _stop(
+        "ohne",
+        "Ein Mann ohne Hut sitzt auf einer Bank.",
+        _most_on("ohne"),
+        trial=two_searches,
+        blocks=_SEARCH,
+    ),
+    _stop(
+        "igel",
+        "Ein Igel läuft durch den Garten.",
+        _most_on("Igel"),
+        trial=translates_word("Igel", "hedgehog"),
+    ),
 )
 
 _FROM_ENGLISH = (
@@ -200,6 +285,33 @@ _FROM_ENGLISH = (
     _stop("back", "A little boy is sitting on a swing.", _previous),
     _stop("sink", "Two young men are playing soccer in the park.", _attention_to_bos),
     _stop("ahead", "Two dogs are running through the snow.", _staircase, "masked"),
+    _stop(
+        "no-positions",
+        "A man in a red shirt is talking to a man in a blue shirt.",
+        _translates(("Hemd", "shirt")),
+        trial=without_positions("roten", "blauen"),
+        blocks=_POSITIONS,
+    ),
+    _stop("no-mask", "Two dogs are running through the snow.", _staircase, trial=without_mask),
+    _stop(
+        "q-k",
+        "A man wants to buy a washing machine.",
+        _translates(("kaufen", "buy")),
+        trial=two_vectors,
+    ),
+    _stop(
+        "mouse",
+        "The cat chases the mouse.",
+        _most_on("mouse"),
+        trial=two_searches,
+        blocks=_SEARCH,
+    ),
+    _stop(
+        "without",
+        "A man without a hat is sitting on a bench.",
+        _most_on("without"),
+        trial=translates_word("without", "ohne", "hutlos", "hutloser"),
+    ),
 )
 
 STOPS = {"de-en": _FROM_GERMAN, "en-de": _FROM_ENGLISH}
