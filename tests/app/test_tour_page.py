@@ -196,7 +196,7 @@ def test_a_stop_matches_the_record(model, direction, number):
     reading = f"{source} token" if kind == "encoder" else f"{target} token being produced"
     assert header["queries"]["words"] == reading
     assert header["keys"]["words"] == f"{target if kind == 'decoder' else source} token"
-    link = page.app.get("page_link")[0].proto
+    link = page.app.main.get("page_link")[0].proto
     assert f"layer={layer}&head={head}" in link.query_string
     assert f"kind={kind}" in link.query_string
 
@@ -236,8 +236,9 @@ def disabled(page: Rendered) -> dict[str, bool]:
 
 def test_only_the_last_stop_links_to_the_lessons():
     last = render("tour", stop="11")
-    labels = [link.proto.label for link in last.app.get("page_link")]
+    labels = [link.proto.label for link in last.app.main.get("page_link")]
     assert labels[1:] == [
+        "Glossary: what the words mean",
         "Tokens",
         "Step by step",
         "Inside a head",
@@ -248,7 +249,7 @@ def test_only_the_last_stop_links_to_the_lessons():
     assert last.texts("tour_other", "label") == ["The same tour, English → German"]
     assert disabled(last) == {"back": False, "next": True}
     first = render("tour", stop="1")
-    assert len(first.app.get("page_link")) == 1
+    assert len(first.app.main.get("page_link")) == 2
     assert disabled(first) == {"back": True, "next": False}
     first.app.button(key="tour_next").click().run()
     assert first.app.session_state["stop"] == 2
