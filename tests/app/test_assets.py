@@ -113,6 +113,7 @@ HOSTS = {
     *("answers/answers.js", "address/address.js"),
     # Components of Streamlit alone.
     *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
+    *("figure_one/main.js", "merges/main.js"),
 }
 ONLY_HOSTS = re.compile(
     r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"

@@ -192,7 +192,7 @@ def test_the_question_is_about_the_chosen_token():
     clear = [t for t in range(len(found.target_out)) if 0.15 < np.abs(changes[..., t]).max() < 1]
     sizes = np.sort(np.abs(changes[..., clear[-1]]).ravel())
     assert sizes[-1] - sizes[-2] > 0.05
-    page = render("why", source=TWO_MEN, state={"why_for": clear[-1]})
+    page = render("why", source=TWO_MEN, why_for=str(clear[-1]))
     assert f"“{names(found.target_out, 1)[clear[-1]]}”" in asked(page, "why")["prompt"]
     small = next(t for t in range(len(found.target_out)) if np.abs(changes[..., t]).max() < 0.1)
     page = render("why", source=TWO_MEN, state={"why_for": small})

@@ -196,7 +196,7 @@ def test_a_stop_matches_the_record(model, direction, number):
     reading = f"{source} token" if kind == "encoder" else f"{target} token being produced"
     assert header["queries"]["words"] == reading
     assert header["keys"]["words"] == f"{target if kind == 'decoder' else source} token"
-    link = page.app.get("page_link")[0].proto
+    link = page.app.main.get("page_link")[0].proto
     assert f"layer={layer}&head={head}" in link.query_string
     assert f"kind={kind}" in link.query_string
 

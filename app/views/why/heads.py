@@ -15,7 +15,7 @@ from app.figures.why import pairs_figure, terms_figure
 from app.lessons.texts import text
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number, percent
-from app.state import session, waiting
+from app.state import address, session, waiting
 from app.views.shared import asked
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
@@ -67,9 +67,12 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
             yield unfinished
             return
         effects = progress.so_far
+    # A link's token is in the session only once its widget has been drawn.
+    linked, tokens = address.requested("why_for"), range(len(inspection.record.target_out))
     token = session.get("why_for")
-    chosen = token if token is not None and token >= 0 else None
-    yield from asked.important_heads(inspection.record, effects, chosen)
+    if linked is not None and linked in map(str, tokens):
+        token = int(linked)
+    yield from asked.important_heads(inspection.record, effects, token if token in tokens else None)
     yield from asked.cross_attention(inspection.record)
 
 
