@@ -19,7 +19,10 @@ READING_WORDS = {
     "input": "the row that is fed the target word",
 }
 QUANTITY_WORDS = {"weights": "attention weights", "norms": "value norms"}
-_SHORT_READINGS = {"output": "producing row", "input": "fed row"}
+_SHORT_READINGS = {
+    "output": "row that produces the word",
+    "input": "row that is fed the word",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         found.append(
             Measure(
                 "similarity",
-                "Likeness to its counterpart",
+                "Similarity to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
                 "the network with which its heads were matched",
@@ -110,10 +113,10 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         found.append(
             Measure(
                 "removed",
-                "Place in the order of removal",
+                "Removal rank",
                 "place",
-                "the place in the order in which heads are removed, each time the one whose "
-                "removal leaves the lowest loss: 1 goes first, as the least needed",
+                "the head's rank in the order of removal (at each step, the head whose removal "
+                "leaves the lowest loss): 1 is removed first, as the least needed",
                 places,
                 f"prune_{ALL}_order",
             )
@@ -185,7 +188,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
             found.append(
                 Measure(
                     f"aer-{reading}-{quantity}",
-                    f"Alignment error: {_SHORT_READINGS[reading]}, {quantity}",
+                    f"Alignment error: {_SHORT_READINGS[reading]}, by {quantity}",
                     "share",
                     "the alignment error rate against manual word alignments if each target word "
                     f"is linked to the key with the largest of the {QUANTITY_WORDS[quantity]}, "

@@ -50,9 +50,10 @@ def name(place: Place) -> str:
 
 
 def interactions(atlas: Atlas, n: int) -> tuple[list[Interaction], list[Interaction]] | None:
-    """Return the heads that cover for a head and those that it depends on, the largest first.
+    """Return the heads of its kind that interact with a head, the largest interaction first.
 
-    Only those of its kind whose interval excludes 0. None if pairs were not measured.
+    First those whose interval is above 0, which cover for it, then those whose interval is below 0,
+    without which it helps less or harms more. None if pairs were not measured.
     """
     kind = atlas.heads[n][0]
     if (pairs := atlas.arrays.get(f"pair_{kind}")) is None:
@@ -97,8 +98,8 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     if not roles:
         which = f"none of the {tested} roles measured" if tested > 1 else "the one role measured"
         return (
-            f"No role beyond chance: {which} certainly takes {percent(FLOOR)} of its attention and "
-            f"{round(100 * MARGIN)} percentage points more than chance would."
+            f"No label: for {which} does the interval reach {percent(FLOOR)} of the attention and "
+            f"exceed chance by {round(100 * MARGIN)} percentage points."
         )
     o = atlas.roles[kind].index(roles[0])
     score, low, high = map(float, scores[o, place])
@@ -252,7 +253,7 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
         text += f"; {AVERAGE_HEAD}, by {percent(average_error(atlas))}."
     if atlas.origin.gold:
         text += (
-            f" Measured on {atlas.origin.gold_sentences:,} sentences with alignments made by hand "
+            f" Measured on {atlas.origin.gold_sentences:,} sentences with manual alignments "
             f"({gold_name(atlas.origin)}){_other_text(atlas)}."
         )
     return text
@@ -283,8 +284,8 @@ def _pairs(atlas: Atlas, n: int) -> str:
     covers, needs = both
     if not covers and not needs:
         return (
-            "No other head of its kind is known to cover for it or to depend on it: removing both "
-            "changes the loss by no more or less than the sum, as far as the sample tells."
+            "No other head of its kind is known to change how much it matters: for no pair does "
+            "the joint change of the loss differ detectably from the two single changes added up."
         )
     texts = []
     if covers:
@@ -293,20 +294,26 @@ def _pairs(atlas: Atlas, n: int) -> str:
         )
     if needs:
         other = name(atlas.heads[needs[0].head])
-        texts.append(f"{other} depends on it most, or it on {other}: {_excess(needs[0])}")
+        texts.append(
+            f"without {other}, above all, it helps less or harms more: {_excess(needs[0])}"
+        )
     span = atlas.span(atlas.heads[n][0])
     tested = span.stop - span.start - 1
     return (
         f"Of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
-        f"{by_chance(tested)} would differ from the sum by chance."
+        f"{by_chance(tested)} would be found by chance alone."
     )
 
 
 def _excess(pair: Interaction) -> str:
-    value, low, high = (number(v, pair.places, "+") for v in (pair.value, pair.low, pair.high))
+    """Say how far the joint change of the loss is from the sum of the two single changes."""
+    sign = 1 if pair.value > 0 else -1
+    bounds = sorted(sign * v for v in (pair.low, pair.high))
+    value, low, high = (number(v, pair.places) for v in (sign * pair.value, *bounds))
     return (
-        f"removing both changes the loss by {value} nats per token ({low} to {high}) beyond the "
-        "sum of both changes"
+        f"when the two are removed together, the loss is {value} nats per token "
+        f"({low} to {high}) {'higher' if sign > 0 else 'lower'} than the two single changes add up "
+        "to"
     )
 
 
