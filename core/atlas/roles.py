@@ -426,7 +426,7 @@ ROLES: tuple[Role, ...] = (
         _CROSS,
         "Attends to the source word that is manually aligned (sure links) to the target token to "
         "be produced.",
-        "the baseline with which Chen et al. 2020 (abstract) compare theirs",
+        "the baseline in Chen et al. 2020, abstract",
         _aligned_to_produced,
     ),
 )

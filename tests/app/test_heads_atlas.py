@@ -532,9 +532,12 @@ def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
 
 
 def test_a_removal_rank_is_an_ordinal(mounted: Mounted) -> None:
-    texts = "1st 2nd 3rd 4th 10th 11th 12th 13th 20th 21st 22nd 23rd 24th 111th 112th 121st"
-    ranks = [int(text[:-2]) for text in texts.split()]
-    assert mounted.page.evaluate("(ranks) => ranks.map(ordinal)", ranks) == texts.split()
+    whole = atlas(seed=3, layers=4, heads=4)
+    order = list(whole.arrays["prune_all_order"])
+    for rank in "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 33rd 48th".split():
+        kind, layer, head = whole.heads[order[int(rank[:-2]) - 1]]
+        said = mounted.show(whole, opened={"head": f"{kind}.{layer}.{head}"}).does()
+        assert f"removed {rank} of all 48 heads and " in plain(said["labels"]["pruning"])
 
 
 def test_pruning_limits_of_bleu_and_of_curves_that_lose_nothing(mounted: Mounted) -> None:

@@ -224,7 +224,8 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
         "It has the role “aligned to the token fed”: in the 79\u00a0% of rows that have such a "
         "key, 84\u00a0% of its attention goes there (95 % interval 82\u00a0% to 86\u00a0%). "
         "With its rows shuffled it would be 52\u00a0%; among the heads of networks with random "
-        "weights the highest is 30\u00a0%; by how far away it looks on average alone, 40\u00a0%."
+        "weights the highest is 30\u00a0%; from its mean attention by distance alone, one would "
+        "expect 40\u00a0%."
     )
     more = sum(low > np.float32(0.29) for low in whole.arrays["zero"][:, 1])
     assert more == 2 and sum(change > 0.25 for change in whole.arrays["zero"][:, 0]) == 3
@@ -326,8 +327,16 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     data = sent(whole)
     role, effect, bleu, *_ = data["stories"][2]
     assert role == (
-        "No label: for none of the 4 roles measured does the interval reach 30\u00a0% of the "
-        "attention and exceed chance by 10 percentage points."
+        "No label: of the roles that can be measured in at least 10\u00a0% of its rows (4), none "
+        "has an interval whose lower end reaches 30\u00a0% of the attention and exceeds chance by "
+        "more than 10 percentage points."
+    )
+    rare = changed(whole, role_encoder_rows=[(EVERY, 1.0), (0, 0.09)])
+    assert "of its rows (3), none" in sent(rare)["stories"][2][0]
+    rare = changed(whole, role_encoder_rows=[(EVERY, 0.09)])
+    assert sent(rare)["stories"][2][0] == (
+        "Which role it has is unknown: no role was measured with an interval, its nulls and in at "
+        "least 10\u00a0% of the rows."
     )
     assert effect.startswith(
         "Removing it (zero ablation) changes the loss by an amount not distinguishable from 0: "

@@ -191,8 +191,9 @@ def _alignment(atlas: Atlas) -> list[Measure]:
                     f"Alignment error: {_SHORT_READINGS[reading]}, by {quantity}",
                     "share",
                     "the alignment error rate against manual word alignments if each target word "
-                    f"is linked to the key with the largest of the {QUANTITY_WORDS[quantity]}, "
-                    f"read in {READING_WORDS[reading]}: lower is better",
+                    f"is linked to the key with the largest "
+                    f"{QUANTITY_WORDS[quantity].removesuffix('s')} in {READING_WORDS[reading]}: "
+                    "lower is better",
                     values,
                     f"aer[{r}, {q}, {{layer}}, {{head}}]",
                 )

@@ -229,7 +229,7 @@ function unmatchedText(data, n) {
   const [value, low, high] = data.unmatched?.[n] ?? [null];
   if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance. In the file:";
   const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
-  return `With the other heads of that kind it shares ${percent(value)}${interval} on average; the matching looks for more than that, so only a clear excess says that two heads are alike. In the file:`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a small excess is expected by chance; only a clear one says that two heads are alike. In the file:`;
 }
 
 /** The quoted sentences of each decile of the loss change (`strength`, as in the file): [sentence, …], the largest first. */

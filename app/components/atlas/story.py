@@ -12,7 +12,7 @@ from app.components.atlas.measures import Measure, gold_name
 from app.look.numbers import number, percent
 from core.atlas.atlas import READINGS, Atlas
 from core.atlas.intervals import ALPHA, LEVEL
-from core.atlas.labels import FLOOR, MARGIN, Label
+from core.atlas.labels import FLOOR, MARGIN, ROWS, Label
 from core.atlas.roles import GOLD_ROLES, ROLES
 from core.kinds import Kind
 
@@ -91,15 +91,21 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     kind, layer, head = atlas.heads[n]
     place = layer * atlas.num_heads + head
     scores = atlas.arrays.get(f"role_{kind}")
-    tested = 0 if scores is None else int(np.isfinite(scores[:, place]).all(-1).sum())
+    tested = 0
+    if scores is not None:
+        often = atlas.arrays[f"role_{kind}_rows"] >= ROWS
+        tested = int((np.isfinite(scores[:, place]).all(-1) & often).sum())
     roles = [label.role for label in found]
     if scores is None or not tested:
-        return "Which role it has is unknown: no role was measured with an interval and its nulls."
-    if not roles:
-        which = f"none of the {tested} roles measured" if tested > 1 else "the one role measured"
         return (
-            f"No label: for {which} does the interval reach {percent(FLOOR)} of the attention and "
-            f"exceed chance by {round(100 * MARGIN)} percentage points."
+            "Which role it has is unknown: no role was measured with an interval, its nulls and in "
+            f"at least {percent(ROWS)} of the rows."
+        )
+    if not roles:
+        return (
+            f"No label: of the roles that can be measured in at least {percent(ROWS)} of its rows "
+            f"({tested}), none has an interval whose lower end reaches {percent(FLOOR)} of the "
+            f"attention and exceeds chance by more than {round(100 * MARGIN)} percentage points."
         )
     o = atlas.roles[kind].index(roles[0])
     score, low, high = map(float, scores[o, place])
@@ -115,10 +121,10 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
         f"{percent(random)}"
     )
     if math.isfinite(profile):
-        text += f"; by how far away it looks on average alone, {percent(profile)}"
+        text += f"; from its mean attention by distance alone, one would expect {percent(profile)}"
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
-        text += f". Less far beyond chance: {more}"
+        text += f". Also beyond chance, but by less: {more}"
     return f"{text}."
 
 
