@@ -2,7 +2,8 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
-own_translation, explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
+own_translation, above_explorer, gloss, gloss_words, explorer, beam_tree,
+tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
 overview, overview_project …, small_project …, numbers_project …, table_project …,
@@ -18,6 +19,8 @@ sum_side, sum_lengths, sum_plane, learned_model, table_waves, table_learned, pro
 products_learned, extrapolation, order_positions, order_maps, position_change,
 position_change_side, position_seed, position_shift, position_translation, position_probabilities,
 position_maps, parts_kind, score_parts,
+bug, bug_translations, bug_kind, bug_maps, bug_numbers, bug_measures, question_bug, asked_bug,
+bug_answer, bug_other_sentence, bug_steps, bug_previous, bug_next,
 what_if_result, edits_line, remove_edits, word_alignment, alignment_figure,
 why_for, why_matters, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
@@ -27,17 +30,33 @@ open_decoder_lens, open_sources, open_score, beside, minimal_pairs, minimal_pair
 second_of_two, two_at_once, first_of_two, second_explorer,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_family, claim_…, literature_…,
-tour_links, tour_0 …, examples, take_away, save_record, save_tables, save_app, open_record,
+question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
+question_steps, asked_<place> for the component in each,
+tour_links, tour_trial, tour_0 …, glance, figure_one,
+token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
+own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 side_by_side, state_dict_map, training, training_notes,
+plan_bar, plan_back, plan_next, plan_return, plan_leave, presenting, present_keys, present_start,
+present_leave, present_map, tour_more, class_stop, class_add, class_add_stop, class_add_tour,
+class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_remove_1 …,
+class_preview_1 …, class_link, class_page, class_worksheet, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
+While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the stop, from 1);
+present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
+reads form (A or B).
+
+The parameter lesson=1 hides what answers a page's question until it is answered or skipped.
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
-the page Training also keeps sentence (counted from 0) and step.
+the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
+to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the own word), tokens_side,
+unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
+Translate keeps gloss (1 if it is shown).
 """
 
 from collections.abc import Iterable
@@ -50,7 +69,7 @@ from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, session
+from app.state import address, models, plans, results, session
 from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
@@ -59,7 +78,7 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature"})
+OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
 """URL paths of pages without a sentence of the visitor, which so offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
@@ -181,6 +200,7 @@ def sidebar() -> None:
     directions = _directions()
     if not directions:
         return
+    fixed = plans.running() is not None  # a plan's stops are about one direction and model
     with st.sidebar:
         address.initialise("direction", directions, directions[0])
         direction = st.radio(
@@ -189,6 +209,7 @@ def sidebar() -> None:
             format_func=languages,
             key="direction",
             on_change=_swap_languages,
+            disabled=fixed,
         )
         offered = {name: card for (d, name), card in models.cards().items() if d == direction}
         names = list(offered)
@@ -198,7 +219,8 @@ def sidebar() -> None:
             names,
             format_func=lambda name: model_label(offered[name]),
             key="model",
-            help=_origins(offered.values()),
+            help="fixed by the plan" if fixed else _origins(offered.values()),
+            disabled=fixed,
         )
         address.initialise("search", SEARCHES, "beam")
         st.segmented_control(

@@ -9,7 +9,8 @@ import streamlit as st
 
 from app import controls
 from app.look.markdown import plain
-from app.state import address, waiting
+from app.state import address, plans, waiting
+from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
 
 st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
@@ -20,6 +21,7 @@ page = st.navigation(
     [
         st.Page("views/translate.py", title="Translate", default=True),
         st.Page("views/tour/page.py", title="Guided tour", url_path="tour"),
+        st.Page("views/tokens/page.py", title="Tokens", url_path="tokens"),
         st.Page("views/steps.py", title="Step by step", url_path="steps"),
         st.Page("views/inside_head/page.py", title="Inside a head", url_path="head"),
         st.Page("views/why/page.py", title="Ask why", url_path="why"),
@@ -28,13 +30,19 @@ page = st.navigation(
         st.Page("views/together.py", title="Two at once", url_path="together"),
         st.Page("views/masks/page.py", title="Masks", url_path="masks"),
         st.Page("views/positions/page.py", title="Positions", url_path="positions"),
+        st.Page("views/bugs/page.py", title="Find the bug", url_path="bugs"),
         st.Page("views/training.py", title="Training", url_path="training"),
         st.Page("views/comparison/page.py", title="Scratch and baseline", url_path="comparison"),
+        st.Page("views/teacher/page.py", title="For teachers", url_path="class"),
+        st.Page("views/quiz/page.py", title="Test yourself", url_path="quiz"),
+        st.Page("views/glossary.py", title="Glossary", url_path="glossary", visibility="hidden"),
     ]
 )
 with waiting.fair_run():
     address.read_query(page.url_path)
+    plans.read(page.url_path)
     controls.sidebar()
+    plan_bar.show(page.url_path)
     try:
         page.run()
     except UnansweredError as error:

@@ -43,6 +43,7 @@ from core.command import (
     refuse_unwritable,
     table,
     whole_number,
+    write_credit,
     write_result,
 )
 from core.data.batches import encode_pairs
@@ -61,6 +62,7 @@ def alignment(arguments: Namespace) -> None:
     """Score every cross-attention head against manual alignments."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     pairs = _pairs(arguments)
     gold = _gold(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
@@ -141,6 +143,7 @@ def _aligner(
     `opposite` are the languages of the other direction's network, if this one must reverse it.
     """
     checkpoint = load(folder, device)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     card = checkpoint.card
     limit_threads(card.parameters)
     if opposite and (card.target_language, card.source_language) != opposite:
@@ -343,6 +346,7 @@ def _encoded(arguments: Namespace) -> tuple[Checkpoint, list[Any], str]:
     """Return the checkpoint, the pairs as ids, and the device. Raises ValueError if too long."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     pairs = list(encode_pairs(_pairs(arguments), *both))
     refuse_long(pairs, checkpoint.card.model.max_length)

@@ -129,6 +129,12 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
     Console().print(grid, markup=False)
 
 
+def write_credit(name: str, credit: str) -> None:
+    """Name author and licence of imported weights on standard error; `credit` is "" for others."""
+    if credit:
+        sys.stderr.write(f"{name} ({credit})\n")
+
+
 @contextmanager
 def progress_bar(total: int, unit: str = " sentences") -> Generator[Callable[[int], object]]:
     """Show a progress bar on stderr if it is a terminal; yield its `update(number_done)`."""

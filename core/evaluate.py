@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from core.checkpoint.folder import load
-from core.command import Parser, main, table, whole_number, write_result
+from core.command import Parser, main, table, whole_number, write_credit, write_result
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
 from core.data.source_noise import concatenated_groups, without_final_marks
@@ -22,6 +22,7 @@ def run(arguments: Namespace) -> None:
     """Score the given pairs, print a table and write the JSON."""
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     if arguments.src and arguments.ref:
         pairs = list(LinePairs(arguments.src, arguments.ref))
     elif arguments.corpus:

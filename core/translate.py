@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from core.command import Parser, main, progress_bar, whole_number
+from core.command import Parser, main, progress_bar, whole_number, write_credit
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.data.text_files import decode_lines
@@ -32,6 +32,7 @@ def run(arguments: Namespace) -> None:
         if stream is None:
             raise ValueError(f"standard {name} is closed: translate reads and writes line for line")
     translator = Translator.load(arguments.checkpoint, arguments.device)
+    write_credit(translator.card.folder.name, translator.card.credit)
     decode = DecodeConfig(beam=arguments.beam)
     language, number = LANGUAGES[translator.card.source_language], 1
     for lines in read_available(sys.stdin.buffer):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint, load
-from core.command import Parser, main, write_result
+from core.command import Parser, main, write_credit, write_result
 from core.parity.checklist import LIMIT, Check, checklist, count_lines
 
 
@@ -66,6 +66,8 @@ def run(arguments: Namespace) -> None:
     from rich.progress import track
 
     checkpoint = load(arguments.checkpoint) if arguments.checkpoint else None
+    if checkpoint:
+        write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     checks = list(
         track(
             checklist(checkpoint),

@@ -270,6 +270,7 @@
  * @property {Uint8Array | undefined} decile  [N, quoted]
  * @property {Int16Array | null} cell  [N, quoted, 2]
  * @property {any} origin
+ * @property {string} network  checkpoint, with author and licence of imported weights
  * @property {{head: number, measure: string, x: string, y: string, curve: string, asked: string[], defaults: Record<string, string>,
  *   turn: number, in_url: boolean}} opened
  * @property {Record<string, string>} link

@@ -25,16 +25,18 @@ from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples
 from app.export.rounding import measured_rounding
-from app.export.tour import tour, translator_of
+from app.export.tour import planned, tour, translator_of
 from app.export.weights import pack
 from app.look.glossary import TERMS
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
+from app.plan import Plan
 from core.analysis.quality_warnings import FUNCTION_WORDS
 from core.checkpoint.folder import Card, read_card
 from core.command import Parser, main, refuse_unwritable
 from core.data.corpora import LANGUAGES, about
 from core.files import write_atomic
+from core.record.record import TranslationRecord
 
 _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
@@ -55,6 +57,8 @@ class Network:
     """How the weights are rounded and what that changes."""
     tour: Sequence[dict[str, Any]] = ()
     """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
+    plan: bool = False
+    """Whether these are the stops of a plan, which the page opens with."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -76,6 +80,7 @@ class Network:
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),
             "tour": self.tour,
+            "plan": self.plan,
             "examples": [
                 {
                     "title": example.title,
@@ -88,8 +93,11 @@ class Network:
         }
 
 
-def network(folder: Path, int8: bool = False) -> Network:
+def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Network:
     """Read a checkpoint for the page. With `int8`, measure what rounding changes: takes seconds.
+
+    The stops of a `plan` take the place of the tour's; those that the page cannot show are left
+    out.
 
     Raises CheckpointError, and ValueError for a tokenizer that the page lacks.
     """
@@ -97,11 +105,16 @@ def network(folder: Path, int8: bool = False) -> Network:
     weights = pack(folder, int8)
     about_weights = _header(weights)["about"]
     translator = translator_of(folder, int8)
+
+    def inspect(text: str) -> TranslationRecord:
+        return translator.inspect(text, beam=5)
+
     return Network(
         card,
         weights,
         _rounding(card, about_weights["rounding"], int8),
-        tour(card.direction, lambda text: translator.inspect(text, beam=5)),
+        tour(card.direction, inspect) if plan is None else planned(plan, card.direction, inspect),
+        plan is not None,
     )
 
 

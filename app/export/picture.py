@@ -25,8 +25,11 @@ def picture(
     head: int,
     query: int | None = None,
     theme: str = "light",
+    fit: tuple[float, float] | None = None,
 ) -> str:
     """Return an SVG document of a map: queries on rows, keys on columns, weights from 0 to 1.
+
+    `fit` is a width and height in px that smaller cells keep to, as far as the labels stay apart.
 
     Layer, head and query count from 0; the query's row is framed. Masked cells are hatched. Each
     unmasked cell carries its weight as a tooltip. Edits stand below the heading.
@@ -35,17 +38,21 @@ def picture(
     table = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in sequential_table(theme)]
     weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = (labels(tokens, first) for tokens, first in axes(record, kind))
-    cell = min(_CELL, _ROOM // max(len(rows), len(columns)))
     left = 34 + _LETTER * max(map(len, rows))
     edits = ", ".join(one["label"] for one in listed(record.edits, record))
     head_height = _HEAD + (_LINE if edits else 0)
     top = head_height + 12 + _LETTER * max(map(len, columns))
+    cell = min(_CELL, _ROOM // max(len(rows), len(columns)))
+    if fit is not None:
+        across, down = (fit[0] - left - 12) / len(columns), (fit[1] - top - _FOOT) / len(rows)
+        cell = max(_FONT, min(_CELL, across, down))
     grid_width, grid_height = cell * len(columns), cell * len(rows)
     query_words, key_words = _roles(record, kind)
     heading = f"{ATTENTION[kind].capitalize()}, layer {layer + 1}, head {head + 1}"
     texts = _BOLD * len(heading), left + _LETTER * len(key_words), 10 + _LETTER * len(edits)
     width = max(left + grid_width, *texts) + 12
-    height = top + grid_height + _FOOT
+    half = _LETTER * len(query_words) / 2 + 4
+    height = max(top + grid_height + _FOOT, 2 * half)
     svg = Element(
         "svg",
         {
@@ -63,7 +70,7 @@ def picture(
     _box(svg, 0, 0, width, height, fill=colours.page)
     _text(svg, heading, 10, 20, {"font-weight": "600"})
     _text(svg, key_words, left, head_height - 10, {"fill": colours.second})
-    middle = top + grid_height / 2
+    middle = min(max(top + grid_height / 2, half), height - half)
     _text(svg, query_words, 14, middle, {
         "transform": f"rotate(-90 14 {middle:.1f})", "text-anchor": "middle",
         "fill": colours.second,

@@ -1,4 +1,4 @@
-"""Compute the guided tour's texts from records of the exported weights, for the offline page."""
+"""Compute the texts of the tour or of a plan from records of the exported weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import core
 from app.export.rounding import rounded_checkpoint
+from app.plan import LESSONS, Plan, tour_stop
+from app.plan import Stop as PlanStop
 from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
@@ -44,9 +46,12 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the network's translation lacks a word that it needs.
+    A stop is left out if the network's translation lacks a word that it needs, or if it runs the
+    network again under edits or with another search.
     """
     for stop in STOPS.get(direction, ()):
+        if stop.trial is not None:
+            continue
         record = inspect(stop.source)
         try:
             yield Found(stop, record, stop.find(record))
@@ -59,15 +64,62 @@ def tour(direction: str, inspect: Inspect) -> list[dict[str, Any]]:
 
     `measured` is one sentence in three parts: before the share, the share, and after it.
     """
+    return [_on_tour(found) for found in found_stops(direction, inspect)]
+
+
+def _on_tour(found: Found) -> dict[str, Any]:
+    return {
+        "title": found.stop.title,
+        "source": found.stop.source,
+        "translation": found.record.translation,
+        "look_for": found.stop.look_for,
+        "measured": measured(found.stop, found.shown),
+        "tokens": tokens_in_words(found.record),
+        "view": found.view,
+    }
+
+
+def planned(plan: Plan, direction: str, inspect: Inspect) -> list[dict[str, Any]]:
+    """Return the stops of a plan that the offline page can show, as `tour` does."""
     return [
-        {
-            "title": found.stop.title,
-            "source": found.stop.source,
-            "translation": found.record.translation,
-            "look_for": found.stop.look_for,
-            "measured": measured(found.stop, found.shown),
-            "tokens": tokens_in_words(found.record),
-            "view": found.view,
-        }
-        for found in found_stops(direction, inspect)
+        _on_tour(shown) if isinstance(shown, Found) else shown
+        for stop in plan.stops
+        if not isinstance(shown := _shown(stop, direction, inspect), str)
     ]
+
+
+def not_offline(plan: Plan, direction: str, inspect: Inspect) -> list[str]:
+    """Say in one line each which stops of a plan the offline page leaves out, and why."""
+    return [
+        f"Stop {place}, {stop.title(direction)}: {shown}"
+        for place, stop in enumerate(plan.stops, 1)
+        if isinstance(shown := _shown(stop, direction, inspect), str)
+    ]
+
+
+def _shown(stop: PlanStop, direction: str, inspect: Inspect) -> Found | dict[str, Any] | str:
+    """Return a plan's stop as the offline page shows it, or why it cannot."""
+    offline = "tour" if stop.on_tour else LESSONS[stop.name].offline
+    if not offline:
+        return "this page needs the app"
+    own = STOPS[direction][tour_stop(direction, stop.argument)[0]] if stop.on_tour else None
+    if own is not None and own.trial is not None:
+        return "it runs the network again, which needs the app"
+    try:
+        record = inspect(stop.sentence(direction))
+    except ValueError as error:  # InputError: one line
+        return str(error)
+    if own is not None:
+        try:
+            return Found(own, record, own.find(record))
+        except LookupError as missing:
+            return f"{missing}, so there is nothing to measure"
+    return {
+        "title": LESSONS[stop.name].title,
+        "source": stop.argument,
+        "translation": record.translation,
+        "look_for": f"Shows {LESSONS[stop.name].about}.",
+        "measured": ("", "", ""),
+        "tokens": tokens_in_words(record),
+        "view": {"lesson": stop.name} if offline == "lesson" else {},
+    }

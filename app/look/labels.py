@@ -60,9 +60,18 @@ def word_labels(
     plain = ["".join(label(tokens[i]) for i in word) for word in words]
     counts = Counter(plain)
     return [
-        text if counts[text] == 1 else text + str(first_number + word[0]).translate(_SUBSCRIPT)
+        isolated(
+            text if counts[text] == 1 else text + str(first_number + word[0]).translate(_SUBSCRIPT)
+        )
         for text, word in zip(plain, words, strict=True)
     ]
+
+
+def isolated(text: str) -> str:
+    """Keep right-to-left text from reordering what surrounds it in a sentence; see UAX #9."""
+    if any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
+        return f"\u2068{text}\u2069"
+    return text
 
 
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

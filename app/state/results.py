@@ -23,7 +23,7 @@ from app.state.store import Store
 from core.analysis.matching import Matching, match_heads
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.kinds import KINDS
+from core.kinds import KINDS, Side
 from core.record.attention_snapshots import FILE as SNAPSHOTS
 from core.record.attention_snapshots import AttentionSnapshots
 from core.record.edits import Edits
@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from core.experiments.experiment import Progress
     from core.parity.checklist import Check
     from core.search.tree import WrittenTree
+    from core.text.splitting import Splitting
+    from core.text.tokenizer import Tokenizer
 
 LIMIT = 256 * 2**20
 """Bytes of all cached results: about a hundred sentences with their experiments."""
@@ -178,6 +180,30 @@ def target_labels(card: Card, ids: Ids) -> dict[int, str]:
 def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
     """Return the tokens of target ids."""
     return translator(card).target_tokens(ids)
+
+
+def splitting(card: Card, text: str, side: Side) -> Splitting:
+    """Return how a side's tokenizer splits a text, step by step. Raises ValueError."""
+    from core.text.splitting import split
+
+    return cached(
+        ("splitting", key_of(card), text, side), lambda: split(_tokenizer(card, side), text)
+    )
+
+
+def shares_tokenizer(card: Card) -> bool:
+    """Return whether both sides are split by the same tokenizer."""
+    return _tokenizer(card, "encoder") is _tokenizer(card, "decoder")
+
+
+def _tokenizer(card: Card, side: Side) -> Tokenizer:
+    checkpoint = translator(card).checkpoint
+    return checkpoint.source_tokenizer if side == "encoder" else checkpoint.target_tokenizer
+
+
+def target_text(card: Card, ids: Ids) -> str:
+    """Return the text of target ids."""
+    return translator(card).checkpoint.target_tokenizer.decode(list(ids))
 
 
 def token_ids(tokens: tuple[RecordToken, ...]) -> Ids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -10,13 +11,17 @@ import streamlit as st
 from app import controls
 from app.components.beam_tree import beam_tree
 from app.figures.steps import heads_figure
+from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.look.labels import label
+from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, results, session, waiting
+from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
+from app.views.shared.glance import show_glance
+from app.views.shared.question import ask
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -64,7 +69,7 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
         st.caption(score_line(free.tree))
     with right, st.container(key="forced_result", gap="small"):
         st.caption("Forced to begin with")
-        st.text(" · ".join(label(token) for token in prefix))
+        st.text(" · ".join(isolated(label(token)) for token in prefix))
         st.text(forced.texts[0])
         words = (
             "the same score as the free translation"
@@ -114,9 +119,9 @@ def show_tree(
     )
     with st.container(key="step_words"):
         st.text(
-            f"While producing “{label(path.target_out[-1])}” after "
+            f"While producing “{isolated(label(path.target_out[-1]))}” after "
             f"“{'… ' if len(path.target_in) > _READ else ''}"
-            f"{' · '.join(label(token) for token in path.target_in[-_READ:])}”"
+            f"{' · '.join(isolated(label(token)) for token in path.target_in[-_READ:])}”"
         )
     show(
         heads_figure(path, session.theme()),
@@ -141,8 +146,9 @@ st.caption(
     f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
     "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
     "another path.",
-    help=meaning("token", "beam search", "length penalty", "score", "forced prefix"),
+    help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
 )
+show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
 with st.container(key="steps_source"):
     st.text(record.source_text)
 # Always present, so that the elements below keep their position.
@@ -154,6 +160,11 @@ try:
     free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
 except ValueError as error:
     above.error(plain(error))
+    st.stop()
+questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
+if edits is None:
+    questions += asked.cross_attention(record)
+if not ask("steps", questions):
     st.stop()
 prefix = forced_prefix(record)
 try:

@@ -125,7 +125,7 @@ st.title("Training")
 st.caption(
     "How attention came about: the same sentences, seen by the same network at points of its "
     "training. Press play, or drag the slider below the maps.",
-    help=meaning("teacher-forced", "BLEU"),
+    help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
 )
 for line in models.problems():
     st.error(plain(line))

@@ -3,9 +3,12 @@
 import streamlit as st
 
 from app import controls
-from app.state import address, results, waiting
+from app.state import address, plans, results, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
+from app.views.shared.glance import show_glance
+from app.views.shared.gloss import offer_gloss, show_gloss
+from app.views.shared.plan_bar import present_button
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
 from app.views.shared.word_alignment import show_word_alignment
@@ -19,6 +22,7 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
     """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
     changed = apply_edits(card, record)
     view = address.initial_view(record)
+    show_gloss(card, changed.after)
     link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
     show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
@@ -30,10 +34,13 @@ def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeCon
 st.title("See where each attention head looks", anchor=False)
 with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
     st.markdown(
-        "Here a Transformer translates a sentence and shows every attention weight of every head.",
+        "A Transformer translates and shows each attention weight of each head.",
         width="content",
     )
     st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
+    if plans.running() is None:
+        present_button()
+    show_glance(follow="explorer")
 card, record = controls.ask_for_record(ask_target=True)
 chosen = controls.selection()
 
@@ -45,6 +52,8 @@ with st.container():  # even if empty, so that the explorer is not mounted again
         with st.container(key="own_translation"):
             own = results.inspect(card, chosen.source, decode=chosen.decode).translation
             st.text(f"The model itself writes: {own}")
-    show_quality_warnings(record, controls.training_domain(card), chosen.source)
+    with st.container(horizontal=True, vertical_alignment="center", key="above_explorer"):
+        show_quality_warnings(record, controls.training_domain(card), chosen.source)
+        offer_gloss()
 show_pass(card, record, own, chosen.decode)
 controls.reset_target()

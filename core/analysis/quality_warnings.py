@@ -105,10 +105,9 @@ class QualityWarnings:
         if self.lost:
             found.append(f"the translation lacks {_listed(self.lost, shown)} of the source")
         if self.probability is not None:
-            found.append(
-                f"the geometric mean of its tokens' probabilities is only "
-                f"{100 * self.probability:.0f} %"
-            )
+            percent = 100 * self.probability
+            size = f"only {percent:.0f}" if percent >= 1 else "below 1"
+            found.append(f"the geometric mean of its tokens' probabilities is {size} %")
         return found
 
 

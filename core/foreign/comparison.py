@@ -18,7 +18,7 @@ from core.kinds import KINDS, Kind
 from core.model.transformer import Transformer
 from core.record.capture import capture
 from core.search.beam import greedy
-from core.text.tokenizer import BOS, EOS, PAD, encode_source
+from core.text.tokenizer import BOS, EOS, PAD, encode_source, normalise
 
 _EXACT, _OWN_TABLE, _FLOAT32 = 1e-9, 1e-6, 1e-4
 """Limits: in float64 with the original's position table, in float64 without it, and in float32.
@@ -84,15 +84,23 @@ def compare_network(
 
 def compare_tokens(
     vocabulary: Vocabulary, tokens: tuple[tuple[str, tuple[int, ...]], ...], side: str
-) -> list[Comparison]:
-    """Compare the ids of lines, if there are any, as a source or target. Raises DifferentError."""
+) -> tuple[list[Comparison], list[str]]:
+    """Compare the ids of lines, if there are any, as a source or target. Raises DifferentError.
+
+    Lines that `normalise` changes for every model may have other ids than in the original: return a
+    sentence that says how many do.
+    """
     if not tokens:
-        return []
-    different = []
+        return [], []
+    different, simplified = [], 0
     for line, theirs in tokens:
         encoded = encode_source(vocabulary.tokenizer, line)
         ours = vocabulary.rows[[token.id for token in encoded]] if encoded else []
-        if tuple(ours) != theirs and line.strip():
+        if tuple(ours) == theirs or not line.strip():
+            continue
+        if normalise(line) != line:
+            simplified += 1
+        else:
             different.append((line, tuple(map(int, ours)), theirs))
     if different:
         line, ours, theirs = different[0]
@@ -105,7 +113,13 @@ def compare_tokens(
             f"{line[:60]!r}, token {at + 1}: id {_at(theirs, at)} in the original, {_at(ours, at)} "
             "here: the vocabulary is another one, or its order"
         )
-    return [_counted(f"tokens of {len(tokens)} {side} lines", 0)]
+    compared = [_counted(f"tokens of {len(tokens) - simplified} {side} lines", 0)]
+    if not simplified:
+        return compared, []
+    return compared, [
+        f"{simplified} of {len(tokens)} {side} lines have other tokens than in the original, "
+        "because unusual white space, hyphens or ligatures are simplified here first."
+    ]
 
 
 def _at(ids: tuple[int, ...], place: int) -> str:

@@ -41,12 +41,14 @@ class Options:
 class Vocabulary:
     """One side's tokenizer, and for each of our ids the original's id, or ABSENT.
 
-    `original` returns the ids of the original's own tokenizer, if that can be run here.
+    `original` returns the ids of the original's own tokenizer, if that can be run here. `notes` say
+    where the tokenizer differs from it.
     """
 
     tokenizer: Tokenizer
     rows: np.ndarray
     original: Callable[[str], tuple[int, ...]] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def start(self) -> int:

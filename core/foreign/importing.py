@@ -131,19 +131,21 @@ def _tokens(
     plan: Plan, of_reference: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> tuple[list[Comparison], list[str]]:
     """Compare tokens with the reference's, and with the original's tokenizer if it runs here."""
-    compared = compare_tokens(plan.source, of_reference, "source")
+    compared, notes = compare_tokens(plan.source, of_reference, "source")
+    notes = [*plan.source.notes, *plan.target.notes, *notes]
     known = len(of_reference)
     for side, vocabulary in (("source", plan.source), ("target", plan.target)):
         if vocabulary.original:
             lines = lines_of(vocabulary)
             tokens = tuple((line, vocabulary.original(line)) for line in lines)
-            compared += compare_tokens(vocabulary, tokens, f"generated {side}")
+            more = compare_tokens(vocabulary, tokens, f"generated {side}")
+            compared, notes = compared + more[0], notes + more[1]
             known = max(known, len(lines))
-    if known >= _LINES:
-        return compared, []
     if not known:
-        return compared, ["Tokens were not compared with the original's tokenizer."]
-    return compared, [f"Tokens were compared on {known} lines only, not on {_LINES}."]
+        notes.append("Tokens were not compared with the original's tokenizer.")
+    elif known < _LINES:
+        notes.append(f"Tokens were compared on {known} lines only, not on {_LINES}.")
+    return compared, notes
 
 
 def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:

@@ -20,7 +20,9 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
     """Return logits, maps and greedy ids of eight padded sentences of random ids, and line ids."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     arrays: dict[str, Any] = {}
     for bits in (64, 32):
         model = AutoModelForSeq2SeqLM.from_pretrained(

@@ -12,6 +12,7 @@ import numpy as np
 from core.checkpoint.strict_json import parse
 from core.files import printable, safe_read
 from core.foreign.family import Options, Vocabulary, special_rows
+from core.foreign.words import stand_in
 from core.text import load
 from core.text.tokenizer import SPECIALS
 
@@ -68,12 +69,12 @@ def _vocabulary(
     }
     values: dict[str, Any] = {
         "kind": "pieces",
-        "vocabulary": pieces,
+        "vocabulary": [stand_in(piece) for piece in pieces],
         "scores": [_rounded(scores.get(piece)) for piece in pieces],
         "charsmap": base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode(),
     }
     listed = set(pieces)
-    if unlisted := {p: _rounded(s) for p, s in scores.items() if p not in listed}:
+    if unlisted := {stand_in(p): _rounded(s) for p, s in scores.items() if p not in listed}:
         values["unlisted"] = unlisted
     if side == "source" and (first := _first(pieces, options.first, folder)):
         values["first"] = first
@@ -85,7 +86,13 @@ def _vocabulary(
             f"({printable(str(error))[:200]})"
         ) from None
     first_ids = tuple(int(rows[id]) for id in values.get("first", ()))
-    return Vocabulary(tokenizer, rows, _original(model, id_of, unknown, first_ids))
+    changed = sum(map(str.__ne__, values["vocabulary"], pieces))
+    note = (
+        f"{changed} pieces of the {side} vocabulary contain control characters or line ends: they "
+        "are shown by their codes, and no text is read as one of them."
+    )
+    original = _original(model, id_of, unknown, first_ids)
+    return Vocabulary(tokenizer, rows, original, (note,) if changed else ())
 
 
 def _rounded(score: float | None) -> float | None:

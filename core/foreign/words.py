@@ -14,6 +14,8 @@ from core.text.words import WordTokenizer
 _THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
 """The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
 
+_MARK = "▁"  # U+2581, SentencePiece's mark of a new word
+
 
 def word_vocabularies(
     options: Options, sizes: tuple[int, int], min_count: int, lower: bool
@@ -97,10 +99,23 @@ def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
     return words, _THEIRS
 
 
+def stand_in(word: str) -> str:
+    """Return the word, or the codes of its characters if some are control characters or line ends.
+
+    A space separates the codes, so that no tokenizer yields a stand-in; a word mark in front stays.
+    """
+    if not UNPRINTABLE.search(word):
+        return word
+    bare = word.removeprefix(_MARK)
+    kind = "white space" if bare.isspace() else "characters"
+    codes = " ".join([kind, *(f"U+{ord(c):04X}" for c in bare)])
+    return _MARK + codes if bare != word else codes
+
+
 def printable_words(words: list[str]) -> list[str]:
     """Return the words with a stand-in for each that no vocabulary may hold, such as a tab.
 
-    Stand-ins contain a space: no tokenizer yields them, so typed text never meets their ids.
+    Raises ValueError for words that no vocabulary may hold otherwise, and for a word twice.
     """
     shown = []
     for word in words:
@@ -109,9 +124,7 @@ def printable_words(words: list[str]) -> list[str]:
                 f"the vocabulary holds {word[:40]!r}, which cannot be a word: it is empty, a "
                 f"special token or longer than {MAX_TOKEN_CHARACTERS} characters"
             )
-        if UNPRINTABLE.search(word):
-            word = "white space " + " ".join(f"U+{ord(c):04X}" for c in word)
-        shown.append(word)
+        shown.append(stand_in(word))
     if len(set(shown)) < len(shown):
         ((twice, _),) = Counter(shown).most_common(1)
         raise ValueError(f"the vocabulary holds {twice[:40]!r} twice: every word needs one id")

@@ -49,6 +49,18 @@ class PieceTokenizer:
     def size(self) -> int:
         return len(self._pieces)
 
+    @property
+    def log_probs(self) -> dict[str, float]:
+        """The log-probability of each piece of this side's model."""
+        listed = zip(self._pieces[len(SPECIALS) :], self._scores, strict=True)
+        return {piece: score for piece, score in listed if score is not None} | self._unlisted
+
+    def segmented(self, text: str) -> list[tuple[str, int]]:
+        """Return the pieces of a text, with their boundary marks, and their ids."""
+        read = "".join(character.text for character in _marked(self._characters(normalise(text))))
+        offsets = self._model.encode(read).offsets if read else ()
+        return [(read[start:end], self._ids.get(read[start:end], UNK)) for start, end in offsets]
+
     def encode(self, text: str) -> tuple[Token, ...]:
         text = normalise(text)
         marked = _marked(self._characters(text))

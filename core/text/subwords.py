@@ -113,6 +113,10 @@ class SubwordTokenizer:
             tokens.append(Token(id, piece, shown, starts_word, unknown=id == UNK))
         return tuple(tokens)
 
+    def units(self, text: str) -> list[str]:
+        """Return the parts of a text that are merged by themselves, with their boundary marks."""
+        return [unit for unit, _ in self._backend.pre_tokenizer.pre_tokenize_str(normalise(text))]
+
     def decode(self, ids: list[int]) -> str:
         pieces = ["⁇" if id == UNK else self._backend.id_to_token(id) for id in ids if id >= UNK]
         return unescaped(self._backend.decoder.decode(pieces).strip())

@@ -25,6 +25,8 @@ import pyarrow as pa
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from app.components.question import Answer
+
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
 SECONDS = 300
 NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
@@ -153,6 +155,26 @@ def read(app: AppTest) -> Rendered:
     for area in app._tree.children.values():
         _read(area, "", rendered)
     return rendered
+
+
+def questions(app: AppTest) -> list[dict[str, Any]]:
+    """Return the payloads of the questions that a page asks."""
+    payloads = [payload for found in read(app).payloads.values() for payload in found]
+    return [p for p in payloads if isinstance(p, dict) and "question" in p]
+
+
+def skip(app: AppTest) -> None:
+    """Skip the questions that a page asks, and rerun it: see `answer`."""
+    for asked in questions(app):
+        answer(app, asked, skipped=True)
+    app.run()
+
+
+def answer(app: AppTest, asked: dict[str, Any], *options: int, **flags: bool) -> None:
+    """Answer a question as its component does after an earlier visit; `flags` right and skipped."""
+    given = {"right": False, "skipped": False, **flags}
+    saved = Answer(asked["question"], options, **given)
+    app.session_state[f"saved answer {saved.question}"] = saved
 
 
 def _key(proto: Any) -> str:

@@ -109,7 +109,7 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
 
 
 HOSTS = {
-    *("explorer/streamlit.js", "training/host.js", "shared/url.js"),
+    *("explorer/streamlit.js", "training/host.js", "question/main.js", "shared/url.js"),
     *("answers/answers.js", "address/address.js"),
     # Components of Streamlit alone.
     *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),

@@ -615,6 +615,17 @@ def test_effects_are_sorted_by_magnitude(at: Mounted, unit: str) -> None:
     assert title in plain(at.saves("overview-svg"))
 
 
+def test_while_effects_are_computed_the_order_says_so(at: Mounted) -> None:
+    at.show(sent())
+    said = at.does(choose("sort", "effect"))
+    heads = sum(
+        maps.shape[0] * maps.shape[1] for maps in (RECORD.encoder, RECORD.decoder, RECORD.cross)
+    )
+    assert said["parts"]["sort-effect"] == f"switching off {heads} heads…"
+    at.answer({"sentence": RECORD.id, "name": "effects", "request": 1, **effects_answer(EFFECTS)})
+    assert at.does()["parts"]["sort-effect"] == "largest effect first"
+
+
 def test_the_other_orders(shown: Mounted) -> None:
     def distance(values: NDArray) -> float:
         away = np.abs(np.subtract.outer(*[np.arange(len(values))] * 2))

@@ -197,6 +197,17 @@ def test_an_own_model_claims_no_import(named):
     assert not any("import" in text.lower() for text in shown.texts("model_note"))
 
 
+@pytest.mark.parametrize("bug", range(1, 9))
+def test_every_bug_can_be_asked_about_an_import_of_another_language(named, bug):
+    shown = render(
+        "bugs", direction="ar-en", model="opus", source=ARABIC, search="greedy", bug=str(bug)
+    )
+    assert not shown.app.error
+    asked = shown.payload("asked_bug")
+    assert len(asked["options"]) == 8 and len(asked["correct"]) == 1
+    assert len(shown.table("bug_numbers")) == 13
+
+
 def test_shipped_models_alone_need_no_prefix_and_no_explanation():
     shown = render("masks", direction="de-en", source="Ein Hund.", search="greedy")
     assert not any(re.match("Own|Imported", text) for text in shown.texts("model", "option"))

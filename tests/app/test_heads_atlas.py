@@ -595,6 +595,19 @@ def test_where_the_numbers_come_from(mounted: Mounted) -> None:
     )
 
 
+CREDIT = "imported, by A. Author, licence CC-BY 4.0"
+
+
+@pytest.mark.parametrize("credit", ["", CREDIT])
+def test_author_and_licence_of_imported_weights_are_named(mounted: Mounted, credit) -> None:
+    mounted.show(SMALL, credit=credit)
+    name = f"scratch-de-en ({CREDIT})" if credit else "scratch-de-en"
+    assert plain(mounted.does()["parts"]["origin"]).startswith(f"{name} (weights 33333333) on val")
+    for picture in ("heads", "scatter", "roles", "distance", "pruning"):
+        assert f"; {name}, weights 33333333; " in mounted.csv(picture)[0][0]
+        assert f"{name}, 1,000 sentences of val" in mounted.saves(f"{picture} svg")[1].decode()
+
+
 def test_saved_tables(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "decoder.0.1", "x": "largest", "y": "mean"})
     head, *lines = mounted.csv("heads")

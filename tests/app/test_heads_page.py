@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.state import atlases, models
 from core.atlas.atlas import Atlas
+from core.checkpoint.folder import Card
 from tests.app.atlases import atlas, origin
 from tests.app.rendered import Rendered, render, unpacked
 
@@ -51,6 +53,15 @@ def beside(
 
 def shown(page: Rendered, key: str = "heads_atlas") -> dict[str, Any]:
     return unpacked(page.payload(key))[0]
+
+
+def test_an_imported_network_is_credited(beside: Callable, monkeypatch) -> None:
+    beside(own())
+    assert shown(render("heads"))["network"] == "scratch-de-en"
+    monkeypatch.setattr(Card, "credit", "imported, by A. Author, licence MIT")
+    assert (
+        shown(render("heads"))["network"] == "scratch-de-en (imported, by A. Author, licence MIT)"
+    )
 
 
 def test_the_atlas_of_the_selected_network_is_shown(beside: Callable) -> None:
@@ -215,7 +226,12 @@ def test_without_a_file_the_page_says_how_to_make_one(beside: Callable) -> None:
     page = render("heads")
     (line,) = errors(page)
     assert "so what its heads do over a corpus is not known here" in line
-    assert "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en" in line
+    (command,) = (code.value for code in page.app.code)  # as it is copied, without joiners
+    assert re.fullmatch(
+        "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en --src FILE --ref FILE "
+        r"--out \S+atlas\.npz",
+        command,
+    )
     assert "heads_atlas" not in page.payloads
     assert page.app.text_area(key="own_text_lines") is not None
 

@@ -9,7 +9,21 @@ from app.state import models, results
 from core.text.tokenizer import normalise
 from tests.app.rendered import Rendered, render
 
-PAGES = ("", "tour", "steps", "head", "heads", "literature", "masks", "positions", "comparison")
+PAGES = (
+    "",
+    "tour",
+    "steps",
+    "head",
+    "heads",
+    "literature",
+    "masks",
+    "positions",
+    "bugs",
+    "comparison",
+    "tokens",
+    "class",
+    "quiz",
+)
 MARKUP = "<script>alert(1)</script> *a* [l](javascript:alert(1)) $x^2$ :red[r] </s> %{z}"
 INVISIBLE = "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301"
 TEXTS = {

@@ -250,3 +250,19 @@ def test_a_saved_record_is_opened_and_checked_in_the_app():
     assert not app.exception and not app.error
     assert app.subheader[-1].value == "Opened: x.npz"
     assert "toy, maps from arrays" in app.text[-1].value
+
+
+def test_the_guides_example_of_arrays_runs(tmp_path, monkeypatch, capsys):
+    text = (MAIN.parents[1] / "core/foreign/README.md").read_text(encoding="utf-8")
+    (example,) = (
+        one for one in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "arrays" in one
+    )
+    monkeypatch.chdir(tmp_path)
+    exec(example, names := {})
+    record = names["record"]
+    assert [t.text for t in record.target_in] == ["<s>", "A", "dog", "sleep", "s"]
+    np.testing.assert_array_equal(record.cross, names["cross"].astype(np.float32))
+    assert TranslationRecord.load(tmp_path / "maps.npz") == record
+    printed = capsys.readouterr().out
+    assert "Every row sums to 1 passed" in printed and "Log-probabilities recomputed" in printed
+    assert "Ein Hund schläft" in (tmp_path / "maps.html").read_text(encoding="utf-8")

@@ -128,6 +128,11 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
         page.texts("why_unfinished")[0].replace("'", "’"),
     )
     assert said and int(said[1]) == done and int(said[2]) == LAYERS - done // HEADS
+    assert page.texts("question_why") == [
+        f"The question which head matters most is asked once all heads have been ablated: {done} "
+        "of 576 so far."
+    ]
+    assert "asked_why" not in page.payloads
     last: list[Head] = [
         ("cross", LAYERS - 1 - i // HEADS, HEADS - 1 - i % HEADS) for i in range(done)
     ]
@@ -157,6 +162,8 @@ def test_ask_why_continues_and_switches_no_head_off_twice(large, ablated, monkey
     assert len(counts) > 5
     assert len(ablated) == len(set(ablated)) == 1 + ALL
     assert page_of_heads.PAUSE_S not in timers, "a finished answer has no timer"
+    (line,) = page.texts("question_why")
+    assert "have been ablated" not in line  # its weights are random: no head matters much
     heads = sorted(bars(page))
     assert "so far" not in page.texts("why_matters")[0] and len(heads) == 12
     every = [

@@ -122,6 +122,18 @@ def test_only_repeated_words_are_numbered():
     assert labels(tokens, 0) == ["in₀", "dem", "in₂"]
 
 
+def test_right_to_left_labels_are_isolated():
+    """Else “ضسو” (1 %) reads as 1 % in front of the word."""
+    tokens = [word(text) for text in ("ضسو", "של", "Mann", "ضسو", "3")]
+    assert labels(tokens, 1) == [
+        "\u2068ضسو₁\u2069",
+        "\u2068של\u2069",
+        "Mann",
+        "\u2068ضسو₄\u2069",
+        "3",
+    ]
+
+
 def test_each_term_is_explained_in_at_most_two_sentences():
     for term, text in TERMS.items():
         assert text.endswith(".") and len(text) <= 200, term

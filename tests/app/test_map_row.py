@@ -76,6 +76,7 @@ def test_invalid_rows_are_rejected() -> None:
         ({"maps": [first, Difference("D", "d", 0, 1)]}, "D is a difference of maps that the row"),
         ({"maps": []}, "a row needs at least one map"),
         ({"mask": np.ones((8, 7), bool)}, "the mask is"),
+        ({"maps": [replace(first, mask=np.ones((8, 7), bool))]}, "the mask of Part is"),
         ({"keys": replace(row.keys, numbers=range(7))}, "8 tokens have 7 numbers"),
     ):
         with pytest.raises(ValueError, match=words):

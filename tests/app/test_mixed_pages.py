@@ -1,15 +1,28 @@
 """Every page opens a network of pieces, SiLU, a tied bias, and <bos> in front of the source."""
 
+from typing import Any
+
 import pytest
 
 from app.state import models
 from core.kinds import KINDS
 from tests import mixed_network, small
 from tests.app.conftest import clear_caches
-from tests.app.rendered import Rendered, render, unpacked
+from tests.app.rendered import Rendered, render, skip, unpacked
 
 TEXT = small.SENTENCES[0][0]
-PAGES = ("tour", "steps", "head", "why", "heads", "together", "masks", "positions", "training")
+PAGES = (
+    "tour",
+    "steps",
+    "head",
+    "why",
+    "heads",
+    "together",
+    "masks",
+    "positions",
+    "training",
+    "tokens",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +37,7 @@ def root(tmp_path_factory):
         clear_caches()
 
 
-def opened(page: str, **query: str) -> Rendered:
+def opened(page: str, **query: Any) -> Rendered:
     return render(page, source=TEXT, search="greedy", **query)
 
 
@@ -34,7 +47,7 @@ def source_tokens() -> list[str]:
     return tokens
 
 
-@pytest.mark.parametrize("page", [*PAGES, "comparison"])
+@pytest.mark.parametrize("page", [*PAGES, "bugs", "comparison"])
 def test_no_page_fails(page):
     shown = opened(page)
     assert not shown.app.error
@@ -54,7 +67,7 @@ def test_the_explorer_shows_what_the_network_read():
 
 
 def test_the_tour_names_both_special_tokens():
-    shown = opened("tour").texts("tour_text", "caption")
+    shown = opened("tour", act=skip).texts("tour_text", "caption")
     assert any("whole words, punctuation and \\<bos\\> and \\<eos\\>" in text for text in shown)
 
 

@@ -25,6 +25,7 @@ PAGES = {
     "together": "Two at once",
     "masks": "Masks",
     "positions": "Positions",
+    "bugs": "Find the bug",
     "training": "Training",
     "comparison": "Scratch and baseline",
     "tour": "Guided tour",
@@ -32,7 +33,7 @@ PAGES = {
 WITH_A_SENTENCE = [
     page for page in PAGES if page not in ("tour", "heads", "literature", "training")
 ]
-WITH_A_SCRIPT = ("", "steps", "heads", "together", "comparison", "tour", "training")
+WITH_A_SCRIPT = ("", "steps", "heads", "together", "bugs", "comparison", "tour", "training")
 """Pages with a script that writes its own view to the URL."""
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
@@ -429,6 +430,7 @@ CHOICES = {
         "position_shift": "9",
         "parts_kind": "decoder",
     },
+    "bugs": {"bug": "3", "bug_kind": "cross", "bug_layer": "1", "bug_head": "2"},
     "comparison": {"second_model": "baseline", "compare_layer": "1", "compare_scale": "own"},
     "training": {
         "sentence": "2",

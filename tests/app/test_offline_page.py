@@ -791,7 +791,7 @@ PAIRS = (
 def test_doubts_are_pythons(blank, source, translation, language):
     unknown = tuple("abcde"[: len(source) % 6])
     words = {name: " ".join(known) for name, known in FUNCTION_WORDS.items()}
-    for probability in (0.399, 0.4, 0.05):
+    for probability in (0.399, 0.4, 0.05, 0.004):
         expected = warnings_about(source, translation, language, unknown, probability)
         doubted = {
             "source": source,

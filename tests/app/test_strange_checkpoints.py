@@ -13,7 +13,10 @@ from tests.app.conftest import clear_caches
 from tests.core import strange_folders
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
-PAGES = ("translate", "tour/page", "steps", "why/page", "masks/page", "positions/page", "training")
+PAGES = (
+    *("translate", "tour/page", "steps", "why/page"),
+    *("masks/page", "positions/page", "bugs/page", "training"),
+)
 NAMES = {"de": "German", "en": "English", "fr": "French", "el": "Modern Greek"}
 PICTURE = "![x](http://127.0.0.1:9/b.png) :red[r] $x^2$ `c` <b>b</b>"
 MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button_group", "radio")

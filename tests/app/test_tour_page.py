@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from tests.app.page_checks import (
     side,
     translator,
 )
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import Rendered, questions, read, render, skip
 
 KINDS = {
     "encoder": "encoder's self-attention",
@@ -40,6 +42,8 @@ ENGLISH = (
     "Two dogs are running through the snow.",
 )
 SENTENCES = {"de-en": GERMAN, "en-de": ENGLISH}
+TRIALS = 5
+"""Stops that run the network again, after these: see test_tour_trials.py."""
 ALL = [
     (model, direction, number)
     for direction, sentences in SENTENCES.items()
@@ -112,13 +116,30 @@ def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str,
     return "cross", np.mean([record.cross[..., q, keys].sum(-1) for q, keys in at], axis=0)
 
 
+def unanswered(app) -> list[dict]:
+    """Return the question of a stop that is not answered yet: nothing shows the answer."""
+    page = read(app)
+    assert [key for key in page.payloads if key.startswith("tour_")] == []
+    assert not re.search("weight of|puts", " ".join(page.texts("tour_text")))
+    return questions(app)
+
+
 @pytest.mark.parametrize(("model", "direction", "number"), ALL)
 def test_a_stop_matches_the_record(model, direction, number):
     sentence = SENTENCES[direction][number]
-    page = render("tour", direction=direction, model=model, stop=str(number + 1))
+    asked = []
+
+    def look_then_skip(app) -> None:
+        asked.extend(unanswered(app))
+        skip(app)
+
+    page = render(
+        "tour", act=look_then_skip, direction=direction, model=model, stop=str(number + 1)
+    )
     record = translator(f"{model}-{direction}").inspect(sentence)
     languages = {"de-en": "German → English", "en-de": "English → German"}[direction]
-    page.claim(f"Stop {number + 1} of {len(SENTENCES[direction])}, {languages}", "tour_links")
+    total = len(SENTENCES[direction]) + TRIALS
+    page.claim(f"Stop {number + 1} of {total}, {languages}", "tour_links")
     claim_tokens(page, record)
     # The only other sentence with numbers is the measured one.
     nothing_else(page, fixed=("Of all heads of the ", "The weights of a row sum to 1"))
@@ -152,6 +173,16 @@ def test_a_stop_matches_the_record(model, direction, number):
         if any(len(word) > 1 for word in words):
             text += " For a word of several tokens, the first one counts."
     page.claim(text, "tour_text")
+    if number == len(SENTENCES[direction]) - 1:
+        assert asked[0]["name"] == "masked"
+    else:
+        assert asked[0]["name"] == "attends"
+        assert f"layer {layer + 1} head {head + 1} of the {KINDS[kind]}" in asked[0]["prompt"]
+        if kind == "cross":  # the pinned row, unless it has no clear answer
+            row = names(record.target_out, 1)[cells(record, direction, number)[-1][0]]
+            assert f"“{row}”" in asked[0]["prompt"] or page.claim_matching(
+                r"The first question has no clear answer here, .*", f"question_tour_{number}"
+            )
     header, (values,) = map_row(page, f"tour_map_{number}")
     np.testing.assert_array_equal(values, record.maps(kind))
     assert header["site"] == kind.capitalize()
@@ -194,7 +225,7 @@ def test_another_model_opens_its_own_head_at_the_same_stop():
     """A row of maps keeps the chosen head until `turn` changes."""
     turns = set()
     for model in ("scratch", "baseline", "captions"):
-        header, _ = map_row(render("tour", model=model), "tour_map_0")
+        header, _ = map_row(render("tour", act=skip, model=model), "tour_map_0")
         turns.add(header["opened"]["turn"])
     assert len(turns) == 3
 
@@ -204,9 +235,16 @@ def disabled(page: Rendered) -> dict[str, bool]:
 
 
 def test_only_the_last_stop_links_to_the_lessons():
-    last = render("tour", stop="6")
+    last = render("tour", stop="11")
     labels = [link.proto.label for link in last.app.get("page_link")]
-    assert labels[1:] == ["Step by step", "Inside a head", "Ask why", "Masks", "Positions"]
+    assert labels[1:] == [
+        "Tokens",
+        "Step by step",
+        "Inside a head",
+        "Ask why",
+        "Masks",
+        "Positions",
+    ]
     assert last.texts("tour_other", "label") == ["The same tour, English → German"]
     assert disabled(last) == {"back": False, "next": True}
     first = render("tour", stop="1")

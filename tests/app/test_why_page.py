@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import re
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from app.views.why import sources as sources_section
+from app.views.why import words as words_section
 from app.views.why.heads import _few_effects
 from core.analysis.attribution import source_words
 from core.experiments.attribution import METHODS, attributions, shapley
@@ -805,3 +808,57 @@ def test_a_closed_section_stays_closed():
     app.session_state["open_lens"] = False
     app.run()
     assert not app.session_state["open_lens"]
+
+
+def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:
+    """Note the key, figure and caption of everything that a section shows, at once."""
+    found: list[tuple[str, dict, str]] = []
+    real = module.show
+
+    def noted(figure, key, caption):
+        found.append((key, json.loads(figure.to_json()), caption))
+        real(figure, key, caption)
+
+    monkeypatch.setattr(module, "show", noted)
+    monkeypatch.setattr(module, "_SOON_S", -1.0)
+    return found
+
+
+def test_terms_are_shown_while_their_true_effects_are_measured(monkeypatch):
+    """The terms are complete at once; only the first head has its grey bar."""
+    found = drawn_meanwhile(monkeypatch, words_section)
+    page = render("why", "open_choice", source=SHORT, state=CLOSED | {"open_choice": True})
+    shown = [(key, figure) for key, figure, _ in found if key.startswith("why_terms")]
+    assert [key for key, _ in shown] == ["why_terms_so_far", "why_terms"]
+    so_far, done = (figure["data"] for _, figure in shown)
+    assert array(so_far[0]["x"]).tolist() == array(done[0]["x"]).tolist()
+    grey, complete = ([math.nan if v is None else v for v in of[1]["x"]] for of in (so_far, done))
+    first = next(n for n, value in enumerate(complete) if not math.isnan(value))
+    assert sum(not math.isnan(value) for value in complete) > 1
+    assert [n for n, value in enumerate(grey) if not math.isnan(value)] == [first]
+    assert grey[first] == complete[first]
+    assert len(page.figures["why_terms"]) == 1 and "why_terms_so_far" not in page.figures
+
+
+def test_methods_are_shown_while_others_are_computed(monkeypatch):
+    """Each grid repeats the rows of the one before and adds the methods that are done since."""
+    found = drawn_meanwhile(monkeypatch, sources_section)
+    source = "Drei Kinder und zwei Hunde spielen am Wasser."  # which no other test has asked about
+    page = render("why", source=source, state=CLOSED | {"open_sources": True})
+    grids = [one for one in found if one[0].startswith("why_sources")]
+    assert len(grids) > 2 and grids[-1][0] == "why_sources"
+    names, *_ = (figure["layout"]["yaxis"]["ticktext"] for *_, figure, _ in grids[-1:])
+    assert names == [*METHODS, "Shapley values"]
+    final = array(grids[-1][1]["data"][0]["z"])
+    assert final.shape[0] == len(names)
+    counts = []
+    for key, figure, caption in grids[:-1]:
+        rows = figure["layout"]["yaxis"]["ticktext"]
+        counts.append(len(rows))
+        assert key == f"why_sources_{len(rows)}" and rows == names[: len(rows)]
+        assert array(figure["data"][0]["z"]).tolist() == final[: len(rows)].tolist()
+        assert caption == (
+            "The other rows, the last of them the Shapley values, are still being computed."
+        )
+    assert counts == sorted(set(counts)) and counts[-1] == len(METHODS)
+    assert not [key for key in page.figures if key.startswith("why_sources_")]

@@ -334,6 +334,38 @@ def test_a_bad_vocabulary_is_refused(saved, copy, tmp_path, case):
     assert not (tmp_path / "x-de-en").exists()
 
 
+def test_pieces_of_control_characters_are_shown_by_their_codes(saved, copy, tmp_path):
+    """A joint vocabulary of web text has some; rows of the tables keep their order."""
+    ids = json.loads((copy / "vocab.json").read_text())
+    read = json.loads(np.load(copy / "reference.npz")["tokens"].tobytes())["ids"]
+    free = [id for id in range(4, len(ids) - 1) if all(id not in line for line in read)][:3]
+    piece_of = {id: piece for piece, id in ids.items()}
+    for id, piece in zip(free, ("▁\x85", "a\x1b[31m", "\u2028"), strict=True):
+        ids[piece] = ids.pop(piece_of[id])
+    (copy / "vocab.json").write_text(json.dumps(ids))
+    result = convert(saved, tmp_path / "x-de-en", copy)
+    tokenizer = load(tmp_path / "x-de-en").target_tokenizer
+    convert(saved, tmp_path / "unchanged-de-en")
+    unchanged = load(tmp_path / "unchanged-de-en").target_tokenizer
+    shown = {tokenizer.token(id).piece: id for id in range(tokenizer.size)}
+    expected = (
+        "▁white space U+0085",
+        "characters U+0061 U+001B U+005B U+0033 U+0031 U+006D",
+        "white space U+2028",
+    )
+    for id, piece in zip(free, expected, strict=True):
+        assert unchanged.token(shown[piece]).piece == piece_of[id]
+    assert tokenizer.token(shown["▁white space U+0085"]).starts_word
+    said = [
+        f"3 pieces of the {side} vocabulary contain control characters or line ends: they are "
+        "shown by their codes, and no text is read as one of them."
+        for side in ("source", "target")
+    ]
+    assert list(result.imported.not_proven[:2]) == said
+    typed = tokenizer.encode("a\x1b[31m \x85 \u2028 characters U+0061 white space U+2028")
+    assert not {token.id for token in typed} & {shown[piece] for piece in expected}
+
+
 def test_pieces_in_another_order_are_named(saved, copy, tmp_path):
     def change(ids) -> None:
         first, second = (next(p for p in ids if ids[p] == id) for id in (5, 6))
@@ -342,6 +374,22 @@ def test_pieces_in_another_order_are_named(saved, copy, tmp_path):
     change_json(copy / "vocab.json", change)
     with pytest.raises(ValueError, match="tokens of . of 4 source lines differ"):
         convert(saved, tmp_path / "x-de-en", copy)
+
+
+def test_lines_that_are_simplified_first_are_counted(saved, copy, tmp_path):
+    """Every model's text has its white space simplified, whatever the original makes of it."""
+    arrays = dict(np.load(copy / "reference.npz"))
+    tokens = json.loads(arrays["tokens"].tobytes())
+    tokens["lines"].append("Ein\u00a0Mann läuft")
+    tokens["ids"].append([1, 1])
+    arrays["tokens"] = np.frombuffer(json.dumps(tokens).encode(), np.uint8)
+    np.savez(copy / "reference.npz", **arrays)
+    result = convert(saved, tmp_path / "x-de-en", copy, copy / "reference.npz")
+    assert result.imported.not_proven == (
+        "1 of 5 source lines have other tokens than in the original, because unusual white space, "
+        "hyphens or ligatures are simplified here first.",
+    )
+    assert "tokens of 4 source lines" in {one.what for one in result.imported.compared}
 
 
 def test_a_language_is_put_in_front(saved, copy, tmp_path):

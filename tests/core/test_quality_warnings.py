@@ -135,6 +135,9 @@ def test_reasons_give_percent_and_the_first_unknown_parts():
         QualityWarnings(unknown=("a", "b", "c", "d", "e")),
     )
     assert low.reasons("German") == ["the geometric mean of its tokens' probabilities is only 37 %"]
+    for probability, size in ((0.01, "only 1"), (0.0099, "below 1"), (0.0, "below 1")):
+        (reason,) = QualityWarnings(probability=probability).reasons("German")
+        assert reason == f"the geometric mean of its tokens' probabilities is {size} %"
     (reason,) = unknown.reasons("German", lambda text: text.upper())
     assert "“A”, “B”, “C” and 2 more" in reason
 

@@ -1,5 +1,8 @@
 """Records of generate and of TransformerLens caches equal a teacher-forced pass of the model."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -57,6 +60,7 @@ def tokenizer():
     words = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: id for id, word in enumerate(WORDS)}, "<unk>")
     )
+    words.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=words, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
@@ -252,3 +256,44 @@ def test_a_transformer_lens_cache_equals_a_teacher_forced_pass(family):
         np.testing.assert_allclose(shorter.maps(kind), truth[kind][cut], rtol=0, atol=1e-6)
     cache.remove_batch_dim()
     assert TranslationRecord.from_transformer_lens(cache, names) == record
+
+
+def guide(with_text: str) -> str:
+    """The one example of the guide that contains a text."""
+    text = (Path(__file__).parents[2] / "core/foreign/README.md").read_text(encoding="utf-8")
+    (found,) = [
+        example
+        for example in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+        if with_text in example
+    ]
+    return found
+
+
+def test_the_guides_example_of_generate_runs(networks, tokenizer):
+    names = {"model": networks["marian"], "tokenizer": tokenizer}
+    names["TranslationRecord"] = TranslationRecord
+    exec(guide("from_generate"), names)
+    record = names["record"]
+    assert [t.piece for t in record.source] == ["<unk>"] * 2  # the second of two, without padding
+    assert record.cross.shape[:2] == (2, 2) and not record.log_probs.size
+
+
+def test_the_guides_example_of_transformer_lens_runs(tokenizer):
+    pytest.importorskip("transformer_lens")
+    from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
+
+    hooked = network("marian", decoder_layers=3, decoder_attention_heads=4)
+    names = {
+        "bridge": build_bridge_from_module(
+            hooked, ARCHITECTURES["marian"], hf_config=hooked.config
+        ),
+        "tokenizer": tokenizer,
+        "source_ids": torch.tensor([SENTENCES[0]]),
+        "target_ids": torch.tensor([[PAD, 9, 30, EOS]]),
+        "TranslationRecord": TranslationRecord,
+    }
+    exec(guide("run_with_cache"), names)
+    record = names["record"]
+    assert [t.id for t in record.target_in] == [-1, -1, -1]
+    assert [t.piece for t in record.target_out] == [WORDS[9], WORDS[30], WORDS[EOS]]
+    assert record.cross.shape == (3, 4, 3, len(SENTENCES[0]))

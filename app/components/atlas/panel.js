@@ -308,7 +308,7 @@ export function fillOrigin({ data, parts }) {
   const count = (number) => number.toLocaleString("en");
   const skipped = origin.skipped ? `; ${counted(origin.skipped, "line")} ${origin.skipped === 1 ? "was" : "were"} skipped` : "";
   parts.origin.textContent =
-    `${origin.checkpoint} (weights ${origin.weights_sha256.slice(0, 8)}) on ${origin.corpus}: ${counted(origin.sentences, "sentence")}, ` +
+    `${data.network} (weights ${origin.weights_sha256.slice(0, 8)}) on ${origin.corpus}: ${counted(origin.sentences, "sentence")}, ` +
     `${count(origin.source_tokens)} source and ${count(origin.target_tokens)} target tokens${skipped}.` +
     (origin.sources_sha256 ? ` SHA-256 of the lines: ${origin.sources_sha256.slice(0, 8)} and ${origin.references_sha256.slice(0, 8)}.` : "");
   parts.command.textContent = origin.command;

@@ -50,6 +50,7 @@ class Shown:
     the URL asks for nothing else. `link` are the query parameters that choose this network;
     `counterpart` those of the network with which its heads were matched, or None. `definitions`
     explain roles by name. `training` says whether the network has snapshots of its training.
+    `credit` names author and licence of imported weights.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Shown:
     counterpart: Mapping[str, str] | None = None
     definitions: Mapping[str, str] = field(default_factory=dict)
     training: bool = False
+    credit: str = ""
 
 
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
@@ -76,6 +78,9 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
         "opened": _opened(atlas, shown),
         "link": dict(shown.link),
         "training": shown.training,
+        "network": " ".join(
+            filter(None, (atlas.origin.checkpoint, shown.credit and f"({shown.credit})"))
+        ),
         "counterpart": None if shown.counterpart is None else dict(shown.counterpart),
     }
 

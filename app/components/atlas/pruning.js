@@ -45,10 +45,11 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
   /* Where there is no room behind a curve's end: above its last quarter, on the side that it comes from or leaves free. */
-  const besideCurve = ({ kind, [what]: points }) => {
+  const besideCurve = (curve) => {
+    const points = curve[what];
     const count = Math.round(0.75 * (points.length - 1));
     const rises = points[points.length - 1][0] > points[0][0];
-    return { kind, end: x(count), label: y(points[count][0]) - 9, at: x(count) + (rises ? -8 : 8), align: rises ? "right" : "left" };
+    return { kind: curve.kind, end: x(count), label: y(points[count][0]) - 9, at: x(count) + (rises ? -8 : 8), align: rises ? "right" : "left" };
   };
   const labels = [];
   for (const curve of shown) {

@@ -18,8 +18,8 @@ const number = (value) => (value === null || !Number.isFinite(value) ? "" : shor
 
 /* The first cell of each file describes it. */
 function about({ data }, title) {
-  const { origin } = data;
-  return quoted([title, `${origin.checkpoint}, weights ${origin.weights_sha256.slice(0, 8)}`, `${counted(origin.sentences, "sentence")} of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
+  const { origin, network } = data;
+  return quoted([title, `${network}, weights ${origin.weights_sha256.slice(0, 8)}`, `${counted(origin.sentences, "sentence")} of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
 }
 
 const headCells = (data, n) => {
@@ -115,8 +115,8 @@ function asPng(view, title, picture) {
 
 function asSvg(view, title, picture) {
   const context = new SvgContext(picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN, document.createElement("canvas").getContext("2d"));
-  const { origin } = view.data;
-  context.describe(title, `${origin.checkpoint}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`);
+  const { origin, network } = view.data;
+  context.describe(title, `${network}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`);
   drawWhole(context, view, title, picture);
   return new Blob([context.toText()], { type: "image/svg+xml" });
 }

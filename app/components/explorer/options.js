@@ -27,6 +27,9 @@ export function buildKinds({ dom: { parts }, data }) {
   for (const button of parts.kinds.children) button.hidden = !data.layers[button.dataset.kindOption];
 }
 
+/* All kinds: the order of one kind is ready when those of all are. */
+const countHeads = ({ layers, headsOf }) => Object.keys(layers).reduce((sum, kind) => sum + layers[kind] * headsOf[kind], 0);
+
 /** @param {Explorer} explorer */
 export function paintOptions(explorer) {
   const { data } = explorer;
@@ -47,7 +50,9 @@ export function paintOptions(explorer) {
   for (const name of HIDEABLE) parts[`hide-${name}`].checked = hide.has(name);
   const waiting = Boolean(explorer.requests.quantity);
   parts.quantity.setAttribute("aria-busy", waiting);
-  parts.sort.setAttribute("aria-busy", Boolean(explorer.requests.effects));
+  const ablating = Boolean(explorer.requests.effects);
+  parts.sort.setAttribute("aria-busy", ablating);
+  parts["sort-effect"].textContent = ablating ? `switching off ${countHeads(data)} heads\u2026` : "largest effect first";
   parts["sort-effect"].hidden = parts["sort-effect"].disabled = !explorer.host.answers.has("effects") && !data.effects;
   parts["map-place"].classList.toggle("waiting", waiting);
   const map = currentMap(explorer);

@@ -1,5 +1,6 @@
 // Pointer events on sentences, thumbnails and the picture.
 
+import { pointIn } from "../shared/dom.js";
 import { currentMap, focusOfToken } from "./focus.js";
 import { meaningOf } from "./help.js";
 import { paintCaptionLine } from "./overview_picture.js";
@@ -65,8 +66,7 @@ export function listenToOverview(explorer) {
 function explainStrip(explorer, event) {
   const { map } = explorer.dom.parts;
   const { top, left, gridWidth, gridHeight, lines } = shownGeometry(explorer);
-  const box = map.getBoundingClientRect();
-  const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  const [x, y] = pointIn(map, event);
   const shares = !lines && currentMap(explorer).sumsToOne;
   const beside = x > left + gridWidth && y > top;
   const strip = !shares ? null : beside ? "entropy" : y > top + gridHeight ? "received" : null;
@@ -77,10 +77,7 @@ function explainStrip(explorer, event) {
 /** @param {Explorer} explorer */
 export function listenToPicture(explorer) {
   const { map } = explorer.dom.parts;
-  const placeOf = (event) => {
-    const box = map.getBoundingClientRect();
-    return VIEWS[explorer.view.picture].at(shownGeometry(explorer), event.clientX - box.left, event.clientY - box.top);
-  };
+  const placeOf = (event) => VIEWS[explorer.view.picture].at(shownGeometry(explorer), ...pointIn(map, event));
   map.addEventListener("pointermove", (event) => {
     if (event.pointerType === "touch") return;
     const place = placeOf(event);

@@ -1,5 +1,6 @@
 // Zooms and pans a large map.
 
+import { pointIn } from "../shared/dom.js";
 import { placeAt, xOf, yOf } from "../shared/grid.js";
 import { handled } from "../shared/keys.js";
 import { between } from "../shared/numbers.js";
@@ -93,8 +94,7 @@ function onWheel(explorer, event) {
   const geometry = geometryOf(explorer, explorer.view.kind);
   if (event.ctrlKey) {
     handled(event);
-    const box = explorer.dom.parts.map.getBoundingClientRect();
-    const place = placeAt(geometry, event.clientX - box.left, event.clientY - box.top);
+    const place = placeAt(geometry, ...pointIn(explorer.dom.parts.map, event));
     const around = place?.query != null && place.key != null ? place : null;
     setZoom(explorer, explorer.layout.zoom * (event.deltaY < 0 ? ZOOM_STEP : 1 / ZOOM_STEP), around);
   } else if (explorer.layout.zoom > 1 && event.shiftKey) {

@@ -1,7 +1,7 @@
 // Mounts a row of maps that share layer, head and focused cell; handles pointer and keyboard.
 
 import { sameBytes, unpack } from "../shared/bytes.js";
-import { element, partsOf } from "../shared/dom.js";
+import { element, partsOf, pointIn } from "../shared/dom.js";
 import { NO_CELL, placeAt, prepareCanvas, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
@@ -193,8 +193,7 @@ function listenToMaps(view) {
   const { maps } = view.parts;
   const placeOf = (event) => {
     if (event.target.localName !== "canvas") return NO_CELL;
-    const box = event.target.getBoundingClientRect();
-    const place = placeAt(view.geometry, event.clientX - box.left, event.clientY - box.top);
+    const place = placeAt(view.geometry, ...pointIn(event.target, event));
     return place && place.query !== null && place.key !== null ? place : NO_CELL;
   };
   maps.addEventListener("pointermove", (event) => event.pointerType !== "touch" && preview(view, placeOf(event)));

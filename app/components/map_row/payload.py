@@ -33,7 +33,7 @@ class Map:
     """One map for all layers and heads: `values` [layer, head, query, key].
 
     `name` is its title, `short` its name in the readout. `note` is shared, or one per head
-    [layer][head].
+    [layer][head]. `mask` [query, key] is this map's own, None for the row's.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Map:
     note: str | Sequence[Sequence[str]]
     values: NDArray[np.floating]
     scale: Scale = WEIGHT
+    mask: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +109,7 @@ def payload(row: MapRow) -> dict[str, Any]:
     """Return a row in the form that the component's JavaScript reads.
 
     JSON-serialisable values and, at the top level, `bytes`: `values_N` is the N-th map as
-    little-endian float32 in C order, `mask` has one bit per cell.
+    little-endian float32 in C order, `mask` has one bit per cell, and `mask_N` is the N-th map's.
 
     Raises ValueError for a map of the wrong shape, an unmasked cell that is not finite or outside
     its scale, and a difference of maps that the row does not have.
@@ -135,7 +136,12 @@ def payload(row: MapRow) -> dict[str, Any]:
         shape = (len(row.layers), heads, *cells)
         if drawn.values.shape != shape:
             raise ValueError(f"{drawn.name} is {drawn.values.shape}; the row is {shape}")
-        data[f"values_{place}"] = _bytes(drawn, mask)
+        own = mask if drawn.mask is None else np.asarray(drawn.mask, bool)
+        if own.shape != cells:
+            raise ValueError(f"the mask of {drawn.name} is {own.shape}; the tokens make it {cells}")
+        if drawn.mask is not None:
+            data[f"mask_{place}"] = np.packbits(own).tobytes()
+        data[f"values_{place}"] = _bytes(drawn, own)
     return data
 
 

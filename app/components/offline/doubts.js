@@ -38,7 +38,7 @@ export function reasonsToDoubt({ source, translation, language, unknown, probabi
     other && `this looks like ${other}, but it is read as ${language}`,
     unknown.length > 0 && `the network has no token for ${quotedList(unknown)} and reads it as <unk>`,
     lost.length > 0 && `the translation lacks ${quotedList(lost)} of the source`,
-    probability < LOW && `the geometric mean of its tokens' probabilities is only ${fixed(100 * probability, 0)} %`,
+    probability < LOW && `the geometric mean of its tokens' probabilities is ${probability < 0.01 ? "below 1" : `only ${fixed(100 * probability, 0)}`} %`,
   ].filter(Boolean);
 }
 

@@ -11,7 +11,7 @@ import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
 import { lessonPlace } from "./lesson_place.js";
-import { listenToTour } from "./tour.js";
+import { linkOfStop, listenToTour } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
@@ -59,6 +59,8 @@ export function openPage() {
     isOpen.add(direction);
   };
 
+  const planned = models.find(({ plan, tour }) => plan && tour.length);
+  if (planned && !Object.keys(readFragment()).length) writeFragment(linkOfStop(planned, 1));
   let choice = choiceOf(readFragment(), models);
   let shown = null; // the last translation: its text, translation and payload
   let latest = 0; // number of the newest refresh; the answers of older ones are dropped

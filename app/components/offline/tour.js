@@ -1,4 +1,4 @@
-// The guided tour: each stop translates its sentence, opens the head that it describes, and says what was measured there.
+// The guided tour, or a plan for a class: each stop translates its sentence, opens the head that it describes, and says what was measured there.
 
 import { bold } from "../shared/dom.js";
 
@@ -17,10 +17,7 @@ import { bold } from "../shared/dom.js";
  */
 export function listenToTour(parts, { model, other, source, link, open, close }) {
   const stopOf = () => Number(link().stop ?? 0); // counted from 1
-  const go = (number, { direction, tour } = model()) => {
-    const stop = tour[number - 1];
-    open({ direction, source: stop.source, ...stop.view, stop: String(number) });
-  };
+  const go = (number, of = model()) => open(linkOfStop(of, number));
   const paint = () => paintTour(parts, model(), other(), stopOf(), source());
   const listen = (name, act) => parts[name].addEventListener("click", act);
   listen("tour-start", () => go(1));
@@ -36,16 +33,28 @@ export function listenToTour(parts, { model, other, source, link, open, close })
   return paint;
 }
 
-function paintTour(parts, { source: from, target: to, tour }, other, number, source) {
+/* The link of a stop, counted from 1. */
+export function linkOfStop({ direction, tour }, number) {
+  const stop = tour[number - 1];
+  return { direction, source: stop.source, ...stop.view, stop: String(number) };
+}
+
+function paintTour(parts, { source: from, target: to, tour, plan }, other, number, source) {
   const stop = tour[number - 1];
   parts["tour-start"].hidden = !tour.length;
   parts.tour.hidden = !stop;
-  if (!stop) return;
   const tell = (name, words) => (parts[name].textContent = words);
+  if (plan) {
+    tell("tour-start", "Start the plan");
+    tell("tour-close", "Leave the plan");
+    tell("tour-end", "The plan ends here.");
+  }
+  if (!stop) return;
   tell("tour-place", `Stop ${number} of ${tour.length}, ${from} \u2192 ${to}`);
   tell("tour-title", stop.title);
   tell("tour-look", stop.look_for);
   const [before, share, after] = stop.measured;
+  parts["tour-measured"].hidden = !share;
   parts["tour-measured"].replaceChildren(`${before} `, bold(share), ` ${after}`);
   tell("tour-tokens", stop.tokens);
   parts["tour-back"].disabled = number === 1;

@@ -29,3 +29,13 @@ export const bold = (words) => element("b", "", words);
 /* Map each `data-part` name to its element. */
 export const partsOf = (root) =>
   Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+
+/**
+ * Where an event is in an element, in the element's own pixels: a presented page is zoomed.
+ * @returns {[number, number]} [x, y]
+ */
+export function pointIn(target, { clientX, clientY }) {
+  const box = target.getBoundingClientRect();
+  const zoom = target.offsetWidth ? box.width / target.offsetWidth : 1;
+  return [(clientX - box.left) / zoom, (clientY - box.top) / zoom];
+}

@@ -84,7 +84,7 @@ st.markdown(
     "Both models read the same sentence and are fed the same translation, so their maps have the "
     "same cells and can be subtracted. With the same weights the difference must be zero, up to "
     "rounding.",
-    help=meaning("teacher-forced", "weight"),
+    help=meaning("teacher-forced", "weight", "token", "query", "key", "mask"),
 )
 names = list(options)
 selected = names.index(models.model_name(chosen.card))
@@ -156,7 +156,7 @@ st.markdown(
     "Independently trained models number their heads arbitrarily: head 3 of one has nothing to do "
     "with head 3 of the other. So their heads are paired by what they look at, "
     f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
-    help=meaning("head"),
+    help=meaning("head", "layer"),
 )
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(

@@ -10,6 +10,7 @@ from app.look.markdown import plain
 from app.state import address, atlases, models, session, waiting
 from app.views.heads.own_text import open_link, show_own_text
 from core.atlas.atlas import FILE, Atlas
+from core.checkpoint.errors import shell_quoted
 from core.checkpoint.folder import Card
 from core.record.attention_snapshots import FILE as SNAPSHOTS
 
@@ -36,6 +37,7 @@ def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> S
         in_url=in_url,
         training=chosen.card is not None and (chosen.card.folder / SNAPSHOTS).is_file(),
         link=chosen.link,
+        credit=chosen.card.credit if chosen.card else "",
         definitions={role.name: f"{role.definition} Source: {role.source}." for role in ROLES},
         counterpart=counterpart,
     )
@@ -60,12 +62,16 @@ def shipped(card: Card) -> Atlas | None:
         return None
     if atlas is None:
         st.info(
-            plain(
-                f"There is no {FILE} beside this network, so what its heads do over a corpus is "
-                f"not known here. `python -m core.analyse atlas --checkpoint {card.folder} "
-                f"--src FILE --ref FILE --out {card.folder / FILE}` writes it. Your own text, "
-                "below, needs no file."
-            )
+            f"There is no {FILE} beside this network, so what its heads do over a corpus is not "
+            "known here. This command writes it. Your own text, below, needs no file."
+        )
+        # Code, not text, whose invisible joiners would be copied with the command.
+        folder, file = map(shell_quoted, (card.folder, card.folder / FILE))
+        st.code(
+            f"python -m core.analyse atlas --checkpoint {folder} --src FILE --ref FILE "
+            f"--out {file}",
+            language=None,
+            wrap_lines=True,
         )
     return atlas
 
@@ -76,7 +82,8 @@ st.caption(
     "averages over a corpus, most with a 95 % interval. Roles are compared with chance, word "
     "alignment with the plain diagonal.",
     help=meaning(
-        "head", "ablation", "bootstrap", "null", "nats", "value norms", "alignment error rate"
+        *("head", "ablation", "bootstrap", "null", "nats", "value norms"),
+        *("word alignment", "alignment error rate"),
     ),
 )
 st.page_link("views/literature/page.py", label="What papers claim about heads", width="content")

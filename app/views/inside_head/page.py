@@ -1,18 +1,23 @@
 """Inside a head: one weight recomputed step by step, with the numbers of the real pass."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 import core
 from app import controls
+from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.numbers import number
 from app.state import address, results, session
 from app.views.inside_head.stages import show_overview, show_stages, stages
 from app.views.inside_head.why import show_score_split
+from app.views.shared import asked
 from app.views.shared.axes import axis_words
+from app.views.shared.glance import show_glance
+from app.views.shared.question import ask
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -63,8 +68,10 @@ card, record = controls.ask_for_record()
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
     "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
-    "reproduce the weight with the tables and a pocket calculator."
+    "reproduce the weight with the tables and a pocket calculator.",
+    help=meaning("token", "layer", "embedding", "attention score"),
 )
+where = st.container()
 note_unused_edits()
 follow_link(record)
 with st.container(horizontal=True):
@@ -72,11 +79,21 @@ with st.container(horizontal=True):
     layers, heads = record.maps(kind).shape[:2]
     layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
     head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+with where:
+    show_glance(kind)
 queries, keys = axis_words(record, kind)
-with st.container(horizontal=True):
+cell = st.container(horizontal=True)
+with cell:
     title = "Query" if kind == "encoder" else "Query: token being produced"
     query = select(title, numbered(queries, 1), len(queries) // 2, "head_q")
-    row = record.maps(kind)[layer, head, query]
+row = record.maps(kind)[layer, head, query]
+questions = [
+    partial(asked.attends, record, kind, layer, head, query),
+    *asked.other_rows(record, kind, layer, head),
+]
+if not ask("head", questions):
+    st.stop()
+with cell:
     first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
     key = select("Key", numbered(keys, first), int(row.argmax()), "head_k")
 

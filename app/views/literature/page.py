@@ -59,7 +59,9 @@ def show_board(board: Board) -> None:
     st.caption(
         "What papers report about the heads of translation networks, measured again on the "
         "networks shown here.",
-        help=meaning("head", "ablation", "bootstrap", "BLEU", "Spearman"),
+        help=meaning(
+            *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman")
+        ),
     )
     if changed := literature.other_weights(board):
         st.warning(

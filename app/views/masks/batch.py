@@ -17,9 +17,11 @@ from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
 from app.state import address, results, session, waiting
+from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
+from app.views.shared.question import ask
 from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # imports torch
@@ -114,7 +116,8 @@ def show_batch(inspection: Inspection) -> tuple[str, ...]:
         if padded
         else "This batch needs no padding: on each side all rows are equally long."
     )
-    _show_masks(result, words, session.theme())
+    if ask("batch", [lambda: asked.padded(result, words["target"] if words else None)]):
+        _show_masks(result, words, session.theme())
     return texts
 
 

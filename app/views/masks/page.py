@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.masks.batch import show_batch
 from app.views.masks.mask_value import show_mask_values
@@ -10,7 +11,10 @@ from app.views.masks.without import (
     show_without_padding_mask,
     show_without_word,
 )
+from app.views.shared import asked
+from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 
 st.title("Masks")
@@ -18,13 +22,16 @@ st.caption(
     "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
     "padding, which is no part of the sentence, and in the decoder those of tokens that are "
     "written later.",
-    help=meaning("query", "key", "mask"),
+    help=meaning("query", "key", "mask", "cross-attention"),
 )
+show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"))
 inspection = ask_for_inspection()
 st.latex(
     r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
-    help=meaning("softmax", "value"),
+    help=meaning("softmax", "value", "attention score", "head", "layer"),
 )
+if not ask("masks", [lambda: asked.masked(inspection.record)]):
+    st.stop()
 
 st.subheader("A batch, and what is masked in it")
 texts = show_batch(inspection)

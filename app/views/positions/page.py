@@ -2,13 +2,16 @@
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
-from app.views.positions.what_if import show_position_edits, show_reordering
+from app.views.positions.what_if import questions, show_position_edits, show_reordering
+from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 
 CONTENTS = {
@@ -28,9 +31,12 @@ st.title("Positions")
 st.caption(
     "Attention compares every token with every token and knows no order. So a vector that depends "
     "on a token's position alone is added to its embedding before the first layer.",
-    help=meaning("token"),
+    help=meaning("token", "embedding", "positional encoding", "layer", "head"),
 )
+show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
 inspection = ask_for_inspection()
+if not ask("positions", questions(inspection)):
+    st.stop()
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
 st.subheader(CONTENTS["table"], anchor="table")
@@ -42,7 +48,7 @@ show_products(inspection)
 st.subheader(CONTENTS["rotation"], anchor="rotation")
 show_rotation(inspection)
 
-st.subheader(CONTENTS["sums"], anchor="sums")
+st.subheader(CONTENTS["sums"], anchor="sums", help=meaning("norm"))
 show_sums(inspection)
 
 st.subheader(CONTENTS["learned"], anchor="learned")
@@ -55,6 +61,7 @@ section(
     inspection,
     anchor="beyond",
     summary="The probability of the translation as k is added to all positions",
+    help=meaning("BLEU", "teacher-forced"),
 )
 section(
     CONTENTS["order"],
@@ -81,5 +88,6 @@ section(
     inspection,
     anchor="scores",
     summary="The scores of the first layer, split into content and position",
+    help=meaning("query", "key", "attention score", "softmax"),
     choices=("parts_kind",),
 )

@@ -4,7 +4,7 @@ import streamlit as st
 
 import core
 from app.figures import positions, vectors
-from app.look.labels import label
+from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import address, session, waiting
@@ -37,8 +37,8 @@ def show_table(inspection: Inspection) -> None:
         else "Look for similar rows: the network can hardly tell their positions apart.",
     )
     st.caption(
-        f"pos counts from 0, as the formula does: {plain(f'“{label(tokens[0])}”')} is token "
-        f"{first} and has pos 0."
+        f"pos counts from 0, as the formula does: {plain(f'“{isolated(label(tokens[0]))}”')} is "
+        f"token {first} and has pos 0."
     )
     if positions.is_sinusoidal(rows):
         st.latex(

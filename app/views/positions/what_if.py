@@ -1,16 +1,19 @@
 """Removes, shuffles, shifts or stretches positions, and shows maps and translations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
 import core
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
+from app.lessons.texts import text
 from app.look.numbers import scientific
-from app.state import address
+from app.state import address, results
+from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, show_edited_translation, translate_with_edits
+from core.analysis import roles
 from core.record.record import RecordToken, TranslationRecord
 
 EDITS = {
@@ -28,6 +31,30 @@ FORMULA = {
     "stretched": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{2p}",
 }
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
+
+
+def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
+    """Yield the question about the translation without positions, then one about a position head.
+
+    The latter is the encoder's head with most weight on the previous token.
+    """
+    yield lambda: asked.order(inspection.record, _without_positions(inspection))
+    encoder = inspection.record.encoder
+    if encoder.shape[-1] > 1:
+        head = roles.strongest(roles.on_previous(encoder))
+        yield from asked.other_rows(inspection.record, "encoder", head.layer, head.head)
+
+
+def _without_positions(inspection: Inspection) -> TranslationRecord:
+    """Translate without positions on either side. Raises NotAskable if that fails."""
+    from core.record.edits import OFF, Edits
+
+    edits = Edits(source_positions=OFF, target_positions=OFF)
+    source = inspection.record.source_text
+    try:
+        return results.inspect(inspection.card, source, edits=edits, decode=inspection.decode)
+    except ValueError as error:
+        raise asked.NotAskable(text("positions", "order.failed", error=error)) from None
 
 
 def show_reordering(inspection: Inspection) -> None:

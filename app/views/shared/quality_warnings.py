@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.look.glossary import meaning
-from app.look.labels import labels, segments
+from app.look.labels import isolated, labels, segments
 from app.look.markdown import plain
 from app.look.numbers import percent
 from core.analysis.quality_warnings import least_certain, quality_warnings
@@ -47,4 +47,4 @@ def show_quality_warnings(record: TranslationRecord, training_domain: str, typed
 
 
 def _visible(text: str) -> str:
-    return "".join(shown for shown, _ in segments(text))
+    return isolated("".join(shown for shown, _ in segments(text)))

@@ -12,7 +12,7 @@ from app.look.markdown import plain
 from app.look.numbers import number, percent
 from app.state import atlases, results, session
 from app.views.shared.figure import show
-from core.analysis.alignment import align_sentence, pharaoh
+from core.analysis.alignment import SentenceAlignment, align_sentence, pharaoh
 from core.atlas.atlas import AlignmentHeads, Origin
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
@@ -38,10 +38,18 @@ def show_word_alignment(card: Card, record: TranslationRecord) -> None:
             _show(card, record, atlas.alignment_heads, atlas.origin)
 
 
-def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: Origin) -> None:
+def aligned_by_heads(
+    card: Card, record: TranslationRecord, found: AlignmentHeads
+) -> SentenceAlignment:
+    """Return the word alignment of a record by a network's alignment heads."""
     by_weights = found.quantity == "weights"
     maps = record.cross if by_weights else results.quantity(card, record, "norms")["cross"]
-    aligned = align_sentence(maps, found.heads, found.reading, record.source, record.target_out)
+    return align_sentence(maps, found.heads, found.reading, record.source, record.target_out)
+
+
+def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: Origin) -> None:
+    by_weights = found.quantity == "weights"
+    aligned = aligned_by_heads(card, record, found)
     if not aligned.values:
         st.caption("This sentence has no words to align.")
         return
@@ -86,7 +94,9 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
         )
     if any("␣" in word for word in (*source, *target)):
         st.caption("“␣” is a space that the tokenizer keeps as a token of its own.")
-    st.caption(_error(found, origin, record), help=meaning("alignment error rate"))
+    st.caption(
+        _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")
+    )
     lines = [
         " ".join("".join(label(tokens[i]) for i in word) for word in words)
         for tokens, words in sides

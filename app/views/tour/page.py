@@ -1,25 +1,38 @@
 """The guided tour: stops that each show one effect in the selected model."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
+from app.export.picture import picture
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, results, session
+from app.state import address, models, plans, results, session
+from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
-from app.views.tour.stops import STOPS, Highlight, measured, tokens_in_words
+from app.views.shared.glance import show_glance
+from app.views.shared.plan_bar import present_button
+from app.views.shared.question import ask
+from app.views.tour.bench import show_trial
+from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 LESSONS = (
+    ("views/tokens/page.py", "Tokens", "why a word becomes several tokens"),
     ("views/steps.py", "Step by step", "how the search found this translation"),
     ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
     ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
     ("views/masks/page.py", "Masks", "what the hatched cells are for"),
     ("views/positions/page.py", "Positions", "how the network knows the order of the tokens"),
 )
+PROJECTED = (386.0, 414.0)
+"""Width and height, in px, of a map shown about 1.45 times as large beside its text."""
 
 
 def go_to(number: int) -> None:
@@ -47,6 +60,50 @@ def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
     )
+
+
+def screens(stop: Stop, candidates: Iterator[asked.Candidate]) -> Iterator[str]:
+    """Yield a presented stop's screens, each complete without scrolling."""
+    for make in candidates:
+        try:
+            make()
+        except asked.NotAskable:
+            continue
+        yield "question"
+        break
+    if stop.trial:
+        yield "trial"
+    yield "map"
+
+
+def show_screen(stop: str, number: int) -> None:
+    """Go to a presented stop's screen, counted from 0."""
+    session.save_result(f"screen of {stop}", number)
+
+
+def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
+    """Show a map as a picture that fits a projected page, with large labels."""
+    svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
+    with st.container(key="present_map"):
+        st.image(svg)
+
+
+def questions(
+    record: TranslationRecord, first: str, shown: Highlight | None
+) -> Iterator[asked.Candidate]:
+    """Yield a stop's questions: `first`, then about the rows of its head, the pinned one first.
+
+    Without a head, as the translation lacks a word, the questions are about cross-attention.
+    """
+    if first == "masked":
+        yield lambda: asked.masked(record)
+    if shown is None:
+        yield from asked.cross_attention(record)
+        return
+    kind, head = shown.kind, shown.head
+    if (query := shown.query) is not None:
+        yield lambda: asked.attends(record, kind, head.layer, head.head, query)
+    yield from asked.other_rows(record, kind, head.layer, head.head)
 
 
 def show_lessons(link: dict[str, str]) -> None:
@@ -96,12 +153,20 @@ except LookupError as missing:
     at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
+in_plan, presenting = plans.at_tour_stop(), plans.presenting()
+name = f"{record.id} {number}"
+shows = list(screens(stop, questions(record, stop.asks, result))) if presenting else ["all"]
+turn = min(session.saved_result(f"screen of {name}") or 0, len(shows) - 1)
+screen = shows[turn]
+steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
-    st.caption(
-        f"Stop {number + 1} of {len(stops)}, {chosen.source_language} → {chosen.target_language}",
-        width="content",
-    )
-    for word, to in (("Back", number - 1), ("Next stop", number + 1)):
+    if not in_plan:
+        st.caption(
+            f"Stop {number + 1} of {len(stops)}, "
+            f"{chosen.source_language} → {chosen.target_language}",
+            width="content",
+        )
+    for word, to in steps:
         st.button(
             word,
             key=f"tour_{word.split()[0].lower()}",
@@ -109,18 +174,55 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             on_click=go_to,
             args=(to,),
         )
-    st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
-text, picture = st.columns([3, 4], gap="medium") if result else (st.container(), None)
-with text, st.container(key="tour_text", gap="small"):
+    if turn < len(shows) - 1:
+        words = "Show the map" if shows[turn + 1] == "map" else "Show what was measured"
+        st.button(words, key="tour_more", on_click=show_screen, args=(name, turn + 1))
+    if not presenting:
+        if not in_plan:
+            present_button()
+        st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
+        show_glance(
+            *(stop.blocks or (str(at["kind"]),)),
+            follow="" if stop.blocks else f"tour_{number}",
+            source=stop.source,
+        )
+if screen in ("question", "trial"):
+    with st.container(key="tour_text", gap="small"):
+        st.subheader(stop.title, anchor=False)
+        if screen == "question":
+            st.write(stop.before or stop.look_for)
+            ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+        elif stop.trial:
+            st.write(stop.look_for)
+            show_trial(stop.trial, chosen, record, result)
+    st.stop()
+shown = True
+said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
+with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
-    st.write(stop.look_for)
-    st.markdown(found, help=meaning("head", "weight"))
-    st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
-if picture and result:
-    with picture:
-        map_row(row_of(record, result), key=f"tour_map_{number}")
+    look_for = st.empty()
+    if not presenting:
+        shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+    if "trial" not in shows:
+        look_for.write(stop.look_for if shown or not stop.before else stop.before)
+    if shown:
+        if stop.trial and not presenting:
+            show_trial(stop.trial, chosen, record, result)
+        st.markdown(found, help=meaning("head", "layer", "weight", "cross-attention"))
+        if not presenting:
+            st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
+if beside and result:
+    with beside:
+        if not shown:
+            st.caption(text("tour", "page.waiting"))
+        elif presenting:
+            show_still(record, at, result.query)
+        else:
+            map_row(row_of(record, result), key=f"tour_map_{number}")
+if presenting:  # the screen is full
+    st.stop()
 
-if number == len(stops) - 1:
+if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
         show_lessons(view)
@@ -133,4 +235,6 @@ if number == len(stops) - 1:
                     args=(other,),
                 )
 
-show_explorer(record, address.requested_view(record) or at | row, chosen.card, key=f"tour_{number}")
+if shown:
+    opened = address.requested_view(record) or at | row
+    show_explorer(record, opened, chosen.card, key=f"tour_{number}")

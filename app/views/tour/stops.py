@@ -3,11 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from app.lessons.texts import keys, template
 from app.look.labels import ATTENTION, label, labels
 from app.look.numbers import percent
+from app.views.tour.trials import (
+    Trial,
+    translates_word,
+    two_searches,
+    two_vectors,
+    without_mask,
+    without_positions,
+)
 from core.analysis import roles
 from core.analysis.attribution import source_words
+from core.kinds import Kind
 from core.record.record import TranslationRecord
+from core.record.words import is_punctuation
 
 FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
 
@@ -19,10 +32,13 @@ class Highlight:
     `said` describes the map in plain text: the rows of a word and where each looks most.
     """
 
-    kind: str
+    kind: Kind
     head: roles.Strongest
     query: int | None = None
     said: str = ""
+
+
+Find = Callable[[TranslationRecord], Highlight]
 
 
 @dataclass(frozen=True)
@@ -30,25 +46,33 @@ class Stop:
     """One stop: a sentence, what to look for, and how to find it in the model's record.
 
     `look_for` describes only the sentence and the model's design, which all networks share; what a
-    network does is measured. `measured` completes "it puts 90 % of its weight …". `find` raises
-    LookupError if the translation lacks a word that it needs.
+    network does is measured. `measured` is a sentence with the placeholders {attention}, {layer},
+    {head} and {share}. `find` raises LookupError if the translation lacks a word that it needs.
+    `asks` names the question that comes first; until it is answered, `before` replaces a `look_for`
+    that gives the answer away. `trial` runs the network again, for stops that ask what changes;
+    `blocks` are the blocks of figure 1 that the stop is about, by default the head's attention.
     """
 
     title: str
     source: str
     look_for: str
     measured: str
-    find: Callable[[TranslationRecord], Highlight]
+    find: Find
+    asks: str = "attends"
+    before: str = ""
+    trial: Trial | None = None
+    blocks: tuple[str, ...] = ()
 
 
 def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
     """Return the sentence about the head of a stop as plain text: before, the share, and after."""
     head = shown.head
+    before, after = stop.measured.split("{share}")
+    where = {"attention": ATTENTION[shown.kind], "layer": head.layer + 1, "head": head.head + 1}
     return (
-        f"Of all heads of the {ATTENTION[shown.kind]}, layer {head.layer + 1} head "
-        f"{head.head + 1} does this most: it puts",
+        before.format_map(where).strip(),
         percent(head.share),
-        f"of its weight {stop.measured}. {shown.said}".strip(),
+        f"{after.format_map(where).strip()} {shown.said}".strip(),
     )
 
 
@@ -81,7 +105,7 @@ def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
     return Highlight("cross", head, cells[-1][0], "; ".join(rows) + ".")
 
 
-def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highlight]:
+def _translates(*pairs: tuple[str, str]) -> Find:
     """Find the cross-attention head that looks most from each target word at its source word."""
 
     def find(record: TranslationRecord) -> Highlight:
@@ -104,7 +128,7 @@ def _translates(*pairs: tuple[str, str]) -> Callable[[TranslationRecord], Highli
     return find
 
 
-def _compound(target_word: str, *source_words: str) -> Callable[[TranslationRecord], Highlight]:
+def _compound(target_word: str, *source_words: str) -> Find:
     """Find the head whose rows for the tokens of one word look at these words in order."""
 
     def find(record: TranslationRecord) -> Highlight:
@@ -136,114 +160,158 @@ def _staircase(record: TranslationRecord) -> Highlight:
     return Highlight("decoder", roles.strongest(roles.on_itself(record.decoder, FIRST_FREE_ROW)))
 
 
+def _most_on(word: str) -> Find:
+    """Find the cross-attention head and row with most weight on a source word.
+
+    Rows that produce punctuation or a special token do not count.
+    """
+
+    def find(record: TranslationRecord) -> Highlight:
+        columns = roles.positions(record.source, word)
+        if not columns:
+            raise LookupError(f"This model does not read {word!r} as a word")
+        rows = [
+            row
+            for row, token in enumerate(record.target_out)
+            if not token.special and not is_punctuation(token.text)
+        ]
+        if not rows:
+            raise LookupError("This model wrote no word")
+        on_word = record.cross[:, :, rows][..., columns[0]].sum(-1)
+        layer, head, nth = np.unravel_index(int(on_word.argmax()), on_word.shape)
+        row = rows[nth]
+        share = float(on_word[layer, head, nth])
+        produced = labels(record.target_out, 1)
+        return Highlight(
+            "cross",
+            roles.Strongest(int(layer), int(head), share),
+            row,
+            f"The row produces “{produced[row]}”, token {row + 1} of {len(produced)}.",
+        )
+
+    return find
+
+
 def _third_row(record: TranslationRecord) -> None:
     if record.decoder.shape[-1] <= FIRST_FREE_ROW:
         raise LookupError("This model wrote too few tokens to have a third row")
 
 
-def _back_by_one(source: str) -> Stop:
-    return Stop(
-        "A head that looks back by one",
-        source,
-        "A head of the encoder may follow positions rather than words. This stop shows the head "
-        "that looks most at the token before. Look at the line just below the diagonal.",
-        "on the token before, over all rows from the second",
-        _previous,
-    )
+def _stop(
+    name: str,
+    source: str,
+    find: Find,
+    asks: str = "attends",
+    trial: Trial | None = None,
+    blocks: tuple[str, ...] = (),
+) -> Stop:
+    """Return a stop with its texts from the lesson."""
+    parts = ["title", "look_for", "measured"]
+    if f"{name}.before" in keys("tour"):
+        parts.append("before")
+    said = {part: template("tour", f"{name}.{part}") for part in parts}
+    return Stop(source=source, find=find, asks=asks, trial=trial, blocks=blocks, **said)
 
 
-def _nothing_to_look_for(source: str) -> Stop:
-    return Stop(
-        "A head with nothing to find",
-        source,
-        "The weights of a row sum to 1, even where a head finds nothing to look for. They have "
-        "to go somewhere: often to the first token, which starts every translation "
-        "and means nothing. That is called an attention sink. Look at the first column of the "
-        "head that puts most there.",
-        "on the first token, over all rows from the third",
-        _attention_to_bos,
-    )
-
-
-def _never_ahead(source: str) -> Stop:
-    return Stop(
-        "Never ahead",
-        source,
-        "The decoder may look back at what is written, never ahead: all cells right of the "
-        "staircase are hatched, which means masked, not unused. This stop shows the head that "
-        "puts most on the edge, the last cell that is not masked.",
-        "on the token just fed in, over all rows from the third",
-        _staircase,
-    )
+_POSITIONS = ("source_positions", "target_positions")
+_SEARCH = ("softmax", "outputs")
 
 
 _FROM_GERMAN = (
-    Stop(
-        "A word that moves",
+    _stop(
+        "fussball",
         "Zwei junge Männer spielen im Park Fußball.",
-        "The German sentence ends with Fußball; English has soccer right after the verb. Where "
-        "does the model look while it produces soccer? Look for the cell that leaves the "
-        "diagonal.",
-        "on Fußball while producing soccer",
         _translates(("soccer", "Fußball")),
     ),
-    Stop(
-        "One word becomes two",
+    _stop(
+        "strassenmusiker",
         "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
-        "Straßenmusiker is one German word, street musician two English ones. Do the rows of "
-        "street and of musician both look at tokens of that one word?",
-        "on the tokens of Straßenmusiker while producing street and musician",
         _translates(("street", "Straßenmusiker"), ("musician", "Straßenmusiker")),
     ),
-    Stop(
-        "The same word twice",
+    _stop(
+        "hemd",
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
-        "Two men, two shirts. The word alone cannot tell which Hemd is meant; its position and its "
-        "neighbours can. Which Hemd does each shirt look at?",
-        "on its own Hemd, over both shirts",
         _translates(("shirt", "Hemd")),
     ),
-    _back_by_one("Eine Frau bereitet in der Küche das Essen zu."),
-    _nothing_to_look_for("Ein kleiner Junge sitzt auf einer Schaukel."),
-    _never_ahead("Zwei Hunde laufen durch den Schnee."),
+    _stop("back", "Eine Frau bereitet in der Küche das Essen zu.", _previous),
+    _stop("sink", "Ein kleiner Junge sitzt auf einer Schaukel.", _attention_to_bos),
+    _stop("ahead", "Zwei Hunde laufen durch den Schnee.", _staircase, "masked"),
+    _stop(
+        "no-positions",
+        "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
+        _translates(("shirt", "Hemd")),
+        trial=without_positions("red", "blue"),
+        blocks=_POSITIONS,
+    ),
+    _stop("no-mask", "Zwei Hunde laufen durch den Schnee.", _staircase, trial=without_mask),
+    _stop(
+        "q-k",
+        "Zwei junge Männer spielen im Park Fußball.",
+        _translates(("soccer", "Fußball")),
+        trial=two_vectors,
+    ),
+    _stop(
+        "ohne",
+        "Ein Mann ohne Hut sitzt auf einer Bank.",
+        _most_on("ohne"),
+        trial=two_searches,
+        blocks=_SEARCH,
+    ),
+    _stop(
+        "igel",
+        "Ein Igel läuft durch den Garten.",
+        _most_on("Igel"),
+        trial=translates_word("Igel", "hedgehog"),
+    ),
 )
 
 _FROM_ENGLISH = (
-    Stop(
-        "A word that moves",
-        "A man wants to buy a washing machine.",
-        "English has buy in the middle; in German an infinitive comes last. Where does the model "
-        "look while it produces kaufen? Look for the cell that leaves the diagonal.",
-        "on buy while producing kaufen",
-        _translates(("kaufen", "buy")),
-    ),
-    Stop(
-        "Two words become one",
+    _stop("buy", "A man wants to buy a washing machine.", _translates(("kaufen", "buy"))),
+    _stop(
+        "street-musician",
         "A street musician is playing guitar at a bus stop.",
-        "Street musician is two English words, Straßenmusiker one German one. If it is written "
-        "in several tokens, which of them looks at street, and which at musician?",
-        "on street, then on musician, while producing the first tokens of Straßenmusiker",
         _compound("Straßenmusiker", "street", "musician"),
     ),
-    Stop(
-        "One verb in two places",
+    _stop(
+        "preparing",
         "A woman is preparing the food in the kitchen.",
-        "The German verb zubereiten is split in a sentence: bereitet comes second, its other "
-        "half, zu, at the end. Do both rows look at the one English verb?",
-        "on preparing, while producing bereitet and while producing zu",
         _translates(("bereitet", "preparing"), ("zu", "preparing")),
     ),
-    Stop(
-        "The same word twice",
+    _stop(
+        "shirt",
         "A man in a red shirt is talking to a man in a blue shirt.",
-        "Two men, two shirts. The word alone cannot tell which shirt is meant; its position and "
-        "its neighbours can. Which shirt does each Hemd look at?",
-        "on its own shirt, over both times that Hemd is produced",
         _translates(("Hemd", "shirt")),
     ),
-    _back_by_one("A little boy is sitting on a swing."),
-    _nothing_to_look_for("Two young men are playing soccer in the park."),
-    _never_ahead("Two dogs are running through the snow."),
+    _stop("back", "A little boy is sitting on a swing.", _previous),
+    _stop("sink", "Two young men are playing soccer in the park.", _attention_to_bos),
+    _stop("ahead", "Two dogs are running through the snow.", _staircase, "masked"),
+    _stop(
+        "no-positions",
+        "A man in a red shirt is talking to a man in a blue shirt.",
+        _translates(("Hemd", "shirt")),
+        trial=without_positions("roten", "blauen"),
+        blocks=_POSITIONS,
+    ),
+    _stop("no-mask", "Two dogs are running through the snow.", _staircase, trial=without_mask),
+    _stop(
+        "q-k",
+        "A man wants to buy a washing machine.",
+        _translates(("kaufen", "buy")),
+        trial=two_vectors,
+    ),
+    _stop(
+        "mouse",
+        "The cat chases the mouse.",
+        _most_on("mouse"),
+        trial=two_searches,
+        blocks=_SEARCH,
+    ),
+    _stop(
+        "without",
+        "A man without a hat is sitting on a bench.",
+        _most_on("without"),
+        trial=translates_word("without", "ohne", "hutlos", "hutloser"),
+    ),
 )
 
 STOPS = {"de-en": _FROM_GERMAN, "en-de": _FROM_ENGLISH}

@@ -10,14 +10,18 @@ import numpy as np
 import streamlit as st
 
 import core
+from app.components.question import Asked
 from app.figures.why import pairs_figure, terms_figure
+from app.lessons.texts import text
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number, percent
 from app.state import session, waiting
+from app.views.shared import asked
 from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
+from app.views.shared.question import in_lesson
 from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
@@ -37,17 +41,49 @@ def head_name(kind: str, layer: int, head: int) -> str:
     return f"{kind} {layer + 1}.{head + 1}"
 
 
+def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
+    """Yield the questions about the head that matters most, then about cross-attention.
+
+    A page opened from a lesson's link waits for the effects of all heads. Otherwise the page waits
+    `FIRST_S` at most, and the question follows once they are known.
+    """
+
+    def unfinished() -> Asked:
+        done, total = progress.done - 1, progress.total - 1  # without the pass with all heads
+        message = text("why", "matters.unfinished", done=done, total=total)
+        raise asked.NotAskable(message, later=True)
+
+    if in_lesson():
+        bar = ProgressBar()
+        effects = inspection.run_experiment(
+            core.head_effects,
+            on_progress=lambda done, total: bar.show_progress(done, total, "heads"),
+            on_wait=bar.show_queue,
+        )
+        bar.empty()
+    else:
+        progress = inspection.advance_experiment(core.head_effects, seconds=FIRST_S)
+        if progress.done < progress.total:
+            yield unfinished
+            return
+        effects = progress.so_far
+    token = session.get("why_for")
+    chosen = token if token is not None and token >= 0 else None
+    yield from asked.important_heads(inspection.record, effects, chosen)
+    yield from asked.cross_attention(inspection.record)
+
+
 @waiting.fragment
 def show_important_heads(inspection: Inspection) -> None:
     """Show the heads whose ablation changes the translation, or one token, most.
 
-    The page waits `FIRST_S` at most. If some heads are still to be ablated then, the ranking so far
-    is shown, and a timer continues.
+    The question before it has waited `FIRST_S` at most. If some heads are still to be ablated
+    then, the ranking so far is shown, and a timer continues.
     """
     words = labels(inspection.record.target_out, 1)
     with st.container(width=320):
         token = choose_token_or_all("For", words, "The whole translation", "why_for")
-    progress = inspection.advance_experiment(core.head_effects, seconds=FIRST_S)
+    progress = inspection.advance_experiment(core.head_effects, seconds=0)
     if progress.done == progress.total:
         _show_ranking(inspection, progress.so_far, token)
     else:

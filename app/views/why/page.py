@@ -2,12 +2,15 @@
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.state import session
+from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.question import ask
 from app.views.shared.section import section
 from app.views.why import cost
-from app.views.why.heads import show_important_heads, show_pairs
+from app.views.why.heads import questions, show_important_heads, show_pairs
 from app.views.why.layers import show_decoder_lens, show_logit_lens
 from app.views.why.sources import show_sources
 from app.views.why.words import show_word_choice
@@ -18,10 +21,16 @@ st.title("Ask why")
 st.caption(
     "An attention weight alone does not explain a translation: a large weight need not change it. "
     "So the answers here are tested by running the network again. Sums are exact up to rounding, "
-    "predictions are shown next to the true effect, and sampled values have 95 % intervals."
+    "predictions are shown next to the true effect, and sampled values have 95 % intervals.",
+    help=meaning("weight", "token", "layer", "embedding", "norm"),
+)
+show_glance(
+    "encoder", "decoder", "cross", "feed", "linear", "softmax", in_view=text("figure_one", "why")
 )
 inspection = ask_for_inspection()
 record = inspection.record
+if not ask("why", questions(inspection)):
+    st.stop()
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
 show_important_heads(inspection)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import core
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
-from app.look.labels import label, labels
+from app.look.labels import isolated, label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, within
 from app.state import results, session
@@ -52,7 +52,7 @@ def show_word_choice(inspection: Inspection) -> None:
     with st.container(key="why_rank"):
         st.text(_rank(inspection, words[step], rivals))
     choice = inspection.run_experiment(core.word_choice, step, (own.id, other))
-    pair = (label(own), ids[other])
+    pair = (isolated(label(own)), ids[other])
     chances = rivals.probability, rivals.probabilities[rivals.ids.index(other)]
     with st.container(key="why_difference"):
         st.text(
@@ -140,7 +140,7 @@ def _rank(inspection: Inspection, word: str, rivals: Rivals) -> str:
         why = ": beam search compares whole translations, and its best one has this token here"
     elif all(token.special for token in above):
         are = "is" if len(above) == 1 else "are"
-        why = f": {', '.join(label(token) for token in above)} {are} never generated"
+        why = f": {', '.join(isolated(label(token)) for token in above)} {are} never generated"
     else:
         why = ""
     return f"At this step “{word}” has only the {ordinal}-largest logit ({chance}){why}."
@@ -175,8 +175,8 @@ def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[di
     offered = [*first, *whole_words[:_OFFERED], *rest]
     named: dict[int, str] = {}
     for token in offered:  # a word and a part of a word may look the same: keep the first
-        if token.id in named or label(token) not in named.values():
-            named[token.id] = label(token)
+        if token.id in named or isolated(label(token)) not in named.values():
+            named[token.id] = isolated(label(token))
     return named, offered[0].id
 
 

@@ -1,0 +1,39 @@
+"""Mounts figure 1 of the paper for one network: its blocks, the one in view, and their pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from app.components.figure_one.drawing import Drawing
+from app.components.mount import component
+
+__all__ = ["Link", "figure_one"]
+
+_mount = component(__file__, "main.js", ".figure-one")
+
+
+@dataclass(frozen=True)
+class Link:
+    """A block's page that the visitor has just opened, by URL path, with its query parameters."""
+
+    page: str
+    query: dict[str, str]
+
+
+def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
+    """Draw the figure; return the link that the visitor has just opened, if any.
+
+    `follow` is the widget key of an explorer: the figure then highlights the attention that the
+    explorer shows when the figure is opened, without a rerun.
+    """
+    state = _mount(
+        key=key,
+        data={**drawing.to_json(), "follow": follow},
+        width="stretch",
+        height="content",
+        on_link_change=lambda: None,
+    )
+    if not (link := state.link):
+        return None
+    return Link(link["page"], dict(parse_qsl(link["query"], keep_blank_values=True)))

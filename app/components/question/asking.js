@@ -1,0 +1,122 @@
+// Asks one question in any page: builds it, takes an answer by pointer or keyboard, scores it and reveals the answer.
+
+import { element, partsOf } from "../shared/dom.js";
+import { readTheme } from "../shared/theme.js";
+import { buildOptions, makeCurrent, markAnswered, markChosen, shadeOption } from "./options.js";
+import { fillText, optionAfterKey, scoreAnswer } from "./score.js";
+
+/**
+ * Prepare a question's markup; `tell` receives {question, answer, right, skipped} once, when it is answered or skipped.
+ * Returns a view for `showQuestion`.
+ */
+export function askingView(root, tell) {
+  const parts = partsOf(root);
+  const view = { root, parts, tell, data: null, theme: null, buttons: [], chosen: new Set(), answered: null };
+  parts.options.addEventListener("click", (event) => {
+    const button = event.target.closest(".option");
+    if (button) pointAt(view, Number(button.dataset.option));
+  });
+  parts.options.addEventListener("keydown", (event) => moveByKey(view, event));
+  parts.check.addEventListener("click", () => giveAnswer(view, inOrder(view.chosen), false));
+  parts.skip.addEventListener("click", () => giveAnswer(view, [], true));
+  return view;
+}
+
+/** Show a question; the same question keeps its state. Without an answer of its own it takes the one in the data. */
+export function showQuestion(view, data) {
+  const theme = readTheme(view.root);
+  const themeChanged = view.theme?.signature !== theme.signature;
+  view.theme = theme;
+  const isNew = view.data?.question !== data.question;
+  const changed = isNew || JSON.stringify(withoutAnswer(view.data)) !== JSON.stringify(withoutAnswer(data));
+  view.data = data;
+  if (isNew) Object.assign(view, { chosen: new Set(), answered: null });
+  if (data.given && !view.answered) view.answered = data.given;
+  if (changed) buildQuestion(view);
+  else if (themeChanged) view.buttons.forEach((button, index) => view.answered && shadeOption(button, data.options[index].shade, data.scale, theme));
+  if (view.answered && (changed || view.root.dataset.answered === "")) revealAnswer(view);
+}
+
+const inOrder = (chosen) => [...chosen].toSorted((a, b) => a - b);
+
+const withoutAnswer = (data) => ({ ...data, given: null });
+
+function buildQuestion(view) {
+  const { root, parts, data } = view;
+  const { words } = data;
+  for (const name of ["note", "prompt", "hint"]) {
+    parts[name].textContent = data[name];
+    parts[name].hidden = !data[name];
+  }
+  root.setAttribute("aria-label", data.prompt);
+  parts.check.textContent = words.check;
+  parts.check.hidden = !data.every;
+  parts.skip.textContent = words.skip;
+  parts.actions.hidden = false;
+  parts.reveal.replaceChildren();
+  view.buttons = buildOptions(parts.options, data);
+  markChosen(view.buttons, view.chosen);
+  Object.assign(root.dataset, { question: data.question, name: data.name, answered: "", chosen: "" });
+}
+
+/* Where one option is asked for, pointing at it answers; otherwise it marks or unmarks it. */
+function pointAt(view, index) {
+  if (view.answered) return;
+  makeCurrent(view.buttons, index);
+  if (!view.data.every) {
+    view.chosen = new Set([index]);
+    giveAnswer(view, [index], false);
+    return;
+  }
+  if (!view.chosen.delete(index)) view.chosen.add(index);
+  markChosen(view.buttons, view.chosen);
+  view.root.dataset.chosen = inOrder(view.chosen).join(" ");
+}
+
+function moveByKey(view, event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;
+  const from = Number(event.target.closest(".option").dataset.option);
+  const columns = view.data.layout === "grid" ? view.data.columns.length : 0;
+  const place = { count: view.buttons.length, columns, rtl: view.parts.options.dir === "rtl" };
+  const to = optionAfterKey(event.key, from, place);
+  if (to === null) return; // Enter and Space click the button
+  event.preventDefault();
+  event.stopPropagation();
+  makeCurrent(view.buttons, to);
+  view.buttons[to].focus();
+}
+
+function giveAnswer(view, answer, skipped) {
+  if (view.answered) return;
+  const right = !skipped && scoreAnswer(view.data, answer).right;
+  view.answered = { question: view.data.question, answer, right, skipped };
+  const hadFocus = view.parts.actions.contains(view.root.getRootNode().activeElement);
+  revealAnswer(view);
+  if (hadFocus) view.buttons.find((button) => button.tabIndex === 0)?.focus(); // the pressed button is hidden now
+  view.tell(view.answered);
+}
+
+function revealAnswer(view) {
+  const { root, parts, data, answered } = view;
+  const { words } = data;
+  const { answer, right, skipped } = answered;
+  const score = scoreAnswer(data, answer);
+  view.chosen = new Set(answer);
+  markChosen(view.buttons, view.chosen);
+  markAnswered(view.buttons, data, view.chosen, score, view.theme);
+  parts.actions.hidden = true;
+  parts.hint.hidden = true;
+  const verdict = skipped ? words.skipped : score.near ? words.near : right ? words.right : words.wrong;
+  const lines = [element("p", "verdict", verdict)];
+  if (data.every) {
+    const cells = data.options.length;
+    if (!skipped) lines.push(element("p", "said", fillText(words.cells, { right: cells - score.missed.length - score.extra.length, cells })));
+  } else {
+    const line = (text, index) => element("p", "said", fillText(text, { option: data.options[index].said }));
+    if (!skipped) lines.push(line(words.yours, answer[0]));
+    if (skipped || !data.correct.includes(answer[0])) lines.push(line(words.answer, data.correct[0]));
+  }
+  lines.push(element("p", "explanation", data.explanation.join(" ")), element("p", "uncertain", data.uncertain));
+  parts.reveal.replaceChildren(...lines);
+  Object.assign(root.dataset, { answered: skipped ? "skipped" : right ? "right" : "wrong", chosen: answer.join(" ") });
+}

@@ -1,0 +1,54 @@
+"""Mounts a question in the app and returns the learner's answer, which the script has scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from app.components.mount import component
+from app.components.question.payload import Asked, payload
+
+_mount = component(__file__, "main.js", ".question")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A learner's answer: the question's id, the options pointed at, and whether they are right.
+
+    A skipped question has no options and is not right.
+    """
+
+    question: str
+    answer: tuple[int, ...]
+    right: bool
+    skipped: bool
+
+
+def question(asked: Asked, given: Answer | None, *, key: str) -> Answer | None:
+    """Ask a question; return the answer to it, or None until there is one.
+
+    `given` is the answer from an earlier visit, with which the question opens.
+    """
+    shown = replace(asked, given=None if given is None else asdict(given))
+    result = _mount(
+        key=key,
+        data=payload(shown),
+        width="stretch",
+        height="content",
+        on_answered_change=lambda: None,
+    )
+    return read_answer(result.answered, asked) or given
+
+
+def read_answer(state: Any, asked: Asked) -> Answer | None:
+    """Return the answer in the component's state; None if malformed or of another question."""
+    if not isinstance(state, Mapping) or state.get("question") != asked.id:
+        return None
+    chosen, flags = state.get("answer"), [state.get("right"), state.get("skipped")]
+    count = len(asked.question.options)
+    if not isinstance(chosen, list) or not all(type(flag) is bool for flag in flags):
+        return None
+    if not all(type(index) is int and 0 <= index < count for index in chosen):
+        return None
+    return Answer(asked.id, tuple(chosen), *flags)

@@ -1,0 +1,121 @@
+"""Serialises a question for its component: what can be pointed at, what is right, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from core.analysis.questions import Question
+
+WORDS = frozenset("check skip yours answer right wrong near skipped cells this".split())
+"""Texts that every question needs: `yours` and `answer` with {option}, `cells` with {right} and
+{cells}; `this` tells a screen reader that an option is the answer."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What can be pointed at: its label, its name in sentences, and its number, shown afterwards.
+
+    `said` is the option with its number, for "Your answer: {option}". `shade` colours it once it is
+    answered: a weight from 0 to 1, or for a `change` from −1 to 1. `close` sets a word directly
+    behind the one before.
+    """
+
+    label: str
+    name: str
+    said: str
+    value: str = ""
+    shade: float | None = None
+    special: bool = False
+    unknown: bool = False
+    close: bool = False
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Options as the words of a sentence, in order."""
+
+    layout: Literal["words"] = "words"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Options as a list of texts."""
+
+    layout: Literal["list"] = "list"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Options as the cells of a grid, row by row, with the labels and titles of both axes.
+
+    `filled` says whether cells show whether they are masked, rather than their number.
+    """
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row_title: str
+    column_title: str
+    layout: Literal["grid"] = "grid"
+    filled: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question as a page asks it.
+
+    `id` names the question and the sentence: another sentence is another question. `options` are
+    those of the question, in order. `explanation` follows the answer, `uncertain` says what the
+    numbers leave open, and `words` are the component's own texts, see `WORDS`. `note` precedes the
+    question; `scale` says what `Option.shade` is.
+    """
+
+    id: str
+    question: Question
+    prompt: str
+    hint: str
+    layout: Sentence | Texts | Grid
+    options: Sequence[Option]
+    explanation: Sequence[str]
+    uncertain: str
+    words: Mapping[str, str]
+    note: str = ""
+    scale: Literal["weight", "change"] = "weight"
+    given: Mapping[str, Any] | None = field(default=None)
+
+
+def payload(asked: Asked) -> dict[str, Any]:
+    """Return a question in the form that the component's JavaScript reads, all JSON.
+
+    `question` is the id; `correct` and `near` are indices of `options`. `given` is the learner's
+    answer if there is one, as the component reported it: {question, answer, right, skipped}.
+
+    Raises ValueError if options or texts do not match the question.
+    """
+    question, layout = asked.question, asdict(asked.layout)
+    if len(asked.options) != len(question.options):
+        raise ValueError(f"{len(question.options)} options, but {len(asked.options)} are described")
+    if asked.layout.layout == "grid":
+        cells = len(layout["rows"]) * len(layout["columns"])
+        if cells != len(asked.options):
+            raise ValueError(f"a grid of {cells} cells cannot show {len(asked.options)} options")
+    if missing := WORDS - asked.words.keys():
+        raise ValueError(f"texts are missing: {', '.join(sorted(missing))}")
+    return {
+        "question": asked.id,
+        "name": question.name,
+        "every": question.every,
+        "prompt": asked.prompt,
+        "hint": asked.hint,
+        "note": asked.note,
+        **layout,
+        "scale": asked.scale,
+        "options": [asdict(option) for option in asked.options],
+        "correct": sorted(question.correct),
+        "near": sorted(question.near),
+        "explanation": list(asked.explanation),
+        "uncertain": asked.uncertain,
+        "words": dict(asked.words),
+        "given": None if asked.given is None else dict(asked.given),
+    }

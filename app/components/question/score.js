@@ -1,0 +1,38 @@
+// Scores the answer to a question, and finds the option that an arrow key leads to. No DOM.
+
+/**
+ * Score an answer: one option, which must be right or a near-tie, or with `every` all right ones and no others.
+ * `missed` are right options that were not pointed at, `extra` those pointed at that are not right.
+ * @param {{every: boolean, correct: number[], near: number[]}} question
+ * @param {number[]} answer  indices of the options pointed at
+ */
+export function scoreAnswer({ every, correct, near }, answer) {
+  const chosen = new Set(answer);
+  const right = new Set(correct);
+  const missed = correct.filter((index) => !chosen.has(index));
+  const extra = [...chosen].filter((index) => !right.has(index));
+  if (every) return { right: !missed.length && !extra.length, near: false, missed, extra };
+  const [index] = answer;
+  const isNear = chosen.size === 1 && near.includes(index);
+  return { right: chosen.size === 1 && (right.has(index) || isNear), near: isNear, missed, extra };
+}
+
+/**
+ * The option that a key leads to from another one, in a grid of `columns`, or in a sentence or list (1 column or none):
+ * there, all arrows go to the next or previous option. With `rtl`, the next one is on the left. At an end, it is the
+ * option itself; null for another key.
+ */
+export function optionAfterKey(key, from, { count, columns = 0, rtl = false }) {
+  if (key === "Home") return 0;
+  if (key === "End") return count - 1;
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[key];
+  if (!steps) return null;
+  const [down, right] = steps;
+  if (!columns) return Math.max(0, Math.min(count - 1, from + down + (rtl ? -right : right)));
+  const [row, column] = [Math.floor(from / columns) + down, (from % columns) + right];
+  const inside = column >= 0 && column < columns && row >= 0 && row * columns + column < count;
+  return inside ? row * columns + column : from;
+}
+
+/** Fill {placeholders} of a text; a value is inserted as it is. */
+export const fillText = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));

@@ -1,0 +1,68 @@
+"""Reads the lesson texts: whole sentences with {placeholders}, from one TOML file per lesson.
+
+A file starts with `title` and `paper`, the section of the paper that the lesson is about, and then
+holds tables of texts. A translation is a folder beside `en` with the same files, keys and
+placeholders.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+
+def text(lesson: str, key: str, /, *, language: str = "en", **values: object) -> str:
+    """Return the plain text of a dotted key, such as "question.prompt", with its values filled in.
+
+    A value is inserted as it is: braces in it are not placeholders. Raises KeyError for an unknown
+    lesson, key or language, and for a placeholder without a value.
+    """
+    return _texts(lesson, language)[key].format_map(values)
+
+
+def template(lesson: str, key: str, language: str = "en") -> str:
+    """Return the text of a dotted key with its placeholders still in it. Raises KeyError."""
+    return _texts(lesson, language)[key]
+
+
+def keys(lesson: str, language: str = "en") -> tuple[str, ...]:
+    """Return the dotted keys of a lesson's texts, in order. Raises KeyError."""
+    return tuple(_texts(lesson, language))
+
+
+def placeholders(lesson: str, key: str, language: str = "en") -> frozenset[str]:
+    """Return the names of a text's placeholders. Raises KeyError."""
+    return frozenset(_names(_texts(lesson, language)[key]))
+
+
+@cache
+def _texts(lesson: str, language: str) -> Mapping[str, str]:
+    file = FOLDER / language / f"{lesson}.toml"
+    if not file.is_file():
+        raise KeyError(f"there are no texts {language}/{lesson}")
+    found = dict(_flat(tomllib.loads(file.read_text(encoding="utf-8")), ""))
+    for key, written in found.items():
+        if not all(map(str.isidentifier, _names(written))):
+            raise ValueError(f"{language}/{lesson}.toml, {key}: only plain {{names}} are filled in")
+    return found
+
+
+def _names(written: str) -> Iterator[str]:
+    for _, name, spec, conversion in Formatter().parse(written):
+        if name is not None:
+            yield name if not spec and not conversion else f"{name}!{conversion}:{spec}"
+
+
+def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a table by dotted key; folded lines are joined with spaces."""
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", " ".join(value.split())

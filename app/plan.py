@@ -1,0 +1,165 @@
+"""A plan for a class: stops of the tour and lessons with sentences, as the text in a link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.views.tour.stops import STOPS
+from core.files import printable
+
+VERSION = "1"
+LONGEST_LINK = 2000  # characters: longer links are cut by some mail and chat programs
+MOST_STOPS = 40
+_TOUR = "tour"
+_STEP = re.compile("~(?!0)")  # "~" separates stops; in a sentence it is written "~0"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A page that a plan can stop at: its file in `app`, title, and what it shows."""
+
+    file: str
+    title: str
+    about: str
+    offline: str = ""
+    """How the offline page shows it: "lesson", "maps", or "" if it cannot."""
+
+
+LESSONS = {
+    "translate": Lesson(
+        "views/translate.py", "Translate", "all attention maps of the sentence", "maps"
+    ),
+    "tokens": Lesson("views/tokens/page.py", "Tokens", "how words are split into tokens"),
+    "steps": Lesson("views/steps.py", "Step by step", "how the search found this translation"),
+    "head": Lesson(
+        "views/inside_head/page.py",
+        "Inside a head",
+        "one weight, from two vectors to the output",
+    ),
+    "why": Lesson("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
+    "masks": Lesson("views/masks/page.py", "Masks", "what the hatched cells are for", "lesson"),
+    "positions": Lesson(
+        "views/positions/page.py",
+        "Positions",
+        "how the network knows the order of the tokens",
+        "lesson",
+    ),
+    "bugs": Lesson("views/bugs/page.py", "Find the bug", "a network with one classic mistake"),
+}
+"""Lessons by their name in a plan."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A stop: a lesson's name with its sentence, or "tour" with the name of the tour's stop."""
+
+    name: str
+    argument: str
+
+    @property
+    def on_tour(self) -> bool:
+        return self.name == _TOUR
+
+    @property
+    def page(self) -> str:
+        """The file of its page in `app`."""
+        return "views/tour/page.py" if self.on_tour else LESSONS[self.name].file
+
+    @property
+    def url_path(self) -> str:
+        """The URL path of its page, as `main.py` registers it; "" is the first page."""
+        return "" if self.name == "translate" else self.name
+
+    def title(self, direction: str) -> str:
+        """Return its title in a direction that has it."""
+        return tour_stop(direction, self.argument)[1] if self.on_tour else LESSONS[self.name].title
+
+    def sentence(self, direction: str) -> str:
+        """Return its sentence in a direction that has it."""
+        if self.on_tour:
+            return STOPS[direction][tour_stop(direction, self.argument)[0]].source
+        return self.argument
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stops in their order."""
+
+    stops: tuple[Stop, ...] = ()
+
+    def to_text(self) -> str:
+        """Return the text for a link: 1~tour.never-ahead~masks.Zwei Hunde."""
+        parts = (f"{stop.name}.{stop.argument.replace('~', '~0')}" for stop in self.stops)
+        return "~".join((VERSION, *parts))
+
+
+def slug(title: str) -> str:
+    """Return a title as it appears in a link: a-word-that-moves."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def tour_stop(direction: str, name: str) -> tuple[int, str]:
+    """Return the number, from 0, and title of a stop of the tour. Raises KeyError if unknown."""
+    for number, stop in enumerate(STOPS.get(direction, ())):
+        if slug(stop.title) == name:
+            return number, stop.title
+    raise KeyError(name)
+
+
+def offered(direction: str, sentence: str) -> Iterator[Stop]:
+    """Yield every stop of a direction: the tour's, then each lesson with this sentence."""
+    for stop in STOPS.get(direction, ()):
+        yield Stop(_TOUR, slug(stop.title))
+    for name in LESSONS:
+        yield Stop(name, sentence)
+
+
+def parse(text: str, direction: str) -> tuple[Plan, str]:
+    """Read a plan from a link for a direction, and say in one line what was left out.
+
+    The line is "" if nothing was. The text may be hostile: any stop that is unknown, has no
+    sentence or comes after `MOST_STOPS` is left out.
+    """
+    version, *parts = _STEP.split(text)
+    if version != VERSION:
+        return Plan(), (
+            f"This link's plan has version {_short(version)}, and this app reads version "
+            f"{VERSION}: ask for a new link."
+        )
+    stops: list[Stop] = []
+    left_out: list[str] = []
+    for part in parts:
+        name, _, argument = part.partition(".")
+        argument = " ".join(argument.replace("~0", "~").split())
+        stop = Stop(name, argument)
+        if len(stops) == MOST_STOPS:
+            left_out.append(f"{_short(part)} (a plan has at most {MOST_STOPS} stops)")
+        elif not _known(stop, direction):
+            left_out.append(f"{_short(part)} (unknown here)")
+        elif not argument:
+            left_out.append(f"{_short(part)} (without a sentence)")
+        else:
+            stops.append(stop)
+    return Plan(tuple(stops)), _said(left_out, bool(stops))
+
+
+def _known(stop: Stop, direction: str) -> bool:
+    if stop.on_tour:
+        return any(slug(one.title) == stop.argument for one in STOPS.get(direction, ()))
+    return stop.name in LESSONS
+
+
+def _said(left_out: list[str], some: bool) -> str:
+    if not left_out:
+        return "" if some else "This link's plan has no stops."
+    shown = "; ".join(left_out[:3])
+    if len(left_out) > 3:
+        shown += f"; and {len(left_out) - 3} more"
+    return f"Left out of the plan: {shown}." if some else f"No stop of this plan is left: {shown}."
+
+
+def _short(text: str) -> str:
+    """Quote a text of the link as one line of at most 40 characters."""
+    return f"“{printable(text[:40])}{'…' * (len(text) > 40)}”"

@@ -1,0 +1,164 @@
+"""The plan that runs in this session, and presentation mode: both arrive with a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app.plan import Plan, Stop, parse, tour_stop
+from app.state import address, models, session
+
+TOUR = "tour"
+"""The URL path that a plan's link opens."""
+TEACHER = "class"
+"""The URL path of the page where plans are made: there `plan` is a draft."""
+_RUNNING = "running plan"
+_MOVED = "plan moved"
+_PRESENT = "present"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A plan at one of its stops, counted from 0; the link fixes direction and model."""
+
+    plan: Plan
+    direction: str
+    model: str
+    at: int = 0
+    note: str = ""
+    """What of the link could not be used, in one line."""
+
+    @property
+    def stop(self) -> Stop:
+        return self.plan.stops[self.at]
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query parameters of the present stop, without the sentence."""
+        return {
+            "direction": self.direction,
+            "model": self.model,
+            "plan": self.plan.to_text(),
+            "at": str(self.at + 1),
+        }
+
+
+def running() -> Running | None:
+    """Return the plan that runs in this session, or None."""
+    found = session.saved_result(_RUNNING)
+    return found if found and found.plan.stops else None
+
+
+def note() -> str:
+    """Return what of the last plan's link could not be used, in one line, or ""."""
+    found = session.saved_result(_RUNNING)
+    return found.note if found else ""
+
+
+def read(page: str) -> None:
+    """Start the plan of the link that this page was opened with, if there is one.
+
+    Call it after `address.read_query` and before the sidebar is drawn.
+    """
+    if (present := address.pop(_PRESENT)) is not None:
+        session.put(_PRESENT, present == "1")
+    if page == TEACHER or (text := address.pop("plan")) is None:
+        return
+    at = address.pop("at")
+    cards = models.cards()
+    direction = _usable(address.requested("direction"), [d for d, _ in cards], "de-en")
+    asked, names = address.requested("model"), [name for d, name in cards if d == direction]
+    model = _usable(asked, names, "scratch")
+    plan, said = parse(text, direction)
+    if asked is not None and asked != model:
+        said = f"{said} The plan's model is not available here: {model} is used instead.".strip()
+    places = {str(number + 1): number for number in range(len(plan.stops))}
+    place = places.get(at or "", 0)
+    session.save_result(_RUNNING, Running(plan, direction, model, place, said))
+    if plan.stops and page == TOUR:
+        _apply()
+
+
+def _usable(asked: str | None, known: list[str], usual: str) -> str:
+    if asked in known:
+        return str(asked)
+    return usual if usual in known or not known else known[0]
+
+
+def start(plan: Plan, direction: str, model: str, at: int = 0) -> None:
+    """Run a plan from one of its stops."""
+    session.save_result(_RUNNING, Running(plan, direction, model, at))
+    _apply()
+
+
+def go(at: int) -> None:
+    """Go to a stop, counted from 0."""
+    if (now := running()) and 0 <= at < len(now.plan.stops):
+        session.save_result(_RUNNING, Running(now.plan, now.direction, now.model, at, now.note))
+        _apply()
+
+
+def leave() -> None:
+    """End the plan: all pages are free again."""
+    session.save_result(_RUNNING, None)
+
+
+def _apply() -> None:
+    """Set direction, model and sentence as the stop needs, and ask for its page."""
+    now = running()
+    assert now is not None
+    session.put("direction", now.direction)
+    session.put("model", now.model)
+    for name in address.VIEW:
+        address.pop(name)
+    session.put("view", None)
+    session.put("target", "")
+    if now.stop.on_tour:
+        session.put("stop", tour_stop(now.direction, now.stop.argument)[0] + 1)
+    else:
+        session.put("source", now.stop.argument)
+    session.put(_MOVED, True)
+
+
+def on_the_way() -> Running | None:
+    """Return the plan if its stop's page is still to be opened, once."""
+    if not session.get(_MOVED):
+        return None
+    session.put(_MOVED, False)
+    return running()
+
+
+def at_tour_stop() -> bool:
+    """Whether the present stop is one of the tour's."""
+    now = running()
+    return now is not None and now.stop.on_tour
+
+
+def keep_in_url(page: str) -> None:
+    """Write plan, stop and presentation mode to the page's URL."""
+    now = running()
+    values: dict[str, str | None] = {_PRESENT: "1" if presenting() else None}
+    if page != TEACHER:  # whose `plan` is a draft
+        query = {} if now is None else now.query
+        values |= {"plan": query.get("plan"), "at": query.get("at")}
+    address.write(values, "plan")
+
+
+def link(plan: Plan, query: dict[str, str], present: bool = False) -> str:
+    """Return the link that runs a plan; without the server's address if that is unknown."""
+    url = str(st.context.url or "").split("?")[0].rstrip("/")
+    base = url.removesuffix(f"/{TEACHER}")
+    parameters = {**query, "plan": plan.to_text()} | ({_PRESENT: "1"} if present else {})
+    return f"{base}/{TOUR}?{urlencode(parameters)}"
+
+
+def presenting() -> bool:
+    """Whether presentation mode is on."""
+    return bool(session.get(_PRESENT))
+
+
+def present(on: bool) -> None:
+    """Turn presentation mode on or off."""
+    session.put(_PRESENT, on)

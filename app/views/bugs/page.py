@@ -1,0 +1,137 @@
+"""Find the bug: the broken network's maps, translation and numbers beside the healthy one's."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components.map_row import map_row
+from app.components.map_row.payload import Map, MapRow, Opened, Side
+from app.lessons.texts import text
+from app.look.glossary import meaning
+from app.look.markdown import plain
+from app.state import address, results, session
+from app.views.bugs.mistakes import MISTAKES
+from app.views.bugs.question import ask_which, show_code
+from app.views.bugs.symptoms import show_symptoms
+from app.views.shared.choices import choose
+from app.views.shared.inspection import Inspection, ask_for_inspection
+from core.record.record import TranslationRecord
+from core.text.tokenizer import EOS, PAD
+
+_KINDS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
+
+
+def show_translations(inspection: Inspection, bug: str) -> None:
+    """Show what the healthy and the broken network write."""
+    from core.experiments.bugs import bug_translation
+
+    healthy, broken = (inspection.run_experiment(bug_translation, one) for one in (None, bug))
+    with st.container(key="bug_translations"):
+        st.text(
+            "\n".join(
+                f"{text('bugs', f'page.{name}')}:  "
+                f"{results.target_text(inspection.card, ids) or text('bugs', 'page.empty')}"
+                for name, ids in (("healthy", healthy), ("broken", broken))
+            )
+        )
+    notes = [text("bugs", "page.translations")]
+    if broken[-1] != EOS:
+        notes.append(text("bugs", "page.cut_off", tokens=len(broken)))
+    if inspection.card.architecture == "baseline":
+        notes.append(text("bugs", "page.baseline"))
+    st.caption(plain(" ".join(notes)), help=meaning("teacher-forced"))
+
+
+def show_maps(inspection: Inspection, bug: str) -> None:
+    """Show the maps of both networks, padding included."""
+    from core.experiments.bugs import bug_pass
+
+    healthy, broken = (inspection.run_experiment(bug_pass, one) for one in (None, bug))
+    kind = choose("Attention", _KINDS, "encoder", "bug_kind")
+    maps = [
+        Map(
+            text("bugs", f"page.{name}"),
+            name,
+            text("bugs", f"page.map_{name}"),
+            run.maps[kind],
+            mask=run.masks[kind],
+        )
+        for name, run in (("healthy", healthy), ("broken", broken))
+    ]
+    layers, heads = healthy.maps[kind].shape[:2]
+    queries, keys = padded_sides(inspection, kind, healthy.padding)
+    either = healthy.masks[kind] | broken.masks[kind]
+    opened = selected_head(layers, heads)
+    row = MapRow(_KINDS[kind], range(layers), queries, keys, maps, either, opened)
+    map_row(row, key="bug_maps")
+    note = text("bugs", "page.maps" if healthy.padding else "page.no_padding")
+    st.caption(plain(note), help=meaning("mask"))
+
+
+def padded_sides(inspection: Inspection, kind: str, padding: int) -> tuple[Side, Side]:
+    """Return the queries and keys of a kind, each followed by its padding."""
+    record: TranslationRecord = inspection.record
+    pads = results.target_tokens(inspection.card, (PAD,) * padding)
+    source = Side(
+        (*record.source, *pads),
+        range(1, len(record.source) + padding + 1),
+        f"{record.source_language} token",
+    )
+    fed = Side(
+        (*record.target_in, *pads),
+        range(len(record.target_in) + padding),
+        f"{record.target_language} token fed in",
+    )
+    return source if kind == "encoder" else fed, fed if kind == "decoder" else source
+
+
+def selected_head(layers: int, heads: int) -> Opened:
+    """Return the head of the link; the browser keeps later choices."""
+    names = {"layer": "bug_layer", "head": "bug_head"}
+    linked = [address.pop(name) for name in names.values()]
+    if any(linked):
+        session.put("bug_turn", (session.get("bug_turn") or 0) + 1)
+        session.put("bug_opened", linked)
+    found = session.get("bug_opened") or (None, None)
+    at = [address.index(one, count, 0) for one, count in zip(found, (layers, heads), strict=True)]
+    layer, head = (one if isinstance(one, int) else 0 for one in at)
+    return Opened(layer, head, session.get("bug_turn") or 0, names)
+
+
+def show_bug(inspection: Inspection, bug: str) -> None:
+    """Show all evidence about one bug, and ask which it is."""
+    from core.experiments.bugs import PROBED, bug_symptoms
+
+    show_translations(inspection, bug)
+    show_maps(inspection, bug)
+    healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
+    shape = inspection.card.model
+    numbers, question = st.columns([3, 2], gap="large")
+    with numbers, st.container(key="bug_numbers"):
+        st.subheader(text("bugs", "page.numbers"), anchor=False)
+        show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
+    with question:
+        revealed = ask_which(inspection, bug, healthy, broken)
+    if revealed:
+        with st.container(key="bug_answer"):
+            show_code(bug)
+
+
+st.title(text("bugs", "title"))
+st.caption(plain(text("bugs", "intro")))
+inspection = ask_for_inspection()
+names = dict(enumerate(MISTAKES, start=1))
+number = choose(text("bugs", "page.choice"), {i: str(i) for i in names}, 1, "bug")
+try:
+    show_bug(inspection, names[number])
+except ValueError as error:  # EditError, InputError, CheckpointError: one user-facing line
+    st.error(plain(error))
+with st.container(horizontal=True, key="bug_steps"):
+    for word, to in (("previous", number - 1), ("next", number + 1)):
+        st.button(
+            text("bugs", f"page.{word}"),
+            key=f"bug_{word}",
+            disabled=to not in names,
+            on_click=session.put,
+            args=("bug", to),
+        )

@@ -1,0 +1,110 @@
+"""Asks which mistake it is, and reveals it: what it is, by which number, and the line of code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from app.components.question import Answer, Asked, Option, Texts
+from app.components.question.payload import WORDS
+from app.examples import examples
+from app.lessons.texts import text
+from app.look.markdown import plain
+from app.look.numbers import number
+from app.state import session
+from app.views.bugs.mistakes import MISTAKES
+from app.views.bugs.symptoms import name_of, written
+from app.views.shared.inspection import Inspection
+from app.views.shared.question import ask
+from core.analysis.questions import Question
+
+if TYPE_CHECKING:  # imports torch
+    from core.experiments.bugs import Symptoms
+
+
+def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms) -> bool:
+    """Ask which mistake it is, if this sentence shows any; return whether it has been revealed."""
+    from core.experiments.bugs import bug_symptoms
+
+    if broken.agree(healthy):
+        st.caption(plain(text("questions", "page.none", reason=text("bugs", "page.no_effect"))))
+        _offer_another_sentence(inspection)
+        return False
+    every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
+    asked = question_about(bug, every, healthy, inspection)
+    ask("bug", [lambda: asked])
+    answer: Answer | None = session.saved_result(f"answer {asked.id}")
+    if answer is None:
+        return False
+    if not answer.right and not answer.skipped:
+        chosen = str(asked.question.options[answer.answer[0]])
+        there, here = written(every[chosen]), written(broken)
+        names = (MISTAKES[chosen].measure, *here)  # the number that shows it, if it differs
+        if measure := next((name for name in names if there[name] != here[name]), None):
+            numbers = {"there": there[measure], "here": here[measure]}
+            compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)
+            st.markdown(plain(compared))
+    return True
+
+
+def show_code(bug: str) -> None:
+    """Show the line of code with and without the mistake, side by side."""
+    lines = ("healthy", MISTAKES[bug].healthy), ("broken", MISTAKES[bug].broken)
+    for column, (kind, line) in zip(st.columns(2), lines, strict=True):
+        column.caption(text("bugs", f"question.code_{kind}"))
+        column.code(line, language="python", wrap_lines=True)
+
+
+def question_about(
+    bug: str, every: Mapping[str, Symptoms], healthy: Symptoms, inspection: Inspection
+) -> Asked:
+    """Return the question; mistakes with the same numbers on this sentence count as right too."""
+    names = {one: text("bugs", f"bug.{one}.name") for one in MISTAKES}
+    options = sorted(MISTAKES, key=names.__getitem__)
+    here = every[bug]
+    alike = [one for one in options if every[one].agree(here)]
+    shape = inspection.card.model
+    values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
+    values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
+    losses = text("bugs", "question.losses", loss=number(here.loss, 3))
+    if len(alike) == 1:
+        others = text("bugs", "question.unique")
+    else:
+        others = text("bugs", "question.several", answers="; ".join(names[one] for one in alike))
+    blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}
+    return Asked(
+        id=f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}",
+        question=Question(
+            "bug",
+            tuple(options),
+            frozenset({options.index(bug)}),
+            tuple(every[one].loss for one in options),
+            frozenset(options.index(one) for one in alike if one != bug),
+        ),
+        prompt=text("bugs", "question.prompt"),
+        hint=text("questions", "hint.text"),
+        layout=Texts(),
+        options=[
+            Option(names[one], names[one], names[one], number(every[one].loss, 3))
+            for one in options
+        ],
+        explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
+        uncertain=f"{others} {losses}",
+        words={name: text("questions", f"words.{name}", **blanks) for name in WORDS},
+    )
+
+
+def _offer_another_sentence(inspection: Inspection) -> None:
+    """Offer an example in place of a sentence that shows nothing."""
+    known = [example.text(inspection.direction) for example in examples(inspection.direction)]
+    others = [sentence for sentence in known if sentence != inspection.record.source_text]
+    if others:
+        st.button(
+            plain(text("bugs", "page.other_sentence", sentence=others[0])),
+            key="bug_other_sentence",
+            on_click=session.put,
+            args=("source", others[0]),
+        )

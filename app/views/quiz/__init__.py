@@ -1,0 +1,1 @@
+"""The test: twelve questions in two parallel forms, scored in the browser."""

@@ -1,0 +1,436 @@
+"""Words questions about a sentence: prompt, options and reveal, from a question's numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from app.components.question import Asked, Grid, Option, Sentence, Texts
+from app.lessons.texts import text
+from app.look.labels import label, word_labels
+from app.look.numbers import number, percent
+from app.views.shared.axes import axes, axis_words
+from core.analysis import questions
+from core.analysis.first_cell import first_cell
+from core.analysis.questions import Unsettled
+from core.record.record import TranslationRecord
+from core.record.words import group_words
+
+if TYPE_CHECKING:  # imports torch
+    from core.analysis.head_effects import HeadEffects
+    from core.experiments.batch_masks import BatchMasks
+    from core.search.tree import WrittenTree
+
+Candidate = Callable[[], Asked]
+
+
+class NotAskable(Exception):  # noqa: N818 (no error: another question is asked)
+    """Raised when a question cannot be asked about this sentence; the message is one line.
+
+    With `later`, its numbers are still being computed: it will be asked, and no other one instead.
+    """
+
+    def __init__(self, message: str, *, later: bool = False) -> None:
+        super().__init__(message)
+        self.later = later
+
+
+def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: int) -> Asked:
+    """Ask which word a row of a head attends to most. Raises NotAskable."""
+    say = partial(text, "head")
+    row = axis_words(record, kind)[0][query]
+    try:
+        found = questions.attends(record, kind, layer, head, query)
+    except Unsettled as unsettled:
+        raise NotAskable(_reason("head", "attends", unsettled, percent, query=row)) from None
+    tokens, first = axes(record, kind)[1]
+    words = cast("tuple[tuple[int, ...], ...]", found.options)
+    whole = group_words(tokens)
+    labelled = dict(zip(whole, word_labels(tokens, whole, first), strict=True))
+    # In the decoder, the last word may be unfinished.
+    names = [labelled.get(word) or "".join(label(tokens[i]) for i in word) for word in words]
+    options = [
+        Option(
+            label=name,
+            name=f"“{name}”",
+            said=say("attends.option", word=name, share=percent(share)),
+            value=percent(share),
+            shade=share,
+            special=tokens[word[0]].special,
+            unknown=any(tokens[i].unknown for i in word),
+            close=word[0] > 0 and not tokens[word[0]].starts_word and not tokens[word[0]].special,
+        )
+        for name, word, share in zip(names, words, found.evidence, strict=True)
+    ]
+    second = _second(found)
+    place: dict[str, Any] = {"layer": layer + 1, "head": head + 1}
+    return Asked(
+        id=f"{record.id} attends {kind}.{layer}.{head}.{query}",
+        question=found,
+        prompt=say(f"attends.{kind}", query=row, **place),
+        hint=text("questions", "hint.word"),
+        layout=Sentence(),
+        options=options,
+        explanation=[
+            say(
+                "attends.why",
+                best=names[found.best],
+                share=percent(found.evidence[found.best]),
+                second=names[second],
+                second_share=percent(found.evidence[second]),
+                **place,
+            ),
+            say("attends.even", words=len(words), even=percent(1 / len(words))),
+        ],
+        uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
+        words=_words(),
+    )
+
+
+def other_rows(record: TranslationRecord, kind: str, layer: int, head: int) -> Iterator[Candidate]:
+    """Yield the questions about all rows of a head, clearest first.
+
+    That is by how much more the largest share is than an even one, of the words it may attend to.
+    """
+    words = [list(word) for word in group_words(axes(record, kind)[1][0])]
+    map_QK, mask_QK = record.maps(kind)[layer, head], record.mask(kind)
+    shares_QW = np.stack([map_QK[:, word].sum(-1, dtype=np.float64) for word in words], axis=-1)
+    words_Q = np.sum([mask_QK[:, word].any(-1) for word in words], axis=0)
+    for query in np.argsort(1 / words_Q - shares_QW.max(-1), kind="stable"):
+        yield partial(attends, record, kind, layer, head, int(query))
+
+
+def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
+    """Yield the questions about the cross-attention cell shown first, then about its head."""
+    layer, head = max(0, record.cross.shape[0] - 2), 0
+    if cell := first_cell(record.cross, record.source, record.target_out):
+        layer, head = cell.layer, cell.head
+        yield partial(attends, record, "cross", layer, head, cell.query)
+    yield from other_rows(record, "cross", layer, head)
+
+
+def masked(record: TranslationRecord) -> Asked:
+    """Ask which cells of the decoder's self-attention are masked. Raises NotAskable."""
+    say = partial(text, "masks")
+    length = record.decoder.shape[-1]
+    part = range(min(length, questions.MOST_CELLS))
+    try:
+        found = questions.masked(record.mask("decoder"), part, part, record.decoder)
+    except Unsettled as unsettled:
+        raise NotAskable(_reason("masks", "masked", unsettled, str)) from None
+    rows, columns = (names[: len(part)] for names in axis_words(record, "decoder"))
+    prompt = "masked.prompt" if len(part) < length else "masked.prompt-all"
+    weights = np.array(found.evidence)
+    is_masked = np.isin(range(len(weights)), sorted(found.correct))
+    shades = [None if hidden else w for w, hidden in zip(weights, is_masked, strict=True)]
+    return Asked(
+        id=f"{record.id} masked",
+        question=found,
+        prompt=say(prompt, rows=len(part)),
+        hint=text("questions", "hint.cells"),
+        layout=Grid(
+            rows, columns, say("masked.row_title"), say("masked.column_title"), filled=True
+        ),
+        options=_cells(rows, columns, shades),
+        explanation=[
+            say("masked.why", masked=len(found.correct), cells=len(found.options)),
+            say(
+                "masked.weights",
+                heads=record.decoder.shape[0] * record.decoder.shape[1],
+                most=percent(float(weights[~is_masked].max())),
+                least=percent(float(weights[is_masked].max())),
+            ),
+        ],
+        uncertain=say("masked.certain"),
+        words=_words(wrong="wrong-cells"),
+    )
+
+
+def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
+    """Ask which cells around the end of a batch's shortest target are masked.
+
+    `words` are the labels of each sentence's target tokens, without padding; without them, tokens
+    are named by their ids. Raises NotAskable.
+    """
+    say = partial(text, "masks")
+    tokens_B = (result.target_in != 0).sum(1)
+    row, length = int(tokens_B.argmin()), result.target_in.shape[1]
+    tokens = int(tokens_B[row])
+    if tokens in (0, length):
+        raise NotAskable(say("padded.few"))
+    end = min(length, tokens + 3)
+    keys = range(max(0, end - questions.MOST_CELLS), end)
+    queries = range(keys.start, tokens)
+    mask, future, padding = (
+        result.part("decoder", row, part) for part in ("combined", "causal", "padding")
+    )
+    try:
+        found = questions.masked(mask, queries, keys)
+    except Unsettled:
+        raise NotAskable(say("padded.few")) from None
+    ids = result.target_in[row]
+    known = words[row] if words else [str(id) for id in ids[:tokens]]
+    names = [*known, *["<pad>"] * (length - tokens)]
+    part = np.ix_(queries, keys)
+    ahead, behind = ~future[part].ravel(), ~padding[part].ravel()
+    letters = ["p" * bool(b) + "f" * bool(a) for a, b in zip(ahead, behind, strict=True)]
+    rows, columns = ([names[i] for i in span] for span in (queries, keys))
+    fed = " ".join(map(str, result.target_in.ravel().tolist()))
+    return Asked(
+        id=f"padded {row} {length} {fed}",
+        question=found,
+        prompt=say("padded.prompt", sentence=row + 1),
+        hint=text("questions", "hint.cells"),
+        layout=Grid(
+            rows, columns, say("padded.row_title"), say("padded.column_title"), filled=True
+        ),
+        options=_cells(rows, columns, [None] * len(letters), letters),
+        explanation=[
+            say(
+                "padded.why",
+                future=int((ahead & ~behind).sum()),
+                padding=int((behind & ~ahead).sum()),
+                both=int((ahead & behind).sum()),
+            ),
+            say("padded.length", tokens=tokens, length=length),
+        ],
+        uncertain=say("padded.certain"),
+        words=_words(wrong="wrong-cells"),
+    )
+
+
+def matters(
+    record: TranslationRecord, effects: HeadEffects, kind: str, word: Sequence[int]
+) -> Asked:
+    """Ask which head of a kind matters most for a word, by its target tokens. Raises NotAskable."""
+    say = partial(text, "why")
+    known = record.words("target")
+    shown = word_labels(record.target_out, known, 1)[known.index(tuple(word))]
+    try:
+        found = questions.matters(effects, kind, word)
+    except Unsettled as unsettled:
+        raise NotAskable(_reason("why", "matters", unsettled, _nats, word=shown)) from None
+    heads = cast("tuple[tuple[str, int, int], ...]", found.options)
+    names = [say("matters.name", layer=layer + 1, head=head + 1) for _, layer, head in heads]
+    largest = max(map(abs, found.evidence))
+    second = _second(found, abs)
+    best = found.evidence[found.best]
+    log_prob = float(effects.log_probs[list(word)].sum())
+    ends = [percent(math.exp(value)) for value in (log_prob, log_prob + best)]
+    key = "matters.why"
+    if ends[0] == ends[1]:
+        key, ends = "matters.why-log", [number(value, 2) for value in (log_prob, log_prob + best)]
+    layers, columns = (1 + max(at) for at in zip(*[head[1:] for head in heads], strict=True))
+    return Asked(
+        id=f"{record.id} matters {kind} {word[0]}",
+        question=found,
+        prompt=say(f"matters.{kind}", word=shown),
+        hint=text("questions", "hint.head"),
+        layout=Grid(
+            [str(n + 1) for n in range(layers)],
+            [str(n + 1) for n in range(columns)],
+            say("matters.row_title"),
+            say("matters.column_title"),
+        ),
+        options=[
+            Option(
+                label="",
+                name=name,
+                said=say("matters.option", head=name, change=_signed(change)),
+                value=_signed(change),
+                shade=change / largest,
+            )
+            for name, change in zip(names, found.evidence, strict=True)
+        ],
+        explanation=[
+            say(
+                key,
+                head=names[found.best],
+                word=shown,
+                before=ends[0],
+                after=ends[1],
+                change=_signed(best),
+            ),
+            say(
+                "matters.others",
+                second=names[second],
+                second_change=_signed(found.evidence[second]),
+                little=sum(abs(change) < questions.LEAST_NATS for change in found.evidence),
+                heads=len(names),
+                least=_nats(questions.LEAST_NATS),
+            ),
+        ],
+        uncertain=_uncertain("why", "matters", found, names, _nats(questions.NEAR_NATS)),
+        words=_words(),
+        scale="change",
+    )
+
+
+def important_heads(
+    record: TranslationRecord, effects: HeadEffects, token: int | None = None
+) -> Iterator[Candidate]:
+    """Yield the questions about heads of the cross-attention, for the word of a token first.
+
+    Without a token, the words come by the size of the largest effect, largest first.
+    """
+    words = record.words("target")
+    largest = [np.abs(effects.changes["cross"][..., list(w)].sum(-1)).max() for w in words]
+    order = np.argsort(-np.array(largest), kind="stable").tolist()
+    if token is not None:
+        order.sort(key=lambda index: token not in words[index])
+    for index in order:
+        yield partial(matters, record, effects, "cross", words[index])
+
+
+def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
+    """Ask what happens to a translation without positions: `after`. Raises NotAskable."""
+    say = partial(text, "positions")
+    try:
+        found = questions.order(before.target_out, after.target_out)
+    except Unsettled as unsettled:
+        raise NotAskable(_reason("positions", "order", unsettled, str)) from None
+    outcome = cast(str, found.options[found.best])
+    texts = {"before": before.translation, "after": after.translation}
+    longer = max(len(questions.compared_words(record.target_out)) for record in (before, after))
+    return Asked(
+        id=f"{before.id} order {after.id}",
+        question=found,
+        prompt=say("order.prompt"),
+        hint=text("questions", "hint.text"),
+        layout=Texts(),
+        options=[
+            Option(label=say(f"order.{name}"), name=say(f"order.{name}"), said=say(f"order.{name}"))
+            for name in questions.ORDERS
+        ],
+        explanation=[
+            say(f"order.why-{outcome}", **texts),
+            say("order.common", words=longer, common=round(found.evidence[1] * longer), **texts),
+        ],
+        uncertain=say("order.uncertain"),
+        words=_words(),
+    )
+
+
+def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
+    """Ask which finished hypothesis of a search wins. Raises NotAskable."""
+    say = partial(text, "steps")
+    finished = written.tree.hypotheses
+    try:
+        scores = [hypothesis.score for hypothesis in finished]
+        found = questions.wins(written.texts, scores, record.id)
+    except Unsettled as unsettled:
+        raise NotAskable(
+            _reason("steps", "wins", unsettled, lambda value: number(value, 3))
+        ) from None
+    texts = [written.texts[cast(int, i)] or say("wins.empty") for i in found.options]
+    best, second = found.best, _second(found)
+    winner = finished[cast(int, found.options[best])]
+    shown = [number(score, 3) for score in found.evidence]
+    near = len(found.near)
+    margin = number(questions.NEAR_SCORE, 2)
+    return Asked(
+        id=f"{record.id} wins {' '.join(shown)} {len(texts)}",
+        question=found,
+        prompt=say("wins.prompt"),
+        hint=text("questions", "hint.text"),
+        layout=Texts(),
+        options=[
+            Option(
+                label=written_text,
+                name=written_text,
+                said=say("wins.option", text=written_text, score=score),
+                value=say("wins.value", score=score),
+            )
+            for written_text, score in zip(texts, shown, strict=True)
+        ],
+        explanation=[
+            say(
+                "wins.why",
+                best=texts[best],
+                score=shown[best],
+                second=texts[second],
+                second_score=shown[second],
+            ),
+            say("wins.sum", log_prob=number(winner.log_prob, 3), tokens=len(winner.ids)),
+        ],
+        uncertain=say("wins.near-one", margin=margin)
+        if near == 1
+        else say("wins.near-many", near=near, margin=margin)
+        if near
+        else say("wins.clear", margin=margin, beam=written.tree.decode.beam),
+        words=_words(),
+    )
+
+
+def _cells(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    shades: Sequence[float | None],
+    values: Sequence[str] | None = None,
+) -> list[Option]:
+    """Return the cells of a mask, row by row; `shades` are None for cells without a colour."""
+    names = [
+        text("masks", "masked.cell", query=f"“{row}”", key=f"“{column}”")
+        for row in rows
+        for column in columns
+    ]
+    return [
+        Option(label="", name=name, said=name, value=value, shade=None if w is None else float(w))
+        for name, value, w in zip(names, values or [""] * len(names), shades, strict=True)
+    ]
+
+
+def _words(**replaced: str) -> Mapping[str, str]:
+    """Return the component's own texts; `replaced` gives the key of another text for some."""
+    names = "check skip yours answer right wrong near skipped cells this"
+    kept = {name: name for name in ("option", "right", "cells")}  # filled in by the script
+    return {
+        name: text(
+            "questions",
+            f"words.{replaced.get(name, name)}",
+            **{place: f"{{{place}}}" for place in kept},
+        )
+        for name in names.split()
+    }
+
+
+def _second(found: questions.Question, size: Callable[[float], float] = lambda value: value) -> int:
+    """Return the option with the second largest number."""
+    others = (i for i in range(len(found.options)) if i != found.best)
+    return max(others, key=lambda i: size(found.evidence[i]))
+
+
+def _uncertain(
+    lesson: str, name: str, found: questions.Question, names: Sequence[str], margin: str
+) -> str:
+    """Say which near-ties count as well, or that there are none."""
+    near = [names[i] for i in sorted(found.near)]
+    if not near:
+        return text(lesson, f"{name}.clear", margin=margin)
+    key = "near-one" if len(near) == 1 else "near-many"
+    return text(lesson, f"{name}.{key}", near=", ".join(near), margin=margin)
+
+
+def _reason(
+    lesson: str, name: str, unsettled: Unsettled, shown: Callable[[float], str], **values: Any
+) -> str:
+    """Say why a question is not asked, with the numbers that decided."""
+    numbers = {
+        key: str(value) if key in ("near", "options") else shown(value)
+        for key, value in unsettled.numbers.items()
+    }
+    if lesson == "head" and "margin" in unsettled.numbers:  # in percentage points
+        numbers["margin"] = f"{100 * unsettled.numbers['margin']:.0f}"
+    return text(lesson, f"{name}.{unsettled.reason}", **numbers, **values)
+
+
+def _nats(value: float) -> str:
+    return number(value, 2)
+
+
+def _signed(value: float) -> str:
+    return number(value, 2, sign="+")

@@ -1,0 +1,69 @@
+"""Shows where in the model a page is: figure 1 of the paper, with the block in view highlighted."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from app import controls
+from app.components.figure_one import figure_one
+from app.components.figure_one.drawing import draw
+from app.lessons.texts import text
+from app.state import session
+from core.kinds import KINDS
+
+_PAGES = {
+    "tokens": "views/tokens/page.py",
+    "head": "views/inside_head/page.py",
+    "masks": "views/masks/page.py",
+    "positions": "views/positions/page.py",
+    "why": "views/why/page.py",
+    "steps": "views/steps.py",
+}
+_PAGE_OF = {
+    "inputs": "tokens",
+    "source_embedding": "tokens",
+    "source_positions": "positions",
+    "encoder": "head",
+    "norm": "why",
+    "feed": "why",
+    "outputs": "steps",
+    "target_embedding": "tokens",
+    "target_positions": "positions",
+    "decoder": "masks",
+    "cross": "head",
+    "linear": "why",
+    "softmax": "steps",
+}
+"""The page of each block, by URL path."""
+
+
+def show_glance(*current: str, in_view: str = "", follow: str = "", source: str = "") -> None:
+    """Offer the figure in a popover, with the blocks `current` highlighted.
+
+    `in_view` says what is highlighted, by default the first block. `follow` is the key of an
+    explorer whose kind of attention is highlighted instead. Links keep the sentence, by default
+    the visitor's own, and how it is translated.
+    """
+    chosen, here = controls.selection(), session.get("page") or ""
+    if chosen.card is None:
+        return
+    link = {"source": source or chosen.source, **chosen.link}
+    if chosen.target and not source:
+        link["target"] = chosen.target
+
+    def href(block: str) -> str | None:
+        page = _PAGE_OF[block]
+        kind = {"kind": block} if page == "head" and block in KINDS else {}
+        return None if page == here and not kind else f"{page}?{urlencode({**link, **kind})}"
+
+    with st.popover("Where in the model?", type="tertiary", key="glance"):
+        opened = figure_one(
+            draw(chosen.card.model, href, current, in_view), key="figure_one", follow=follow
+        )
+        st.page_link(
+            "views/glossary.py", label=text("glossary", "link"), query_params=link, width="content"
+        )
+    if opened is not None and opened.page in _PAGES:  # a plain link would start a new session
+        st.switch_page(_PAGES[opened.page], query_params=opened.query)

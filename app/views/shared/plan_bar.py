@@ -1,0 +1,76 @@
+"""The line above every page while a plan runs or a page is presented: its stop, Back and Next."""
+
+import streamlit as st
+
+from app.components.present import present
+from app.look.markdown import plain
+from app.state import plans
+
+
+def show(page: str) -> None:
+    """Draw the line, and open the page of the plan's stop if another one is shown.
+
+    `page` is the URL path of the page that is about to be drawn.
+    """
+    moved = plans.on_the_way()
+    if moved is not None and moved.stop.url_path != page:
+        stop = moved.stop
+        sentence = {} if stop.on_tour else {"source": stop.argument, "lesson": "1"}
+        st.switch_page(stop.page, query_params=moved.query | sentence)
+    plans.keep_in_url(page)
+    now, note, presenting = plans.running(), plans.note(), plans.presenting()
+    if presenting:
+        with st.container(key="presenting"):
+            present(
+                back=["plan_back", "tour_back"],
+                onward=["tour_more", "plan_next", "tour_next"],
+                leave="present_leave",
+            )
+    if note:
+        st.warning(plain(note))
+    if not (now or note or presenting):
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="plan_bar"):
+        if now is not None:
+            _show_stop(now, page)
+        if presenting:
+            st.button(
+                "Leave presentation (Esc)",
+                key="present_leave",
+                type="tertiary",
+                on_click=plans.present,
+                args=(False,),
+            )
+        else:
+            if now is not None:
+                present_button()
+            st.button("Leave the plan", key="plan_leave", type="tertiary", on_click=plans.leave)
+
+
+def _show_stop(now: plans.Running, page: str) -> None:
+    count, here = len(now.plan.stops), now.stop.url_path == page
+    title = now.stop.title(now.direction)
+    st.markdown(f"**{now.at + 1} of {count}** · {plain(title)}", width="content")
+    for word, to in (("Back", now.at - 1), ("Next", now.at + 1)):
+        st.button(
+            word,
+            key=f"plan_{word.lower()}",
+            disabled=not 0 <= to < count,
+            on_click=plans.go,
+            args=(to,),
+        )
+    if not here:
+        st.button("Return to this stop", key="plan_return", on_click=plans.go, args=(now.at,))
+
+
+def present_button() -> None:
+    """Draw the button that turns presentation mode on."""
+    if not plans.presenting():
+        st.button(
+            "Present",
+            key="present_start",
+            help="large type, without sidebar and header; arrow keys or a presenter's remote go to "
+            "the next stop, Escape leaves",
+            on_click=plans.present,
+            args=(True,),
+        )

@@ -1,0 +1,85 @@
+"""The plan that a teacher edits in this session: stops with sentences, added, moved and removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from app.plan import MOST_STOPS, Plan, Stop, offered
+from app.state import session
+
+_SAVED = "plan draft"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stop of the draft; `number` is never used again, so that its widgets keep their rows."""
+
+    number: int
+    stop: Stop
+
+
+def rows(direction: str) -> tuple[Row, ...]:
+    """Return the draft of a direction, with the sentences as they are in their boxes."""
+    return tuple(
+        row
+        if row.stop.on_tour
+        else replace(row, stop=Stop(row.stop.name, _typed(row) or row.stop.argument))
+        for row in _saved(direction)
+    )
+
+
+def _typed(row: Row) -> str:
+    return " ".join(str(session.get(box(row)) or "").split())
+
+
+def box(row: Row) -> str:
+    """Return the widget key of a row's sentence."""
+    return f"class_sentence_{row.number}"
+
+
+def _saved(direction: str) -> tuple[Row, ...]:
+    return (session.saved_result(_SAVED) or {}).get(direction, ())
+
+
+def _save(direction: str, changed: tuple[Row, ...]) -> None:
+    session.save_result("draft note", "")
+    session.save_result(_SAVED, {**(session.saved_result(_SAVED) or {}), direction: changed})
+
+
+def plan(direction: str) -> Plan:
+    """Return the draft as a plan."""
+    return Plan(tuple(row.stop for row in rows(direction)))
+
+
+def fill(direction: str, stops: tuple[Stop, ...]) -> None:
+    """Replace the draft."""
+    _save(direction, ())
+    add(direction, stops)
+
+
+def add(direction: str, stops: tuple[Stop, ...]) -> None:
+    """Add stops at the end, as far as there is room."""
+    now = rows(direction)
+    first = (session.saved_result("plan rows") or 0) + 1
+    session.save_result("plan rows", first + len(stops) - 1)
+    new = tuple(Row(first + place, stop) for place, stop in enumerate(stops))
+    _save(direction, (*now, *new)[:MOST_STOPS])
+
+
+def add_tour(direction: str) -> None:
+    """Add every stop of the tour."""
+    add(direction, tuple(stop for stop in offered(direction, "") if stop.on_tour))
+
+
+def move(direction: str, place: int, by: int) -> None:
+    """Swap a row with the one before (-1) or after it (1)."""
+    now = list(rows(direction))
+    if 0 <= place + by < len(now):
+        now[place], now[place + by] = now[place + by], now[place]
+    _save(direction, tuple(now))
+
+
+def remove(direction: str, place: int) -> None:
+    """Remove a row."""
+    now = rows(direction)
+    _save(direction, now[:place] + now[place + 1 :])

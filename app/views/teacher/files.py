@@ -1,0 +1,102 @@
+"""The files made from a plan: the offline page that runs it, and the worksheet."""
+
+import streamlit as st
+
+from app import controls
+from app.export import offline
+from app.export.tour import Inspect, not_offline
+from app.export.worksheet import Sheet, sheet, worksheet
+from app.look.markdown import plain
+from app.plan import Plan, Stop, tour_stop
+from app.state import models, results
+from app.views.tour.stops import STOPS
+from core.checkpoint.folder import Card
+from core.record.record import TranslationRecord
+
+
+def show_files(made: Plan, chosen: controls.Selection) -> None:
+    """Offer the files, and say first what they leave out."""
+    card = chosen.card
+    assert card is not None
+
+    def inspect(text: str) -> TranslationRecord:
+        return results.inspect(card, text, decode=chosen.decode)
+
+    with st.spinner("Translating the sentences…"):
+        sheets, left_out = _sheets(made, chosen.direction, inspect)
+        not_shown = not_offline(made, chosen.direction, inspect)
+    _offer_page(made, card, not_shown)
+    _offer_worksheet(sheets, left_out, card)
+
+
+def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
+    """Return a sheet for each sentence of the plan, once, and a line for each without one."""
+    found: dict[str, Sheet] = {}
+    left_out: dict[str, str] = {}
+    for stop in made.stops:
+        sentence = stop.sentence(direction)
+        try:
+            shown = _sheet(stop, direction, inspect(sentence))
+        except ValueError as error:  # InputError: one line
+            left_out[sentence] = f"“{sentence}”: {error}"
+            continue
+        if stop.on_tour or sentence not in found:
+            found[sentence] = shown
+    return list(found.values()), list(left_out.values())
+
+
+def _sheet(stop: Stop, direction: str, record: TranslationRecord) -> Sheet:
+    """Return the sheet of a sentence: with the head of the tour's stop, if it is one."""
+    if stop.on_tour:
+        try:
+            shown = STOPS[direction][tour_stop(direction, stop.argument)[0]].find(record)
+        except LookupError:
+            return sheet(record)
+        return Sheet(record, shown.kind, shown.head.layer, shown.head.head)
+    return sheet(record)
+
+
+def _offer_page(made: Plan, card: Card, not_shown: list[str]) -> None:
+    st.markdown("**Offline page**: the app as one file with this plan inside; needs no server.")
+    if not (card.folder / "tokenizer.json").is_file():
+        st.caption("This model has no subword tokenizer, which the offline page needs.")
+        return
+    if not_shown:
+        st.caption(plain("Not in the offline page: " + "; ".join(not_shown) + "."))
+    if len(not_shown) == len(made.stops):
+        st.caption("None of these stops works without the app.")
+        return
+    st.download_button(
+        "Offline page (.html)",
+        lambda: _page(made, card),
+        file_name=f"headlight-plan-{card.folder.name}.html",
+        mime="text/html",
+        on_click="ignore",
+        key="class_page",
+    )
+
+
+def _page(made: Plan, card: Card) -> bytes:
+    """Return the offline page with a plan, made once for all sessions."""
+    return results.cached(
+        ("offline page", models.key_of(card), made.to_text()),
+        lambda: offline.page([offline.network(card.folder, plan=made)]).encode(),
+    )
+
+
+def _offer_worksheet(sheets: list[Sheet], left_out: list[str], card: Card) -> None:
+    st.markdown(
+        "**Worksheet**: a page for each sentence, with a picture, questions and blanks; the "
+        "answers are on the last page. It prints on A4 and Letter, in black and white."
+    )
+    if left_out:
+        st.caption(plain("Not in the worksheet: " + "; ".join(left_out)))
+    if sheets:
+        st.download_button(
+            "Worksheet (.html)",
+            lambda: worksheet(sheets).encode(),
+            file_name=f"headlight-worksheet-{card.folder.name}.html",
+            mime="text/html",
+            on_click="ignore",
+            key="class_worksheet",
+        )

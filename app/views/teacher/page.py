@@ -1,0 +1,150 @@
+"""For teachers: choose stops and sentences, and get a link, an offline page and a worksheet."""
+
+import streamlit as st
+
+from app import controls
+from app.examples import examples
+from app.look.markdown import plain
+from app.plan import LONGEST_LINK, MOST_STOPS, Plan, Stop, offered, parse
+from app.state import address, models, plans, session
+from app.views.teacher import draft
+from app.views.teacher.files import show_files
+
+
+def label_of(stop: Stop, direction: str) -> str:
+    """Return a stop's title, with its page in front if it is one of the tour."""
+    title = stop.title(direction)
+    return f"Guided tour: {title}" if stop.on_tour else title
+
+
+def read_link(direction: str) -> None:
+    """Fill the draft from this page's own link, once."""
+    if (text := address.pop("plan")) is None:
+        return
+    read, said = parse(text, direction)
+    draft.fill(direction, read.stops)
+    session.save_result("draft note", said)
+
+
+def show_rows(direction: str) -> None:
+    """Show the stops of the draft, each with its sentence and buttons."""
+    rows = draft.rows(direction)
+    for place, row in enumerate(rows):
+        title, sentence, buttons = st.columns([4, 6, 7], vertical_alignment="center")
+        title.markdown(f"{place + 1}. {plain(label_of(row.stop, direction))}")
+        if row.stop.on_tour:
+            sentence.text(row.stop.sentence(direction))
+        else:
+            key = draft.box(row)
+            if session.get(key) is None:
+                session.put(key, row.stop.argument)
+            sentence.text_input(
+                f"Sentence of stop {place + 1}",
+                key=key,
+                persist_state="session",
+                label_visibility="collapsed",
+            )
+        with buttons, st.container(horizontal=True, gap="small", key=f"class_row_{row.number}"):
+            for icon, words, by in (("↑", "Move up", -1), ("↓", "Move down", 1)):
+                st.button(
+                    icon,
+                    key=f"class_{words.split()[1]}_{row.number}",
+                    help=f"{words}: stop {place + 1}",
+                    disabled=not 0 <= place + by < len(rows),
+                    on_click=draft.move,
+                    args=(direction, place, by),
+                )
+            st.button(
+                "Remove",
+                key=f"class_remove_{row.number}",
+                on_click=draft.remove,
+                args=(direction, place),
+            )
+            st.button(
+                "Preview",
+                key=f"class_preview_{row.number}",
+                help="runs the plan in this window, from this stop",
+                on_click=plans.start,
+                args=(draft.plan(direction), direction, controls.selection().link["model"], place),
+            )
+
+
+def add_chosen(direction: str, choices: list[Stop]) -> None:
+    """Add the stop that is chosen in the list."""
+    number = session.get("class_stop")
+    if number is not None:
+        draft.add(direction, (choices[number],))
+
+
+def show_link(made: Plan, query: dict[str, str]) -> None:
+    """Show the link that runs the plan, or say why there is none."""
+    link = plans.link(made, query)
+    if len(link) > LONGEST_LINK:
+        st.error(
+            f"The link would have {len(link):,} characters; some programs cut links after "
+            f"{LONGEST_LINK:,}. Shorten sentences or remove stops."
+        )
+        return
+    st.caption(
+        "This link runs the stops in this order, with this direction and model "
+        f"({len(link):,} of at most {LONGEST_LINK:,} characters):"
+    )
+    with st.container(key="class_link"):
+        st.code(link, language=None, wrap_lines=True)
+
+
+st.title("For teachers", anchor=False)
+st.caption(
+    "Choose stops and sentences for a class. Everything is kept in the link and in the files: "
+    "there are no accounts, and nothing is stored on the server."
+)
+chosen = controls.selection()
+for line in models.problems():
+    st.error(plain(line))
+if chosen.card is None:
+    st.stop()
+direction = chosen.direction
+read_link(direction)
+if said := session.saved_result("draft note"):
+    st.warning(plain(said))
+
+st.subheader("Stops", anchor=False)
+st.caption(
+    f"{chosen.source_language} → {chosen.target_language}, {controls.model_label(chosen.card)}: "
+    "direction and model are those of the sidebar, and the link fixes them."
+)
+known = examples(direction)
+usual = known[0].text(direction) if known else chosen.source
+choices = list(offered(direction, usual or "…"))
+show_rows(direction)
+made = draft.plan(direction)
+with st.container(horizontal=True, vertical_alignment="bottom", key="class_add"):
+    st.selectbox(
+        "A stop to add",
+        range(len(choices)),
+        format_func=lambda number: label_of(choices[number], direction),
+        key="class_stop",
+        persist_state="session",
+    )
+    full = len(made.stops) >= MOST_STOPS
+    st.button(
+        "Add", key="class_add_stop", disabled=full, on_click=add_chosen, args=(direction, choices)
+    )
+    if any(stop.on_tour for stop in choices):
+        st.button(
+            "Add the whole tour",
+            key="class_add_tour",
+            disabled=full,
+            on_click=draft.add_tour,
+            args=(direction,),
+        )
+text = made.to_text() if made.stops else None
+address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "draft")
+if not made.stops:
+    st.caption("Add a stop to get a link.")
+    st.stop()
+
+st.subheader("Link", anchor=False)
+show_link(made, chosen.link)
+st.subheader("Files", anchor=False)
+show_files(made, chosen)

@@ -1,0 +1,1 @@
+"""The lesson on tokens: its page."""

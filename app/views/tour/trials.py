@@ -1,0 +1,201 @@
+"""Trials of the tour's stops: what changes without positions or masks, or with another search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from app.lessons.texts import text
+from app.look.labels import labels
+from app.look.numbers import number, percent
+from core.analysis.inside_head import inside_head
+from core.config import DecodeConfig
+from core.kinds import Kind
+from core.record.edits import OFF, Edits
+from core.record.record import TranslationRecord
+
+if TYPE_CHECKING:
+    from app.views.tour.stops import Highlight
+    from core.analysis.inside_head import Site
+
+GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=5)
+_SAME_NATS = 5e-4  # differences below are not shown
+
+
+class Bench(Protocol):
+    """Runs the network of a record again."""
+
+    def translate(self, source: str, decode: DecodeConfig, edits: Edits) -> TranslationRecord:
+        """Translate a sentence under edits."""
+        ...
+
+    def rerun(self, record: TranslationRecord, edits: Edits) -> TranslationRecord:
+        """Repeat the pass of a record's own translation under edits."""
+        ...
+
+    def site(self, record: TranslationRecord, kind: Kind, layer: int) -> Site:
+        """Return one attention of a record's pass."""
+        ...
+
+
+Trial = Callable[[Bench, TranslationRecord, "Highlight | None"], tuple[str, ...]]
+"""Returns what was measured, as lines of plain text; `Highlight` is the stop's head, if any."""
+
+
+def without_positions(first: str, second: str) -> Trial:
+    """Translate with all positional encodings off; compare the order of two target words."""
+
+    def trial(bench: Bench, record: TranslationRecord, shown: Highlight | None) -> tuple[str, ...]:
+        edits = Edits(source_positions=OFF, target_positions=OFF)
+        own = bench.translate(record.source_text, BEAM, Edits()).translation
+        other = bench.translate(record.source_text, BEAM, edits).translation
+        places = [[_place(written, word) for word in (first, second)] for written in (own, other)]
+        if None in places[0]:
+            verdict = "missing"
+        elif own == other:
+            verdict = "unchanged"
+        elif None in places[1]:
+            verdict = "lost"
+        else:
+            before, after = ([p for p in pair if p is not None] for pair in places)
+            verdict = "same" if np.sign(np.diff(before)) == np.sign(np.diff(after)) else "swapped"
+        return (
+            text("tour", "no-positions.with", translation=own),
+            text("tour", "no-positions.without", translation=other or "(empty)"),
+            text("tour", f"no-positions.{verdict}", first=first, second=second),
+        )
+
+    return trial
+
+
+def without_mask(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None
+) -> tuple[str, ...]:
+    """Repeat the pass without the causal mask; compare the probability of each token."""
+    other = bench.rerun(record, Edits(causal_mask=False))
+    before, after = np.exp(record.log_probs), np.exp(other.log_probs)
+    most = int(np.abs(after - before).argmax())
+    means = [percent(float(mean)) for mean in (before.mean(), after.mean())]
+    falls = after.mean() < before.mean()
+    verdict = "same" if means[0] == means[1] else "fall" if falls else "rise"
+    return (
+        text(
+            "tour",
+            f"no-mask.{verdict}",
+            count=len(before),
+            before=means[0],
+            after=means[1],
+        ),
+        text(
+            "tour",
+            "no-mask.most",
+            token=labels(record.target_out, 1)[most],
+            before=percent(float(before[most])),
+            after=percent(float(after[most])),
+            nats=number(float(other.log_probs[most] - record.log_probs[most]), 1, "+"),
+        ),
+    )
+
+
+def two_vectors(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None
+) -> tuple[str, ...]:
+    """Compute the score of the key that the stop's row looks at most, from its two vectors."""
+    if shown is None or shown.query is None:
+        return ()
+    head, query = shown.head, shown.query
+    inside = inside_head(bench.site(record, shown.kind, head.layer), head.head, query)
+    order = np.argsort(-inside.weights_K, kind="stable")
+    key, second = int(order[0]), int(order[1])
+    read, produced = labels(record.source, 1), labels(record.target_out, 1)
+    size = len(inside.q_E)
+    return (
+        text(
+            "tour",
+            "q-k.score",
+            layer=head.layer + 1,
+            head=head.head + 1,
+            query=produced[query],
+            key=read[key],
+            size=size,
+            sum=number(float(inside.scores_K[key]), 2),
+            score=number(float(inside.scaled_K[key]), 2),
+        ),
+        text(
+            "tour",
+            "q-k.softmax",
+            count=int(inside.open_K.sum()),
+            weight=percent(float(inside.weights_K[key])),
+            other=read[second],
+            other_score=number(float(inside.scaled_K[second]), 2),
+            other_weight=percent(float(inside.weights_K[second])),
+        ),
+    )
+
+
+def two_searches(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None
+) -> tuple[str, ...]:
+    """Translate greedily and with a beam of 5; compare probabilities and the first difference."""
+    source = record.source_text
+    greedy, beam = (bench.translate(source, decode, Edits()) for decode in (GREEDY, BEAM))
+    lines = [
+        text(
+            "tour",
+            f"beam.{name}",
+            translation=found.translation or "(empty)",
+            probability=percent(float(np.exp(_log_prob(found)))),
+            log_prob=number(_log_prob(found), 2),
+        )
+        for name, found in (("greedy", greedy), ("five", beam))
+    ]
+    ids = [[token.id for token in found.target_out] for found in (greedy, beam)]
+    if ids[0] == ids[1]:
+        return (*lines, text("tour", "beam.same"))
+    at = next(i for i, (a, b) in enumerate(zip(*ids, strict=False)) if a != b)
+    said = [
+        (labels(found.target_out, 1)[at], percent(float(np.exp(found.log_probs[at]))))
+        for found in (greedy, beam)
+    ]
+    lines.append(
+        text(
+            "tour",
+            "beam.differ",
+            number=at + 1,
+            greedy=said[0][0],
+            greedy_probability=said[0][1],
+            beam=said[1][0],
+            beam_probability=said[1][1],
+        )
+    )
+    gain = _log_prob(beam) - _log_prob(greedy)
+    verdict = "equal" if abs(gain) < _SAME_NATS else "higher" if gain > 0 else "lower"
+    return (*lines, text("tour", f"beam.{verdict}"))
+
+
+def _log_prob(record: TranslationRecord) -> float:
+    return float(record.log_probs.sum(dtype=np.float64))
+
+
+def translates_word(word: str, *right: str) -> Trial:
+    """Check whether the translation contains one of the right words for a source word."""
+
+    def trial(bench: Bench, record: TranslationRecord, shown: Highlight | None) -> tuple[str, ...]:
+        written = record.translation
+        found = [one for one in right if _place(written, one) is not None]
+        return (
+            text("tour", "wrong.wrote", translation=written or "(empty)"),
+            text("tour", "wrong.right", word=word, right=found[0])
+            if found
+            else text("tour", "wrong.wrong", word=word, right=" / ".join(right)),
+        )
+
+    return trial
+
+
+def _place(written: str, word: str) -> int | None:
+    """Return the index of a word in a text, ignoring case and punctuation; None if it is absent."""
+    words = ["".join(filter(str.isalpha, one)).casefold() for one in written.split()]
+    return words.index(word.casefold()) if word.casefold() in words else None

@@ -1,0 +1,206 @@
+"""Questions about a sentence whose answers its numbers settle: what to point at, what is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from core.analysis.head_effects import HeadEffects
+from core.frozen import Bools, Floats
+from core.record.record import RecordToken, TranslationRecord
+from core.record.words import group_words, is_punctuation
+
+LEAST_SHARE = 0.3
+"""Attention: the largest share of a row must be at least this."""
+NEAR_SHARE = 0.05
+"""Attention: words whose shares are within this of the largest one count as well."""
+LEAST_NATS = 0.1
+"""Ablation: the largest change of a log-probability must be at least this."""
+NEAR_NATS = 0.05
+"""Ablation: heads whose effects are within this of the largest one count as well."""
+NEAR_SCORE = 0.01
+"""Search: hypotheses whose scores are within this of the best one count as well."""
+MOST_CELLS = 6
+"""A grid of cells has at most this many rows, and as many columns."""
+ORDERS = ("same", "reordered", "other")
+"""What can happen to a translation: the same words in the same or another order, other words."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to answer by pointing at one option, or with `every`, at all that are right.
+
+    `options` are what can be pointed at: words as positions of their tokens, heads as (kind, layer,
+    head), cells as (query, key), indices of hypotheses, or `ORDERS`. `evidence` has one number per
+    option. `correct` are the indices of the right options; `near` those of near-ties, which count
+    as well. All are counted from 0.
+
+    Raises ValueError if the numbers do not match the options or no option is right.
+    """
+
+    name: str
+    options: tuple[Hashable, ...]
+    correct: frozenset[int]
+    evidence: tuple[float, ...]
+    near: frozenset[int] = frozenset()
+    every: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.evidence) != len(self.options):
+            raise ValueError(f"{len(self.options)} options need as many numbers as evidence")
+        if not self.correct or not self.correct | self.near <= set(range(len(self.options))):
+            raise ValueError("the right answers must be options, and at least one must be right")
+        if self.correct & self.near or (self.near and self.every):
+            raise ValueError("a near-tie is another option, where one option is asked for")
+
+    @property
+    def best(self) -> int:
+        """The right option, or with `every` the first one."""
+        return min(self.correct)
+
+
+class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no clear answer)
+    """Raised when the numbers settle no answer, so that the question must not be asked.
+
+    `reason` is "few" (fewer than two options), "small" (the largest number is below the least
+    one), "tied" (more than half of the options are near-ties) or "alike" (only punctuation or
+    capitals differ); `numbers` are those that decided.
+    """
+
+    def __init__(self, reason: str, **numbers: float) -> None:
+        listed = ", ".join(f"{name} {value:g}" for name, value in numbers.items())
+        super().__init__(f"{reason}: {listed}" if listed else reason)
+        self.reason = reason
+        self.numbers = numbers
+
+
+def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: int) -> Question:
+    """Ask which word a row of a head attends to most.
+
+    The options are the words with an unmasked key, special tokens and punctuation included, as
+    their unmasked tokens; a word's share of the row is the sum over these. Raises Unsettled; see
+    `LEAST_SHARE` and `NEAR_SHARE`.
+    """
+    tokens = record.target_in if kind == "decoder" else record.source
+    unmasked_K = record.mask(kind)[query]
+    words = tuple(
+        kept for word in group_words(tokens) if (kept := tuple(i for i in word if unmasked_K[i]))
+    )
+    row_K = record.maps(kind)[layer, head, query].astype(np.float64)
+    shares = [float(row_K[list(word)].sum()) for word in words]
+    return _largest("attends", words, shares, shares, LEAST_SHARE, NEAR_SHARE)
+
+
+def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:
+    """Ask which head of a kind changes a word's log-probability most when it is zero-ablated.
+
+    `tokens` are the word's target tokens, whose changes are added. The evidence is the signed
+    change in nats. Raises Unsettled (see `LEAST_NATS` and `NEAR_NATS`), and ValueError if a head
+    has not been ablated yet.
+    """
+    change_LH = effects.changes[kind][..., list(tokens)].sum(-1)
+    if np.isnan(change_LH).any():
+        raise ValueError(f"not every {kind} head has been ablated yet")
+    heads = tuple((kind, *at) for at in np.ndindex(change_LH.shape))
+    changes = change_LH.ravel().tolist()
+    return _largest("matters", heads, np.abs(changes).tolist(), changes, LEAST_NATS, NEAR_NATS)
+
+
+def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = None) -> Question:
+    """Ask which cells of a part of a mask are masked; `mask_QK` is True = may attend.
+
+    The evidence is the largest weight that a head gives the cell, from `maps` [layer, head, query,
+    key]; without maps, 1 for an unmasked cell and 0 for a masked one.
+
+    Raises Unsettled if no cell of the part is masked, or all are, and ValueError if the part is
+    larger than `MOST_CELLS` rows or columns.
+    """
+    if max(len(queries), len(keys)) > MOST_CELLS:
+        raise ValueError(f"at most {MOST_CELLS} rows and columns of cells can be asked about")
+    part = np.ix_(queries, keys)
+    unmasked = np.asarray(mask_QK, bool)[part]
+    shown = unmasked.astype(float) if maps is None else maps.max((0, 1))[part]
+    if unmasked.all() or not unmasked.any():
+        raise Unsettled("few", options=int((~unmasked).sum()))
+    return Question(
+        "masked",
+        tuple((query, key) for query in queries for key in keys),
+        frozenset(np.flatnonzero(~unmasked.ravel()).tolist()),
+        tuple(float(value) for value in shown.ravel()),
+        every=True,
+    )
+
+
+def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Question:
+    """Ask what happens to a translation: `before` and `after` are its target tokens.
+
+    Words are compared without capitals and punctuation. The evidence for the same words in the same
+    order is the share of places with the same word; for the same words in another order, the share
+    of words that both have; for other words, the rest. Shares are of the longer translation.
+
+    Raises Unsettled if there are fewer than two words, or only punctuation or capitals differ.
+    """
+    old, new = (compared_words(tokens) for tokens in (before, after))
+    if len(old) < 2:
+        raise Unsettled("few", options=len(old))
+    longer = max(len(old), len(new))
+    kept = sum(a == b for a, b in zip(old, new, strict=False)) / longer
+    common = (Counter(old) & Counter(new)).total() / longer
+    texts = [[token.text for token in tokens] for tokens in (before, after)]
+    if old == new and texts[0] != texts[1]:
+        raise Unsettled("alike")
+    outcome = 0 if old == new else 1 if common == 1 else 2
+    return Question("order", ORDERS, frozenset({outcome}), (kept, common, 1 - common))
+
+
+def compared_words(tokens: Sequence[RecordToken]) -> list[str]:
+    """Return the words of a sentence in lower case, without punctuation and special tokens."""
+    return [
+        "".join(tokens[i].text for i in word).casefold()
+        for word in group_words(tokens)
+        if not (tokens[word[0]].special or is_punctuation(tokens[word[0]].text))
+    ]
+
+
+def wins(texts: Sequence[str], scores: Sequence[float], seed: str) -> Question:
+    """Ask which of the finished hypotheses of a search wins: the one with the best score.
+
+    The options are indices into `texts`, in an order that `seed` determines. Of hypotheses with
+    the same text, only the best one is an option. Raises Unsettled; see `NEAR_SCORE`.
+    """
+    best: dict[str, int] = {}
+    for index, text in enumerate(texts):
+        if text not in best or scores[index] > scores[best[text]]:
+            best[text] = index
+
+    def place(index: int) -> bytes:
+        return sha256(f"{seed} {texts[index]}".encode("utf-8", "replace")).digest()
+
+    options = tuple(sorted(best.values(), key=place))
+    values = [float(scores[index]) for index in options]
+    return _largest("wins", options, values, values, -np.inf, NEAR_SCORE)
+
+
+def _largest(
+    name: str,
+    options: tuple[Hashable, ...],
+    sizes: Sequence[float],
+    evidence: Sequence[float],
+    least: float,
+    margin: float,
+) -> Question:
+    """Return the question for the option of the largest size; sizes within a margin count too."""
+    if len(options) < 2:
+        raise Unsettled("few", options=len(options))
+    largest = max(sizes)
+    if not largest >= least:
+        raise Unsettled("small", largest=largest, least=least)
+    best = sizes.index(largest)
+    near = {i for i, size in enumerate(sizes) if i != best and largest - size <= margin}
+    if 1 + len(near) > len(options) / 2:
+        raise Unsettled("tied", near=1 + len(near), options=len(options), margin=margin)
+    return Question(name, options, frozenset({best}), tuple(evidence), frozenset(near))

@@ -1,0 +1,201 @@
+"""Figure 1 at a glance: its blocks, numbers and links are those of the network and the visitor."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.components.figure_one.drawing import draw
+from core.config import ModelConfig
+from tests.app.page_checks import ROOT
+from tests.app.rendered import Rendered, render
+
+MAIN = ROOT / "app/main.py"
+TINY = ModelConfig(
+    source_vocab_size=50,
+    target_vocab_size=1_070,
+    d_model=16,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_decoder_layers=3,
+    dim_feedforward=1_024,
+    norm_first=False,
+    final_norm=False,
+)
+ATTENTION = {
+    "encoder": ("Multi-head", "attention"),
+    "decoder": ("Masked multi-head", "attention"),
+    "cross": ("Multi-head", "attention"),
+}
+
+
+def figure(config: ModelConfig, *current: str):
+    return draw(config, lambda block: f"page?{block}", current).to_json()
+
+
+def rendered(page: str, query: dict[str, str]) -> Rendered:
+    return render(page, act=None, state=None, **query)
+
+
+def column(data, left: bool) -> list[str]:
+    """Return the texts of one stack from bottom to top, without the positions beside it."""
+    inside = [b for b in data["blocks"] if (b["box"][0] + b["box"][2] / 2 < 178) == left]
+    inside = [b for b in inside if not b["id"].endswith("_positions")]
+    inside.sort(key=lambda b: -b["box"][1])
+    return [" ".join(filter(None, b["lines"])) for b in inside]
+
+
+LOW = ["Inputs", "Input embedding"]
+LOW_RIGHT = ["Outputs (shifted right)", "Output embedding"]
+TOP = ["Linear", "Softmax", "Output probabilities"]
+NAMES = ["Masked multi-head attention", "Multi-head attention", "Feed forward"]
+
+
+def test_a_post_norm_network_is_drawn_as_in_the_paper():
+    data = figure(TINY)
+    norm = "Add & norm"
+    assert column(data, True) == [*LOW, "Multi-head attention", norm, "Feed forward", norm]
+    assert column(data, False) == [*LOW_RIGHT, *(x for n in NAMES for x in (n, norm)), *TOP]
+    assert [frame["label"] for frame in data["frames"]] == ["1×", "3×"]
+
+
+def test_a_pre_norm_network_has_its_norms_below_and_one_above_the_stack():
+    data = figure(dataclasses.replace(TINY, norm_first=True, final_norm=True))
+    around = [("Norm", name, "Add") for name in NAMES]
+    assert column(data, True) == [*LOW, *around[1], *around[2], "Norm"]
+    assert column(data, False) == [
+        *LOW_RIGHT,
+        *(x for three in around for x in three),
+        "Norm",
+        *TOP,
+    ]
+
+
+def test_blocks_say_the_numbers_of_the_network():
+    about = {b["id"]: b["about"] for b in figure(TINY)["blocks"]}
+    assert "2 heads in its one layer" in about["encoder"]
+    assert "2 heads in each of 3 layers" in about["decoder"]
+    assert "2 heads in each of 3 layers" in about["cross"]
+    assert "1,024 hidden" in about["feed"]
+    assert "each of 1,070 tokens" in about["linear"]
+    assert "16 numbers" in about["source_embedding"]
+    assert "after each attention" in about["norm"] and "stack" not in about["norm"]
+    assert about["source_positions"].endswith("sines and cosines")
+    other = dataclasses.replace(
+        TINY, num_heads=1, learned_positions=True, norm_first=True, final_norm=True
+    )
+    about = {b["id"]: b["about"] for b in figure(other)["blocks"]}
+    assert "1 head in its one layer" in about["encoder"]
+    assert about["target_positions"].endswith("a learned table")
+    assert "before each attention" in about["norm"] and "each stack" in about["norm"]
+
+
+def test_nothing_overlaps_and_everything_is_inside():
+    for norm_first in (False, True):
+        data = figure(dataclasses.replace(TINY, norm_first=norm_first))
+        boxes = [b["box"] for b in data["blocks"]]
+        for i, (x, y, w, h) in enumerate(boxes):
+            assert x >= 0 and y >= 0 and x + w <= data["width"] and y + h <= data["height"]
+            for x2, y2, w2, h2 in boxes[:i]:
+                assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 + 1e-9 or y2 + h2 <= y + 1e-9
+
+
+def test_keys_and_values_of_cross_attention_come_from_the_encoder():
+    data = figure(TINY)
+    box = {b["id"]: b["box"] for b in data["blocks"]}
+
+    def below(id: str) -> list:
+        x, y, w, h = box[id]
+        return [a for a in data["arrows"] if x < a[-1][0] < x + w and y + h <= a[-1][1] < y + h + 3]
+
+    starts = sorted(arrow[0][0] for arrow in below("cross"))
+    between = (box["encoder"][0] + box["encoder"][2] + box["cross"][0]) / 2
+    middle = box["cross"][0] + box["cross"][2] / 2
+    assert starts == [between, between, middle]
+    assert [a[0][0] for a in below("decoder")] == [middle] * 3
+    (memory,) = [line for line in data["lines"] if line[-1][0] == between]
+    assert memory[0][0] == box["encoder"][0] + box["encoder"][2] / 2
+    assert memory[0][1] < box["encoder"][1], "from above the encoder"
+
+
+@pytest.mark.parametrize(
+    ("page", "current"),
+    [
+        ("masks", {"encoder", "decoder", "cross"}),
+        ("positions", {"source_positions", "target_positions"}),
+        ("head", {"cross"}),
+        ("steps", {"softmax", "outputs"}),
+        ("why", {"encoder", "decoder", "cross", "feed", "linear", "softmax"}),
+    ],
+)
+def test_a_lesson_highlights_its_blocks_and_does_not_link_to_itself(page, current):
+    sentence = "A dog & a cat."
+    query = {"direction": "en-de", "model": "captions", "search": "greedy", "source": sentence}
+    data = rendered(page, query).payload("figure_one")
+    assert set(data["current"]) == current
+    if page != "head":
+        assert data["inView"].startswith("In view: the ")
+    config = json.loads((ROOT / "checkpoints/captions-en-de/config.json").read_text())["model"]
+    layers = [f"{config[f'num_{side}_layers']}×" for side in ("encoder", "decoder")]
+    assert [frame["label"] for frame in data["frames"]] == layers
+    pages = {}
+    for block in data["blocks"]:
+        if block["href"] is None:
+            pages[block["id"]] = None
+            continue
+        link = urlsplit(block["href"])
+        parameters = {name: value for name, (value,) in parse_qs(link.query).items()}
+        kind = parameters.pop("kind", None)
+        assert kind == (block["id"] if link.path == "head" else None)
+        assert parameters == query
+        pages[block["id"]] = link.path
+    expected = {
+        **dict.fromkeys(("inputs", "source_embedding", "target_embedding"), "tokens"),
+        **dict.fromkeys(("source_positions", "target_positions"), "positions"),
+        **dict.fromkeys(("encoder", "cross"), "head"),
+        **dict.fromkeys(("norm", "feed", "linear"), "why"),
+        **dict.fromkeys(("softmax", "outputs"), "steps"),
+        "decoder": "masks",
+    }
+    own = {} if page == "head" else {b: None for b, path in expected.items() if path == page}
+    assert pages == expected | own
+
+
+def test_the_head_page_highlights_its_kind():
+    for kind in ATTENTION:
+        assert render("head", kind=kind).payload("figure_one")["current"] == [kind]
+
+
+def test_the_figure_follows_the_explorer_and_leads_to_a_block(local_page: Page, serve):
+    query = "direction=en-de&model=captions&source=A+dog+runs.&kind=decoder"
+    local_page.goto(f"{serve(MAIN)}/?{query}")
+    explorer = local_page.locator("section[aria-label='Attention explorer']")
+    expect(explorer).to_have_attribute("data-kind", "decoder", timeout=60_000)
+    expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"))
+    painted = local_page.locator(".st-key-model_note")
+    expect(painted).to_contain_text("layers")
+    local_page.get_by_role("button", name="Where in the model?").click()
+    figure = local_page.locator(".figure-one")
+    current = figure.locator("[aria-current]")
+    expect(current).to_have_attribute("data-block", "decoder")
+    expect(figure.locator("figcaption")).to_contain_text("In view: Masked decoder self-attention")
+    local_page.keyboard.press("Escape")
+    explorer.get_by_role("button", name="Encoder").click()
+    local_page.get_by_role("button", name="Where in the model?").click()
+    expect(current).to_have_attribute("data-block", "encoder")
+    expect(figure.locator("figcaption")).to_contain_text("In view: Encoder self-attention")
+    figure.get_by_role("link", name="Positional encoding of the source").click()
+    heading = local_page.get_by_role("heading", level=1)
+    expect(heading).to_have_text("Positions", timeout=60_000)
+    expect(local_page.locator(".st-key-source textarea")).to_have_value("A dog runs.")
+    for parameter in (r"source=A\+dog\+runs\.", "direction=en-de", "model=captions"):
+        expect(local_page).to_have_url(re.compile(rf"/positions\?.*{parameter}"))
+    idle = local_page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
+    expect(idle).to_be_visible(timeout=60_000)
+    local_page.go_back()
+    expect(heading).to_have_text("See where each attention head looks", timeout=60_000)

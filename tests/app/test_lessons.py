@@ -1,0 +1,83 @@
+"""Lesson texts: the loader, and every text of every lesson."""
+
+import re
+from string import Formatter
+
+import pytest
+
+from app.lessons import texts
+
+LESSONS = sorted(file.stem for file in (texts.FOLDER / "en").glob("*.toml"))
+
+
+@pytest.fixture
+def lesson(tmp_path, monkeypatch):
+    """Write a lesson of one's own."""
+    monkeypatch.setattr(texts, "FOLDER", tmp_path)
+    texts._texts.cache_clear()
+    yield lambda written: [
+        (tmp_path / "en").mkdir(exist_ok=True),
+        (tmp_path / "en/one.toml").write_text(written, encoding="utf-8"),
+    ]
+    texts._texts.cache_clear()
+
+
+def test_a_text_is_filled_in(lesson):
+    lesson('title = "One"\n[a.b]\nc = """The word\n  {word} is {what}."""')
+    assert texts.text("one", "a.b.c", word="{what}", what="long", more=1) == (
+        "The word {what} is long."
+    )
+    assert texts.keys("one") == ("title", "a.b.c")
+    assert texts.placeholders("one", "a.b.c") == {"word", "what"}
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "language", "values"),
+    [
+        ("two", "title", "en", {}),
+        ("one", "subtitle", "en", {}),
+        ("one", "title", "de", {}),
+        ("one", "text", "en", {"other": 1}),
+    ],
+)
+def test_what_is_missing_raises_key_error(lesson, name, key, language, values):
+    lesson('title = "One"\ntext = "A {word}"')
+    with pytest.raises(KeyError):
+        texts.text(name, key, language=language, **values)
+
+
+@pytest.mark.parametrize("written", ["{}", "{0}", "{a.b}", "{a!r}", "{a:.2f}", "{a[0]}"])
+def test_only_plain_names_are_placeholders(lesson, written):
+    lesson(f'title = "{written}"')
+    with pytest.raises(ValueError, match="plain"):
+        texts.text("one", "title", a="x")
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_text_renders_with_its_placeholders(name):
+    assert texts.keys(name)[:2] == ("title", "paper")
+    assert re.match(r"Vaswani et al\. 2017, §\d", texts.text(name, "paper"))
+    for key in texts.keys(name):
+        values = {place: f"<{place}>" for place in texts.placeholders(name, key)}
+        rendered = texts.text(name, key, **values)
+        assert rendered.strip() and "{" not in rendered and "}" not in rendered
+        assert all(value in rendered for value in values.values()), (name, key)
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_sentences_are_whole(name):
+    """A translator can only translate whole sentences: no text starts in the middle of one.
+
+    Except names, such as that of a head, which are inserted into sentences.
+    """
+    for key in texts.keys(name)[2:]:
+        if key.endswith(".name"):
+            continue
+        written = texts._texts(name, "en")[key]
+        first = next(literal for literal, *_ in Formatter().parse(written))
+        assert not first or not first[0].islower(), (name, key, written)
+
+
+def test_the_texts_have_a_licence_of_their_own():
+    licence = (texts.FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "CC BY 4.0" in licence and "creativecommons.org/licenses/by/4.0/legalcode" in licence

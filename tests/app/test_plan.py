@@ -1,0 +1,273 @@
+"""Plans for a class: their text, the stops that they run, and the page where they are made."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from streamlit.util import calc_hash
+
+from app.export.tour import planned
+from app.plan import Plan, Stop, parse
+from tests.app.page_checks import record
+from tests.app.rendered import Rendered, render
+
+MASKS = Stop("masks", "Ein Hund ~ läuft.~0")
+NEVER = Stop("tour", "never-ahead")
+TEXT = "1~tour.never-ahead~masks.Ein Hund ~0 läuft.~00"
+THREE = "1~tour.a-word-that-moves~masks.Ein Hund läuft.~tour.never-ahead"
+
+
+def test_a_plan_is_readable_text():
+    assert Plan((NEVER, MASKS)).to_text() == TEXT
+    assert parse(TEXT, "de-en") == (Plan((NEVER, MASKS)), "")
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ("bar.Ein Hund.", "“bar.Ein Hund.” (unknown here)"),
+        ("tour.no-such-stop", "“tour.no-such-stop” (unknown here)"),
+        ("tour.one-verb-in-two-places", "“tour.one-verb-in-two-places” (unknown here)"),
+        ("masks.", "“masks.” (without a sentence)"),
+        ("masks", "“masks” (without a sentence)"),
+        ("", "“” (unknown here)"),
+        ("<b>.`x`\u202e\n", "“<b>.'x'” (unknown here)"),
+        ("x" * 99, f"“{'x' * 40}…” (unknown here)"),
+    ],
+)
+def test_what_is_unknown_is_left_out(part, why):
+    plan, said = parse(f"1~{part}~tour.never-ahead", "de-en")
+    assert plan == Plan((NEVER,))
+    assert said == f"Left out of the plan: {why}."
+    plan, said = parse(f"1~{part}", "de-en")
+    assert plan == Plan() and said == f"No stop of this plan is left: {why}."
+
+
+def test_a_stop_of_the_other_direction_is_unknown():
+    text = "1~tour.one-verb-in-two-places"
+    assert parse(text, "en-de") == (Plan((Stop("tour", "one-verb-in-two-places"),)), "")
+    assert parse(text, "de-en")[0] == Plan()
+
+
+def test_limits_of_a_plan():
+    plan, said = parse("1" + "~masks.Ein Hund." * 43, "de-en")
+    assert plan.stops == (Stop("masks", "Ein Hund."),) * 40
+    left = "“masks.Ein Hund.” (a plan has at most 40 stops)"
+    assert said == f"Left out of the plan: {left}; {left}; {left}."
+    assert parse("1" + "~x" * 5, "de-en")[1].endswith("“x” (unknown here); and 2 more.")
+    for version in ("2", "", "1.0", "tour.never-ahead"):
+        plan, said = parse(f"{version}~tour.never-ahead", "de-en")
+        assert plan == Plan() and f"version “{version}”" in said
+    assert parse("1", "de-en") == (Plan(), "This link's plan has no stops.")
+
+
+def open_plan(plan: str = THREE, act=None, page: str = "tour", **query: str) -> Rendered:
+    return render(page, act=act, plan=plan, **{"direction": "de-en", "model": "scratch", **query})
+
+
+def press(*keys: str):
+    """Return what presses buttons one after another."""
+
+    def act(app) -> None:
+        for key in keys:
+            app.button(key=key).click().run()
+            page = app.session_state["page"]  # as in a browser, which stays on the new page
+            app._page_hash = calc_hash(page) if page else ""
+
+    return act
+
+
+def shown(page: Rendered) -> list[str]:
+    """Return the page's title and the plan's line."""
+    return [page.texts(kind="title")[0], *page.texts("plan_bar", "markdown")]
+
+
+def at(page: Rendered) -> dict[str, str]:
+    return page.payload("address_plan")["values"]
+
+
+def test_a_link_runs_its_stops_in_order():
+    page = open_plan()
+    assert shown(page) == ["Guided tour", "**1 of 3** · A word that moves"]
+    assert page.texts("tour_text", "subheader") == ["A word that moves"]
+    assert at(page) == {"plan": THREE, "at": "1", "present": None}
+    assert page.app.button(key="plan_back").disabled
+    page = open_plan(act=press("plan_next"))
+    assert shown(page) == ["Masks", "**2 of 3** · Masks"]
+    assert page.app.text_area(key="source").value == "Ein Hund läuft."
+    assert at(page)["at"] == "2"
+    page = open_plan(act=press("plan_next", "plan_next"))
+    assert shown(page) == ["Guided tour", "**3 of 3** · Never ahead"]
+    assert page.texts("tour_text", "subheader") == ["Never ahead"]
+    assert page.app.button(key="plan_next").disabled
+    page = open_plan(act=press("plan_next", "plan_next", "plan_back", "plan_back"))
+    assert page.texts("tour_text", "subheader") == ["A word that moves"]
+
+
+@pytest.mark.parametrize(("place", "title"), [("2", "Masks"), ("3", "Guided tour")])
+def test_a_link_opens_at_a_stop(place, title):
+    assert shown(open_plan(at=place))[0] == title
+
+
+@pytest.mark.parametrize("place", ["0", "4", "-1", "x", "1.5"])
+def test_a_stop_that_does_not_exist_is_the_first(place):
+    assert shown(open_plan(at=place))[1] == "**1 of 3** · A word that moves"
+
+
+def test_a_reload_keeps_what_was_typed():
+    page = open_plan(page="masks", at="2", source="Eine Katze schläft.")
+    assert shown(page)[1] == "**2 of 3** · Masks"
+    assert page.app.text_area(key="source").value == "Eine Katze schläft."
+
+
+def test_direction_and_model_are_fixed_until_the_plan_is_left():
+    page = open_plan("1~tour.never-ahead", direction="en-de", model="captions")
+    direction, model = page.app.radio(key="direction"), page.app.selectbox(key="model")
+    assert (direction.value, model.value) == ("en-de", "captions")
+    assert direction.disabled and model.disabled
+    free = open_plan("1~tour.never-ahead", act=press("plan_leave"))
+    assert not free.app.radio(key="direction").disabled
+    assert not free.app.selectbox(key="model").disabled
+    assert "plan_next" not in [button.key for button in free.app.button]
+    assert "tour_next" in [button.key for button in free.app.button]
+    assert at(free) == {"plan": None, "at": None, "present": None}
+
+
+def test_the_tours_own_buttons_give_way():
+    keys = [button.key for button in open_plan().app.button]
+    assert "plan_next" in keys and "tour_next" not in keys and "tour_back" not in keys
+
+
+def test_another_page_offers_the_way_back():
+    page = open_plan(page="positions", at="2")
+    assert "plan_return" in [button.key for button in page.app.button]
+    assert shown(open_plan(page="positions", at="2", act=press("plan_return")))[0] == "Masks"
+
+
+def test_what_a_link_names_and_is_not_here_is_said():
+    page = open_plan("1~tour.never-ahead~bugs_.x", model="own-net")
+    (line,) = page.texts(kind="warning")
+    assert line == (
+        "Left out of the plan: “bugs\\_.x” (unknown here). The plan's model is not available here: "
+        "scratch is used instead."
+    )
+    page = open_plan("7~tour.never-ahead")
+    (line,) = page.texts(kind="warning")
+    assert "version “7”" in line and "tour_next" in [b.key for b in page.app.button]
+
+
+def draft_of(page: Rendered) -> str | None:
+    return page.payload("address_draft")["values"]["plan"]
+
+
+def row_titles(page: Rendered) -> list[str]:
+    return [text for text in page.texts(kind="markdown") if text[0].isdigit()]
+
+
+def test_a_teacher_makes_a_plan():
+    def act(app) -> None:
+        app.button(key="class_add_tour").click().run()
+        for number in (*range(3, 6), *range(7, 12)):  # 1, 2 and 6 stay
+            app.button(key=f"class_remove_{number}").click().run()
+        chooser = app.selectbox(key="class_stop")
+        chooser.select_index(chooser.options.index("Masks")).run()
+        app.button(key="class_add_stop").click().run()
+        app.text_input(key="class_sentence_12").set_value("Ein  Hund ~ bellt.").run()
+        app.button(key="class_up_12").click().run()
+        app.button(key="class_down_1").click().run()
+
+    page = render("class", act=act, direction="de-en", model="captions", search="greedy")
+    stops = [
+        "tour.one-word-becomes-two",
+        "tour.a-word-that-moves",
+        "masks.Ein Hund ~0 bellt.",
+        "tour.never-ahead",
+    ]
+    titles = [text.split(". ", 1)[1] for text in row_titles(page)]
+    assert titles == [
+        "Guided tour: One word becomes two",
+        "Guided tour: A word that moves",
+        "Masks",
+        "Guided tour: Never ahead",
+    ]
+    assert draft_of(page) == "~".join(["1", *stops])
+    (link,) = page.texts("class_link", "code_text")
+    parts = urlsplit(link)
+    assert parts.path == "/tour"
+    assert dict(parse_qsl(parts.query)) == {
+        "direction": "de-en",
+        "model": "captions",
+        "search": "greedy",
+        "plan": "~".join(["1", *stops]),
+    }
+    assert f"({len(link)} of at most 2,000 characters)" in " ".join(page.texts(kind="caption"))
+    opened = render("tour", **dict(parse_qsl(parts.query)))
+    assert shown(opened)[1] == "**1 of 4** · One word becomes two"
+
+
+def test_a_link_that_is_too_long_is_refused():
+    page = render("class", plan="1" + f"~masks.{'ä' * 60}" * 6)
+    (line,) = page.texts(kind="error")
+    length = int(line.split()[4].replace(",", ""))
+    assert length > 6 * 60 * 6 and "after 2,000" in line
+    assert page.texts("class_link") == []
+
+
+def test_the_draft_says_what_its_link_lost():
+    page = render("class", plan="1~tour.never-ahead~foo.bar")
+    assert page.texts(kind="warning") == ["Left out of the plan: “foo.bar” (unknown here)."]
+    assert row_titles(page) == ["1. Guided tour: Never ahead"]
+
+
+def test_a_preview_runs_the_plan_from_its_row():
+    page = render("class", plan=THREE, model="captions", act=press("class_preview_2"))
+    assert shown(page) == ["Masks", "**2 of 3** · Masks"]
+    assert page.app.selectbox(key="model").value == "captions"
+    assert page.app.text_area(key="source").value == "Ein Hund läuft."
+
+
+def test_what_the_offline_page_leaves_out_is_listed_before_the_export():
+    plan = "1~why.Ein Hund läuft.~masks.Ein Hund läuft.~tour.a-word-that-moves~steps.Ein Hund."
+    page = render("class", plan=plan, model="scratch")
+    (line,) = [t for t in page.texts(kind="caption") if t.startswith("Not in the offline page")]
+    assert line == (
+        "Not in the offline page: Stop 1, Ask why: this page needs the app; Stop 4, Step by step: "
+        "this page needs the app."
+    )
+    other = render("class", plan="1~tour.a-word-that-moves~masks.x", model="baseline")
+    lines = [t for t in other.texts(kind="caption") if t.startswith("Not in the offline page")]
+    soccer = "soccer" in [t.text for t in record(SENTENCE, "baseline-de-en").target_out]
+    assert bool(lines) != soccer
+
+
+SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+
+
+def test_presentation_keeps_title_text_and_map_only():
+    page = open_plan("1~tour.never-ahead", present="1")
+    assert at(page)["present"] == "1"
+    assert page.payload("present_keys") == {
+        "back": ["plan_back", "tour_back"],
+        "onward": ["tour_more", "plan_next", "tour_next"],
+        "leave": ["present_leave"],
+    }
+    keys = [button.key for button in page.app.button]
+    assert "tour_more" in keys and "present_leave" in keys and "present_start" not in keys
+    page = open_plan("1~tour.never-ahead", present="1", act=press("tour_more"))
+    assert page.app.image and not any(key.startswith("tour_5") for key in page.payloads)
+    left = open_plan("1~tour.never-ahead", present="1", act=press("present_leave"))
+    assert at(left)["present"] is None and "present_keys" not in left.payloads
+
+
+def test_the_offline_page_runs_the_plan():
+    plan = "1~masks.Ein Hund läuft.~why.Ein Hund läuft.~tour.never-ahead~translate.Ein Hund läuft."
+    stops = planned(parse(plan, "de-en")[0], "de-en", record)
+    assert [stop["title"] for stop in stops] == ["Masks", "Never ahead", "Translate"]
+    assert [stop["source"] for stop in stops] == [
+        "Ein Hund läuft.",
+        "Zwei Hunde laufen durch den Schnee.",
+        "Ein Hund läuft.",
+    ]
+    assert [stop["view"].get("lesson") for stop in stops] == ["masks", None, None]
+    assert stops[1]["view"]["kind"] == "decoder" and stops[2]["view"] == {}

@@ -1,0 +1,120 @@
+"""Presentation mode: large type, complete screens, and keys that lead through the stops."""
+
+# ruff: noqa: E501 (lines of script)
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.page_checks import ROOT
+from tests.app.test_navigation import expect_query
+
+MAIN = ROOT / "app/main.py"
+SIZES = [(1280, 720), (1024, 768)]
+SCREEN = """() => {
+  const main = document.querySelector("[data-testid=stMain]");
+  const image = document.querySelector(".st-key-present_map img");
+  const inside = (box) => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+  const drawn = image?.getBoundingClientRect();
+  return {
+    fits: main.scrollHeight <= innerHeight && main.scrollWidth <= innerWidth,
+    text: parseFloat(getComputedStyle(document.querySelector(".st-key-tour_text p")).fontSize),
+    label: image ? 13 * Math.min(drawn.width / image.naturalWidth, drawn.height / image.naturalHeight) : null,
+    inside: [".st-key-tour_text", ".st-key-tour_next button"].every((name) =>
+      inside(document.querySelector(name).getBoundingClientRect())) && (!image || inside(drawn)),
+    beside: !image || document.querySelector(".st-key-tour_text").getBoundingClientRect().right <= drawn.left,
+    hidden: [...document.querySelectorAll("[data-testid=stSidebar], [data-testid=stHeader]")].every((one) => one.getClientRects().length === 0),
+  };
+}"""
+
+
+def settled(page: Page) -> None:
+    expect(page.locator("[data-testid=stApp]")).not_to_have_attribute(
+        "data-test-script-state", "running", timeout=60_000
+    )
+    page.wait_for_timeout(300)
+
+
+@pytest.mark.parametrize(("direction", "stop"), [("de-en", 3), ("de-en", 7), ("en-de", 11)])
+def test_each_screen_of_a_stop_is_complete(local_page: Page, serve, direction, stop):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&direction={direction}&stop={stop}")
+    more = local_page.locator(".st-key-tour_more button")
+    expect(local_page.locator(".st-key-tour_text p").first).to_be_visible(timeout=60_000)
+    for screen in range(4):
+        settled(local_page)
+        for width, height in SIZES:
+            local_page.set_viewport_size({"width": width, "height": height})
+            local_page.wait_for_timeout(300)
+            expect(local_page.locator(".st-key-tour_next button")).to_be_visible()
+            found = local_page.evaluate(SCREEN)
+            assert found["fits"] and found["inside"] and found["beside"], (screen, width, found)
+            assert found["hidden"] and found["text"] >= 1.4 * 16
+            assert found["label"] is None or found["label"] >= 1.4 * 13
+        if not more.count():
+            break
+        before = local_page.locator(".st-key-tour_text").inner_text()
+        local_page.keyboard.press("PageDown")
+        expect(local_page.locator(".st-key-tour_text")).not_to_have_text(before, timeout=60_000)
+    assert found["label"] is not None  # the last screen is the map
+    assert screen == (1 if stop == 3 else 2)
+
+
+def test_keys_lead_through_a_plan(local_page: Page, serve):
+    plan = "1~tour.never-ahead~masks.Ein Hund läuft.~tour.the-same-word-twice"
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan={plan}")
+    bar = local_page.locator(".st-key-plan_bar")
+    expect(bar).to_contain_text("1 of 3", timeout=60_000)
+    expect(local_page.get_by_role("button", name="Skip this question")).to_be_visible(
+        timeout=60_000
+    )
+    settled(local_page)
+    local_page.keyboard.press("ArrowRight")  # from the question to the map
+    expect(local_page.locator(".st-key-present_map img")).to_be_visible(timeout=60_000)
+    expect(bar).to_contain_text("1 of 3")
+    local_page.keyboard.press("ArrowRight")
+    expect(bar).to_contain_text("2 of 3", timeout=60_000)
+    source = local_page.locator(".st-key-source textarea")
+    expect(source).to_have_value("Ein Hund läuft.", timeout=60_000)
+    expect_query(local_page, at="2", present="1", source="Ein Hund läuft.")
+    source.focus()
+    local_page.keyboard.press("ArrowRight")  # moves in the text, not in the plan
+    settled(local_page)
+    expect(bar).to_contain_text("2 of 3")
+    local_page.keyboard.press("PageDown")  # a presenter's remote
+    expect(bar).to_contain_text("3 of 3", timeout=60_000)
+    local_page.keyboard.press("PageUp")
+    expect(bar).to_contain_text("2 of 3", timeout=60_000)
+    settled(local_page)
+    local_page.keyboard.press("ArrowLeft")
+    expect(bar).to_contain_text("1 of 3", timeout=60_000)
+    settled(local_page)
+    local_page.keyboard.press("Escape")
+    expect(local_page.locator("[data-testid=stSidebar]")).to_be_visible(timeout=30_000)
+    expect(bar).to_contain_text("1 of 3")
+    expect(local_page).not_to_have_url(re.compile("present"), timeout=30_000)
+
+
+def test_the_map_under_the_pointer_is_the_one_shown(local_page: Page, serve):
+    """Translate is zoomed: the cell under the pointer must still be the one that is read out."""
+    local_page.set_viewport_size({"width": 1280, "height": 720})
+    local_page.goto(f"{serve(MAIN)}/?present=1&kind=cross&layer=2&head=0")
+    root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", "1", timeout=60_000)
+    chart = root.locator("[data-part=map]")
+    chart.scroll_into_view_if_needed()
+    settled(local_page)
+    box = chart.bounding_box()
+    own = chart.evaluate("map => ({...map.dataset, width: map.offsetWidth})")
+    zoom = box["width"] / own["width"]
+    assert abs(zoom - 1.4) < 0.01
+    cell = float(own["cell"])
+    for query, key in ((2, 3), (5, 6)):
+        local_page.mouse.move(
+            box["x"] + zoom * (float(own["left"]) + (key + 0.5) * cell),
+            box["y"] + zoom * (float(own["top"]) + (query + 0.5) * cell),
+        )
+        expect(root).to_have_attribute("data-query", str(query))
+        expect(root).to_have_attribute("data-key", str(key))

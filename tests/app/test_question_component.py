@@ -1,0 +1,350 @@
+"""A question in the browser: pointing, keys, the reveal, and what survives an update."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from app.components.assets import joined
+from app.components.question import Asked, Grid, Option, Sentence, Texts, payload
+from app.components.question.mount import Answer, read_answer
+from app.look.palette import diverging_table, sequential_table
+from core.analysis.questions import Question
+from tests.app import asked_page
+
+WORDS = {
+    "check": "Check it",
+    "skip": "Skip it",
+    "yours": "Yours: {option}!",
+    "answer": "Answer: {option}!",
+    "right": "Yes.",
+    "wrong": "No.",
+    "near": "Nearly.",
+    "skipped": "Left out.",
+    "cells": "{right} of {cells}",
+    "this": "It is this.",
+}
+
+
+def option(label: str, **more: Any) -> Option:
+    return Option(label, f"name of {label}", f"said of {label}", **more)
+
+
+def asked(
+    count: int = 5,
+    right: frozenset[int] = frozenset({3}),
+    near: frozenset[int] = frozenset({1}),
+    every: bool = False,
+    layout: Any = Sentence(),
+    **more: Any,
+) -> Asked:
+    shades = [0.1, 0.5, 0.2, 0.6, 0.0, 0.9][:count]
+    shades += [0.0] * (count - len(shades))
+    options = [
+        option(f"w{i}", value=f"v{i}", shade=shade, special=i == 4)
+        for i, shade in enumerate(shades)
+    ]
+    question = Question("attends", tuple(range(count)), right, tuple(shades), near, every)
+    fields = {
+        "id": "one",
+        "prompt": "Which <b>word</b>?",
+        "hint": "Click.",
+        "explanation": ["First.", "Second."],
+        "uncertain": "Unsure.",
+        "words": WORDS,
+    }
+    return Asked(question=question, layout=layout, options=options, **fields | more)
+
+
+def grid(**more: Any) -> Asked:
+    shown = Grid(["a", "b"], ["x", "y", "zzz"], "Rows", "Columns", filled=True)
+    right, every = frozenset({1, 2, 5}), {"near": frozenset(), "every": True, "layout": shown}
+    return asked(6, right, **every | more)
+
+
+# What is sent.
+
+
+def test_a_payload_has_what_the_question_has():
+    sent = payload(asked())
+    assert json.loads(json.dumps(sent)) == sent
+    assert (sent["correct"], sent["near"], sent["every"], sent["name"]) == (
+        [3],
+        [1],
+        False,
+        "attends",
+    )
+    assert (sent["layout"], sent["question"], sent["given"]) == ("words", "one", None)
+    assert [o["label"] for o in sent["options"]] == ["w0", "w1", "w2", "w3", "w4"]
+    sent = payload(grid())
+    assert (sent["rows"], sent["columns"], sent["filled"]) == (["a", "b"], ["x", "y", "zzz"], True)
+
+
+def test_a_payload_that_does_not_match_its_question_is_refused():
+    with pytest.raises(ValueError, match="5 options, but 4"):
+        payload(replace(asked(), options=asked().options[:4]))
+    with pytest.raises(ValueError, match="a grid of 6 cells cannot show 5"):
+        payload(replace(asked(), layout=grid().layout))
+    with pytest.raises(ValueError, match="texts are missing: near, this"):
+        payload(
+            replace(asked(), words={k: v for k, v in WORDS.items() if k not in ("near", "this")})
+        )
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        "one",
+        {"question": "two", "answer": [1], "right": True, "skipped": False},
+        {"question": "one", "answer": [5], "right": True, "skipped": False},
+        {"question": "one", "answer": [-1], "right": True, "skipped": False},
+        {"question": "one", "answer": [True], "right": True, "skipped": False},
+        {"question": "one", "answer": "1", "right": True, "skipped": False},
+        {"question": "one", "answer": [1], "right": "yes", "skipped": False},
+        {"question": "one", "answer": [1], "right": True},
+    ],
+)
+def test_an_answer_to_something_else_is_no_answer(state):
+    assert read_answer(state, asked()) is None
+
+
+def test_an_answer_is_read():
+    state = {"question": "one", "answer": [1], "right": True, "skipped": False}
+    assert read_answer(state, asked()) == Answer("one", (1,), True, False)
+
+
+# In the browser.
+
+
+@pytest.fixture(scope="module")
+def page(browser) -> Page:
+    page = browser.new_page()
+    asked_page.open_page(page)
+    yield page
+    page.close()
+
+
+def lines(page: Page) -> list[list[str]]:
+    return asked_page.revealed(page)["lines"]
+
+
+def states(page: Page) -> list[str]:
+    return [option["state"] for option in asked_page.revealed(page)["options"]]
+
+
+END = [["explanation", "First. Second."], ["uncertain", "Unsure."]]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "right", "verdict", "answers", "shown"),
+    [
+        (3, True, "Yes.", ["Yours: said of w3!"], ["", "also", "", "right", ""]),
+        (1, True, "Nearly.", ["Yours: said of w1!", "Answer: said of w3!"],
+         ["", "near", "", "missed", ""]),
+        (4, False, "No.", ["Yours: said of w4!", "Answer: said of w3!"],
+         ["", "also", "", "missed", "wrong"]),
+    ],
+)  # fmt: skip
+def test_one_click_answers(page, chosen, right, verdict, answers, shown):
+    asked_page.show(page, asked())
+    before = asked_page.revealed(page)
+    assert before["lines"] == [] and before["data"]["answered"] == ""
+    assert {o["value"] + o["mark"] + o["state"] + o["shade"] for o in before["options"]} == {""}
+    told = asked_page.answer(page, [chosen], False)
+    assert told == {"question": "one", "answer": [chosen], "right": right, "skipped": False}
+    assert lines(page) == [["verdict", verdict], *[["said", a] for a in answers], *END]
+    assert states(page) == shown
+    after = asked_page.revealed(page)
+    assert after["data"]["answered"] == ("right" if right else "wrong")
+    assert [o["value"] for o in after["options"]] == ["v0", "v1", "v2", "v3", "v4"]
+    assert page.locator(".prompt b").count() == 0
+    page.evaluate("document.querySelector('.option').click()")  # too late
+    assert page.evaluate("answers.length") == 0 and states(page) == shown
+
+
+def test_a_skipped_question_shows_the_answer(page):
+    asked_page.show(page, asked())
+    assert page.get_by_role("button", name="Check it").count() == 0
+    page.get_by_role("button", name="Skip it").click()
+    told = asked_page.told(page)
+    assert told == {"question": "one", "answer": [], "right": False, "skipped": True}
+    assert lines(page) == [["verdict", "Left out."], ["said", "Answer: said of w3!"], *END]
+    assert asked_page.revealed(page)["data"]["answered"] == "skipped"
+    assert page.get_by_role("button", name="Skip it").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "right", "cells"),
+    [
+        ([1, 2, 5], True, 6),
+        ([2, 5, 1, 0], False, 5),
+        ([1], False, 4),
+        ([], False, 3),
+        ([0], False, 2),
+    ],
+)
+def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells):
+    asked_page.show(page, grid())
+    told = asked_page.answer(page, chosen, True)
+    assert told == {"question": "one", "answer": sorted(chosen), "right": right, "skipped": False}
+    said = ["said", f"{cells} of 6"]
+    assert lines(page) == [["verdict", "Yes." if right else "No."], said, *END]
+    expected = [
+        {(True, True): "right", (True, False): "wrong", (False, True): "missed"}.get(
+            (i in chosen, i in (1, 2, 5)), ""
+        )
+        for i in range(6)
+    ]
+    assert states(page) == expected
+    assert [o["masked"] for o in asked_page.revealed(page)["options"]] == [
+        i in (1, 2, 5) for i in range(6)
+    ]
+
+
+def test_a_second_click_unmarks_a_cell(page):
+    asked_page.show(page, grid())
+    assert asked_page.answer(page, [0, 1, 2, 0, 5], True)["answer"] == [1, 2, 5]
+
+
+def test_options_are_coloured_as_the_maps_are(page):
+    def css(table, step) -> str:
+        return "rgb({},{},{})".format(*table[step])
+
+    asked_page.show(page, asked())
+    asked_page.answer(page, [0], False)
+    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
+    steps = [26, 128, 51, 153, 0]  # of 255
+    assert shades == [css(sequential_table("light"), step) for step in steps]
+    changes = [
+        replace(o, shade=s) for o, s in zip(asked().options, (-1, -0.5, 0, 0.5, 1), strict=True)
+    ]
+    asked_page.show(page, replace(asked(), options=changes, scale="change"))
+    asked_page.answer(page, [0], False)
+    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
+    assert shades[0] == css(diverging_table("light"), 1) and shades[4] == css(
+        diverging_table("light"), 255
+    )
+    assert shades[2] == css(diverging_table("light"), 128)
+
+
+def press(page: Page, *keys: str) -> int:
+    """Press keys and return the focused option."""
+    for key in keys:
+        page.keyboard.press(key)
+    return page.evaluate("Number(document.activeElement.dataset.option)")
+
+
+def test_arrow_keys_move_and_enter_answers(page):
+    asked_page.show(page, asked())
+    page.locator(".option").first.focus()
+    assert page.locator(".option[tabindex='0']").count() == 1
+    assert press(page, "ArrowRight", "ArrowRight") == 2
+    assert press(page, "ArrowLeft") == 1 and press(page, "ArrowDown") == 2
+    assert press(page, "ArrowUp", "ArrowUp", "ArrowUp") == 0
+    assert press(page, "End", "ArrowRight") == 4 and press(page, "Home") == 0
+    assert page.locator(".option[tabindex='0']").get_attribute("data-option") == "0"
+    assert press(page, "ArrowRight", "Enter") == 1  # the focus stays
+    assert asked_page.told(page)["answer"] == [1]
+    assert press(page, "ArrowRight") == 2  # to read the others' numbers
+
+
+def test_words_of_a_sentence_from_right_to_left(page):
+    words = [replace(option(label), special=label[0] == "<") for label in ("كلب", "يجري", "<eos>")]
+    question = Question("attends", (0, 1, 2), frozenset({1}), (0.0, 1.0, 0.0))
+    asked_page.show(page, replace(asked(), question=question, options=words))
+    lefts = [o.bounding_box()["x"] for o in page.locator(".option").all()]
+    assert lefts == sorted(lefts, reverse=True)
+    page.locator(".option").first.focus()
+    assert press(page, "ArrowLeft") == 1 and press(page, "ArrowRight") == 0
+    assert press(page, "ArrowDown") == 1 and press(page, "ArrowUp") == 0
+
+
+def test_arrow_keys_walk_a_grid_and_space_marks(page):
+    asked_page.show(page, grid())
+    page.locator(".option").first.focus()
+    assert press(page, "ArrowRight") == 1 and press(page, "ArrowDown") == 4
+    assert press(page, "ArrowDown") == 4 and press(page, "ArrowRight", "ArrowRight") == 5
+    assert press(page, "ArrowUp") == 2 and press(page, "ArrowRight") == 2  # the end of a row
+    assert press(page, "ArrowLeft", "ArrowLeft", "ArrowLeft") == 0
+    press(page, "ArrowRight", "Space", "ArrowRight", "Enter", "ArrowDown", " ")
+    assert page.locator("[aria-pressed='true']").count() == 3
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # Check
+    assert asked_page.told(page)["right"] is True
+    assert press(page, "ArrowLeft") == 4  # from the last cell, as Check is gone
+
+
+def test_a_screen_reader_hears_names_numbers_and_the_result(page):
+    asked_page.show(page, asked())
+    options = page.get_by_role("group", name="Which <b>word</b>?").get_by_role("button")
+    assert [o.get_attribute("aria-label") for o in options.all()] == [
+        f"name of w{i}" for i in range(5)
+    ]
+    status = page.get_by_role("status")
+    assert status.text_content() == ""
+    asked_page.answer(page, [4], False)
+    assert [o.get_attribute("aria-label") for o in options.all()] == [
+        "name of w0, v0",
+        "name of w1, v1",
+        "name of w2, v2",
+        "name of w3, v3. It is this.",
+        "name of w4, v4. No.",
+    ]
+    assert (status.text_content() or "").startswith("No.Yours: said of w4!")
+    assert page.locator(".option[aria-disabled='true']").count() == 5
+
+
+def test_an_update_keeps_the_answer_and_another_question_does_not(page):
+    data = asked_page.show(page, asked())
+    asked_page.answer(page, [4], False)
+    given = {"question": "one", "answer": [4], "right": False, "skipped": False}
+    before = asked_page.revealed(page)
+    for update in (data, {**data, "given": given}, {**data, "uncertain": "Sure."}):
+        asked_page.show(page, update, again=True)
+        assert asked_page.revealed(page)["data"]["answered"] == "wrong"
+        assert states(page) == [option["state"] for option in before["options"]]
+    assert lines(page)[-1] == ["uncertain", "Sure."]
+    asked_page.show(page, {**data, "question": "two"}, again=True)
+    assert asked_page.revealed(page)["data"]["answered"] == "" and lines(page) == []
+    assert page.get_by_role("button", name="Skip it").count() == 1
+    assert asked_page.answer(page, [3], False)["question"] == "two"
+
+
+def test_marks_survive_an_update(page):
+    data = asked_page.show(page, grid())
+    page.locator(".option").nth(2).click()
+    asked_page.show(page, {**data, "hint": "Another hint."}, again=True)
+    assert asked_page.answer(page, [1, 5], True)["answer"] == [1, 2, 5]
+
+
+def test_an_answer_of_an_earlier_visit_is_shown(page):
+    given = {"question": "one", "answer": [1], "right": True, "skipped": False}
+    asked_page.show(page, replace(asked(), given=given))
+    assert lines(page)[0] == ["verdict", "Nearly."] and states(page)[1] == "near"
+    assert page.evaluate("answers.length") == 0
+
+
+def test_layouts(page):
+    asked_page.show(page, asked(layout=Texts(), note="Note."))
+    assert page.locator(".options.list .option .label").count() == 5
+    assert page.locator(".note").text_content() == "Note."
+    asked_page.show(page, grid())
+    assert page.locator(".axis").text_content() == "Rows ↓ · Columns →"
+    assert page.locator(".note").is_hidden()
+    boxes = [o.bounding_box() for o in page.locator(".option").all()]
+    assert len({b["y"] for b in boxes[:3]}) == 1 and boxes[3]["y"] > boxes[0]["y"]
+    assert boxes[0]["x"] == boxes[3]["x"] < boxes[1]["x"] < boxes[2]["x"]
+    rows, columns = (page.locator(f".{side}").all() for side in ("row", "column"))
+    assert [r.get_attribute("title") for r in rows] == ["a", "b"]
+    assert [c.get_attribute("title") for c in columns] == ["x", "y", "zzz"]
+    assert rows[1].bounding_box()["y"] > boxes[0]["y"] + 10 < boxes[3]["y"]
+
+
+def test_scoring_needs_no_document():
+    script = joined(asked_page.FOLDER / "score.js")
+    assert "document" not in script and "window" not in script

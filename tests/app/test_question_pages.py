@@ -1,0 +1,426 @@
+"""The questions on the pages: what they say, what they hide, and what is asked instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import core
+from app.views.shared.asked import wins
+from core.config import DecodeConfig
+from core.record.edits import Edits, PositionEdit
+from core.search.beam import Hypothesis
+from tests.app.page_checks import names, number, percent, record, signed, translator
+from tests.app.rendered import Rendered, answer, questions, read, render, skip
+
+TWO_MEN = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
+WAITING = "The page continues once you have answered or skipped the question."
+INSTEAD = "The first question has no clear answer here, so another one is asked. "
+
+
+def asked(page: Rendered, place: str) -> dict[str, Any]:
+    """Return the question asked at a place, as sent to the browser."""
+    return page.payload(f"asked_{place}")
+
+
+def right(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the right option."""
+    (index,) = question["correct"]
+    return question["options"][index]
+
+
+# What the questions say.
+
+
+def test_a_question_about_attention_has_the_numbers_of_its_row():
+    query, layer, head = 9, 2, 2
+    at = {"kind": "cross", "layer": str(layer), "head": str(head), "q": str(query)}
+    page = render("head", source=TWO_MEN, **at)
+    question, found = asked(page, "head"), record(TWO_MEN)
+    row = found.cross[layer, head, query]
+    shares, words = row.tolist(), names(found.source, 1)
+    assert all(
+        token.starts_word or token.special or not token.text.isalnum() for token in found.source
+    )
+    best, second = np.argsort(-row)[:2]
+    produced = names(found.target_out, 1)[query]
+    assert question["prompt"] == (
+        f"While the network produces “{produced}”, which source word does layer 3 head 3 of the "
+        "cross-attention attend to most?"
+    )
+    assert [option["label"] for option in question["options"]] == words
+    assert [option["value"] for option in question["options"]] == [percent(s) for s in shares]
+    np.testing.assert_allclose([option["shade"] for option in question["options"]], row, atol=1e-6)
+    assert question["correct"] == [best] and question["near"] == []
+    assert right(question)["said"] == f"“{words[best]}”, with {percent(row[best])} of the weight"
+    assert question["explanation"] == [
+        f"Layer 3 head 3 gives “{words[best]}” {percent(row[best])} of this row's weight, and "
+        f"“{words[second]}” {percent(row[second])}.",
+        f"Spread evenly over the {len(words)} words it may attend to, each would get "
+        f"{percent(1 / len(words))}.",
+    ]
+    assert question["uncertain"].startswith("No other word is within 5 percentage points.")
+    assert page.payload("asked_head")["question"].startswith(found.id)
+
+
+def test_words_that_nearly_tie_are_named():
+    """Looked for here in the record: a row whose two largest shares are close."""
+    found = record(TWO_MEN)
+    top = np.sort(found.encoder, axis=-1)
+    near = (top[..., -1] - top[..., -2] < 0.045) & (top[..., -1] - top[..., -3] > 0.055)
+    layer, head, query = map(int, np.argwhere(near & (top[..., -1] > 0.31))[0])
+    at = {"kind": "encoder", "layer": str(layer), "head": str(head), "q": str(query)}
+    question = asked(render("head", source=TWO_MEN, **at), "head")
+    best, second = np.argsort(-found.encoder[layer, head, query])[:2]
+    assert (question["correct"], question["near"]) == ([best], [second])
+    assert question["uncertain"] == (
+        f"“{names(found.source, 1)[second]}” is within 5 percentage points of the largest share, "
+        "so it counts as well."
+    )
+    assert question["prompt"].startswith(f"At the position of “{names(found.source, 1)[query]}”")
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder"])
+def test_the_query_and_the_keys_of_self_attention(kind):
+    """A decoder row is named by the token it produces, its keys by those it has read."""
+    found = record(TWO_MEN)
+    page = render("head", source=TWO_MEN, kind=kind, layer="0", head="0", q="6")
+    question = asked(page, "head")
+    keys = found.target_in[:7] if kind == "decoder" else found.source
+    rows = found.target_out if kind == "decoder" else found.source
+    if f"“{names(rows, 1)[6]}”" in question["prompt"]:
+        first = 0 if kind == "decoder" else 1
+        tokens = found.target_in if kind == "decoder" else found.source
+        assert [o["label"] for o in question["options"]] == names(tokens, first)[: len(keys)]
+    else:
+        assert page.texts("question_head", "caption")[0].startswith(INSTEAD)
+
+
+def test_a_question_about_masks_has_the_numbers_of_the_map():
+    question, found = asked(render("masks", source=TWO_MEN), "masks"), record(TWO_MEN)
+    weights = found.decoder[:, :, :6, :6].max((0, 1))
+    triangle = np.triu(np.ones((6, 6), bool), 1)
+    assert question["prompt"] == (
+        "Which cells of the decoder's self-attention are masked? The rows are the first 6 steps."
+    )
+    assert question["rows"] == names(found.target_out, 1)[:6]
+    assert question["columns"] == names(found.target_in, 0)[:6]
+    assert (question["row_title"], question["column_title"]) == (
+        "Query: token being produced",
+        "Key: token read",
+    )
+    assert question["correct"] == np.flatnonzero(triangle).tolist() and question["every"]
+    shades = [option["shade"] for option in question["options"]]
+    assert [shade is None for shade in shades] == triangle.ravel().tolist()
+    np.testing.assert_allclose(
+        [shade for shade in shades if shade is not None], weights[~triangle], atol=1e-6
+    )
+    assert question["options"][7]["name"] == (
+        f"Query “{question['rows'][1]}”, key “{question['columns'][1]}”"
+    )
+    assert question["explanation"] == [
+        "Masked cells: 15 of 36. A query may attend to what is written already, never to what "
+        "comes later.",
+        "An unmasked cell is coloured by the largest weight that any of the "
+        f"{found.decoder[:, :, 0, 0].size} heads gives it, up to {percent(weights.max())}; no head "
+        f"gives a masked cell more than {percent(weights[triangle].max())}.",
+    ]
+
+
+def test_a_question_about_padding_has_the_cells_of_the_batch():
+    target = "[1, 7, 4, 3, 5, 6, 4, 9]\n[1, 5, 6, 2, 0, 0, 0, 0]"
+    page = render("masks", mask_input="ids", mask_target_ids=target)
+    question = asked(page, "batch")  # the target is fed in without its last id: 7 tokens
+    assert question["prompt"].startswith("Sentence 2 is shorter")
+    assert question["rows"] == ["5", "6", "2"]
+    assert question["columns"] == ["5", "6", "2", "<pad>", "<pad>", "<pad>"]
+    assert question["correct"] == [1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 17]
+    letters = "|f|f|pf|pf|pf|||f|pf|pf|pf||||pf|pf|pf"
+    assert [option["value"] for option in question["options"]] == letters.split("|")
+    assert question["explanation"] == [
+        "Masked cells: 3 in the future (f), 0 in the padding (p), 9 in both (pf).",
+        "Padding fills this sentence of 4 tokens up to 7, the length of the longest one, and no "
+        "query may attend to it.",
+    ]
+    same = render("masks", mask_input="ids", mask_target_ids="[1, 7, 4]\n[1, 5, 6]")
+    assert same.texts("question_batch", "caption") == [
+        "No question is asked about this sentence. No translation in this batch has padding."
+    ]
+
+
+def test_a_question_about_heads_has_their_effects():
+    page = render("why", source=TWO_MEN)
+    question, found = asked(page, "why"), record(TWO_MEN)
+    changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
+    token = int(np.abs(changes).max((0, 1)).argmax())  # words of this translation are whole
+    word = names(found.target_out, 1)[token]
+    effect = changes[..., token].ravel()
+    best, second = np.argsort(-np.abs(effect))[:2]
+    assert question["prompt"] == (
+        "Ablate one head of the cross-attention: its output becomes zero. Which head changes the "
+        f"log-probability of “{word}” most?"
+    )
+    layers, heads = changes.shape[:2]
+    assert question["rows"] == [str(n + 1) for n in range(layers)]
+    assert question["columns"] == [str(n + 1) for n in range(heads)]
+    assert question["correct"] == [best] and question["scale"] == "change"
+    assert [o["value"] for o in question["options"]] == [signed(value, 2) for value in effect]
+    np.testing.assert_allclose(
+        [o["shade"] for o in question["options"]], effect / np.abs(effect).max(), atol=1e-9
+    )
+    spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in range(len(effect))]
+    assert [o["name"] for o in question["options"]] == spoken
+    before = float(found.log_probs[token])
+    assert question["explanation"] == [
+        f"Without {spoken[best]}, the probability of “{word}” goes from "
+        f"{percent(np.exp(before))} to {percent(np.exp(before + effect[best]))} "
+        f"({signed(effect[best], 2)} nats).",
+        f"The next largest effect is {signed(effect[second], 2)} nats, by {spoken[second]}; heads "
+        f"that change it by less than 0.10 nats: {int((np.abs(effect) < 0.1).sum())} of "
+        f"{len(effect)}.",
+    ]
+
+
+def test_the_question_is_about_the_chosen_token():
+    found = record(TWO_MEN)
+    changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
+    clear = [t for t in range(len(found.target_out)) if 0.15 < np.abs(changes[..., t]).max() < 1]
+    sizes = np.sort(np.abs(changes[..., clear[-1]]).ravel())
+    assert sizes[-1] - sizes[-2] > 0.05
+    page = render("why", source=TWO_MEN, state={"why_for": clear[-1]})
+    assert f"“{names(found.target_out, 1)[clear[-1]]}”" in asked(page, "why")["prompt"]
+    small = next(t for t in range(len(found.target_out)) if np.abs(changes[..., t]).max() < 0.1)
+    page = render("why", source=TWO_MEN, state={"why_for": small})
+    largest = number(np.abs(changes[..., small]).max(), 2)
+    assert page.texts("question_why", "caption") == [
+        f"{INSTEAD}No head of this kind matters much for “{names(found.target_out, 1)[small]}”: "
+        f"the largest effect is {largest} nats, less than 0.10."
+    ]
+
+
+def test_a_question_about_positions_has_both_translations():
+    question, found = asked(render("positions", source=TWO_MEN), "positions"), record(TWO_MEN)
+    off = PositionEdit(scale=0)
+    after = translator("scratch-de-en").inspect(
+        TWO_MEN, edits=Edits(source_positions=off, target_positions=off), beam=5
+    )
+    words = [
+        text.casefold().replace(".", "").split() for text in (found.translation, after.translation)
+    ]
+    assert words[0] != words[1] and sorted(words[0]) == sorted(words[1])  # colours change places
+    assert question["correct"] == [1]
+    assert [option["value"] for option in question["options"]] == ["", "", ""]
+    both = (Counter(words[0]) & Counter(words[1])).total()
+    assert question["explanation"] == [
+        f"Without positions the network writes “{after.translation}”: the same words in another "
+        "order.",
+        f"With positions it writes “{found.translation}” (words in both: {both} of "
+        f"{max(map(len, words))}, without regard to capitals and punctuation).",
+    ]
+
+
+def test_a_question_about_the_search_has_its_scores():
+    question, found = asked(render("steps", source=TWO_MEN), "steps"), record(TWO_MEN)
+    scores = {h.text: h.score for h in reversed(found.hypotheses)}
+    assert sorted(o["label"] for o in question["options"]) == sorted(scores)
+    for option in question["options"]:
+        assert option["value"] == f"Score {number(scores[option['label']], 3)}"
+    first, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
+    assert right(question)["label"] == first == found.translation
+    winner = next(h for h in found.hypotheses if h.text == first)
+    assert question["explanation"] == [
+        f"“{first}” has the best score, {number(scores[first], 3)}, and “{second}” the next best, "
+        f"{number(scores[second], 3)}.",
+        f"Its log-probability is {number(winner.log_prob, 3)} nats for {len(winner.ids)} tokens; "
+        "the length penalty turns that into its score.",
+    ]
+    assert "The search kept 5 hypotheses at a time" in question["uncertain"]
+
+
+# What they hide.
+
+CONTENT = {
+    "masks": "source_batch",
+    "positions": "position_table",
+    "head": "head_sentence",
+    "why": "why_matters",
+    "steps": "beam_tree",
+}
+"""What each page shows below its question."""
+
+
+def shows(page: Rendered, path: str) -> bool:
+    key = CONTENT[path]
+    return key in page.payloads or key in page.figures or bool(page.found(key))
+
+
+@pytest.mark.parametrize("path", CONTENT)
+def test_a_question_hides_the_page_in_a_lesson_only(path):
+    free = render(path, source=TWO_MEN)
+    assert asked(free, path)["given"] is None and shows(free, path)
+    assert WAITING not in free.texts(f"question_{path}")
+    lesson = render(path, source=TWO_MEN, lesson="1")
+    assert asked(lesson, path)["question"] == asked(free, path)["question"]
+    assert not shows(lesson, path) and WAITING in lesson.texts(f"question_{path}")
+    if path == "head":
+        assert not lesson.found("head_k")  # its default is the answer
+    skip(lesson.app)
+    after = read(lesson.app)
+    assert shows(after, path) and WAITING not in after.texts(f"question_{path}")
+    given = asked(after, path)["given"]
+    assert given == {
+        "question": asked(free, path)["question"], "answer": (), "right": False, "skipped": True
+    } or given["answer"] == []  # fmt: skip
+
+
+def test_another_value_of_the_parameter_hides_nothing():
+    assert shows(render("masks", source=TWO_MEN, lesson="0"), "masks")
+
+
+def test_the_batch_hides_its_masks_in_a_lesson():
+    page = render("masks", source=TWO_MEN, lesson="1")
+    answer(page.app, asked(page, "masks"), 1)
+    page.app.run()
+    page = read(page.app)
+    assert "mask_combined" not in page.figures and asked(page, "batch")["given"] is None
+    skip(page.app)
+    assert "mask_combined" in read(page.app).figures
+
+
+def test_another_sentence_is_another_question():
+    page = render("masks", source=TWO_MEN, lesson="1")
+    (first, *_) = questions(page.app)
+    skip(page.app)
+    assert shows(read(page.app), "masks")
+    page.app.text_area(key="source").set_value("Eine Frau liest ein Buch.").run()
+    other = read(page.app)
+    assert asked(other, "masks")["question"] != first["question"]
+    assert asked(other, "masks")["given"] is None and not shows(other, "masks")
+    page.app.text_area(key="source").set_value(TWO_MEN).run()
+    assert shows(read(page.app), "masks")  # answered before
+
+
+def test_the_same_sentence_in_another_model_is_another_question():
+    ids = {
+        asked(render("head", source=TWO_MEN, model=model), "head")["question"]
+        for model in ("scratch", "baseline", "captions")
+    }
+    assert len(ids) == 3
+
+
+# What is asked instead.
+
+
+def test_a_search_with_one_result_is_not_asked_about():
+    page = render("steps", source=TWO_MEN, search="greedy")
+    assert page.texts("question_steps", "caption") == [
+        INSTEAD + "The search finished a single translation."
+    ]
+    assert asked(page, "steps")["name"] == "attends"
+
+
+def test_a_tie_of_the_search_is_not_asked_about():
+    """Of the two texts that this search finishes, the scores differ by less than 0.01."""
+    sentence = "A man wants to buy a washing machine."
+    finished = record(sentence, "scratch-en-de").hypotheses
+    scores = {hypothesis.text: hypothesis.score for hypothesis in reversed(finished)}
+    assert len(scores) == 2 and np.ptp(list(scores.values())) <= 0.01
+    page = render("steps", source=sentence, direction="en-de")
+    assert page.texts("question_steps", "caption") == [
+        f"{INSTEAD}Of the 2 translations that the search finished, 2 have scores within 0.010 of "
+        "the best one."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "near", "said"),
+    [
+        ((-1.0, -1.006, -2, -3), ["b"], "The scores of the two are within 0.01, so both count."),
+        ((-1.0, -1.006, -1.007, -3, -4, -5), ["b", "c"],
+         "The scores of 2 more are within 0.01 of the best one, so they count as well."),
+    ],
+)  # fmt: skip
+def test_scores_that_nearly_tie_count_as_well(scores, near, said):
+    finished = tuple(Hypothesis((5,) * 4, 4 * score, score) for score in scores)
+    tree = SimpleNamespace(hypotheses=finished, decode=DecodeConfig(beam=6))
+    texts = tuple("abcdef"[: len(scores)])
+    shown = wins(record(TWO_MEN), SimpleNamespace(tree=tree, texts=texts))
+    assert shown.uncertain == said
+    assert sorted(shown.options[i].label for i in shown.question.near) == near
+    assert shown.explanation[0].startswith("“a” has the best score, −1.000, and “b” the next best")
+
+
+def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
+    found = record(TWO_MEN)
+    layer, head, query = map(int, np.argwhere(found.encoder.max(-1) < 0.25)[0])
+    at = {"kind": "encoder", "layer": str(layer), "head": str(head), "q": str(query)}
+    page = render("head", source=TWO_MEN, **at)
+    words, row = names(found.source, 1), found.encoder[layer, head, query]
+    assert page.texts("question_head", "caption") == [
+        f"{INSTEAD}The row of “{words[query]}” has no clear maximum: its largest share is "
+        f"{100 * row.max():.0f} %, less than 30 %."
+    ]
+    clearest = int(found.encoder[layer, head].max(-1).argmax())
+    assert asked(page, "head")["prompt"].startswith(f"At the position of “{words[clearest]}”")
+    assert f"layer {layer + 1} head {head + 1} " in asked(page, "head")["prompt"]
+
+
+def test_a_page_says_why_it_asks_nothing():
+    def page() -> None:
+        import streamlit as st
+
+        from app.views.shared.asked import NotAskable
+        from app.views.shared.question import ask
+
+        def first() -> None:
+            raise NotAskable("The *first* reason.")
+
+        def second() -> None:
+            raise NotAskable("Another reason.")
+
+        st.text(str(ask("here", [first, second], hides=True)))
+
+    shown = read(AppTest.from_function(page).run())
+    assert shown.texts("question_here") == [
+        "No question is asked about this sentence. The \\*first\\* reason."
+    ]
+    assert shown.texts(kind="text") == ["True"]
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_every_stop_of_the_tour_asks(direction):
+    count = {"de-en": 6, "en-de": 7}[direction]
+    for stop in range(count):
+        page = render("tour", direction=direction, stop=str(stop + 1))
+        question = asked(page, f"tour_{stop}")
+        assert question["name"] == ("masked" if stop == count - 1 else "attends")
+        assert f"tour_map_{stop}" not in page.payloads and f"tour_{stop}" not in page.payloads
+        assert "The map is shown once you have answered or skipped the question." in page.texts()
+
+
+def test_a_decoder_row_with_a_choice_is_asked_about():
+    """The first rows put all weight on one or two tokens because nothing else is written yet."""
+    page = render("tour", direction="en-de", stop="6")
+    assert page.texts("question_tour_5") == []  # no other question was tried
+    found = record("Two young men are playing soccer in the park.", "scratch-en-de")
+    layer, head = divmod(int(found.decoder[:, :, 2:, 0].mean(-1).argmax()), found.decoder.shape[1])
+    row = found.decoder[layer, head].max(-1) - 1 / np.arange(1, found.decoder.shape[-1] + 1)
+    produced = names(found.target_out, 1)[int(row.argmax())]
+    assert f"produces “{produced}”, which word" in asked(page, "tour_5")["prompt"]
+    assert len(asked(page, "tour_5")["options"]) == 1 + int(row.argmax())
+
+
+def test_a_stop_says_little_before_its_question_is_answered():
+    page = render("tour", stop="4")
+    shown = page.texts("tour_text", "markdown")
+    assert shown == ["A head of the encoder may follow positions rather than words."]
+    skip(page.app)
+    assert (
+        "the head that looks most at the token before"
+        in read(page.app).texts("tour_text", "markdown")[0]
+    )

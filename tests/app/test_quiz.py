@@ -1,0 +1,346 @@
+"""The test: every item is correct, its forms are parallel, and answers stay in the browser."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import tomllib
+from collections import Counter
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.page_checks import ROOT
+from tests.app.quiz_harness import open_quiz, saved
+from tests.app.rendered import render
+
+ITEMS = tomllib.loads((ROOT / "app/lessons/en/quiz.toml").read_text(encoding="utf-8"))
+NAMES = [name for name in ITEMS if isinstance(ITEMS[name], dict) and "A" in ITEMS[name]]
+TOPICS = ["axes", "masks", "scale", "head", "beam", "limits"]
+BOTH = [(name, form) for name in NAMES for form in "AB"]
+
+
+def item(name: str, form: str) -> dict:
+    return ITEMS[name][form]
+
+
+def right(name: str, form: str) -> str:
+    """Return the text of the right option."""
+    own = item(name, form)
+    return own[f"option_{own['right']}"]
+
+
+def numbers(text: str) -> list[float]:
+    return [float(n) for n in re.findall(r"\d+(?:\.\d+)?", text)]
+
+
+def test_two_items_of_each_topic_in_two_forms():
+    assert [f"{topic}_{n}" for topic in TOPICS for n in (1, 2)] == NAMES
+    assert list(ITEMS["topic"]) == TOPICS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forms_are_parallel(name):
+    one, other = item(name, "A"), item(name, "B")
+    assert one.keys() == other.keys()
+    assert ITEMS[name]["about"] and ITEMS[name]["paper"]
+    texts = [{own[key] for key in own if key.startswith("option_")} for own in (one, other)]
+    assert all(len(options) == 4 for options in texts)
+    assert (one["prompt"], one.get("rows")) != (other["prompt"], other.get("rows"))
+    # The options mean the same in both forms: each wrong one is wrong for the same reason.
+    reasons = [[own[f"why_{letter}"] for letter in "ABCD"] for own in (one, other)]
+    lengths = [sorted(len(why.split()) for why in whys) for whys in reasons]
+    assert max(abs(a - b) for a, b in zip(*lengths, strict=True)) <= 6
+    assert all(why.count(". ") == 0 for whys in reasons for why in whys)  # one sentence
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_each_letter_is_right_equally_often(form):
+    assert Counter(item(name, form)["right"] for name in NAMES) == dict.fromkeys("ABCD", 3)
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_the_length_of_an_option_does_not_give_it_away(form):
+    longest = sum(
+        len(right(name, form)) == max(len(item(name, form)[f"option_{x}"]) for x in "ABCD")
+        for name in NAMES
+    )
+    assert longest <= 6
+
+
+def cells(own: dict) -> dict[str, tuple[int, int]]:
+    places = [tuple(map(int, place.split())) for place in own["cells"].split("/")]
+    return {x: (row - 1, column - 1) for x, (row, column) in zip("ABCD", places, strict=True)}
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_axes(form):
+    own = item("axes_1", form)
+    query, key = re.search(r"how much “(.+?)” looks at “(.+?)”", own["prompt"]).groups()
+    rows, columns = own["rows"].split("|"), own["columns"].split("|")
+    at = cells(own)
+    assert at[own["right"]] == (rows.index(query), columns.index(key))
+    assert len(set(at.values())) == 4
+    for letter, (row, column) in at.items():
+        assert own[f"option_{letter}"] == f"Row “{rows[row]}”, column “{columns[column]}”"
+
+    own = item("axes_2", form)
+    grid = [
+        [math.nan if c == "?" else float(c) for c in row.split()]
+        for row in own["weights"].split("/")
+    ]
+    maps = np.array(grid)
+    row, column = np.argwhere(np.isnan(maps))[0]
+    others = [r for r in range(3) if r != row]
+    np.testing.assert_allclose(maps[others].sum(1), 1)
+    missing = 1 - np.nansum(maps[row])
+    assert right("axes_2", form) == f"{missing:.2f}"
+    by_column = f"{1 - np.nansum(maps[:, column]):.2f}"
+    wrong = {own[f"option_{x}"] for x in "ABCD"} - {f"{missing:.2f}"}
+    assert wrong == {by_column, f"{np.nansum(maps[row]):.2f}", "It cannot be known"}
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_masks(form):
+    own = item("masks_1", form)
+    words = own["rows"].split("|")
+    assert own["columns"].split("|") == words
+    masked = np.triu(np.ones((len(words), len(words)), bool), 1)  # keys after the query
+    for letter, (row, column) in cells(own).items():
+        assert masked[row, column] == (letter == own["right"])
+        assert own[f"option_{letter}"] == f"Row “{words[row]}”, column “{words[column]}”"
+
+    count = {"three": 3, "four": 4}
+    own = item("masks_2", form)
+    keys = count[re.search(r"has (\w+) equal scores", own["prompt"])[1]]
+    hidden = [2] if "The third key is masked" in own["prompt"] else [2, 3]
+    assert hidden == [2] or "The last two keys are padding and masked" in own["prompt"]
+    scores = np.zeros(keys)
+    scores[hidden] = -np.inf
+    weights = np.exp(scores) / np.exp(scores).sum()
+    fraction = {"½": 1 / 2, "⅓": 1 / 3, "¼": 1 / 4, "0": 0, "1": 1}
+    shown = [[fraction[w] for w in own[f"option_{x}"].split(", ")] for x in "ABCD"]
+    same = [np.allclose(one, weights) for one in shown]
+    assert same == [x == own["right"] for x in "ABCD"]
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_scale(form):
+    own = item("scale_1", form)
+    d_k = int(re.search(r"d_k = (\d+)", own["prompt"])[1])
+    assert right("scale_1", form) == str(math.isqrt(d_k)) and math.isqrt(d_k) ** 2 == d_k
+    drawn = np.random.default_rng(1).standard_normal((2, 40_000, d_k))
+    assert abs((drawn[0] * drawn[1]).sum(-1).std() - math.sqrt(d_k)) < 0.1
+
+    scores = np.array([0.3, 1.1, -0.4])
+    factor = {"A": 8, "B": 1 / 8}[form]
+    before, after = (np.exp(s) / np.exp(s).sum() for s in (scores, factor * scores))
+    more = after[1] > before[1]
+    assert right("scale_2", form) == (
+        f"The key with the largest score gets {'more' if more else 'less'} weight"
+    )
+    assert ("8 times as large" if form == "A" else "an eighth") in item("scale_2", form)["prompt"]
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_heads(form):
+    d_model, heads = map(int, re.findall(r"\d+", item("head_1", form)["prompt"]))
+    assert f"queries and keys of {d_model // heads} numbers" in right("head_1", form)
+    assert d_model % heads == 0
+    assert "one matrix" in right("head_2", form)
+    if form == "B":
+        count, size, whole = map(int, re.findall(r"\d+", item("head_2", form)["prompt"]))
+        assert count * size == whole
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_beam(form):
+    own = item("beam_1", form)
+    first, second = re.search(r"first token is “(\w+)” .* or “(\w+)” with", own["prompt"]).groups()
+    p_first, p_second, then_first, then_second = numbers(own["prompt"])
+    greedy = first if p_first > p_second else second
+    beam = first if p_first * then_first > p_second * then_second else second
+    assert 1 - p_first - p_second < p_second  # so a beam of 2 keeps both
+    assert (1 - then_second) * p_second < p_first * then_first
+    assert right("beam_1", form) == f"“{greedy}” with greedy search, “{beam}” with a beam of 2"
+    assert greedy != beam
+    assert right("beam_2", form) == "None of the other three statements is certain"
+
+
+@pytest.mark.parametrize("form", "AB")
+def test_limits(form):
+    own = item("limits_1", form)
+    words = re.findall(r"“(.+?)”", own["prompt"])[:2]
+    weights, lengths = np.split(np.array(numbers(own["prompt"])), 2)
+    assert abs(weights.sum() - 1) < 1e-9
+    assert right("limits_1", form) == f"“{words[int(np.argmax(weights * lengths))]}”"
+    assert weights.argmax() != (weights * lengths).argmax()
+    assert item("limits_2", form)["right"] == "A"
+
+
+def payload() -> dict:
+    return render("quiz").payload("quiz")
+
+
+def test_the_page_sends_what_the_file_says():
+    data = payload()
+    assert data["form"] == "A" and list(data["forms"]) == ["A", "B"]
+    for form, items in data["forms"].items():
+        assert [one["name"] for one in items] == NAMES
+        for one in items:
+            own = item(one["name"], form)
+            assert one["prompt"] == own["prompt"] and one["right"] == own["right"]
+            assert [(o["letter"], o["text"], o["why"]) for o in one["options"]] == [
+                (x, own[f"option_{x}"], own[f"why_{x}"]) for x in "ABCD"
+            ]
+            assert one["topic"] == ITEMS["topic"][one["name"].split("_")[0]]
+            assert one["paper"] == ITEMS[one["name"]]["paper"]
+            if "cells" in own:
+                assert {x: tuple(at) for x, at in one["picture"]["marks"].items()} == cells(own)
+            if "weights" in own:
+                assert one["picture"]["rows"] == own["rows"].split("|")
+                assert one["picture"]["columns"] == own["columns"].split("|")
+    assert render("quiz", form="B").payload("quiz")["form"] == "B"
+    assert render("quiz", form="<b>").payload("quiz")["form"] == "A"
+
+
+def answer_all(page: Page, letters: list[str | None]) -> None:
+    """Answer question by question, by pointing; None skips one."""
+    for place, letter in enumerate(letters):
+        if letter is not None:
+            page.locator(".option").nth("ABCD".index(letter)).click()
+        if place < len(letters) - 1:
+            page.get_by_role("button", name="Next").click()
+
+
+WRONG = {"A": "B", "B": "C", "C": "D", "D": "A"}
+
+
+@pytest.mark.parametrize(("form", "student"), [("A", "right"), ("B", "wrong"), ("B", "mixed")])
+def test_a_student_is_scored(local_page: Page, form, student):
+    open_quiz(local_page, payload())
+    local_page.get_by_role("button", name=f"Form {form}").click()
+    keys = [item(name, form)["right"] for name in NAMES]
+    letters: list[str | None] = list(keys) if student == "right" else [WRONG[key] for key in keys]
+    if student == "mixed":
+        drawn = np.random.default_rng(3).integers(0, 4, 12)
+        letters = [None if n == 2 else "ABCD"[pick] for n, pick in enumerate(drawn)]
+    answer_all(local_page, letters)
+    local_page.locator("[data-part=finish]").click()
+    good = [letter == key for letter, key in zip(letters, keys, strict=True)]
+    expect(local_page.locator(".score")).to_have_text(f"Form {form}: {sum(good)} of 12 right")
+    topics = [
+        f"{ITEMS['topic'][topic]}: {sum(good[2 * n : 2 * n + 2])} of 2"
+        for n, topic in enumerate(TOPICS)
+    ]
+    expect(local_page.locator(".topics li")).to_have_text(topics)
+    verdicts = [
+        "not answered" if letter is None else "right" if letter == key else "wrong"
+        for letter, key in zip(letters, keys, strict=True)
+    ]
+    entries = local_page.locator(".entry")
+    shown = entries.evaluate_all("all => all.map((entry) => entry.dataset.verdict)")
+    assert shown == verdicts
+    for place, (letter, key) in enumerate(zip(letters, keys, strict=True)):
+        marked = entries.nth(place).locator(".whys .said").all_inner_texts()
+        for x, said in zip("ABCD", marked, strict=True):
+            assert ("right" in said, "your answer" in said) == (x == key, x == letter)
+    local_page.get_by_role("button", name="Answers (.csv)").click()
+    rows = list(csv.reader(saved(local_page).splitlines()))
+    assert rows[0] == ["form", "item", "answer", "right", "seconds"]
+    assert [row[:4] for row in rows[1:]] == [
+        [form, name, letter or "", str(int(letter == key))]
+        for name, letter, key in zip(NAMES, letters, keys, strict=True)
+    ]
+    assert all(0 <= int(row[4]) < 60 for row in rows[1:])
+
+
+def test_a_cell_of_the_picture_is_an_option(local_page: Page):
+    open_quiz(local_page, payload())
+    own = item("axes_1", "A")
+    row, column = cells(own)["C"]
+    line = local_page.locator(".picture tr").nth(row + 1)
+    line.locator("td").nth(column).get_by_role("button").click()
+    chosen = local_page.locator(".option[aria-checked=true]")
+    expect(chosen).to_have_text(f"C{own['option_C']}")
+    expect(line.locator("th")).to_have_text(own["rows"].split("|")[row])
+    local_page.get_by_role("button", name="Next").click()
+    shown = local_page.locator(".picture td:not(.corner)").all_inner_texts()
+    weights = item("axes_2", "A")["weights"].replace("/", " ").split()
+    assert shown == [w if w == "?" else f"{float(w):.2f}" for w in weights]
+    colours = local_page.locator(".picture td:not(.corner)").evaluate_all(
+        "all => all.map((cell) => getComputedStyle(cell).backgroundColor)"
+    )
+    dark = sorted(
+        (float(weight), -sum(map(int, re.findall(r"\d+", colour))))
+        for weight, colour in zip(weights, colours, strict=True)
+        if weight != "?"
+    )
+    assert [d for _, d in dark] == sorted(d for _, d in dark)  # the larger, the darker
+
+
+def test_answers_are_kept_counted_and_deleted(local_page: Page):
+    data = payload()
+    open_quiz(local_page, data)
+    local_page.clock.install()
+    open_quiz(local_page, data)
+    local_page.locator(".option").nth(1).click()
+    local_page.clock.run_for(7000)
+    local_page.get_by_role("button", name="Next").click()
+    local_page.clock.run_for(2000)
+    local_page.get_by_role("button", name="Back").click()
+    local_page.clock.run_for(5000)
+    open_quiz(local_page, data)
+    expect(local_page.locator(".place")).to_have_text("Question 1 of 12, 1 answered")
+    expect(local_page.locator(".option[aria-checked=true]")).to_have_text(
+        f"B{item('axes_1', 'A')['option_B']}"
+    )
+    local_page.locator("[data-part=finish]").click()
+    local_page.get_by_role("button", name="Answers (.csv)").click()
+    seconds = [int(row.split(",")[-1]) for row in saved(local_page).splitlines()[1:]]
+    assert seconds[0] in (12, 13) and seconds[1] in (2, 3)  # and a little real time
+    assert seconds[2:] == [0] * 10
+    local_page.get_by_role("button", name="Start again").click()
+    expect(local_page.locator(".score")).to_be_visible()  # the first click only asks
+    local_page.get_by_role("button", name="Delete the answers to form A").click()
+    expect(local_page.locator(".place")).to_have_text("Question 1 of 12, 0 answered")
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["{", "null", "7", '{"A":{"at":99,"answers":{"axes_1":{"answer":"<b>","seconds":1}}}}'],
+)
+def test_damaged_storage_is_dropped(local_page: Page, stored):
+    local_page.add_init_script(f"localStorage.setItem('headlight-test', {json.dumps(stored)})")
+    open_quiz(local_page, payload())
+    expect(local_page.locator(".place")).to_have_text("Question 1 of 12, 0 answered")
+
+
+def test_no_answer_reaches_the_server(local_page: Page, serve):
+    """Every message to the server is read: none holds an answer, an item or the storage's name."""
+    sent: list[bytes] = []
+
+    def watch(socket) -> None:
+        socket.on(
+            "framesent",
+            lambda data: sent.append(data if isinstance(data, bytes) else data.encode()),
+        )
+
+    local_page.on("websocket", watch)
+    posted: list[str] = []
+    local_page.on("request", lambda r: posted.append(r.url) if r.method != "GET" else None)
+    local_page.goto(f"{serve(ROOT / 'app/main.py')}/quiz")
+    quiz = local_page.locator(".st-key-quiz")
+    expect(quiz.locator(".option").first).to_be_visible(timeout=60_000)
+    before = len(sent)
+    assert before > 0  # the page's own messages are seen
+    answer_all(local_page, ["A"] * 12)
+    local_page.locator("[data-part=finish]").click()
+    expect(quiz.locator(".score")).to_be_visible()
+    local_page.wait_for_timeout(500)
+    assert len(sent) == before and posted == []
+    text = b"".join(sent)
+    assert not any(word in text for word in (b"axes_1", b"limits_2", b"headlight-test"))

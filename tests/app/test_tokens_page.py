@@ -1,0 +1,227 @@
+"""The page Tokens: what it says and draws agrees with the tokenizer's file and its own tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.components.merges import payload
+from core.text import load
+from core.text.pieces import PieceTokenizer
+from core.text.splitting import split
+from tests.app.foreign_models import SENTENCES
+from tests.app.page_checks import ROOT, nothing_else
+from tests.app.rendered import render
+from tests.app.test_foreign_models import ARABIC, named, root
+
+__all__ = ["named", "root"]
+
+MAIN = ROOT / "app/main.py"
+VALUES = json.loads((ROOT / "checkpoints/scratch-de-en/tokenizer.json").read_text())
+
+
+def ladder(word: str) -> tuple[list[list[str]], list[int]]:
+    """Merge by hand, from the tokenizer's file: the symbols at each step, and the merges' ranks."""
+    ranks = {tuple(merge): rank for rank, merge in enumerate(VALUES["merges"])}
+    symbols = list("▁" + word)
+    states, used = [symbols], []
+    while True:
+        found = [
+            (ranks[symbols[i], symbols[i + 1]], i)
+            for i in range(len(symbols) - 1)
+            if (symbols[i], symbols[i + 1]) in ranks
+        ]
+        if not found:
+            return states, used
+        rank, i = min(found)
+        symbols = [*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :]]
+        states.append(symbols)
+        used.append(rank)
+
+
+SENTENCE = "Ein Zauberwürfel liegt im Gras."
+
+
+def test_the_page_counts_what_is_split_and_sends_the_merges():
+    page = render("tokens", source=SENTENCE, word="Dogge")
+    words = SENTENCE.rstrip(".").split()
+    final = {word: ladder(word)[0][-1] for word in words}
+    split_words = [word for word in words if len(final[word]) > 1]
+    assert split_words == ["Zauberwürfel"], "an example with one split word"
+    total = sum(map(len, final.values()))
+    parts = [part.lstrip("▁") for part in final["Zauberwürfel"]]
+    page.claim(
+        f"In this sentence 1 of {len(words)} words is split: "
+        f"{total} tokens for {len(words)} words, "
+        f"without punctuation. The word with the most tokens is “Zauberwürfel”, in {len(parts)} "
+        "tokens: " + " \\| ".join(parts) + ".",
+        "token_counts",
+    )
+    page.claim_matching(
+        rf"This tokenizer uses byte-pair encoding .* list of {len(VALUES['merges']):,} merges .*",
+        "tokens_how",
+    )
+    nothing_else(page)
+    sent = page.payload("tokens_sentence")
+    assert sent["rules"] == len(VALUES["merges"]) and sent["entries"] == len(VALUES["vocabulary"])
+    assert [unit["isEntry"] for unit in sent["units"]] == [True, False, True, True, True, True]
+    assert sent["opened"] == 1
+    for word, unit in zip(words, sent["units"], strict=False):
+        states, ranks = ladder(word)
+        assert [text for text, _ in unit["first"]] == states[0]
+        assert [rank for _, rank in unit["merges"]] == ranks
+        ids = [VALUES["vocabulary"][part] for part in states[-1]]
+        assert unit["symbols"] == [[part, id, ""] for part, id in zip(states[-1], ids, strict=True)]
+    (own,) = page.payload("tokens_own")["units"]
+    assert [text for text, *_ in own["symbols"]] == ladder("Dogge")[0][-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("Ein Mann.", r"In this sentence no word is split: 2 tokens for 2 words, .*"),
+        ("Zauberwürfel Dogge", r"In this sentence 2 of 2 words are split: \d tokens for 2 words.*"),
+    ],
+)
+def test_other_numbers_of_split_words(source, said):
+    page = render("tokens", source=source)
+    page.claim_matching(said, "token_counts")
+    assert page.texts("token_notes") == []
+
+
+def test_unknown_and_invisible_characters_are_explained():
+    page = render("tokens", source="Dog\u00adge aus 東京 und \u200fx.", word="東")
+    (unknown, removed) = page.texts("token_notes", "caption")
+    assert unknown.startswith("The vocabulary has no entry for “東京”.")
+    assert removed.endswith("U+00AD, U+200F.")
+    assert page.texts("own_notes", "caption")[0].startswith("The vocabulary has no entry for “東”.")
+    hidden = render("tokens", source="Ein\u2061 Mann.")
+    assert any("‹U+…›" in line for line in hidden.texts("token_notes", "caption"))
+    symbols = [s for unit in hidden.payload("tokens_sentence")["units"] for s in unit["symbols"]]
+    assert ["‹U+2061›", None, ""] in symbols
+
+
+def test_a_long_own_word_is_refused_in_one_line():
+    page = render("tokens", word="x" * 61)
+    assert "61 characters: the limit is 60, shorten the text." in page.texts()
+    assert "tokens_own" not in page.payloads
+    assert "tokens_own" in render("tokens", word="x" * 60).payloads
+
+
+def test_the_tokenizer_is_offered_by_side_only_if_the_sides_differ():
+    assert "Tokenizer" not in render("tokens").texts()
+
+
+def test_a_unigram_model_sends_scores_and_the_next_best():
+    pieces = {"▁": -4.0, "▁ab": -2.0, "c": -6.0, "▁a": -3.0, "bc": -4.5}
+    sent = payload(split(PieceTokenizer(list(pieces), list(pieces.values())), "abc abx"), {})
+    first, second = sent["units"]
+    assert first["symbols"] == [["▁a", 7, "−3.00"], ["bc", 8, "−4.50"]]
+    assert first["sum"] == "−7.50"
+    assert first["others"] == [{"pieces": ["▁ab", "c"], "sum": "−8.00"}]
+    assert second["symbols"] == [["▁ab", 5, "−2.00"], ["x", None, ""]] and second["sum"] == ""
+
+
+def test_words_are_sent_as_looked_up():
+    values = {"kind": "words", "language": "en", "lower": False, "vocabulary": ["dog"]}
+    sent = payload(split(load(values), "dog cat"), {})
+    assert [unit["symbols"] for unit in sent["units"]] == [[["dog", 4, ""]], [["cat", None, ""]]]
+
+
+def test_a_word_is_built_up_step_by_step(local_page: Page, serve):
+    states, ranks = ladder("Zauberwürfel")
+    address = f"{serve(MAIN)}/tokens?source={SENTENCE.replace(' ', '+')}&step=2"
+    local_page.goto(address)
+    root = local_page.locator(".st-key-tokens_sentence .merges")
+    rows = root.locator(".ladder li")
+    expect(rows).to_have_count(len(states), timeout=60_000)
+
+    def shown() -> list[list[str]]:
+        return rows.locator(":scope:not(.later)").evaluate_all(
+            "rows => rows.map(row => [...row.querySelectorAll('bdi')].map(one => one.textContent))"
+        )
+
+    assert shown() == states[:3]
+    said = rows.nth(2).locator(".said")
+    merged = f"merge {ranks[1] + 1:,} of {len(VALUES['merges']):,}"
+    left, right = VALUES["merges"][ranks[1]]
+    expect(said).to_have_text(f"{left} + {right} {merged}")
+    expect(rows.nth(2).locator(".made")).to_have_text(left + right)
+    expect(rows.nth(2).locator(".next")).to_have_text(VALUES["merges"][ranks[2]])
+    expect(root.locator(".left")).to_have_text("")
+    root.get_by_role("button", name="Next merge").click()
+    assert shown() == states[:4]
+    expect(root.locator("[data-part=place]")).to_have_text(f"3 of {len(ranks)} merges applied")
+    expect(local_page).to_have_url(re.compile("step=3"))
+    root.get_by_role("slider").fill(str(len(ranks)))
+    assert shown() == states
+    ids = [str(VALUES["vocabulary"][part]) for part in states[-1]]
+    expect(rows.last.locator(".symbol i")).to_have_text(ids)
+    pairs = zip(states[-1], states[-1][1:], strict=False)
+    expect(root.locator(".left")).to_have_text(
+        "No learned merge joins " + ", ".join(f"{a} + {b}" for a, b in pairs) + ". The whole unit "
+        f"is not among the vocabulary's {len(VALUES['vocabulary']):,} entries."
+    )
+    root.get_by_role("radio").first.check()
+    assert shown() == ladder("Ein")[0]
+    expect(root.locator(".left")).to_contain_text("The whole unit is one of")
+    expect(local_page).to_have_url(re.compile("unit=0"))
+
+
+def test_a_word_list_of_another_language_is_looked_up(named):
+    shown = render(
+        "tokens",
+        direction="ar-en",
+        model="opus",
+        source=f"{ARABIC} قطة",
+        word="dog",
+        tokens_side="decoder",
+        search="greedy",
+    )
+    sent = shown.payload("tokens_sentence")
+    words = [unit["symbols"][0] for unit in sent["units"]]
+    assert [word for word, *_ in words] == [*ARABIC.split(), "قطة"]
+    assert all(id is not None for _, id, _ in words[:-1]) and words[-1][1] is None
+    vocabulary = len({word for line in SENTENCES["ar"] for word in line.split()}) + 4
+    shown.claim_matching(
+        rf"This tokenizer knows whole words only\. .* its {vocabulary} entries\. .*", "tokens_how"
+    )
+    assert any("“قطة”" in text for text in shown.texts("token_notes", "caption"))
+    assert shown.texts("tokens_side", "label") == ["Tokenizer"]
+    assert shown.texts("tokens_side", "option") == ["Arabic", "English"]
+    assert shown.payload("tokens_own")["units"][0]["symbols"] == [["dog", None, ""]]
+    english = render(
+        "tokens", direction="ar-en", model="opus", source=ARABIC, word="dog", search="greedy"
+    )
+    assert english.payload("tokens_own")["entries"] == vocabulary, "the source side's"
+    assert shown.payload("tokens_own")["entries"] != vocabulary
+
+
+def test_scored_segmentations_and_lookups_are_drawn(local_page: Page, serve):
+    local_page.goto(serve(ROOT / "tests/app/merges_harness.py"))
+    root = local_page.locator(".st-key-pieces .merges")
+    rows = root.locator(".ladder li")
+    expect(rows).to_have_count(2, timeout=60_000)
+
+    def told(row: int) -> list[list[str]]:
+        return [
+            symbol.locator("bdi, i").all_inner_texts()
+            for symbol in rows.nth(row).locator(".symbol").all()
+        ]
+
+    assert told(0) == [["▁a", "7", "−3.00"], ["bc", "8", "−4.50"]]
+    expect(rows.nth(0).locator(".said")).to_have_text("log-probability −7.50, the largest sum")
+    assert told(1) == [["▁ab"], ["c"]]
+    expect(rows.nth(1).locator(".said")).to_have_text("log-probability −8.00")
+    expect(root.get_by_role("slider")).to_be_hidden()
+    root.get_by_role("radio").nth(1).check()
+    expect(rows).to_have_count(1)
+    assert told(0) == [["▁ab", "5", "−2.00"], ["x", "<unk>"]]
+    expect(rows.nth(0).locator(".said")).to_have_text("the largest sum")
+    expect(rows.nth(0).locator(".unknown")).to_have_text(re.compile("^x"))
+    words = local_page.locator(".st-key-words .merges")
+    expect(words.get_by_role("radio").nth(1)).to_be_checked(timeout=60_000)  # loads spaCy
+    assert words.locator(".ladder .symbol").all_inner_texts() == ["cat\n<unk>"]

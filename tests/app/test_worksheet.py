@@ -1,0 +1,194 @@
+"""The worksheet: its key agrees with the records, and it prints page by page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+from app.export.worksheet import Sheet, sheet, worksheet
+from tests.app.page_checks import names, percent, record
+
+SENTENCES = (
+    "Zwei junge Männer spielen im Park Fußball.",
+    "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
+    "Zwei Hunde laufen durch den Schnee.",
+)
+VOID = {"meta", "br", "path", "rect", "stop", "link"}
+
+
+class Read(HTMLParser):
+    """The worksheet's text by place: sections as lists of items, with their tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.path: list[str] = []
+        self.sections: list[list[str]] = []
+        self.grids: list[list[list[bool]]] = []
+        self.svgs = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        kind = dict(attrs).get("class")
+        if tag == "section" or kind == "answers":
+            self.sections.append([])
+        elif tag == "li":
+            self.sections[-1].append("")
+        elif tag == "svg":
+            self.svgs += 1
+        elif tag == "table":
+            self.grids.append([])
+        elif tag == "tr":
+            self.grids[-1].append([])
+        elif tag == "td" and kind != "corner":
+            self.grids[-1][-1].append(kind == "masked")
+        if tag not in VOID:
+            self.path.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.path and self.path.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if "li" in self.path and "table" not in self.path:
+            self.sections[-1][-1] += data
+
+
+def sheets(model: str) -> list[Sheet]:
+    """Return sheets of each kind of attention."""
+    records = [record(sentence, f"{model}-de-en") for sentence in SENTENCES]
+    encoder = Sheet(record(SENTENCES[0], f"{model}-de-en"), "encoder", 1, 2)
+    decoder = Sheet(records[2], "decoder", 3, 1)
+    return [*(sheet(one) for one in records), encoder, decoder]
+
+
+def words_of(tokens) -> list[list[int]]:
+    """Return the positions of the tokens of each word."""
+    words: list[list[int]] = []
+    for place, token in enumerate(tokens):
+        joins = place and not token.starts_word and token.text.isalnum()
+        if joins and tokens[place - 1].text.isalnum():
+            words[-1].append(place)
+        else:
+            words.append([place])
+    return words
+
+
+def sides(shown: Sheet):
+    """Return query and key tokens, each with the number of its first one."""
+    rec = shown.record
+    queries = (rec.source, 1) if shown.kind == "encoder" else (rec.target_out, 1)
+    return queries, (rec.target_in, 0) if shown.kind == "decoder" else (rec.source, 1)
+
+
+def named(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
+    text = "".join(tokens[i].text for i in word)
+    again = sum("".join(tokens[i].text for i in one) == text for one in words) > 1
+    return text + (names(tokens, first)[word[0]][len(tokens[word[0]].text) :] if again else "")
+
+
+def check_row(shown: Sheet, asked: str, answer: str) -> None:
+    (queries, first), (keys, first_key) = sides(shown)
+    name, number, count = re.match(
+        r"Find the row “(.+)”, token (\d+) of (\d+) from the top\.", asked
+    ).groups()
+    query = int(number) - 1
+    assert int(count) == len(queries) and name == names(queries, first)[query]
+    row = shown.record.maps(shown.kind)[shown.layer, shown.head, query].astype(float)
+    words = words_of(keys)
+    shares = np.array([row[word].sum() for word in words])
+    order = np.argsort(-shares)
+    best = order[0]
+    word = named(keys, first_key, words[best], words)
+    expected = f"“{word}”, with {percent(shares[best])} of the row's weight"
+    near = [i for i in range(len(words)) if i != best and shares[best] - shares[i] <= 0.05]
+    for i in near:
+        name = named(keys, first_key, words[i], words)
+        expected += f"; “{name}” counts as well, with {percent(shares[i])}"
+    assert answer == expected + "."
+    assert shares[best] >= 0.3
+
+
+def check_half(shown: Sheet, asked: str, answer: str) -> None:
+    (queries, first), (keys, first_key) = sides(shown)
+    row, column = re.match(
+        r"Is the weight of the row “(.+)” on the token “(.+)” above or below one half \(50 %\)\?",
+        asked,
+    ).groups()
+    at = names(queries, first).index(row), names(keys, first_key).index(column)
+    weight = float(shown.record.maps(shown.kind)[shown.layer, shown.head][at])
+    assert abs(weight - 0.5) >= 0.1
+    side = "Above" if weight > 0.5 else "Below"
+    assert answer == f"{side}: it is {percent(weight)}."
+
+
+@pytest.mark.parametrize("model", ["scratch", "captions"])
+def test_the_key_agrees_with_the_records(model):
+    shown = sheets(model)
+    read = Read(worksheet(shown))
+    count = len(shown) + 1  # the last page is about sums and masks
+    assert len(read.sections) == 2 * count and read.svgs == len(shown)
+    asked, answers = read.sections[:count], read.sections[count:]
+    rows = halves = 0
+    for one, questions, answered in zip(shown, asked, answers, strict=False):
+        assert len(questions) == len(answered)
+        for question, answer in zip(questions, answered, strict=True):
+            question, answer = question.strip(), answer.strip()
+            if question.startswith("Find the row"):
+                check_row(one, question, answer)
+                rows += 1
+            elif question.startswith("Is the weight"):
+                check_half(one, question, answer)
+                halves += 1
+            else:
+                assert question.startswith("No row of this head is clear enough")
+    assert rows >= 6 and halves >= 3
+    sums, masks = asked[-1]
+    first = shown[0].record
+    cells = int(first.mask("cross")[0].sum())
+    assert f"“{names(first.target_out, 1)[0]}”, that are not masked is {cells}." in sums
+    assert answers[-1][0] == "1, in every row."
+    fed = [token.text for token in first.target_in[:6]]
+    assert f"“{' '.join(fed)}”" in masks
+    blank, hatched = ([row for row in grid[1:]] for grid in read.grids)
+    assert np.array(blank).shape == (6, 6) and not np.array(blank).any()
+    np.testing.assert_array_equal(np.array(hatched), ~first.mask("decoder")[:6, :6])
+    np.testing.assert_array_equal(np.array(hatched), np.triu(np.ones((6, 6), bool), 1))
+
+
+def test_the_picture_is_that_of_the_sheet():
+    rec = record(SENTENCES[0])
+    text = worksheet([Sheet(rec, "encoder", 1, 2)])
+    assert "Map of the encoder&#x27;s self-attention, layer 2, head 3" in text
+    titles = re.findall(r"<title>(\d\.\d{4})</title>", text)
+    expected = [f"{weight:.4f}" for weight in rec.encoder[1, 2].ravel()]
+    assert titles == expected
+
+
+def test_a_sentence_is_text():
+    rec = record("Ein <b>Hund</b> & <script>x</script>.")
+    text = worksheet([sheet(rec)])
+    assert "<b>" not in text and "<script" not in text
+    assert "Ein &lt;b&gt;Hund&lt;/b&gt; &amp; &lt;script&gt;x&lt;/script&gt;." in text
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_each_sentence_has_a_page_of_its_own(page: Page, paper):
+    shown = sheets("scratch")
+    page.set_content(worksheet(shown))
+    pdf = page.pdf(format=paper)
+    count = len(re.findall(rb"/Type /Page\b", pdf))
+    height = {"A4": 297, "Letter": 279.4}[paper] - 30
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": round((210 - 32) * 96 / 25.4), "height": 1000})
+    heights = page.locator("section, .key").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().height)"
+    )
+    top = page.locator("section").first.evaluate("one => one.getBoundingClientRect().top")
+    limit = height * 96 / 25.4
+    assert top + heights[0] < limit and all(one < limit for one in heights[:-1])
+    assert count == len(shown) + 1 + -(-heights[-1] // limit)
+    assert page.locator("script").count() == 0

@@ -1,0 +1,220 @@
+"""Questions about a sentence: planted answers, near-ties, and numbers that settle nothing."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from core.analysis import questions
+from core.analysis.head_effects import HeadEffects
+from core.analysis.questions import Question, Unsettled
+from core.record.record import RecordToken
+
+
+def tokens(*pieces: str) -> tuple[RecordToken, ...]:
+    """Build tokens: `_x` continues a word, `<x>` is special."""
+    return tuple(
+        RecordToken(5, p, p.lstrip("_"), not p.startswith("_"), p.startswith("<"), False)
+        for p in pieces
+    )
+
+
+SOURCE = tokens("Fuß", "_ball", "im", "Park", "spielen", ".", "<eos>")
+TARGET_IN = tokens("<bos>", "play", "foot", "_ball", "now")
+
+
+def record(**rows: list[float]) -> SimpleNamespace:
+    """A record whose maps are 0 but for layer 1, head 2, query 3 of some kinds."""
+    shapes = {"encoder": (7, 7), "decoder": (5, 5), "cross": (5, 7)}
+    maps = {kind: np.zeros((2, 3, *shape), np.float32) for kind, shape in shapes.items()}
+    for kind, row in rows.items():
+        maps[kind][1, 2, 3] = row
+    masks = {kind: np.ones(shape, bool) for kind, shape in shapes.items()}
+    masks["decoder"] = np.tri(5, dtype=bool)
+    return SimpleNamespace(
+        source=SOURCE,
+        target_in=TARGET_IN,
+        maps=maps.__getitem__,
+        mask=masks.__getitem__,
+    )
+
+
+def asked(kind: str, row: list[float]) -> Question:
+    return questions.attends(record(**{kind: row}), kind, 1, 2, 3)
+
+
+def test_the_word_with_the_largest_sum_over_its_tokens_is_right():
+    """Each token of Fußball has less than Park, both together have more."""
+    for kind in ("encoder", "cross"):
+        found = asked(kind, [0.25, 0.3, 0.02, 0.35, 0.03, 0.01, 0.04])
+        assert found.name == "attends" and not found.every
+        assert found.options == ((0, 1), (2,), (3,), (4,), (5,), (6,))
+        assert found.evidence == pytest.approx((0.55, 0.02, 0.35, 0.03, 0.01, 0.04))
+        assert (found.correct, found.near, found.best) == ({0}, frozenset(), 0)
+
+
+def test_a_decoder_row_offers_only_what_it_may_attend_to():
+    found = asked("decoder", [0.1, 0.5, 0.2, 0.2, 0.0])
+    assert found.options == ((0,), (1,), (2, 3))
+    assert found.correct == {1} and found.evidence == pytest.approx((0.1, 0.5, 0.4))
+
+
+def test_shares_within_five_points_count_as_well():
+    found = asked("cross", [0.2, 0.2, 0.02, 0.36, 0.01, 0.01, 0.2])
+    assert (found.correct, found.near) == ({0}, {2})
+    found = asked("cross", [0.2, 0.2, 0.02, 0.34, 0.01, 0.03, 0.2])
+    assert (found.correct, found.near) == ({0}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "numbers"),
+    [
+        ([0.1, 0.19, 0.11, 0.2, 0.2, 0.1, 0.1], "small", {"largest": 0.29, "least": 0.3}),
+        ([0.0, 0.31, 0.3, 0.3, 0.29, 0, 0], "tied", {"near": 4, "options": 6, "margin": 0.05}),
+    ],
+)
+def test_a_row_without_a_clear_maximum_is_not_asked_about(row, reason, numbers):
+    with pytest.raises(Unsettled) as unsettled:
+        asked("cross", row)
+    assert unsettled.value.reason == reason
+    assert unsettled.value.numbers == pytest.approx(numbers, abs=1e-6)
+
+
+def test_half_of_the_words_may_count_but_not_more():
+    found = asked("cross", [0.0, 0.34, 0.33, 0.33, 0, 0, 0])
+    assert len(found.correct | found.near) == 3 and len(found.options) == 6
+
+
+def test_a_row_with_one_word_is_not_asked_about():
+    with pytest.raises(Unsettled, match="few: options 1"):
+        questions.attends(record(), "decoder", 0, 0, 0)
+
+
+def effects(cross: list[float], tokens: int = 3) -> HeadEffects:
+    """Effects of 2 × 2 heads: as given on token 1, half of it on token 2, large ones on token 0."""
+    changes = np.zeros((2, 2, tokens))
+    changes[..., 0] = 9
+    changes[..., 1] = np.reshape(cross, (2, 2))
+    changes[..., 2] = changes[..., 1] / 2
+    return HeadEffects(np.full(tokens, -1.0), {"cross": changes, "encoder": changes * 0 + 5})
+
+
+def test_the_head_with_the_largest_effect_on_the_word_is_right():
+    found = questions.matters(effects([0.1, -0.8, 0.5, 0.0]), "cross", (1, 2))
+    assert found.options == (("cross", 0, 0), ("cross", 0, 1), ("cross", 1, 0), ("cross", 1, 1))
+    assert found.evidence == pytest.approx((0.15, -1.2, 0.75, 0.0))
+    assert (found.name, found.correct, found.near) == ("matters", {1}, frozenset())
+
+
+def test_heads_within_a_twentieth_nat_count_as_well():
+    """Whatever their sign: one may help where the other hurts."""
+    found = questions.matters(effects([0.0, -0.5, 0.46, 0.44]), "cross", (1,))
+    assert (found.correct, found.near) == ({1}, {2})
+
+
+def test_heads_that_hardly_matter_are_not_asked_about():
+    with pytest.raises(Unsettled, match="small: largest 0.09, least 0.1"):
+        questions.matters(effects([0.0, -0.09, 0.02, 0.01]), "cross", (1,))
+    with pytest.raises(ValueError, match="not every cross head"):
+        questions.matters(effects([0.0, -0.5, np.nan, 0.4]), "cross", (1,))
+
+
+def test_masked_cells_are_all_to_be_marked():
+    mask = np.tri(9, dtype=bool)
+    mask[:, 2] = False  # padding
+    maps = np.zeros((2, 2, 9, 9), np.float32)
+    maps[1, 0, 4, 3] = 0.7
+    maps[0, 1, 4, 3] = 0.4
+    found = questions.masked(mask, range(3, 6), range(1, 5), maps)
+    assert found.every and found.name == "masked"
+    assert (
+        found.options[:5] == ((3, 1), (3, 2), (3, 3), (3, 4), (4, 1)) and len(found.options) == 12
+    )
+    assert {found.options[i] for i in found.correct} == {(3, 2), (4, 2), (5, 2), (3, 4)}
+    assert found.evidence == pytest.approx([0.7 if at == (4, 3) else 0 for at in found.options])
+    plain = questions.masked(mask, range(3, 6), range(1, 5))
+    assert plain.evidence == tuple(float(mask[at]) for at in plain.options)
+
+
+def test_a_mask_that_masks_nothing_or_everything_is_not_asked_about():
+    for mask in (np.ones((2, 2), bool), np.zeros((2, 2), bool)):
+        with pytest.raises(Unsettled, match="few"):
+            questions.masked(mask, range(2), range(2))
+    with pytest.raises(ValueError, match="at most 6"):
+        questions.masked(np.tri(9, dtype=bool), range(7), range(2))
+
+
+BEFORE = tokens("The", "dog", "sees", "the", "Ca", "_ts", ".", "<eos>")
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome", "kept", "common"),
+    [
+        (BEFORE, "same", 1, 1),
+        (tokens("The", "Ca", "_ts", "sees", "the", "dog", ".", "<eos>"), "reordered", 0.6, 1),
+        (tokens("Cats", "sees", "The", "dog", "the", "<eos>"), "reordered", 0, 1),
+        (tokens("The", "dog", "sees", "the", "dog", ".", "<eos>"), "other", 0.8, 0.8),
+        (tokens("The", "dog", "sees", "<eos>"), "other", 0.6, 0.6),
+        (tokens("The", "dog", "sees", "the", "cats", "now", "<eos>"), "other", 5 / 6, 5 / 6),
+        (tokens("The", "dog", "sees", "the", "the", "cats", "<eos>"), "other", 4 / 6, 5 / 6),
+        (tokens("<eos>"), "other", 0, 0),
+    ],
+)
+def test_translations_are_compared_word_by_word(after, outcome, kept, common):
+    found = questions.order(BEFORE, after)
+    assert [found.options[i] for i in found.correct] == [outcome] and not found.near
+    assert found.evidence == pytest.approx((kept, common, 1 - common))
+
+
+def test_translations_that_differ_in_punctuation_or_are_short_are_not_asked_about():
+    with pytest.raises(Unsettled, match="alike"):
+        questions.order(BEFORE, tokens("the", "dog", "sees", "the", "cats", "<eos>"))
+    with pytest.raises(Unsettled, match="few: options 1"):
+        questions.order(tokens("Hello", "!", "<eos>"), tokens("Hello", "!", "<eos>"))
+
+
+TEXTS = ["a b", "a c", "b", "a b", "d"]
+
+
+def test_the_hypothesis_with_the_best_score_wins():
+    found = questions.wins(TEXTS, [-1.5, -1.2, -1.8, -1.1, -1.9], "seed")
+    assert sorted(found.options) == [1, 2, 3, 4]  # "a b" once, with its better score
+    assert found.options[found.best] == 3
+    scores = dict(zip(found.options, found.evidence, strict=True))
+    assert scores == {1: -1.2, 2: -1.8, 3: -1.1, 4: -1.9}
+
+
+def test_hypotheses_are_shuffled_by_the_seed_alone():
+    scores = [-1.0, -1.2, -1.4, -1.6, -1.8, -2.0]
+    texts = list("abcdef")
+    orders = {seed: questions.wins(texts, scores, seed).options for seed in "uvwxyz"}
+    assert len(set(orders.values())) > 3
+    assert orders["u"] == questions.wins(texts, scores[::-1], "u").options
+    assert len({options.index(0) for options in orders.values()}) > 1  # the best is anywhere
+
+
+def test_near_scores_count_and_ties_are_not_asked_about():
+    found = questions.wins(list("abcd"), [-1.0, -1.009, -1.02, -3], "seed")
+    assert [found.options[i] for i in found.near] == [1]
+    with pytest.raises(Unsettled, match="tied: near 2, options 2"):
+        questions.wins(list("ab"), [-1.0, -1.009], "seed")
+    with pytest.raises(Unsettled, match="few: options 1"):
+        questions.wins(["a", "a"], [-1.0, -2.0], "seed")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evidence": (1.0,)},
+        {"correct": frozenset()},
+        {"correct": frozenset({2})},
+        {"near": frozenset({-1})},
+        {"near": frozenset({0})},
+        {"near": frozenset({1}), "every": True},
+    ],
+)
+def test_a_question_refuses_answers_that_are_no_options(changes):
+    valid = {"name": "n", "options": ("a", "b"), "correct": frozenset({0}), "evidence": (1.0, 0.5)}
+    Question(**valid)
+    with pytest.raises(ValueError):
+        Question(**valid | changes)
