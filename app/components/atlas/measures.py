@@ -19,10 +19,7 @@ READING_WORDS = {
     "input": "the row that is fed the target word",
 }
 QUANTITY_WORDS = {"weights": "attention weights", "norms": "value norms"}
-_SHORT_READINGS = {
-    "output": "row that produces the word",
-    "input": "row that is fed the word",
-}
+_SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +185,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
             found.append(
                 Measure(
                     f"aer-{reading}-{quantity}",
-                    f"Alignment error: {_SHORT_READINGS[reading]}, by {quantity}",
+                    f"Alignment error by {quantity}: {_SHORT_READINGS[reading]}",
                     "share",
                     "the alignment error rate against manual word alignments if each target word "
                     f"is linked to the key with the largest "
