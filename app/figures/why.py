@@ -165,7 +165,7 @@ def words_grid_figure(
 
 
 def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figure:
-    """Draw the interaction of each pair of heads, [N, N]: nats beyond the two single effects."""
+    """Draw the interaction of each pair of heads, [N, N]: nats, both minus the sum."""
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0
@@ -185,9 +185,9 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
             zmax=limit,
             colorscale=diverging(theme),
             colorbar=colour_bar_below(
-                figure, "nats beyond the sum", [-limit, 0, limit], ends, theme
+                figure, "both minus the sum, nats", [-limit, 0, limit], ends, theme
             ),
-            hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats beyond the sum"
+            hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative to the sum"
             "<extra></extra>",
         )
     )

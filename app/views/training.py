@@ -71,14 +71,14 @@ def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
     sizes = [s.map_sizes["cross"] for s in snapshots.sentences]
     kept = card.training.get("kept")
     return (
-        f"**What was measured.** Loss and BLEU (greedy): on at most {SAMPLE} validation sentences. "
+        f"**What was measured.** Loss and BLEU (greedy): on up to {SAMPLE} validation sentences. "
         f"Everything else: averages over the {len(sizes)} sentences in the list above, "
         f"{sum(queries for queries, _ in sizes)} target and {sum(keys for _, keys in sizes)} "
-        "source tokens. Their translations were given, so all points have the same rows and "
-        "columns. These samples are too small for intervals: compare the course of a curve, not "
-        "neighbouring points. Points are drawn at equal distances; the steps between them differ. "
-        "Attention weights are stored as 16-bit floats. "
-        + (f"The network on the other pages is {plain(kept)}." if kept else "")
+        "source tokens. The decoder is fed their given translations, so all points have the same "
+        "rows and columns. These samples are too small for intervals: compare the course of a "
+        "curve, not neighbouring points. Points are drawn at equal distances; the steps between "
+        "them differ. Attention weights are stored as 16-bit floats. "
+        + (f"The weights on the other pages: {plain(kept)}." if kept else "")
     ).strip()
 
 
@@ -110,15 +110,14 @@ def marks_note(snapshots: AttentionSnapshots, is_checked: bool) -> str:
         f"role's token is at least {share}, and exceeds both its weight in the untrained network "
         f"and that of uniform attention by at least {margin}. *Heads* uses another "
         "rule, over a corpus, so it may find other roles. *Aligning* (cross-attention): "
-        f"at least {needed} of the rows look most at a source token of their "
-        f"own ({at_random} would if rows looked at random tokens), at least {margin} more than in "
+        f"at least {needed} of the rows look most at a source token at which no other row looks "
+        f"most ({at_random} would if rows looked at random tokens), at least {margin} more than in "
         f"the untrained network, and at least {agreement} look most at the same token as at the "
         "last point. No manual alignment is used: such a head links tokens one to one, but "
-        f"whether the links are right was not checked here{elsewhere}. They may belong to the "
-        "token fed in, which is named one row up, instead of the token being produced. *Near the "
-        "diagonal*: rows whose largest weight is at most one token away from it at the last "
-        "point. If most are, position alone "
-        "could explain the head."
+        f"whether the links are right was not checked here{elsewhere}. The links may be those of "
+        "the token fed in (the label of the row above) rather than of the token being produced. "
+        "*Near the diagonal*: rows whose largest weight is at most one token away from it at the "
+        "last point. If most are, position alone could explain the head."
     )
 
 

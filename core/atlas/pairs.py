@@ -1,4 +1,4 @@
-"""Pairs of heads over a corpus: which cover for each other, which depend on each other.
+"""Pairs of heads over a corpus: how much removing both costs beyond removing each alone.
 
 Axes: n heads of a kind, R replicates.
 """
@@ -31,7 +31,8 @@ def pair_effects(model: Seq2Seq, kind: Kind, sums: Sums) -> Arrays:
 
     pair_KIND is the change of the loss with both heads ablated, minus the sum of their single
     changes. Positive: they cover for each other, so that ablating both costs more than the single
-    ablations add up to. Negative: they depend on each other. The diagonal is 0.
+    ablations add up to. Negative: without the one, the other helps less or harms more. The
+    diagonal is 0.
     """
     name, n = f"pair_{kind}", len(heads_of(model, (kind,)))
     loss_RC = per_token(sums, name)

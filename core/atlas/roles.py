@@ -416,17 +416,17 @@ ROLES: tuple[Role, ...] = (
     Role(
         "aligned to fed token",
         _CROSS,
-        "Attends to the source word that people aligned (sure links) to the target token that is "
-        "fed.",
+        "Attends to the source word that is manually aligned (sure links) to the target token that "
+        "is fed.",
         "Chen et al. 2020, abstract (alignment from the decoder's input)",
         _aligned_to_fed,
     ),
     Role(
         "aligned to produced token",
         _CROSS,
-        "Attends to the source word that people aligned (sure links) to the target token to be "
-        "produced.",
-        "earlier work, according to the abstract of Chen et al. 2020",
+        "Attends to the source word that is manually aligned (sure links) to the target token to "
+        "be produced.",
+        "the baseline in Chen et al. 2020, abstract",
         _aligned_to_produced,
     ),
 )

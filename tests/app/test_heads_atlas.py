@@ -262,7 +262,7 @@ def test_numbers_of_one_head(mounted: Mounted) -> None:
         rank = 1 + sum(value > values[10] for value in values)
         assert rows[label] == [three(whole.arrays[name][10]), f"{rank} of 18"]
     order = list(whole.arrays["prune_all_order"])
-    assert rows["Place in the order of removal"] == [str(order.index(10) + 1), "of 18"]
+    assert rows["Removal rank"] == [str(order.index(10) + 1), "of 18"]
     value, low, high = whole.arrays["zero"][10]
     text, remark = rows["Loss change, zero ablation"]
     numbers = [float(t.replace("−", "-")) for t in re.findall(r"[+−]?\d+\.\d+", text)]
@@ -301,7 +301,7 @@ def test_roles_and_distances_are_said(mounted: Mounted) -> None:
     where = f"{abs(top)} {tokens} {'before' if top < 0 else 'after'} the diagonal"
     share = percent(float(profile.max()))
     assert plain(said["labels"]["distance"]).startswith(
-        f"The most frequent distance holds {share} of the attention: keys "
+        f"The distance with the most attention gets {share} of it: keys "
         f"{where if top else 'at the diagonal'}. The bars"
     )
 
@@ -313,7 +313,7 @@ def test_attention_without_a_main_distance_is_called_spread(mounted: Mounted) ->
     whole = dataclasses.replace(SMALL, arrays={**SMALL.arrays, "distance": distance})
     said = mounted.show(whole, opened={"head": "cross.0.1"}).does()
     assert plain(said["labels"]["distance"]).startswith(
-        "The most frequent distance holds 19 % of the attention: keys 20 or more tokens after the "
+        "The distance with the most attention gets 19 % of it: keys 20 or more tokens after the "
         "diagonal. Attention is spread widely."
     )
     svg = mounted.show(whole, opened={"head": "cross.0.1"}).saves("distance svg")[1].decode()
@@ -344,7 +344,7 @@ def test_alignment_of_one_head(mounted: Mounted) -> None:
         assert row[2] == three(np.round(aer.astype(float), 4))
         assert row[3:] == [percent(round(float(precision), 4)), percent(round(float(recall), 4))]
     note = plain(said["parts"]["alignment-note"])
-    assert "on 500 sentences with alignments made by hand (gold)" in note
+    assert "on 500 sentences with manual alignments (gold)" in note
     average = np.mean([SMALL.arrays["aer"][:, :, i, j, 0].min() for i in (0, 1) for j in range(3)])
     assert (
         "the plain diagonal 61 %, the average head of this network, in the best of its four "
@@ -386,7 +386,7 @@ def test_tokens_and_counterpart(mounted: Mounted) -> None:
     ]
     assert [row[1] for row in said["tokens"][:3]] == ["+0.90 nats", "+0.45 nats", "+0.30 nats"]
     note = plain(said["parts"]["tokens-note"])
-    assert "the largest rises of all tokens seen at least 5 times, without intervals" in note
+    assert "only tokens seen at least 5 times. No intervals were computed." in note
     assert "probability" not in note
     kind, layer, head = SMALL.heads[SMALL.arrays["partner"][n]]
     assert plain(said["parts"]["partner"]) == (
@@ -397,7 +397,7 @@ def test_tokens_and_counterpart(mounted: Mounted) -> None:
     note = plain(said["parts"]["partner-note"])
     assert f"With the other heads of that kind it shares {value} ({low} to {high})" in note
     old = mounted.show(without(SMALL, "similarity_unmatched"), opened={"head": own}).does()
-    assert "says nothing about chance" in plain(old["parts"]["partner-note"])
+    assert "cannot be compared with chance" in plain(old["parts"]["partner-note"])
     (href,) = said["partner"]
     assert parse_qs(href[1:]) == {
         "direction": ["de-en"], "model": ["baseline"], "search": ["beam"],
@@ -436,9 +436,7 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
         quoted = SMALL.quoted[sentence]
         assert example["text"] == quoted.source
         which, number = example["which"].rsplit(": ", 1)
-        assert which == {9: "strongest tenth", 0: "weakest tenth"}.get(
-            at, f"{ordinal(10 - at)} tenth"
-        )
+        assert which == f"decile {10 - at} of 10"
         assert float(number.replace("−", "-")) == pytest.approx(strength[sentence], abs=0.00051)
         path, _, query = example["href"].partition("?")
         assert path == "/"
@@ -497,11 +495,7 @@ def test_a_head_leads_to_its_training(mounted: Mounted) -> None:
     assert mounted.page.evaluate("root().querySelector('[data-part=training]').hidden")
 
 
-def ordinal(count: int) -> str:
-    return f"{count}{ {2: 'nd', 3: 'rd'}.get(count, 'th') }"
-
-
-def test_another_sentence_of_the_same_tenth(mounted: Mounted) -> None:
+def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "encoder.0.0"})
     said = mounted.does()
     at, count = next(
@@ -530,11 +524,20 @@ def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
     order = list(whole.arrays["prune_encoder_order"])
     said = mounted.show(whole, opened={"head": "encoder.1.0"}).does()
     text = plain(said["labels"]["pruning"])
-    assert "Loss of the whole network: 1.62 nats per token. So many can go before" in text
-    assert "before the loss has risen by 0.05 nats per token: 2 of the 6 encoder heads." in text
-    assert "the lowest loss on 50 sentences, which are among the 1,000 of the curve" in text
-    place = order.index(3) + 1
-    assert text.endswith(f"removed as number {place} of the 6 encoder heads.")
+    assert "Loss of the whole network: 1.62 nats per token. Number of heads that" in text
+    assert "before the loss has risen by 0.05 nats per token: 2 of 6 encoder heads." in text
+    assert "the lowest loss on 50 of the 1,000 sentences of the curve" in text
+    rank = ("1st", "2nd", "3rd", "4th", "5th", "6th")[order.index(3)]
+    assert text.endswith(f"removed {rank} of the 6 encoder heads.")
+
+
+def test_a_removal_rank_is_an_ordinal(mounted: Mounted) -> None:
+    whole = atlas(seed=3, layers=4, heads=4)
+    order = list(whole.arrays["prune_all_order"])
+    for rank in "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 33rd 48th".split():
+        kind, layer, head = whole.heads[order[int(rank[:-2]) - 1]]
+        said = mounted.show(whole, opened={"head": f"{kind}.{layer}.{head}"}).does()
+        assert f"removed {rank} of all 48 heads and " in plain(said["labels"]["pruning"])
 
 
 def test_pruning_limits_of_bleu_and_of_curves_that_lose_nothing(mounted: Mounted) -> None:
@@ -546,12 +549,12 @@ def test_pruning_limits_of_bleu_and_of_curves_that_lose_nothing(mounted: Mounted
     whole = without(dataclasses.replace(SMALL, arrays=arrays), "prune_all", "prune_decoder")
     said = mounted.show(whole, opened={"head": "decoder.1.0", "curve": "bleu"}).does()
     assert (
-        "So many can go before BLEU (greedy) has fallen by 0.5 points: 6 of the 6 encoder heads; "
-        "none of the 6 cross-attention heads."
+        "Number of heads that can be removed before BLEU (greedy) has fallen by 0.5 points: 6 of 6 "
+        "encoder heads; 0 of 6 cross-attention heads."
     ) in plain(said["labels"]["pruning"])
 
 
-def test_one_sentence_has_no_intervals_tests_or_tenths(mounted: Mounted) -> None:
+def test_one_sentence_has_no_intervals_tests_or_deciles(mounted: Mounted) -> None:
     arrays = {name: array.copy() for name, array in bare(SMALL).arrays.items()}
     for name in ("zero", "mean", "entropy", "largest", "loss", *(f"role_{k}" for k in ROLES)):
         arrays[name][..., 1:] = np.nan
@@ -561,13 +564,13 @@ def test_one_sentence_has_no_intervals_tests_or_tenths(mounted: Mounted) -> None
     whole = dataclasses.replace(whole, origin=origin(sentences=1, skipped=1))
     said = mounted.show(whole, opened={"head": "cross.0.1"}).does()
     assert mounted.page.locator(".single").inner_text() == (
-        "One sentence: no intervals, no tests, no tenths. Those need at least two."
+        "One sentence: no intervals, no tests, no deciles. Those need at least two sentences."
     )
     parts = said["parts"]
     for name in ("heads-note", "scatter-note", "numbers-note", "examples-note", "story"):
-        for word in ("interval", "distinguish", "tenth", "role"):
+        for word in ("interval", "distinguish", "tenth", "decile ", "role"):
             assert word not in parts[name].lower(), (name, word)
-    assert not any("tenth" in example["which"] for example in said["examples"])
+    assert not any("decile" in example["which"] for example in said["examples"])
     assert ": 1 sentence, " in parts["origin"] and "1 line was skipped" in parts["origin"]
     mounted.show(SMALL)
     assert mounted.page.locator(".single").is_hidden()

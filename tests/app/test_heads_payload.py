@@ -155,11 +155,11 @@ def test_pairs_beyond_their_interval_are_listed_the_largest_first() -> None:
     assert (pairs["tested"], pairs["by_chance"], pairs["more"]) == (5, "0.3", [0, 0])
     (text,) = (t for t in sent(whole)["stories"][7] if t.startswith("Of its kind"))
     assert text == (
-        "Of its kind, decoder 1.3 covers for it most: removing both changes the loss by +0.050 "
-        "nats per token (+0.010 to +0.090) beyond the sum of both changes; decoder 2.2 depends on "
-        "it most, or it on decoder 2.2: removing both changes the loss by −0.040 nats per token "
-        "(−0.060 to −0.020) beyond the sum of both changes. Of 5 pairs, about 0.3 would differ "
-        "from the sum by chance."
+        "Of its kind, decoder 1.3 covers for it most: when the two are removed together, the loss "
+        "is 0.050 nats per token (0.010 to 0.090) higher than the two single changes add up to; "
+        "without decoder 2.2, above all, it helps less or harms more: when the two are removed "
+        "together, the loss is 0.040 nats per token (0.020 to 0.060) lower than the two single "
+        "changes add up to. Of 5 pairs, about 0.3 would be found by chance alone."
     )
 
 
@@ -177,7 +177,7 @@ def test_bounds_of_pairs_have_the_decimals_that_exclude_0() -> None:
         (row,) = data["pairs"][7]["covers"] + data["pairs"][7]["needs"]
         assert row[4] == places
         (text,) = (t for t in data["stories"][7] if t.startswith("Of its kind"))
-        bounds = [f"{v:+.{places}f}".replace("-", "−") for v in (low, high)]
+        bounds = [f"{v:.{places}f}" for v in sorted((abs(low), abs(high)))]
         assert f"({bounds[0]} to {bounds[1]})" in text
 
 
@@ -224,7 +224,8 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
         "It has the role “aligned to the token fed”: in the 79\u00a0% of rows that have such a "
         "key, 84\u00a0% of its attention goes there (95 % interval 82\u00a0% to 86\u00a0%). "
         "With its rows shuffled it would be 52\u00a0%; among the heads of networks with random "
-        "weights the highest is 30\u00a0%; by how far away it looks on average alone, 40\u00a0%."
+        "weights the highest is 30\u00a0%; from its mean attention by distance alone, one would "
+        "expect 40\u00a0%."
     )
     more = sum(low > np.float32(0.29) for low in whole.arrays["zero"][:, 1])
     assert more == 2 and sum(change > 0.25 for change in whole.arrays["zero"][:, 0]) == 3
@@ -266,8 +267,8 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
         "lowest of the head's four readings (two rows, weights or norms); "
         f"{where[1 - reading]}, it is {100 * errors[1 - reading, quantity]:.0f}\u00a0%. The plain "
         "diagonal errs by 61\u00a0%; the average head of this network, in the best of its four "
-        f"readings, by {100 * average:.0f}\u00a0%. Measured on 500 sentences with alignments made "
-        "by hand (gold)."
+        f"readings, by {100 * average:.0f}\u00a0%. Measured on 500 sentences with manual "
+        "alignments (gold)."
     )
 
 
@@ -284,7 +285,7 @@ def test_a_word_aligner_worse_than_the_diagonal_is_called_so() -> None:
         (text,) = (t for t in sent(whole)["stories"][12] if t.startswith("As a word aligner"))
         assert ("less than this head" in text) == worse
         assert text.endswith(
-            "150 sentences with alignments made by hand (europarl150), not on val.de.gz, val.en.gz."
+            "150 sentences with manual alignments (europarl150), not on val.de.gz, val.en.gz."
         )
 
 
@@ -326,8 +327,16 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     data = sent(whole)
     role, effect, bleu, *_ = data["stories"][2]
     assert role == (
-        "No role beyond chance: none of the 4 roles measured certainly takes 30\u00a0% of its "
-        "attention and 10 percentage points more than chance would."
+        "No label: of the roles that can be measured in at least 10\u00a0% of its rows (4), none "
+        "has an interval whose lower end reaches 30\u00a0% of the attention and exceeds chance by "
+        "more than 10 percentage points."
+    )
+    rare = changed(whole, role_encoder_rows=[(EVERY, 1.0), (0, 0.09)])
+    assert "of its rows (3), none" in sent(rare)["stories"][2][0]
+    rare = changed(whole, role_encoder_rows=[(EVERY, 0.09)])
+    assert sent(rare)["stories"][2][0] == (
+        "Which role it has is unknown: no role was measured with an interval, its nulls and in at "
+        "least 10\u00a0% of the rows."
     )
     assert effect.startswith(
         "Removing it (zero ablation) changes the loss by an amount not distinguishable from 0: "

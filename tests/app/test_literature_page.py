@@ -105,7 +105,7 @@ def test_a_claim_is_shown_with_its_verdict_and_reason(shown):
     assert caption == (
         "The claim is about values above 90 %, the shaded side of the dotted line. "
         "Mean of all: 92\u00a0% [87\u00a0%, 94\u00a0%]. Published (diamonds): 90\u00a0%. "
-        "By chance (short lines, the same with keys drawn at random): 6\u00a0% to 10\u00a0%."
+        "Chance level (short lines; keys drawn at random): 6\u00a0% to 10\u00a0%."
     )
     texts = page.texts("claim_eos_and_punctuation")
     assert ":gray-badge[cannot be decided here]" in texts

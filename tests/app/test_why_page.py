@@ -244,24 +244,21 @@ def test_pairs(net, kind):
     assert orange_to_blue(heat)
     largest = np.abs(beyond).max()
     assert heat["zmin"] == -heat["zmax"] == pytest.approx(-largest, abs=1e-5)
-    assert heat["colorbar"]["title"]["text"] == "nats beyond the sum"
+    assert heat["colorbar"]["title"]["text"] == "both minus the sum, nats"
     assert heat["colorbar"]["ticktext"] == [number(-largest, 2), "0", number(largest, 2)]
-    assert heat["hovertemplate"].startswith("heads %{y} and %{x}: <b>%{z:+.3f}</b> nats beyond")
+    assert heat["hovertemplate"].startswith("heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative")
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(len(one))]
     assert axis_titles(figure) == ("second: layer.head", "first: layer.head")
     for axis in ("xaxis", "yaxis", "xaxis2", "yaxis2"):
         assert figure["layout"][axis]["ticktext"] == heads
     upper = [(beyond[a, b], a, b) for a in range(len(one)) for b in range(a + 1, len(one))]
-    for (by, a, b), meaning in (
-        (min(upper), "back each other up"),
-        (max(upper), "depend on each other"),
-    ):
+    for (by, a, b), lost in ((min(upper), "more is lost"), (max(upper), "less is lost")):
         if abs(one[a]) < abs(one[b]):
             a, b = b, a
-        page.claim(f"**{heads[a]} and {heads[b]} {meaning} most**", "why_pairs_most")
+        page.claim(f"**For {heads[a]} and {heads[b]}, {lost} together**", "why_pairs_most")
         page.claim(
             f"{heads[a]} off: {signed(one[a])} nats\n{heads[b]} off: {signed(one[b])} nats\n"
-            f"both off: {signed(both[a, b])} nats, {signed(by)} nats beyond the sum"
+            f"both off: {signed(both[a, b])} nats, {signed(by)} nats relative to the sum"
         )
         page.claim(
             f"Once {heads[a]} is off, also switching off {heads[b]} changes the log-probability by "
@@ -293,7 +290,7 @@ def test_pairs_without_interaction(monkeypatch):
     monkeypatch.setattr(results, "run_experiment", additive)
     page = render("why", state=CLOSED | {"open_pairs": True}, source=SHORT)
     bold = [t for t in page.texts("why_pairs_most", "markdown") if t.startswith("**")]
-    assert bold == ["**No two heads back each other up**", "**No two heads depend on each other**"]
+    assert bold == [f"**For no two heads {lost} is lost together**" for lost in ("more", "less")]
 
 
 MARKS = ".,;:!?\"'()-–…"

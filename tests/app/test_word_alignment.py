@@ -132,7 +132,7 @@ def test_reading_heads_and_error_are_stated(beside: Callable) -> None:
     )
     page.claim(
         "Alignment error rate 36\u00a0% (95 % interval 33\u00a0% to 99.6\u00a0%), read in "
-        "the same row. It was measured on half of 1,508 sentences with alignments made by hand "
+        "the same row. It was measured on half of 1,508 sentences with manual alignments "
         "(rwth); the other half chose the heads. There the decoder was fed human translations "
         "(teacher-forced): for this sentence and this translation the error may differ.",
         "word_alignment",

@@ -80,6 +80,8 @@ def test_another_test_than_the_papers_decides_nothing():
     for estimate, where in ((ABOVE, "above"), (BELOW, "below")):
         verdict, reason = decide(claim, {"n": estimate})
         assert verdict == OPEN and reason.endswith(f" {where} 50 %. They train longer.")
+    verdict, reason = decide(claim, {"n": ABOVE, "m": AROUND})
+    assert verdict == OPEN and reason.endswith(" includes 50 % in m. They train longer.")
 
 
 def test_a_claim_that_nothing_here_can_test_says_why():

@@ -73,7 +73,7 @@ export function fullText(measure, n) {
   return Number.isFinite(low) && Number.isFinite(high) ? `${text} (${valueText(measure, low)} to ${valueText(measure, high)})` : text;
 }
 
-/** Place by value, the largest first (BLEU: the largest loss), and the number of heads measured. */
+/** Rank by value, the largest first (BLEU: the largest drop first), and the number of heads measured. */
 export function rankOf({ places }, measure, n) {
   const sign = measure.lowest_first ? -1 : 1;
   const all = places.map((_, other) => sign * valueOf(measure, other)).filter(Number.isFinite);

@@ -19,7 +19,7 @@ READING_WORDS = {
     "input": "the row that is fed the target word",
 }
 QUANTITY_WORDS = {"weights": "attention weights", "norms": "value norms"}
-_SHORT_READINGS = {"output": "producing row", "input": "fed row"}
+_SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         found.append(
             Measure(
                 "similarity",
-                "Likeness to its counterpart",
+                "Similarity to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
                 "the network with which its heads were matched",
@@ -110,10 +110,10 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         found.append(
             Measure(
                 "removed",
-                "Place in the order of removal",
+                "Removal rank",
                 "place",
-                "the place in the order in which heads are removed, each time the one whose "
-                "removal leaves the lowest loss: 1 goes first, as the least needed",
+                "the head's rank in the order of removal (at each step, the head whose removal "
+                "leaves the lowest loss): 1 is removed first, as the least needed",
                 places,
                 f"prune_{ALL}_order",
             )
@@ -185,11 +185,12 @@ def _alignment(atlas: Atlas) -> list[Measure]:
             found.append(
                 Measure(
                     f"aer-{reading}-{quantity}",
-                    f"Alignment error: {_SHORT_READINGS[reading]}, {quantity}",
+                    f"Alignment error by {quantity}: {_SHORT_READINGS[reading]}",
                     "share",
                     "the alignment error rate against manual word alignments if each target word "
-                    f"is linked to the key with the largest of the {QUANTITY_WORDS[quantity]}, "
-                    f"read in {READING_WORDS[reading]}: lower is better",
+                    f"is linked to the key with the largest "
+                    f"{QUANTITY_WORDS[quantity].removesuffix('s')} in {READING_WORDS[reading]}: "
+                    "lower is better",
                     values,
                     f"aer[{r}, {q}, {{layer}}, {{head}}]",
                 )

@@ -66,8 +66,8 @@ function fillNumbers({ data, parts }, n) {
       const value = cell("td", "amount", fullText(measure, n));
       value.title = whereOf(data, measure, n);
       const { rank, count } = rankOf(data, measure, n);
-      const place = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
-      const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : place;
+      const ranked = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
+      const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : ranked;
       const rest = cell("td", "rest");
       rest.append(element("small", "", remark));
       return row(name, value, rest);
@@ -76,11 +76,11 @@ function fillNumbers({ data, parts }, n) {
   const where = [...new Set(shown.map((measure) => whereOf(data, measure, n)))].join(" · ");
   const hasChanges = shown.some((measure) => measure.no_effect);
   const holm = hasChanges
-    ? ` “Not distinguishable from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; without p-values, the interval includes 0.`
+    ? ` “Not distinguishable from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; where no p-value was computed, the 95 % interval includes 0.`
     : "";
   const brackets = shown.some(hasIntervals) ? "In brackets: 95 % bootstrap intervals over the sentences. " : "";
-  const lowest = shown.some((measure) => measure.lowest_first) ? " (BLEU: the largest loss first)" : "";
-  noteWith(parts["numbers-note"], `${brackets}On the right: the place by value, the largest first${lowest}.${holm} In the file:`, where);
+  const lowest = shown.some((measure) => measure.lowest_first) ? " (BLEU: the largest drop first)" : "";
+  noteWith(parts["numbers-note"], `${brackets}On the right: the rank by value, the largest first${lowest}.${holm} In the file:`, where);
 }
 
 /** @param {AtlasView} view */
@@ -90,8 +90,8 @@ function fillRolesNote({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention in the rows that have a key of this role; thin lines: 95 % intervals. Marks: the share by chance, with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head may be called by a role only if the lower end of the interval reaches " +
-    `${percent(data.floor)} and exceeds every null by more than ${Math.round(100 * data.margin)} percentage points, in at least ${percent(data.rows)} of its rows: bold, ${labels.length} of ${rows.length} here.`;
+    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks: what chance gives, with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
+    `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role, and the interval's lower end reaches ${percent(data.floor)} and exceeds every one of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
     .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
@@ -109,8 +109,8 @@ function fillRolesNote({ data, parts, root }, n) {
   const where = top === 0 ? `at ${from === "the query" ? "the query itself" : from}` : `${Math.abs(top)}${far} ${Math.abs(top) === 1 ? "token" : "tokens"} ${top < 0 ? "before" : "after"} ${from}`;
   const most = Math.max(...profile);
   const spread = most < 0.2 ? " Attention is spread widely." : "";
-  const text = `The most frequent distance holds ${percent(most)} of the attention: keys ${where}.${spread} The bars at both ends hold all that is further away.`;
-  const diagonal = kind === "cross" ? " The diagonal joins the first tokens of both sentences with the last ones." : "";
+  const text = `The distance with the most attention gets ${percent(most)} of it: keys ${where}.${spread} The bars at both ends include all keys that are further away.`;
+  const diagonal = kind === "cross" ? " The diagonal runs from the pair of first tokens to the pair of last tokens." : "";
   noteWith(parts["distance-note"], `${text}${diagonal} In the file:`, `distance[${n}]`);
   parts.distance.setAttribute("aria-label", text);
 }
@@ -139,14 +139,14 @@ function fillPairs(view, n) {
     return [element("p", "", title), items, ...(more ? [element("p", "note", `and ${more} more`)] : [])];
   };
   const made = [
-    ...list("Cover for it: removing both costs more than the sum", pairs.covers, pairs.more[0]),
-    ...list("Depend on it, or it on them: removing both costs less than the sum", pairs.needs, pairs.more[1]),
+    ...list("Cover for it: removing both costs more than removing each alone, added up", pairs.covers, pairs.more[0]),
+    ...list("Without these it helps less or harms more: removing both costs less than removing each alone, added up", pairs.needs, pairs.more[1]),
   ];
-  parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "No pair differs from the sum of both beyond its 95 % interval.")]));
+  parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "For no pair does the 95 % interval of this difference exclude 0.")]));
   const { kind } = data.places[n];
   noteWith(
     parts["pairs-note"],
-    `Change of the loss when both are removed, minus the sum of both changes, on ${counted(data.samples.pairs, "sentence")} of the corpus; 95 % intervals, not corrected. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
+    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus; 95 % intervals, not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
     `pair_${kind}[${n - data.starts[kind]}]`,
   );
 }
@@ -177,10 +177,10 @@ function fillAlignment(view, n) {
   const set = best
     ? ` Chosen on one half of the sentences, the best by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
     : "";
-  const gold = data.origin.gold ? `, on ${counted(data.origin.gold_sentences, "sentence")} with alignments made by hand (${data.origin.gold_name})` : "";
+  const gold = data.origin.gold ? `, on ${counted(data.origin.gold_sentences, "sentence")} with manual alignments (${data.origin.gold_name})` : "";
   noteWith(
     parts["alignment-note"],
-    `Alignment error rate${gold}, lower is better; each target word is linked to the key with the largest number. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
+    `Alignment error rate${gold}, lower is better; each target word is linked to the key with the largest attention weight or value norm. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
     `aer[…, ${layer}, ${head}]`,
   );
 }
@@ -201,7 +201,7 @@ function fillTokens(view, n) {
   );
   noteWith(
     parts["tokens-note"],
-    `The target tokens whose loss rises most when the head is zero-ablated: mean over all places where they occur. They are the largest rises of all tokens seen at least ${data.least} times, without intervals: rare tokens get here by chance more easily, and on other sentences these rises would tend to be smaller. In the file:`,
+    `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are likelier to appear here by chance, and on other sentences the rises would tend to be smaller. In the file:`,
     `words: tokens[${n}]`,
   );
 }
@@ -221,18 +221,18 @@ function fillPartner(view, n) {
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
   parts.partner.replaceChildren(`In ${data.origin.other || "the other network"}: `, place, ...share, ".");
-  noteWith(parts["partner-note"], "Both networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
+  noteWith(parts["partner-note"], "The two networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
 }
 
-/* What heads that are not matched share: the matching looks for more than that. */
+/* The overlap of heads that are not matched, which the matching exceeds by construction. */
 function unmatchedText(data, n) {
   const [value, low, high] = data.unmatched?.[n] ?? [null];
-  if (value === null) return "How much attention heads that are not matched share is not in the file, so this number says nothing about chance. In the file:";
+  if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance. In the file:";
   const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
-  return `With the other heads of that kind it shares ${percent(value)}${interval} on average; the matching looks for more than that, so only a clear excess says that two heads are alike. In the file:`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a small excess is expected by chance; only a clear one says that two heads are alike. In the file:`;
 }
 
-/** The quoted sentences of each decile of a head's strength: [sentence, …], the strongest decile first. */
+/** The quoted sentences of each decile of the loss change (`strength`, as in the file): [sentence, …], the largest first. */
 export function decilesOf({ decile, quoted, strength }, n) {
   if (!decile) return [];
   const found = Array.from({ length: 10 }, () => []);
@@ -263,13 +263,12 @@ export function fillExamples(view) {
   parts.examples.replaceChildren(
     ...deciles.flatMap((sentences, at) => {
       if (!sentences.length) return [];
-      // The middle of the decile first, so that it stands for the decile.
+      // The middle of the decile first: it is typical of the decile.
       const turn = ((turns.get(`${n} ${at}`) ?? 0) + Math.floor(sentences.length / 2)) % sentences.length;
       const sentence = sentences[turn];
       const [source, target] = data.quoted[sentence];
       const item = element("li");
-      const tenth = at === 0 ? "strongest tenth" : at === 9 ? "weakest tenth" : `${ordinal(at + 1)} tenth`;
-      const which = element("span", "decile", `${isSingle(data) ? "change of the loss" : tenth}: `);
+      const which = element("span", "decile", `${isSingle(data) ? "change of the loss" : `decile ${at + 1} of 10`}: `);
       which.append(element("span", "numbers", signed(data.strength[n * data.quoted.length + sentence], 3)));
       const said = element("div", "said");
       const link = element("a", "", source);
@@ -286,20 +285,21 @@ export function fillExamples(view) {
       return [item];
     }),
   );
-  const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the token that suffers most";
+  const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the target token whose loss rises most";
   const empty = deciles.map((sentences, at) => (sentences.length ? 0 : at + 1)).filter(Boolean);
-  const lacking = empty.length && !isSingle(data) ? ` None of the ${data.quoted.length} quoted sentences falls into tenth ${empty.join(", ")}.` : "";
+  const lacking = empty.length && !isSingle(data) ? ` None of the ${data.quoted.length} quoted sentences falls into ${empty.length === 1 ? "decile" : "deciles"} ${listed(empty)}.` : "";
   noteWith(
     parts["examples-note"],
-    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token${isSingle(data) ? "" : "; tenths are of the whole corpus"}. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
+    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token${isSingle(data) ? "" : "; decile 1 is the tenth of the corpus with the largest changes"}. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
     `strength[${n}], deciles[${n}], cell[${n}]`,
   );
 }
 
-/* One sentence has no intervals, and is in no tenth of a corpus. */
+/* One sentence has no intervals, and is in no decile of a corpus. */
 const isSingle = ({ origin }) => origin.sentences < 2;
 
-const ordinal = (count) => `${count}${["th", "st", "nd", "rd"][count] ?? "th"}`;
+/* "2", "2 and 5", "2, 5 and 7". */
+const listed = (items) => [items.slice(0, -1).join(", "), items.at(-1)].filter(String).join(" and ");
 
 /** Where the numbers come from, and how to compute them again. @param {AtlasView} view */
 export function fillOrigin({ data, parts }) {
@@ -321,12 +321,12 @@ export function fillOrigin({ data, parts }) {
 /** What the pictures show, in words. @param {AtlasView} view */
 export function fillNotes({ data, parts, chosen }) {
   const measure = data.byKey[chosen.measure];
-  const ring = measure.no_effect ? ` An empty square marks ${measure.no_effect.size} of ${data.places.length} heads whose change is not distinguishable from 0.` : "";
+  const square = measure.no_effect ? ` An empty square marks the ${counted(measure.no_effect.size, "head")} (of ${data.places.length}) whose change is not distinguishable from 0.` : "";
   const unmeasured = data.places.filter((_, n) => !isMeasured(measure, n)).length;
   const grey = unmeasured ? ` Grey: the ${unmeasured} heads for which it is not measured.` : "";
   const bar = !hasIntervals(measure) ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
   parts["heads-note"].textContent =
-    `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${ring} ` +
+    `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${square} ` +
     "Hills: where the head looks on average, from 20 tokens before to 20 after the query (cross-attention: the diagonal), each scaled to its own peak.";
   const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
   const names = [...new Set([x, y])].filter((each) => each !== measure);

@@ -37,7 +37,7 @@ from core.kinds import KINDS, Kind
 LIMIT = 300_000
 """Bytes of the payload of a network of the shipped size; larger networks take more."""
 SHOWN = 6
-"""Most heads shown that cover for a head, and as many that depend on it."""
+"""Most heads shown that cover for a head, and as many that make it help more or harm less."""
 NONE = 255  # decile of a sentence without a strength
 
 

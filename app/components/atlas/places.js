@@ -102,7 +102,7 @@ function drawCell(context, data, theme, scale, n, { left, top, width, height }) 
   context.globalAlpha = 1;
   if (!isMeasured(measure, n)) return;
   drawInterval(context, ink, scale, intervalOf(measure, n), left + 3, top + height - STRIP / 2, width - 6);
-  if (measure.no_effect?.has(n)) drawRing(context, ink, left + width - 6, top + 6);
+  if (measure.no_effect?.has(n)) drawSquare(context, ink, left + width - 6, top + 6);
 }
 
 /* The interval as a line with the value as a tick; for changes, a faint mark at 0. */
@@ -119,7 +119,7 @@ function drawInterval(context, ink, scale, [value, low, high], left, y, width) {
 }
 
 /* An empty square: not distinguishable from 0. */
-function drawRing(context, ink, x, y) {
+function drawSquare(context, ink, x, y) {
   context.strokeStyle = ink;
   context.lineWidth = 1;
   context.strokeRect(x - 2.5, y - 2.5, 5, 5);

@@ -1,4 +1,4 @@
-// Draws the pruning curves: what is left of loss or BLEU after removing heads, least needed first.
+// Draws the pruning curves: loss or BLEU against the number of heads removed, least needed first.
 
 import { drawGround, drawText } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
@@ -8,10 +8,10 @@ const EDGE_OF_CURVES = { left: 52, right: 128, top: 12, bottom: 44 };
 
 const DASHES = { all: [], encoder: [7, 4], decoder: [2, 3], cross: [9, 3, 2, 3] };
 
-/* `lost` is how far a curve may fall behind the whole network before its text stops counting. */
+/* `lost`: the rise of the loss or the drop of BLEU at which the text says that heads can no longer be removed. */
 const CURVES = {
-  loss: { words: "Loss", unit: "nats per token", lost: 0.05, places: 2, said: "the loss has risen by 0.05 nats per token" },
-  bleu: { words: "BLEU", unit: "points", lost: 0.5, places: 1, said: "BLEU (greedy) has fallen by 0.5 points" },
+  loss: { words: "Loss", unit: "nats per token", lost: 0.05, decimals: 2, said: "the loss has risen by 0.05 nats per token" },
+  bleu: { words: "BLEU", unit: "points", lost: 0.5, decimals: 1, said: "BLEU (greedy) has fallen by 0.5 points" },
 };
 
 /** What can be shown: loss, BLEU or both. */
@@ -21,8 +21,8 @@ export const pruningGeometry = (width) => ({ width, height: width < 600 ? 280 : 
 
 const removedWords = (kind) => (kind === "all" ? "all kinds" : `${kind} only`);
 
-/** How many heads were removed before a head of this curve, or null if it has none of that kind. */
-const placeIn = ({ order }, n) => (order.includes(n) ? order.indexOf(n) + 1 : null);
+/** The head's rank in the curve's order of removal, from 1; null if the curve does not remove it. */
+const rankIn = ({ order }, n) => (order.includes(n) ? order.indexOf(n) + 1 : null);
 
 /** @param {Drawing} context @param {AtlasView} view */
 export function drawPruning(context, { data, theme, chosen }, { width, height }) {
@@ -70,11 +70,11 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
     let label = y(points[points.length - 1][0]);
     while (labels.some((other) => Math.abs(other.end - end) < 90 && Math.abs(other.label - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
     labels.push(width >= 600 || end < plot.left + plot.width - 90 ? { kind: curve.kind, end, label, at: end + 8, align: "left" } : besideCurve(curve));
-    const place = placeIn(curve, chosen.head);
-    if (place !== null) {
+    const rank = rankIn(curve, chosen.head);
+    if (rank !== null) {
       context.strokeStyle = theme.ink;
       context.lineWidth = 2;
-      context.strokeRect(x(place) - 4, y(points[place][0]) - 4, 8, 8);
+      context.strokeRect(x(rank) - 4, y(points[rank][0]) - 4, 8, 8);
     }
   }
   for (const { kind, at, label, align } of labels) {
@@ -98,33 +98,36 @@ function roundValues(low, high) {
   return found;
 }
 
-/** How many heads can go before a curve has lost as much as `CURVES` says; all of them if it never has. */
+/** How many heads can be removed before the change reaches `lost`; all of them if it never does. */
 function removable(points, what) {
   const sign = what === "loss" ? 1 : -1;
   const lost = points.findIndex(([value]) => value !== null && sign * (value - points[0][0]) >= CURVES[what].lost);
   return lost < 0 ? points.length - 1 : lost - 1;
 }
 
+/* "1st", "12th", "22nd". */
+const ordinal = (rank) => `${rank}${(!/1\d$/.test(String(rank)) && ["", "st", "nd", "rd"][rank % 10]) || "th"}`;
+
 /** What the curves say of the network and of the chosen head. */
 export function pruningText(data, n, what) {
-  const { words, unit, places: digits, said } = CURVES[what];
+  const { words, unit, decimals, said } = CURVES[what];
   const texts = data.pruning
     .filter((curve) => curve[what])
     .map((curve) => {
       const count = removable(curve[what], what);
       const all = curve[what].length - 1;
-      return curve.kind === "all" ? `${count || "none"} of all ${all} heads` : `${count || "none"} of the ${all} ${headsOfKind(curve.kind)}`;
+      return `${count} of ${all} ${curve.kind === "all" ? "heads" : headsOfKind(curve.kind)}`;
     });
   const own = data.own[what];
-  const start = own ? `${words} of the whole network: ${fixed(own[0], digits)} ${unit}. ` : "";
-  const places = data.pruning
-    .map((curve) => ({ kind: curve.kind, place: placeIn(curve, n), count: curve.order.length }))
-    .filter(({ place }) => place !== null)
-    .map(({ kind, place, count }) => `as number ${place} of ${kind === "all" ? `all ${count} heads` : `the ${count} ${headsOfKind(kind)}`}`);
+  const start = own ? `${words} of the whole network: ${fixed(own[0], decimals)} ${unit}. ` : "";
+  const ranks = data.pruning
+    .map((curve) => ({ kind: curve.kind, rank: rankIn(curve, n), count: curve.order.length }))
+    .filter(({ rank }) => rank !== null)
+    .map(({ kind, rank, count }) => `${ordinal(rank)} of ${kind === "all" ? `all ${count} heads` : `the ${count} ${headsOfKind(kind)}`}`);
   const [sample, corpus] = [data.samples.order, data.origin.sentences].map((count) => count.toLocaleString("en"));
   return (
-    `Heads are removed one after another, each time the one whose removal leaves the lowest loss on ${sample} sentences, which are among the ${corpus} of the curve. Vertical lines: 95 % intervals over the corpus. ` +
-    `${start}So many can go before ${said}: ${texts.join("; ")}. This amount is a choice, not a test. ` +
-    (places.length ? `Squares mark the chosen head, removed ${places.join(" and ")}.` : "")
+    `Heads are removed one at a time, each time the one whose removal leaves the lowest loss on ${sample} of the ${corpus} sentences of the curve. Vertical lines: 95 % intervals over the corpus. ` +
+    `${start}Number of heads that can be removed before ${said}: ${texts.join("; ")}. This limit is a choice, not a test. ` +
+    (ranks.length ? `Squares mark the chosen head, removed ${ranks.join(" and ")}.` : "")
   );
 }

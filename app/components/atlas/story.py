@@ -12,7 +12,7 @@ from app.components.atlas.measures import Measure, gold_name
 from app.look.numbers import number, percent
 from core.atlas.atlas import READINGS, Atlas
 from core.atlas.intervals import ALPHA, LEVEL
-from core.atlas.labels import FLOOR, MARGIN, Label
+from core.atlas.labels import FLOOR, MARGIN, ROWS, Label
 from core.atlas.roles import GOLD_ROLES, ROLES
 from core.kinds import Kind
 
@@ -50,9 +50,10 @@ def name(place: Place) -> str:
 
 
 def interactions(atlas: Atlas, n: int) -> tuple[list[Interaction], list[Interaction]] | None:
-    """Return the heads that cover for a head and those that it depends on, the largest first.
+    """Return the heads of its kind that interact with a head, the largest interaction first.
 
-    Only those of its kind whose interval excludes 0. None if pairs were not measured.
+    First those whose interval is above 0, which cover for it, then those whose interval is below 0,
+    without which it helps less or harms more. None if pairs were not measured.
     """
     kind = atlas.heads[n][0]
     if (pairs := atlas.arrays.get(f"pair_{kind}")) is None:
@@ -90,15 +91,21 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     kind, layer, head = atlas.heads[n]
     place = layer * atlas.num_heads + head
     scores = atlas.arrays.get(f"role_{kind}")
-    tested = 0 if scores is None else int(np.isfinite(scores[:, place]).all(-1).sum())
+    tested = 0
+    if scores is not None:
+        often = atlas.arrays[f"role_{kind}_rows"] >= ROWS
+        tested = int((np.isfinite(scores[:, place]).all(-1) & often).sum())
     roles = [label.role for label in found]
     if scores is None or not tested:
-        return "Which role it has is unknown: no role was measured with an interval and its nulls."
-    if not roles:
-        which = f"none of the {tested} roles measured" if tested > 1 else "the one role measured"
         return (
-            f"No role beyond chance: {which} certainly takes {percent(FLOOR)} of its attention and "
-            f"{round(100 * MARGIN)} percentage points more than chance would."
+            "Which role it has is unknown: no role was measured with an interval, its nulls and in "
+            f"at least {percent(ROWS)} of the rows."
+        )
+    if not roles:
+        return (
+            f"No label: of the roles that can be measured in at least {percent(ROWS)} of its rows "
+            f"({tested}), none has an interval whose lower end reaches {percent(FLOOR)} of the "
+            f"attention and exceeds chance by more than {round(100 * MARGIN)} percentage points."
         )
     o = atlas.roles[kind].index(roles[0])
     score, low, high = map(float, scores[o, place])
@@ -114,10 +121,10 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
         f"{percent(random)}"
     )
     if math.isfinite(profile):
-        text += f"; by how far away it looks on average alone, {percent(profile)}"
+        text += f"; from its mean attention by distance alone, one would expect {percent(profile)}"
     if len(roles) > 1:
         more = ", ".join(f"“{role}”" for role in roles[1:])
-        text += f". Less far beyond chance: {more}"
+        text += f". Also beyond chance, but by less: {more}"
     return f"{text}."
 
 
@@ -252,7 +259,7 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
         text += f"; {AVERAGE_HEAD}, by {percent(average_error(atlas))}."
     if atlas.origin.gold:
         text += (
-            f" Measured on {atlas.origin.gold_sentences:,} sentences with alignments made by hand "
+            f" Measured on {atlas.origin.gold_sentences:,} sentences with manual alignments "
             f"({gold_name(atlas.origin)}){_other_text(atlas)}."
         )
     return text
@@ -283,8 +290,8 @@ def _pairs(atlas: Atlas, n: int) -> str:
     covers, needs = both
     if not covers and not needs:
         return (
-            "No other head of its kind is known to cover for it or to depend on it: removing both "
-            "changes the loss by no more or less than the sum, as far as the sample tells."
+            "No other head of its kind is known to change how much it matters: for no pair does "
+            "the joint change of the loss differ detectably from the two single changes added up."
         )
     texts = []
     if covers:
@@ -293,20 +300,26 @@ def _pairs(atlas: Atlas, n: int) -> str:
         )
     if needs:
         other = name(atlas.heads[needs[0].head])
-        texts.append(f"{other} depends on it most, or it on {other}: {_excess(needs[0])}")
+        texts.append(
+            f"without {other}, above all, it helps less or harms more: {_excess(needs[0])}"
+        )
     span = atlas.span(atlas.heads[n][0])
     tested = span.stop - span.start - 1
     return (
         f"Of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
-        f"{by_chance(tested)} would differ from the sum by chance."
+        f"{by_chance(tested)} would be found by chance alone."
     )
 
 
 def _excess(pair: Interaction) -> str:
-    value, low, high = (number(v, pair.places, "+") for v in (pair.value, pair.low, pair.high))
+    """Say how far the joint change of the loss is from the sum of the two single changes."""
+    sign = 1 if pair.value > 0 else -1
+    bounds = sorted(sign * v for v in (pair.low, pair.high))
+    value, low, high = (number(v, pair.places) for v in (sign * pair.value, *bounds))
     return (
-        f"removing both changes the loss by {value} nats per token ({low} to {high}) beyond the "
-        "sum of both changes"
+        f"when the two are removed together, the loss is {value} nats per token "
+        f"({low} to {high}) {'higher' if sign > 0 else 'lower'} than the two single changes add up "
+        "to"
     )
 
 

@@ -67,7 +67,7 @@ def show_claim(row: Row) -> None:
             nulls = tuple(e.null for e in row.estimates.values() if e.null is not None)
             if nulls:
                 chance = spread(nulls, claim.unit)
-                look_for.append(f"By chance (short lines, {claim.null}): {chance}.")
+                look_for.append(f"Chance level (short lines; {claim.null}): {chance}.")
             show(
                 claim_figure(row, session.theme()),
                 f"literature_{claim.id.replace('-', '_')}",

@@ -110,7 +110,7 @@ def _error(found: AlignmentHeads, origin: Origin, record: TranslationRecord) -> 
     interval = f"95 % interval {percent(found.low)} to {percent(found.high)}"
     return (
         f"Alignment error rate {percent(found.aer)} ({interval}), read in the same row. It was "
-        f"measured on half of {origin.gold_sentences:,} sentences with alignments made by hand "
+        f"measured on half of {origin.gold_sentences:,} sentences with manual alignments "
         f"({plain(gold_name(origin))}); the other half chose the heads. There the decoder was fed "
         "human translations (teacher-forced): for this sentence and this translation the error may "
         "differ."

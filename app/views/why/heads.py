@@ -193,9 +193,9 @@ def _from_to(what: str, before: float, after: float) -> str:
 def show_pairs(inspection: Inspection) -> None:
     """Show the interaction of all pairs of heads of a kind."""
     st.write(
-        "Switch off two heads at once. If the loss exceeds the sum of the two single losses, the "
-        "heads back each other up: each can do the other's work. If the loss is smaller, they "
-        "depend on each other: once one is off, the other helps less, or even hurts."
+        "Switch off two heads at once. If more log-probability is lost than with each alone, added "
+        "up, they back each other up: once one is off, the other helps more, or hurts less. If "
+        "less is lost, it is the reverse: once one is off, the other helps less, or hurts more."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = ProgressBar()
@@ -213,22 +213,22 @@ def show_pairs(inspection: Inspection) -> None:
         show(pairs_figure(beyond, effects.heads, title, session.theme()), "why_pairs_map")
         with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
-            for pair, sign, meaning in (
-                (ranked[0], -1, "back each other up"),
-                (ranked[-1], 1, "depend on each other"),
+            for pair, sign, lost in (
+                (ranked[0], -1, "more is lost"),
+                (ranked[-1], 1, "less is lost"),
             ):
                 if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
-                    st.markdown(f"**No two heads {meaning}**")
+                    st.markdown(f"**For no two heads {lost} together**")
                     continue
                 a, b = (layer * effects.heads + head for layer, head in (pair.first, pair.second))
                 if abs(single[a]) < abs(single[b]):
                     a, b = b, a
                 first, second = (".".join(str(n + 1) for n in effects.at(at)) for at in (a, b))
-                st.markdown(f"**{first} and {second} {meaning} most**")
+                st.markdown(f"**For {first} and {second}, {lost} together**")
                 st.text(
                     f"{first} off: {_nats(single[a])}\n"
                     f"{second} off: {_nats(single[b])}\n"
-                    f"both off: {_nats(both[a, b])}, {_nats(pair.beyond)} beyond the sum"
+                    f"both off: {_nats(both[a, b])}, {_nats(pair.beyond)} relative to the sum"
                 )
                 st.caption(
                     f"Once {first} is off, also switching off {second} changes the "

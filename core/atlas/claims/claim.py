@@ -75,9 +75,9 @@ def decide(
 
     The claim holds if in every network the whole interval lies on the claimed side of the
     threshold. It does not hold if in every network the whole interval lies on the other side,
-    provided that this would refute it. Everything else cannot be decided here, and neither can a
-    claim that is tested in another way than in its paper. `missing` says what was missing to
-    estimate the statistic.
+    provided that this would refute it. In all other cases it cannot be decided here, and neither
+    can a claim whose test here differs so much from the paper's that no result could decide it.
+    `missing` says what was missing to estimate the statistic.
     """
     if claim.untestable:
         return OPEN, claim.untestable
@@ -107,7 +107,7 @@ def decide(
         if above and below
         else ""
     )
-    return OPEN, f"The interval {'; it '.join(parts)}.{disagree}"
+    return OPEN, f"The interval {'; it '.join(parts)}.{disagree} {claim.other_test}".rstrip()
 
 
 def _everywhere(count: int, noun: str) -> str:

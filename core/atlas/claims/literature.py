@@ -5,14 +5,15 @@ from __future__ import annotations
 from core.atlas.claims.claim import Claim
 
 DROP = 0.25
-"""BLEU: the largest loss that is still called almost none."""
+"""BLEU: the largest drop that is still called almost none."""
 SIGNIFICANT, STRICT, LENIENT = 0.01, 0.001, 0.05
 """p-values of one head's change of BLEU: as the authors test it, and for the bounds of a count."""
 
 _VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
 _BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"
 _MICHEL = "Michel, Levy & Neubig 2019, “Are Sixteen Heads Really Better than One?”"
-_QUOTED = f"{_MICHEL}, as quoted by readers of the paper"
+_SECOND_HAND = "taken from summaries of the paper, not checked against it"
+_QUOTED = f"{_MICHEL}; {_SECOND_HAND}"
 _KIM = (
     "Kim et al. 2021, “Do Multilingual Neural Machine Translation Models Contain Language Pair "
     "Specific Attention Heads?”, abstract"
@@ -26,12 +27,12 @@ _NO_RETRAINING = (
 )
 _COUNTED = (
     f"p < {SIGNIFICANT} for each head by itself, as in the paper; bootstrap over sentences, normal "
-    "approximation. The interval is not one of confidence: its ends are the counts at "
+    "approximation. The interval is not a confidence interval: its ends are the counts at "
     f"p < {STRICT} and at p < {LENIENT}."
 )
 _GREEDY = (
-    "Heads are removed one by one, the head first without which the loss on 50 sentences rises "
-    "least; the network is not trained further."
+    "Heads are removed one at a time, each time the one whose removal raises the loss on 50 "
+    "sentences least; the network is not trained further."
 )
 _REMOVABLE = (
     f"Largest share of all heads without which BLEU is within {DROP} of the whole network's. "
@@ -42,13 +43,16 @@ _NORM_ROLLOUT = (
     "attention layers, not by the authors' layer-wise relevance propagation; feed-forward layers "
     "and norms are left out."
 )
-_OTHER_METHOD = "That decides nothing: the authors measure the share by another method."
+_OTHER_METHOD = (
+    "No result here would decide the claim: its authors measure the share by another method."
+)
 _OTHER_MEASURE = (
-    "That decides nothing: the authors train a student with each attribution and measure its BLEU."
+    "No result here would decide the claim: its authors train a student with each attribution and "
+    "measure its BLEU."
 )
 _SHAPLEY = (
-    "the rank correlation (Spearman) of a method's scores with the Shapley values of the source "
-    "words, exact, averaged over target tokens and sentences of at most 9 words."
+    "Each method's scores of the source words are correlated (Spearman) with their exact Shapley "
+    "values, averaged over target tokens and sentences of at most 9 words. Shown: the correlation "
 )
 
 PRUNING, IMPORTANCE, ROLES, ALIGNMENT, SOURCES = FAMILIES = (
@@ -96,9 +100,12 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="heads left: cross over decoder, or decoder over encoder",
         ours="When half of all heads have been removed: share of the cross-attention heads that "
         "are left minus the share of the decoder heads, or the share of the decoder heads minus "
-        "that of the encoder heads, whichever is smaller on average. The order is found separately "
-        "on eight groups of ten sentences; Student's t interval over the groups.",
+        "that of the encoder heads, whichever is smaller on average. Heads are removed one at a "
+        "time, each time the one whose removal raises the loss least; the network is not trained "
+        "further. The order is found separately on eight groups of ten sentences; Student's t "
+        "interval over the groups.",
         unit="points",
+        limits=_NO_RETRAINING,
         see="/heads?head=cross.0.0",
     ),
     Claim(
@@ -122,7 +129,7 @@ LITERATURE: tuple[Claim, ...] = (
         "translation quality greatly” (one network from five languages to English).",
         quantity="BLEU lost without a third of encoder and cross heads",
         ours="BLEU lost without a third of the encoder and cross-attention heads, the two kinds "
-        f"that the authors rank. That 1 BLEU is much harm is our choice. {_GREEDY}",
+        f"that the authors rank. We call more than 1 BLEU much harm. {_GREEDY}",
         unit="BLEU",
         threshold=1.0,
         above=False,
@@ -132,7 +139,7 @@ LITERATURE: tuple[Claim, ...] = (
         id="cross-collapses",
         family=PRUNING,
         claim="Cross-attention depends on having many heads more than the encoder's attention.",
-        source=f"{_MICHEL}, abstract; the number {_QUOTED.removeprefix(_MICHEL + ', ')}",
+        source=f"{_MICHEL}, abstract; the 60 % {_SECOND_HAND}",
         theirs="Quality collapses when more than 60 % of the cross-attention heads are removed, "
         "but not with 60 % of the encoder's.",
         quantity="BLEU lost without 60 %: cross minus encoder",
@@ -146,11 +153,11 @@ LITERATURE: tuple[Claim, ...] = (
         family=PRUNING,
         claim="The last layer of cross-attention needs more than one head.",
         source=_QUOTED,
-        theirs="13.56 BLEU lost when only the best head of the last layer is kept.",
+        theirs="13.56 BLEU lost when all heads of the layer but the best are removed.",
         published=(13.56,),
-        quantity="BLEU lost with only the best head left there",
-        ours="BLEU lost when only the best head of the last layer of cross-attention is kept, "
-        "which is the one with the highest BLEU. More than 1 BLEU counts as a loss.",
+        quantity="BLEU lost with one head left in that layer",
+        ours="BLEU lost when all heads but one of the last cross-attention layer are removed; the "
+        "one kept is the one that gives the highest BLEU. We call more than 1 BLEU a loss.",
         unit="BLEU",
         threshold=1.0,
         see="/heads?head=cross.3.0",
@@ -192,12 +199,12 @@ LITERATURE: tuple[Claim, ...] = (
         quantity="rank correlation of importance, two networks",
         ours="Rank correlation (Spearman) between the importance of heads and that of their "
         "counterparts in the other implementation's network of the same direction, which was "
-        "trained separately; averaged over the three kinds. Similar is more than 0.5.",
+        "trained separately; averaged over the three kinds. We call more than 0.5 similar.",
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
-        other_test="That decides nothing: the claim is about several language pairs in one "
-        "network, the test here about networks that were trained separately, for one pair.",
+        other_test="No result here would decide the claim: it is about several language pairs in "
+        "one network, the test here about networks that were trained separately, for one pair.",
         see="/comparison",
     ),
     Claim(
@@ -212,7 +219,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours="Highest share of largest weights on the token before, or on the token after, of any "
         "encoder head. <eos> is left out as a query and as a key, as by the authors.",
         threshold=0.9,
-        null="the same with keys drawn at random",
+        null="keys drawn at random",
         see="/heads?head=encoder.0.0",
     ),
     Claim(
@@ -230,7 +237,7 @@ LITERATURE: tuple[Claim, ...] = (
         "frequent. Frequencies are those in the captions of the training data; tied tokens all "
         "count.",
         threshold=0.5,
-        null="the same with keys drawn at random",
+        null="keys drawn at random",
         see="/heads?head=encoder.0.0",
     ),
     Claim(
@@ -252,41 +259,44 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="early-input-layer",
         family=ALIGNMENT,
-        claim="The row that is fed a word aligns best in an early layer, the row that produces it "
-        "in a later one.",
+        claim="A word aligns best in an early layer at the decoder position that reads it, in a "
+        "later layer at the position that produces it.",
         source=_KOBAYASHI,
-        theirs="Layer 2 of 6 in all five networks against layer 5 (layer 4 for one network).",
+        theirs="Reading position: best in layer 2 of 6 in all five networks. Producing position: "
+        "best in layer 5 (layer 4 in one network).",
         published=(3,),
-        quantity="best layer: producing row minus fed row",
-        ours="Layer with the lowest alignment error in the row that produces a word, minus the "
-        "layer with the lowest error in the row that is fed it; mean weights of the layer's heads.",
+        quantity="best layer: producing minus reading position",
+        ours="Layer with the lowest alignment error at the position that produces a word, minus "
+        "the layer with the lowest error at the position that reads it (one step later, when the "
+        "word is fed back in); mean weights of the layer's heads.",
         unit="layers",
         see="/heads?head=cross.0.0",
     ),
     Claim(
         id="input-reading-better",
         family=ALIGNMENT,
-        claim="Words align better in the row that is fed a word than in the row that produces it.",
+        claim="A word aligns better at the decoder position that reads it than at the one that "
+        "produces it.",
         source=_KOBAYASHI,
         theirs="Alignment error in the best layer 29.8 % against 47.7 % (mean of five networks).",
         published=(0.179,),
-        quantity="alignment error: producing row minus fed row",
-        ours="Lowest alignment error of any layer in the row that produces a word, minus the "
-        "lowest in the row that is fed it; mean weights of the layer's heads.",
+        quantity="alignment error: producing minus reading position",
+        ours="Lowest alignment error of any layer at the position that produces a word, minus the "
+        "lowest at the position that reads it; mean weights of the layer's heads.",
         unit="points",
         see="/heads?head=cross.0.0",
     ),
     Claim(
         id="norms-align-better",
         family=ALIGNMENT,
-        claim="The length of what a word adds aligns better than its attention weight.",
+        claim="The norm of what a source word adds aligns better than its attention weight.",
         source=_KOBAYASHI,
-        theirs="Alignment error 25.0 % by norms against 29.8 % by weights (best layer, row that is "
-        "fed the word, mean of five networks).",
+        theirs="Alignment error 25.0 % by norms against 29.8 % by weights (best layer, position "
+        "that reads the word, mean of five networks).",
         published=(0.048,),
         quantity="alignment error: weights minus norms",
-        ours="Lowest alignment error of any layer by weights, minus the lowest by norms, in the "
-        "row that is fed a word.",
+        ours="Lowest alignment error of any layer by weights, minus the lowest by norms, at the "
+        "position that reads the word.",
         unit="points",
         see="/heads?head=cross.0.0",
     ),
@@ -310,9 +320,9 @@ LITERATURE: tuple[Claim, ...] = (
         claim="The source matters less where the end of the sentence is produced.",
         source=_SHARES,
         theirs="The share of the source drops at <eos>.",
-        quantity="share of the source: <eos> minus token before",
-        ours="Share of the source where <eos> is produced, minus its share where the token before "
-        f"is. {_NORM_ROLLOUT}",
+        quantity="share of the source: <eos> minus preceding token",
+        ours="Share of the source where <eos> is produced, minus its share where the preceding "
+        f"token is produced. {_NORM_ROLLOUT}",
         unit="points",
         above=False,
         other_test=_OTHER_METHOD,
@@ -327,7 +337,7 @@ LITERATURE: tuple[Claim, ...] = (
         "integrated gradients, DeepLIFT, input × gradient and GradientShap help less (German, "
         "French and Arabic to English; BLEU of a student).",
         quantity="rank correlation with Shapley values: difference",
-        ours="Value zeroing in all layers minus gradient × input: " + _SHAPLEY,
+        ours=f"{_SHAPLEY}of value zeroing in all layers, minus that of gradient × input.",
         unit="correlation",
         other_test=_OTHER_MEASURE,
         see="/why",
@@ -342,7 +352,7 @@ LITERATURE: tuple[Claim, ...] = (
         "integrated gradients, DeepLIFT, input × gradient and GradientShap help less (German, "
         "French and Arabic to English; BLEU of a student).",
         quantity="rank correlation with Shapley values: difference",
-        ours="Mean cross-attention weights minus gradient × input: " + _SHAPLEY,
+        ours=f"{_SHAPLEY}of mean cross-attention weights, minus that of gradient × input.",
         unit="correlation",
         other_test=_OTHER_MEASURE,
         see="/why",
@@ -352,7 +362,8 @@ LITERATURE: tuple[Claim, ...] = (
         family=ROLES,
         claim="All but one encoder head per layer can be a fixed positional pattern.",
         source="Raganato, Scherrer & Tiedemann 2020, arXiv 2002.10260, abstract",
-        theirs="Up to 3 BLEU gained where training data are few.",
+        theirs="Fixing all but one head per layer during training does not change the translation "
+        "quality; where training data are scarce, it gains up to 3 BLEU.",
         quantity="BLEU gained with fixed heads",
         ours="Nothing: no network here was trained with fixed heads.",
         unit="BLEU",
