@@ -55,6 +55,7 @@ def asked(
         "hint": "Click.",
         "explanation": ["First.", "Second."],
         "uncertain": "Unsure.",
+        "paper": "Paper, §3",
         "words": WORDS,
     }
     return Asked(question=question, layout=layout, options=options, **fields | more)
@@ -137,7 +138,7 @@ def states(page: Page) -> list[str]:
     return [option["state"] for option in asked_page.revealed(page)["options"]]
 
 
-END = [["explanation", "First. Second."], ["uncertain", "Unsure."]]
+END = [["explanation", "First. Second."], ["uncertain", "Unsure."], ["paper", "Paper, §3"]]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ def test_an_update_keeps_the_answer_and_another_question_does_not(page):
         asked_page.show(page, update, again=True)
         assert asked_page.revealed(page)["data"]["answered"] == "wrong"
         assert states(page) == [option["state"] for option in before["options"]]
-    assert lines(page)[-1] == ["uncertain", "Sure."]
+    assert lines(page)[-2] == ["uncertain", "Sure."]
     asked_page.show(page, {**data, "question": "two"}, again=True)
     assert asked_page.revealed(page)["data"]["answered"] == "" and lines(page) == []
     assert page.get_by_role("button", name="Skip it").count() == 1

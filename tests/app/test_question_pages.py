@@ -66,6 +66,7 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     ]
     assert question["uncertain"].startswith("No other word is within 5 percentage points.")
     assert page.payload("asked_head")["question"].startswith(found.id)
+    assert question["paper"] == "Vaswani et al. 2017, §3.2.1"
 
 
 def test_words_that_nearly_tie_are_named():

@@ -117,6 +117,7 @@ function revealAnswer(view) {
     if (skipped || !data.correct.includes(answer[0])) lines.push(line(words.answer, data.correct[0]));
   }
   lines.push(element("p", "explanation", data.explanation.join(" ")), element("p", "uncertain", data.uncertain));
+  if (data.paper) lines.push(element("p", "paper", data.paper));
   parts.reveal.replaceChildren(...lines);
   Object.assign(root.dataset, { answered: skipped ? "skipped" : right ? "right" : "wrong", chosen: answer.join(" ") });
 }

@@ -67,8 +67,8 @@ class Asked:
 
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
-    numbers leave open, and `words` are the component's own texts, see `WORDS`. `note` precedes the
-    question; `scale` says what `Option.shade` is.
+    numbers leave open, `paper` names the paper's section, and `words` are the component's own
+    texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is.
     """
 
     id: str
@@ -80,6 +80,7 @@ class Asked:
     explanation: Sequence[str]
     uncertain: str
     words: Mapping[str, str]
+    paper: str = ""
     note: str = ""
     scale: Literal["weight", "change"] = "weight"
     given: Mapping[str, Any] | None = field(default=None)
@@ -116,6 +117,7 @@ def payload(asked: Asked) -> dict[str, Any]:
         "near": sorted(question.near),
         "explanation": list(asked.explanation),
         "uncertain": asked.uncertain,
+        "paper": asked.paper,
         "words": dict(asked.words),
         "given": None if asked.given is None else dict(asked.given),
     }

@@ -76,6 +76,7 @@ def question_about(
         others = text("bugs", "question.several", answers="; ".join(names[one] for one in alike))
     blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}
     return Asked(
+        paper=text("bugs", "paper"),
         id=f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}",
         question=Question(
             "bug",

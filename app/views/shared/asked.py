@@ -69,6 +69,7 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
     second = _second(found)
     place: dict[str, Any] = {"layer": layer + 1, "head": head + 1}
     return Asked(
+        paper=say("paper"),
         id=f"{record.id} attends {kind}.{layer}.{head}.{query}",
         question=found,
         prompt=say(f"attends.{kind}", query=row, **place),
@@ -128,6 +129,7 @@ def masked(record: TranslationRecord) -> Asked:
     is_masked = np.isin(range(len(weights)), sorted(found.correct))
     shades = [None if hidden else w for w, hidden in zip(weights, is_masked, strict=True)]
     return Asked(
+        paper=say("paper"),
         id=f"{record.id} masked",
         question=found,
         prompt=say(prompt, rows=len(part)),
@@ -181,6 +183,7 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
     rows, columns = ([names[i] for i in span] for span in (queries, keys))
     fed = " ".join(map(str, result.target_in.ravel().tolist()))
     return Asked(
+        paper=say("paper"),
         id=f"padded {row} {length} {fed}",
         question=found,
         prompt=say("padded.prompt", sentence=row + 1),
@@ -226,6 +229,7 @@ def matters(
         key, ends = "matters.why-log", [number(value, 2) for value in (log_prob, log_prob + best)]
     layers, columns = (1 + max(at) for at in zip(*[head[1:] for head in heads], strict=True))
     return Asked(
+        paper=say("paper"),
         id=f"{record.id} matters {kind} {word[0]}",
         question=found,
         prompt=say(f"matters.{kind}", word=shown),
@@ -297,6 +301,7 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
     texts = {"before": before.translation, "after": after.translation}
     longer = max(len(questions.compared_words(record.target_out)) for record in (before, after))
     return Asked(
+        paper=say("paper"),
         id=f"{before.id} order {after.id}",
         question=found,
         prompt=say("order.prompt"),
@@ -333,6 +338,7 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
     near = len(found.near)
     margin = number(questions.NEAR_SCORE, 2)
     return Asked(
+        paper=say("paper"),
         id=f"{record.id} wins {' '.join(shown)} {len(texts)}",
         question=found,
         prompt=say("wins.prompt"),
