@@ -264,8 +264,8 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
     inside = shifts <= longest - own
     means = [percent(probabilities[where].mean()) for where in (inside, ~inside)]
     shown.claim(
-        f"Mean probability of the translation's tokens: **{means[0]}** within the positions of "
-        f"training, **{means[1]}** beyond them."
+        f"Mean probability of the translation's tokens: **{means[0]}** within the positions "
+        f"seen in training, **{means[1]}** beyond them."
     )
     texts_are(
         shown,

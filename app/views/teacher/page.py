@@ -140,11 +140,10 @@ with st.container(horizontal=True, vertical_alignment="bottom", key="class_add")
         )
 text = made.to_text() if made.stops else None
 address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "draft")
-if not made.stops:
+if made.stops:
+    st.subheader("Link", anchor=False)
+    show_link(made, chosen.link)
+    st.subheader("Files", anchor=False)
+    show_files(made, chosen)
+else:
     st.caption("Add a stop to get a link.")
-    st.stop()
-
-st.subheader("Link", anchor=False)
-show_link(made, chosen.link)
-st.subheader("Files", anchor=False)
-show_files(made, chosen)
