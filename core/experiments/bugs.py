@@ -387,7 +387,7 @@ def _first_position(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> int:
 
 
 def _tokens_read(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> tuple[int, int]:
-    """Replace source tokens one by one; count those on which every map of the first layer depends.
+    """Replace source tokens one by one; count those on which each map of the first layer depends.
 
     Returns the fewest over the heads, and how many tokens were replaced. A map depends on a token
     if the logarithm of any weight changes; weights that are 0 before or after do not count.

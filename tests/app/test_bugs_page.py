@@ -44,12 +44,12 @@ ORDER = (
 TELLS = {
     "unscaled": "Differences of log-weights ÷ differences of healthy scores",
     "over_queries": "Sums of columns",
-    "inverted_mask": "Weight on cells that a right mask allows",
+    "inverted_mask": "Weight on cells that a correct mask allows",
     "no_causal_mask": "Decoder's weight on later tokens",
     "no_padding_mask": "Encoder's weight on padding",
     "swapped": "Correlation of log-weights with the transposed healthy scores",
     "shifted": "Position of the first token, counted from 0",
-    "reshaped": "Replaced tokens that every head of the first layer notices",
+    "reshaped": "Fewest replaced tokens that a head of the first layer notices",
 }
 """The row of the table that tells each mistake."""
 P = 3
@@ -70,7 +70,7 @@ def row_texts(found: bugs.Symptoms) -> dict[str, str]:
         "Healthy translation: loss per token (nats)": number(found.loss, 3),
         "Sums of rows": span(found.row_sums),
         "Sums of columns": span(found.column_sums),
-        "Weight on cells that a right mask allows": percent(found.on_allowed),
+        "Weight on cells that a correct mask allows": percent(found.on_allowed),
         "Decoder's weight on later tokens": percent(found.on_future),
         "Encoder's weight on padding": percent(found.on_padding),
         "Entropy of a row, first encoder layer": f"{found.entropy:.2f} bits",
@@ -176,7 +176,7 @@ SEEN = {
     "{entropy_healthy} in the healthy network.",
     "over_queries": "The sums of the columns are {columns} and those of the rows {rows}; in the "
     "healthy network they are {columns_healthy} and {rows_healthy}.",
-    "inverted_mask": "Of all weight, {allowed} is on cells that a right mask allows; in the "
+    "inverted_mask": "Of all weight, {allowed} is on cells that a correct mask allows; in the "
     "healthy network it is {allowed_healthy}.",
     "no_causal_mask": "Of the weight of the decoder's self-attention, {future} is on later tokens, "
     "and in the healthy network {future_healthy}; of the encoder's weight, {padding} is on "
@@ -187,8 +187,8 @@ SEEN = {
     "scores by {transposed}, and with the healthy scores themselves by {same}.",
     "shifted": "The vector that is added to the first source token is that of position {position}; "
     "in the healthy network it is that of position {position_healthy}.",
-    "reshaped": "Of the replaced tokens, {read} change the map of the head of the first layer that "
-    "notices the fewest; in the healthy network it is {read_healthy}.",
+    "reshaped": "Tokens are replaced one by one: the head of the first layer that notices the "
+    "fewest of them notices {read}, and in the healthy network {read_healthy}.",
 }
 
 
@@ -400,8 +400,8 @@ def test_a_sentence_that_shows_nothing_is_not_asked_about(monkeypatch):
         "the numbers, so it cannot be found here. Choose another sentence, or another bug."
     )
     page.claim(
-        "This sentence is as long as the network allows, so it cannot be padded beside a longer "
-        "one."
+        "This sentence or its translation is as long as the network allows, so it cannot be "
+        "padded beside a longer one."
     )
     button = page.app.button("bug_other_sentence")
     other = unescaped(button.label).removeprefix("Try: ")
@@ -431,7 +431,7 @@ def test_steps_links_and_what_each_number_is():
         unescaped(row[0]) for row in opened.table("bug_numbers").itertuples(index=False)
     ]
     assert any("√d_k is 6.93" in text for text in texts)
-    assert any(text.startswith("**Replaced") and "Up to 8 source" in text for text in texts)
+    assert any(text.startswith("**Fewest replaced") and "Up to 8 source" in text for text in texts)
 
 
 def test_every_number_of_the_page_was_compared():

@@ -129,8 +129,8 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
     )
     assert said and int(said[1]) == done and int(said[2]) == LAYERS - done // HEADS
     assert page.texts("question_why") == [
-        f"The question which head matters most is asked once all heads have been ablated: {done} "
-        "of 576 so far."
+        f"The question of which head matters most is asked once all heads have been ablated: "
+        f"{done} of 576 so far."
     ]
     assert "asked_why" not in page.payloads
     last: list[Head] = [

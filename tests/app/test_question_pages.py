@@ -61,10 +61,12 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     assert question["explanation"] == [
         f"Layer 3 head 3 gives “{words[best]}” {percent(row[best])} of this row's weight, and "
         f"“{words[second]}” {percent(row[second])}.",
-        f"Spread evenly over the {len(words)} words it may attend to, each would get "
-        f"{percent(1 / len(words))}.",
+        f"If the weight were spread evenly over the {len(words)} words that the row may attend to, "
+        f"each would get {percent(1 / len(words))}.",
     ]
-    assert question["uncertain"].startswith("No other word is within 5 percentage points.")
+    assert question["uncertain"].startswith(
+        "No other word is within 5 percentage points of the largest share."
+    )
     assert page.payload("asked_head")["question"].startswith(found.id)
     assert question["paper"] == "Vaswani et al. 2017, §3.2.1"
 
@@ -137,7 +139,7 @@ def test_a_question_about_padding_has_the_cells_of_the_batch():
     target = "[1, 7, 4, 3, 5, 6, 4, 9]\n[1, 5, 6, 2, 0, 0, 0, 0]"
     page = render("masks", mask_input="ids", mask_target_ids=target)
     question = asked(page, "batch")  # the target is fed in without its last id: 7 tokens
-    assert question["prompt"].startswith("Sentence 2 is shorter")
+    assert question["prompt"].startswith("The target of sentence 2 is shorter")
     assert question["rows"] == ["5", "6", "2"]
     assert question["columns"] == ["5", "6", "2", "<pad>", "<pad>", "<pad>"]
     assert question["correct"] == [1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 17]
@@ -145,8 +147,8 @@ def test_a_question_about_padding_has_the_cells_of_the_batch():
     assert [option["value"] for option in question["options"]] == letters.split("|")
     assert question["explanation"] == [
         "Masked cells: 3 in the future (f), 0 in the padding (p), 9 in both (pf).",
-        "Padding fills this sentence of 4 tokens up to 7, the length of the longest one, and no "
-        "query may attend to it.",
+        "Padding fills this target up from length 4 to 7, the length of the longest one; no query "
+        "may attend to padding.",
     ]
     same = render("masks", mask_input="ids", mask_target_ids="[1, 7, 4]\n[1, 5, 6]")
     assert same.texts("question_batch", "caption") == [
@@ -181,8 +183,8 @@ def test_a_question_about_heads_has_their_effects():
         f"Without {spoken[best]}, the probability of “{word}” goes from "
         f"{percent(np.exp(before))} to {percent(np.exp(before + effect[best]))} "
         f"({signed(effect[best], 2)} nats).",
-        f"The next largest effect is {signed(effect[second], 2)} nats, by {spoken[second]}; heads "
-        f"that change it by less than 0.10 nats: {int((np.abs(effect) < 0.1).sum())} of "
+        f"The next largest effect is {signed(effect[second], 2)} nats, that of {spoken[second]}; "
+        f"heads with an effect of less than 0.10 nats: {int((np.abs(effect) < 0.1).sum())} of "
         f"{len(effect)}.",
     ]
 
@@ -341,9 +343,11 @@ def test_a_tie_of_the_search_is_not_asked_about():
 @pytest.mark.parametrize(
     ("scores", "near", "said"),
     [
-        ((-1.0, -1.006, -2, -3), ["b"], "The scores of the two are within 0.01, so both count."),
+        ((-1.0, -1.006, -2, -3), ["b"],
+         "The scores of two translations are within 0.01 of each other, so both count."),
         ((-1.0, -1.006, -1.007, -3, -4, -5), ["b", "c"],
-         "The scores of 2 more are within 0.01 of the best one, so they count as well."),
+         "The scores of 2 other translations are within 0.01 of the best one, so they count as "
+         "well."),
     ],
 )  # fmt: skip
 def test_scores_that_nearly_tie_count_as_well(scores, near, said):

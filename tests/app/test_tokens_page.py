@@ -54,10 +54,10 @@ def test_the_page_counts_what_is_split_and_sends_the_merges():
     total = sum(map(len, final.values()))
     parts = [part.lstrip("▁") for part in final["Zauberwürfel"]]
     page.claim(
-        f"In this sentence 1 of {len(words)} words is split: "
-        f"{total} tokens for {len(words)} words, "
-        f"without punctuation. The word with the most tokens is “Zauberwürfel”, in {len(parts)} "
-        "tokens: " + " \\| ".join(parts) + ".",
+        f"In this sentence one word is split (words: {len(words)}, tokens: {total}, not counting "
+        f"punctuation). No word has more tokens than “Zauberwürfel”, which has {len(parts)}: "
+        + " \\| ".join(parts)
+        + ".",
         "token_counts",
     )
     page.claim_matching(
@@ -82,8 +82,8 @@ def test_the_page_counts_what_is_split_and_sends_the_merges():
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("Ein Mann.", r"In this sentence no word is split: 2 tokens for 2 words, .*"),
-        ("Zauberwürfel Dogge", r"In this sentence 2 of 2 words are split: \d tokens for 2 words.*"),
+        ("Ein Mann.", r"In this sentence no word is split \(words: 2, tokens: 2, .*"),
+        ("Zauberwürfel Dogge", r"In this sentence 2 of 2 words are split \(tokens: \d, .*"),
     ],
 )
 def test_other_numbers_of_split_words(source, said):
@@ -106,7 +106,7 @@ def test_unknown_and_invisible_characters_are_explained():
 
 def test_a_long_own_word_is_refused_in_one_line():
     page = render("tokens", word="x" * 61)
-    assert "61 characters: the limit is 60, shorten the text." in page.texts()
+    assert "The text has 61 characters, and the limit is 60: shorten it." in page.texts()
     assert "tokens_own" not in page.payloads
     assert "tokens_own" in render("tokens", word="x" * 60).payloads
 

@@ -89,14 +89,14 @@ def cells(record: TranslationRecord, direction: str, number: int) -> list[tuple[
 ON = {
     ("de-en", 0): "on Fußball while producing soccer",
     ("de-en", 1): "on the tokens of Straßenmusiker while producing street and musician",
-    ("de-en", 2): "on its own Hemd, over both shirts",
+    ("de-en", 2): "on the matching Hemd, averaged over both shirts",
     ("de-en", 3): "on the token before, over all rows from the second",
     ("de-en", 4): "on the first token, over all rows from the third",
     ("de-en", 5): "on the token just fed in, over all rows from the third",
     ("en-de", 0): "on buy while producing kaufen",
     ("en-de", 1): "on street, then on musician, while producing the first tokens of Straßenmusiker",
     ("en-de", 2): "on preparing, while producing bereitet and while producing zu",
-    ("en-de", 3): "on its own shirt, over both times that Hemd is produced",
+    ("en-de", 3): "on the matching shirt, averaged over both times that Hemd is produced",
 }
 ON |= {("en-de", n + 1): ON["de-en", n] for n in (3, 4, 5)}
 

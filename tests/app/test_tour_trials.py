@@ -124,8 +124,8 @@ def test_without_the_causal_mask(name):
     assert lines(page) == [
         f"Over the {len(ids)} tokens of the translation, the mean probability falls from "
         f"{percent(before.mean())} to {percent(after.mean())} without the mask.",
-        f"It changes most at “{names(record.target_out, 1)[most]}”: from {percent(before[most])} "
-        f"to {percent(after[most])} ({number(change, 1, '+')} nats).",
+        f"The probability of “{names(record.target_out, 1)[most]}” changes most: from "
+        f"{percent(before[most])} to {percent(after[most])} ({number(change, 1, '+')} nats).",
     ]
 
 
@@ -198,7 +198,7 @@ def test_greedy_and_beam(name):
             f"“{names(r.target_out, 1)[at]}” ({percent(math.exp(r.log_probs[at]))})"
             for r in (greedy, beam)
         )
-        expected.append(f"They part at token {at + 1}: greedy wrote {g}, beam search {b}.")
+        expected.append(f"They part at token {at + 1}: greedy search wrote {g}, beam search {b}.")
         assert totals[1] > totals[0]
         expected.append(
             "The beam's translation is the more probable one as a whole. That does not make it the "
@@ -217,7 +217,7 @@ def test_a_wrong_translation(name):
     page = stop(name, 4)
     assert lines(page) == [
         f"This model wrote: {record.translation}",
-        f"It has no word for “{word}” ({listed}): the translation is wrong.",
+        f"It contains none of the words that would be right for “{word}” ({listed}).",
     ]
     claim_cell(page, record, word)
     # A stop's number is the only one left.
@@ -229,8 +229,8 @@ def test_a_right_translation_is_called_right(monkeypatch):
     from app.views.tour.trials import translates_word
 
     said = translates_word("Igel", "hedgehog")(None, Fake("A Hedgehog, running."), None)  # type: ignore
-    assert said[1] == "It has “hedgehog” for “Igel”: this model gets the word right."
-    assert "no word" in translates_word("Igel", "hedgehog")(None, Fake("hedgehogs"), None)[1]  # type: ignore
+    assert said[1] == "It contains “hedgehog”, which is right for “Igel”."
+    assert "none of" in translates_word("Igel", "hedgehog")(None, Fake("hedgehogs"), None)[1]  # type: ignore
 
 
 class Fake:

@@ -93,7 +93,7 @@ def named(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
 def check_row(shown: Sheet, asked: str, answer: str) -> None:
     (queries, first), (keys, first_key) = sides(shown)
     name, number, count = re.match(
-        r"Find the row “(.+)”, token (\d+) of (\d+) from the top\.", asked
+        r"Find the row “(.+)”, number (\d+) of (\d+) from the top\.", asked
     ).groups()
     query = int(number) - 1
     assert int(count) == len(queries) and name == names(queries, first)[query]
@@ -149,7 +149,8 @@ def test_the_key_agrees_with_the_records(model):
     sums, masks = asked[-1]
     first = shown[0].record
     cells = int(first.mask("cross")[0].sum())
-    assert f"“{names(first.target_out, 1)[0]}”, that are not masked is {cells}." in sums
+    row = names(first.target_out, 1)[0]
+    assert f"In its first row, “{row}”, the number of unmasked cells is {cells}." in sums
     assert answers[-1][0] == "1, in every row."
     fed = [token.text for token in first.target_in[:6]]
     assert f"“{' '.join(fed)}”" in masks

@@ -43,7 +43,8 @@ function withoutCausalMask(tools) {
   const section = sectionOf(
     "What if there were no causal mask?",
     "In a teacher-forced pass the whole target is fed in at once, and each row has to predict the token that follows the " +
-      "one it is fed. Without the causal mask it can look at that token: the answer is in the input, one column to the right.",
+      "one it is fed. Without the causal mask every row but the last can look at that token: the answer is in the input, one " +
+      "column to the right.",
     table,
     said,
     row.place,

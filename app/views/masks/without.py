@@ -39,8 +39,8 @@ def show_without_causal_mask(inspection: Inspection) -> None:
     record = inspection.record
     st.markdown(
         "In a teacher-forced pass the whole target is fed in at once, and each row has to predict "
-        "the token that follows the one it is fed. Without the causal mask it can look at that "
-        "token: the answer is in the input, one column to the right.",
+        "the token that follows the one it is fed. Without the causal mask every row but the "
+        "last can look at that token: the answer is in the input, one column to the right.",
         help=meaning("teacher-forced"),
     )
     try:
