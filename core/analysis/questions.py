@@ -26,6 +26,8 @@ NEAR_SCORE = 0.01
 """Search: hypotheses whose scores are within this of the best one count as well."""
 MOST_CELLS = 6
 """A grid of cells has at most this many rows, and as many columns."""
+NEAR_MEAN = 0.005
+"""Masks: mean probabilities that differ by at most this count as the same."""
 ORDERS = ("same", "reordered", "other")
 """What can happen to a translation: the same words in the same or another order, other words."""
 
@@ -155,6 +157,18 @@ def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Questi
         raise Unsettled("alike")
     outcome = 0 if old == new else 1 if common == 1 else 2
     return Question("order", ORDERS, frozenset({outcome}), (kept, common, 1 - common))
+
+
+def leak(before: Floats, after: Floats) -> Question:
+    """Ask whether the mean probability of a translation's tokens rises or falls.
+
+    `before` and `after` are probabilities [token], for instance with and without the causal mask.
+    The options are "rise", "same" and "fall"; the evidence is the change in each direction.
+    """
+    change = float(np.mean(after) - np.mean(before))
+    outcome = 1 if abs(change) <= NEAR_MEAN else 0 if change > 0 else 2
+    evidence = (max(change, 0.0), 0.0, max(-change, 0.0))
+    return Question("leak", ("rise", "same", "fall"), frozenset({outcome}), evidence)
 
 
 def compared_words(tokens: Sequence[RecordToken]) -> list[str]:

@@ -408,6 +408,29 @@ def test_every_stop_of_the_tour_asks(direction):
         assert "The map is shown once you have answered or skipped the question." in page.texts()
 
 
+def test_stops_ask_what_they_show():
+    """Each stop asks about its own effect, and an answer at one stop is none at another."""
+    asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (1, 4, 7, 8, 9, 10)}
+    kinds = {n: question["name"] for n, question in asks.items()}
+    assert kinds == {1: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
+    assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1  # of the row
+    same, here = (asks[n]["question"].split(" at stop ") for n in (1, 9))
+    assert same[0] == here[0] and same[1] != here[1]
+
+    healthy = record("Zwei Hunde laufen durch den Schnee.")
+    ids = [token.id for token in healthy.target_out]
+    leaked = translator("scratch-de-en").inspect(
+        healthy.source_text, target_ids=ids, edits=Edits(causal_mask=False)
+    )
+    before, after = (float(np.exp(one.log_probs).mean()) for one in (healthy, leaked))
+    assert right(asks[8])["label"] == ("It rises" if after > before else "It falls")
+    assert abs(after - before) > 0.005
+    assert asks[8]["explanation"][0] == (
+        f"The mean probability of the {len(ids)} tokens is {percent(before)} with the mask and "
+        f"{percent(after)} without it."
+    )
+
+
 def test_a_decoder_row_with_a_choice_is_asked_about():
     """The first rows put all weight on one or two tokens because nothing else is written yet."""
     page = render("tour", direction="en-de", stop="6")

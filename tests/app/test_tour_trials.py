@@ -239,7 +239,7 @@ class Fake:
 
 
 def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
-    """Claim the sentence about the head and row with most weight on a source word."""
+    """Claim the sentence about the row with most weight on a source word, and its head."""
     column = next(
         list(range(start, end))
         for start in range(len(record.source))
@@ -250,11 +250,12 @@ def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
     for row, token in enumerate(record.target_out):
         if token.special or token.text in (".", ","):
             on_word[:, :, row] = -1
-    layer, head, row = np.unravel_index(on_word.argmax(), on_word.shape)
+    row = int(on_word.sum((0, 1)).argmax())
+    layer, head = np.unravel_index(on_word[:, :, row].argmax(), on_word.shape[:2])
     text = (
-        f"Of all heads and rows of the cross-attention, layer {layer + 1} head {head + 1} looks "
-        f"most at {word}, with **{percent(on_word[layer, head, row])}** of the row's weight. The "
-        f"row produces "
+        f"On average over all heads of the cross-attention, one row looks most at {word}. Of the "
+        f"heads, layer {layer + 1} head {head + 1} looks there most in this row, with "
+        f"**{percent(on_word[layer, head, row])}** of its weight. The row produces "
         f"“{names(record.target_out, 1)[row]}”, token {row + 1} of {len(record.target_out)}."
     )
     page.claim(text, "tour_text")

@@ -218,3 +218,12 @@ def test_a_question_refuses_answers_that_are_no_options(changes):
     Question(**valid)
     with pytest.raises(ValueError):
         Question(**valid | changes)
+
+
+@pytest.mark.parametrize(
+    ("after", "right"), [([0.9, 0.6], "rise"), ([0.5, 0.504], "same"), ([0.1, 0.8], "fall")]
+)
+def test_what_a_mean_probability_does(after, right):
+    asked = questions.leak(np.array([0.4, 0.6]), np.array(after))
+    assert [asked.options[i] for i in asked.correct] == [right]
+    assert asked.evidence[0] - asked.evidence[2] == pytest.approx(sum(after) / 2 - 0.5)

@@ -92,8 +92,10 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
     )
 
 
-def other_rows(record: TranslationRecord, kind: str, layer: int, head: int) -> Iterator[Candidate]:
-    """Yield the questions about all rows of a head, clearest first.
+def other_rows(
+    record: TranslationRecord, kind: str, layer: int, head: int, first: int = 0
+) -> Iterator[Candidate]:
+    """Yield the questions about the rows of a head from `first` on, clearest first.
 
     That is by how much more the largest share is than an even one, of the words it may attend to.
     """
@@ -102,7 +104,8 @@ def other_rows(record: TranslationRecord, kind: str, layer: int, head: int) -> I
     shares_QW = np.stack([map_QK[:, word].sum(-1, dtype=np.float64) for word in words], axis=-1)
     words_Q = np.sum([mask_QK[:, word].any(-1) for word in words], axis=0)
     for query in np.argsort(1 / words_Q - shares_QW.max(-1), kind="stable"):
-        yield partial(attends, record, kind, layer, head, int(query))
+        if query >= first:
+            yield partial(attends, record, kind, layer, head, int(query))
 
 
 def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
@@ -149,6 +152,39 @@ def masked(record: TranslationRecord) -> Asked:
         ],
         uncertain=say("masked.certain"),
         words=_words(wrong="wrong-cells"),
+    )
+
+
+def leak(with_mask: TranslationRecord, without: TranslationRecord) -> Asked:
+    """Ask what removing the causal mask does to the probability of the same translation."""
+    say = partial(text, "masks")
+    before, after = (np.exp(record.log_probs) for record in (with_mask, without))
+    found = questions.leak(before, after)
+    names = [
+        say("leak.same", margin=f"{100 * questions.NEAR_MEAN:g}")
+        if name == "same"
+        else say(f"leak.{name}")
+        for name in found.options
+    ]
+    return Asked(
+        paper=say("paper"),
+        id=f"{with_mask.id} leak",
+        question=found,
+        prompt=say("leak.prompt"),
+        hint=text("questions", "hint.text"),
+        layout=Texts(),
+        options=[Option(label=name, name=name, said=name) for name in names],
+        explanation=[
+            say(
+                "leak.why",
+                count=len(before),
+                before=percent(float(before.mean())),
+                after=percent(float(after.mean())),
+            ),
+            say("leak.future"),
+        ],
+        uncertain=say("leak.uncertain"),
+        words=_words(),
     )
 
 

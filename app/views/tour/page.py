@@ -1,6 +1,8 @@
 """The guided tour: stops that each show one effect in the selected model."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -8,6 +10,7 @@ import streamlit as st
 from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
+from app.components.question import Asked
 from app.export.picture import picture
 from app.lessons.texts import text
 from app.look.glossary import meaning
@@ -89,21 +92,51 @@ def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None)
 
 
 def questions(
-    record: TranslationRecord, first: str, shown: Highlight | None
+    chosen: controls.Selection, record: TranslationRecord, number: int, shown: Highlight | None
 ) -> Iterator[asked.Candidate]:
-    """Yield a stop's questions: `first`, then about the rows of its head, the pinned one first.
+    """Yield a stop's questions: its own, then about the rows of its head, the pinned one first.
 
-    Without a head, as the translation lacks a word, the questions are about cross-attention.
+    Without a head, as the translation lacks a word, the questions are about cross-attention. Two
+    stops may ask the same about the same sentence, so each question's id names the stop.
     """
-    if first == "masked":
-        yield lambda: asked.masked(record)
+    stop = STOPS[chosen.direction][number]
+
+    def here(make: asked.Candidate) -> asked.Candidate:
+        def made() -> Asked:
+            question = make()
+            return replace(question, id=f"{question.id} at stop {number}")
+
+        return made
+
+    if stop.asks in ("masked", "order", "leak", "wins"):
+        yield here(partial(_own_question, stop.asks, chosen, record))
     if shown is None:
-        yield from asked.cross_attention(record)
+        yield from map(here, asked.cross_attention(record))
         return
     kind, head = shown.kind, shown.head
     if (query := shown.query) is not None:
-        yield lambda: asked.attends(record, kind, head.layer, head.head, query)
-    yield from asked.other_rows(record, kind, head.layer, head.head)
+        yield here(partial(asked.attends, record, kind, head.layer, head.head, query))
+    yield from map(here, asked.other_rows(record, kind, head.layer, head.head, stop.first_row))
+
+
+def _own_question(name: str, chosen: controls.Selection, record: TranslationRecord) -> Asked:
+    """Return a stop's own question. Raises NotAskable."""
+    if name == "masked":
+        return asked.masked(record)
+    from core.record.edits import OFF, Edits
+
+    card, source = chosen.card, record.source_text
+    assert card is not None
+    try:
+        if name == "wins":
+            return asked.wins(record, results.search_tree(card, source, controls.SEARCHES["beam"]))
+        if name == "leak":
+            ids, edits = results.token_ids(record.target_out), Edits(causal_mask=False)
+            return asked.leak(record, results.inspect(card, source, edits=edits, target_ids=ids))
+        edits = Edits(source_positions=OFF, target_positions=OFF)
+        return asked.order(record, results.inspect(card, source, edits=edits, decode=chosen.decode))
+    except ValueError as error:
+        raise asked.NotAskable(str(error)) from None
 
 
 def show_lessons(link: dict[str, str]) -> None:
@@ -155,7 +188,7 @@ except LookupError as missing:
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
 name = f"{record.id} {number}"
-shows = list(screens(stop, questions(record, stop.asks, result))) if presenting else ["all"]
+shows = list(screens(stop, questions(chosen, record, number, result))) if presenting else ["all"]
 turn = min(session.saved_result(f"screen of {name}") or 0, len(shows) - 1)
 screen = shows[turn]
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
@@ -191,7 +224,7 @@ if screen in ("question", "trial"):
         st.subheader(stop.title, anchor=False)
         if screen == "question":
             st.write(stop.before or stop.look_for)
-            ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+            ask(f"tour_{number}", questions(chosen, record, number, result), hides=True)
         elif stop.trial:
             st.write(stop.look_for)
             show_trial(stop.trial, chosen, record, result)
@@ -202,7 +235,7 @@ with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     look_for = st.empty()
     if not presenting:
-        shown = ask(f"tour_{number}", questions(record, stop.asks, result), hides=True)
+        shown = ask(f"tour_{number}", questions(chosen, record, number, result), hides=True)
     if "trial" not in shows:
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
@@ -225,7 +258,7 @@ if presenting:  # the screen is full
 if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
-        show_lessons(view)
+        show_lessons(view | {"lesson": "1"})
         for other in sorted(STOPS.keys() - {chosen.direction}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(

@@ -48,7 +48,9 @@ class Stop:
     `look_for` describes only the sentence and the model's design, which all networks share; what a
     network does is measured. `measured` is a sentence with the placeholders {attention}, {layer},
     {head} and {share}. `find` raises LookupError if the translation lacks a word that it needs.
-    `asks` names the question that comes first; until it is answered, `before` replaces a `look_for`
+    `asks` names the question that comes first: "attends", "masked", "order" (without positions),
+    "leak" (without the causal mask) or "wins" (of a beam search). Questions about the head's rows
+    begin at `first_row`, where it is measured. Until it is answered, `before` replaces a `look_for`
     that gives the answer away. `trial` runs the network again, for stops that ask what changes;
     `blocks` are the blocks of figure 1 that the stop is about, by default the head's attention.
     """
@@ -59,6 +61,7 @@ class Stop:
     measured: str
     find: Find
     asks: str = "attends"
+    first_row: int = 0
     before: str = ""
     trial: Trial | None = None
     blocks: tuple[str, ...] = ()
@@ -161,9 +164,10 @@ def _staircase(record: TranslationRecord) -> Highlight:
 
 
 def _most_on(word: str) -> Find:
-    """Find the cross-attention head and row with most weight on a source word.
+    """Find the row with most weight on a source word over all heads, and its strongest head.
 
-    Rows that produce punctuation or a special token do not count.
+    The mean over heads is used because single heads may look one row late. Rows that produce
+    punctuation or a special token do not count.
     """
 
     def find(record: TranslationRecord) -> Highlight:
@@ -178,7 +182,8 @@ def _most_on(word: str) -> Find:
         if not rows:
             raise LookupError("This model wrote no word")
         on_word = record.cross[:, :, rows][..., columns[0]].sum(-1)
-        layer, head, nth = np.unravel_index(int(on_word.argmax()), on_word.shape)
+        nth = int(on_word.mean((0, 1), dtype=np.float64).argmax())
+        layer, head = np.unravel_index(int(on_word[..., nth].argmax()), on_word.shape[:2])
         row = rows[nth]
         share = float(on_word[layer, head, nth])
         produced = labels(record.target_out, 1)
@@ -204,13 +209,22 @@ def _stop(
     asks: str = "attends",
     trial: Trial | None = None,
     blocks: tuple[str, ...] = (),
+    first_row: int = 0,
 ) -> Stop:
     """Return a stop with its texts from the lesson."""
     parts = ["title", "look_for", "measured"]
     if f"{name}.before" in keys("tour"):
         parts.append("before")
     said = {part: template("tour", f"{name}.{part}") for part in parts}
-    return Stop(source=source, find=find, asks=asks, trial=trial, blocks=blocks, **said)
+    return Stop(
+        source=source,
+        find=find,
+        asks=asks,
+        first_row=first_row,
+        trial=trial,
+        blocks=blocks,
+        **said,
+    )
 
 
 _POSITIONS = ("source_positions", "target_positions")
@@ -233,17 +247,36 @@ _FROM_GERMAN = (
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         _translates(("shirt", "Hemd")),
     ),
-    _stop("back", "Eine Frau bereitet in der Küche das Essen zu.", _previous),
-    _stop("sink", "Ein kleiner Junge sitzt auf einer Schaukel.", _attention_to_bos),
-    _stop("ahead", "Zwei Hunde laufen durch den Schnee.", _staircase, "masked"),
+    _stop("back", "Eine Frau bereitet in der Küche das Essen zu.", _previous, first_row=1),
+    _stop(
+        "sink",
+        "Ein kleiner Junge sitzt auf einer Schaukel.",
+        _attention_to_bos,
+        first_row=FIRST_FREE_ROW,
+    ),
+    _stop(
+        "ahead",
+        "Zwei Hunde laufen durch den Schnee.",
+        _staircase,
+        "masked",
+        first_row=FIRST_FREE_ROW,
+    ),
     _stop(
         "no-positions",
         "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd.",
         _translates(("shirt", "Hemd")),
+        asks="order",
         trial=without_positions("red", "blue"),
         blocks=_POSITIONS,
     ),
-    _stop("no-mask", "Zwei Hunde laufen durch den Schnee.", _staircase, trial=without_mask),
+    _stop(
+        "no-mask",
+        "Zwei Hunde laufen durch den Schnee.",
+        _staircase,
+        "leak",
+        without_mask,
+        first_row=FIRST_FREE_ROW,
+    ),
     _stop(
         "q-k",
         "Zwei junge Männer spielen im Park Fußball.",
@@ -254,6 +287,7 @@ _FROM_GERMAN = (
         "ohne",
         "Ein Mann ohne Hut sitzt auf einer Bank.",
         _most_on("ohne"),
+        asks="wins",
         trial=two_searches,
         blocks=_SEARCH,
     ),
@@ -282,17 +316,36 @@ _FROM_ENGLISH = (
         "A man in a red shirt is talking to a man in a blue shirt.",
         _translates(("Hemd", "shirt")),
     ),
-    _stop("back", "A little boy is sitting on a swing.", _previous),
-    _stop("sink", "Two young men are playing soccer in the park.", _attention_to_bos),
-    _stop("ahead", "Two dogs are running through the snow.", _staircase, "masked"),
+    _stop("back", "A little boy is sitting on a swing.", _previous, first_row=1),
+    _stop(
+        "sink",
+        "Two young men are playing soccer in the park.",
+        _attention_to_bos,
+        first_row=FIRST_FREE_ROW,
+    ),
+    _stop(
+        "ahead",
+        "Two dogs are running through the snow.",
+        _staircase,
+        "masked",
+        first_row=FIRST_FREE_ROW,
+    ),
     _stop(
         "no-positions",
         "A man in a red shirt is talking to a man in a blue shirt.",
         _translates(("Hemd", "shirt")),
+        asks="order",
         trial=without_positions("roten", "blauen"),
         blocks=_POSITIONS,
     ),
-    _stop("no-mask", "Two dogs are running through the snow.", _staircase, trial=without_mask),
+    _stop(
+        "no-mask",
+        "Two dogs are running through the snow.",
+        _staircase,
+        "leak",
+        without_mask,
+        first_row=FIRST_FREE_ROW,
+    ),
     _stop(
         "q-k",
         "A man wants to buy a washing machine.",
@@ -303,6 +356,7 @@ _FROM_ENGLISH = (
         "mouse",
         "The cat chases the mouse.",
         _most_on("mouse"),
+        asks="wins",
         trial=two_searches,
         blocks=_SEARCH,
     ),
