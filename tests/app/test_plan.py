@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -237,6 +238,34 @@ def test_a_link_that_is_too_long_is_refused():
     length = int(line.split()[4].replace(",", ""))
     assert length > 6 * 60 * 6 and "after 2,000" in line
     assert page.texts("class_link") == []
+
+
+def test_a_cleared_sentence_is_asked_for():
+    def act(app) -> None:
+        app.text_input(key="class_sentence_1").set_value(" ").run()
+
+    def again(app) -> None:
+        act(app)
+        app.text_input(key="class_sentence_1").set_value("Ein Hund.").run()
+
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=act)
+    assert page.texts(kind="error") == ["Type a sentence."]
+    assert page.texts("class_link") == [] and "Files" not in page.texts(kind="subheader")
+    assert page.app.button(key="class_preview_2").disabled
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=again)
+    assert page.texts(kind="error") == [] and len(page.texts("class_link", "code_text")) == 1
+    assert draft_of(page) == "1~masks.Ein Hund.~tour.never-ahead"
+
+
+@pytest.mark.parametrize("length", [500, 501])
+def test_a_sentence_of_too_many_characters_is_said_at_its_row(length):
+    text = ("Ein Hund " * 60)[: length - 1] + "."
+    page = render("class", plan=f"1~masks.{text}~tour.never-ahead")
+    said = ["501 characters are too many: the limit is 500, shorten it."]
+    assert page.texts(kind="error") == (said if length > 500 else [])
+    assert bool(page.texts("class_link")) == (length <= 500)
+    quotes = [q for t in page.texts(kind="caption") for q in re.findall("“(.*?)”", t)]
+    assert max(map(len, quotes)) == 60
 
 
 def test_the_draft_says_what_its_link_lost():
