@@ -17,6 +17,7 @@ TEACHER = "class"
 _RUNNING = "running plan"
 _MOVED = "plan moved"
 _PRESENT = "present"
+_SCREEN = "presented screen"
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,9 @@ def read(page: str) -> None:
     plan, said = parse(text, direction)
     if asked is not None and asked != model:
         said = f"{said} The plan's model is not available here: {model} is used instead.".strip()
+    old = running()
+    if old and not said and (old.plan, old.direction, old.model) == (plan, direction, model):
+        said = old.note  # the link is the cleaned one of a page of this plan
     places = {str(number + 1): number for number in range(len(plan.stops))}
     place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
@@ -98,6 +102,38 @@ def go(at: int) -> None:
     if (now := running()) and 0 <= at < len(now.plan.stops):
         session.save_result(_RUNNING, Running(now.plan, now.direction, now.model, at, now.note))
         _apply()
+
+
+def back() -> None:
+    """Go to the previous screen of the present stop, or to the stop before."""
+    if (now := running()) is None:
+        return
+    if can_turn_back(now):
+        show_screen(screen() - 1)
+    else:
+        go(now.at - 1)
+
+
+def can_turn_back(now: Running) -> bool:
+    """Whether the present stop is presented, and not at its first screen."""
+    return presenting() and now.stop.on_tour and screen() > 0
+
+
+def screen() -> int:
+    """Return which screen of the presented stop is shown, from 0: the first one on entering it."""
+    now = running()
+    place = session.get("arrival"), session.get("stop"), now and now.at
+    saved = session.saved_result(_SCREEN)
+    if saved is None or saved[0] != place:
+        saved = place, 0
+        session.save_result(_SCREEN, saved)
+    return int(saved[1])
+
+
+def show_screen(number: int) -> None:
+    """Go to a screen of the presented stop, counted from 0."""
+    screen()
+    session.save_result(_SCREEN, (session.saved_result(_SCREEN)[0], number))
 
 
 def leave() -> None:
@@ -147,10 +183,13 @@ def keep_in_url(page: str) -> None:
 
 
 def link(plan: Plan, query: dict[str, str], present: bool = False) -> str:
-    """Return the link that runs a plan; without the server's address if that is unknown."""
+    """Return the link that runs a plan; without the server's address if that is unknown.
+
+    The plan comes first: a sentence may end in a full stop, which mail programs cut from a link.
+    """
     url = str(st.context.url or "").split("?")[0].rstrip("/")
     base = url.removesuffix(f"/{TEACHER}")
-    parameters = {**query, "plan": plan.to_text()} | ({_PRESENT: "1"} if present else {})
+    parameters = {"plan": plan.to_text(), **query} | ({_PRESENT: "1"} if present else {})
     return f"{base}/{TOUR}?{urlencode(parameters)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -157,6 +158,30 @@ def test_what_a_link_names_and_is_not_here_is_said():
     assert "version “7”" in line and "tour_next" in [b.key for b in page.app.button]
 
 
+@pytest.mark.parametrize("first", ["tour.never-ahead", "masks.Ein Hund."])
+def test_what_is_left_out_is_still_said_at_a_stop_on_another_page(first):
+    page = open_plan(f"1~{first}~foo.bar~masks.Ein Hund läuft.", model="own-net", at="2")
+    assert shown(page)[0] == "Masks"
+    (line,) = page.texts(kind="warning")
+    assert line.startswith("Left out of the plan: “foo.bar” (unknown here). The plan's model is")
+
+
+def test_another_plan_has_its_own_note():
+    page = open_plan("1~tour.never-ahead~foo.bar", act=reopen("1~tour.never-ahead~masks.x"))
+    assert page.texts(kind="warning") == []
+
+
+def reopen(plan: str):
+    """Return what opens another plan's link in the same session."""
+
+    def act(app) -> None:
+        app.session_state["page"] = None
+        app.query_params["plan"] = plan
+        app.run()
+
+    return act
+
+
 def draft_of(page: Rendered) -> str | None:
     return page.payload("address_draft")["values"]["plan"]
 
@@ -195,6 +220,7 @@ def test_a_teacher_makes_a_plan():
     (link,) = page.texts("class_link", "code_text")
     parts = urlsplit(link)
     assert parts.path == "/tour"
+    assert parts.query.startswith("plan=") and link.endswith("search=greedy")
     assert dict(parse_qsl(parts.query)) == {
         "direction": "de-en",
         "model": "captions",
@@ -212,6 +238,34 @@ def test_a_link_that_is_too_long_is_refused():
     length = int(line.split()[4].replace(",", ""))
     assert length > 6 * 60 * 6 and "after 2,000" in line
     assert page.texts("class_link") == []
+
+
+def test_a_cleared_sentence_is_asked_for():
+    def act(app) -> None:
+        app.text_input(key="class_sentence_1").set_value(" ").run()
+
+    def again(app) -> None:
+        act(app)
+        app.text_input(key="class_sentence_1").set_value("Ein Hund.").run()
+
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=act)
+    assert page.texts(kind="error") == ["Type a sentence."]
+    assert page.texts("class_link") == [] and "Files" not in page.texts(kind="subheader")
+    assert page.app.button(key="class_preview_2").disabled
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=again)
+    assert page.texts(kind="error") == [] and len(page.texts("class_link", "code_text")) == 1
+    assert draft_of(page) == "1~masks.Ein Hund.~tour.never-ahead"
+
+
+@pytest.mark.parametrize("length", [500, 501])
+def test_a_sentence_of_too_many_characters_is_said_at_its_row(length):
+    text = ("Ein Hund " * 60)[: length - 1] + "."
+    page = render("class", plan=f"1~masks.{text}~tour.never-ahead")
+    said = ["501 characters are too many: the limit is 500, shorten it."]
+    assert page.texts(kind="error") == (said if length > 500 else [])
+    assert bool(page.texts("class_link")) == (length <= 500)
+    quotes = [q for t in page.texts(kind="caption") for q in re.findall("“(.*?)”", t)]
+    assert max(map(len, quotes)) == 60
 
 
 def test_the_draft_says_what_its_link_lost():
@@ -258,6 +312,43 @@ def test_presentation_keeps_title_text_and_map_only():
     assert page.app.image and not any(key.startswith("tour_5") for key in page.payloads)
     left = open_plan("1~tour.never-ahead", present="1", act=press("present_leave"))
     assert at(left)["present"] is None and "present_keys" not in left.payloads
+
+
+def screen(page: Rendered) -> str:
+    return "map" if page.app.image else "question"
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "last"),
+    [
+        (["tour_more"], "1 of 2", "map"),
+        (["tour_more", "plan_back"], "1 of 2", "question"),
+        (["plan_next", "tour_more", "plan_back"], "2 of 2", "question"),
+        (["plan_next", "tour_more", "plan_back", "plan_back"], "1 of 2", "question"),
+        (["tour_more", "plan_next", "plan_back"], "1 of 2", "question"),
+    ],
+)
+def test_back_goes_through_the_screens_of_a_plans_stop(keys, where, last):
+    page = open_plan("1~tour.never-ahead~tour.a-word-that-moves", present="1", act=press(*keys))
+    assert f"**{where}**" in shown(page)[1] and screen(page) == last
+    first = where == "1 of 2" and last == "question"
+    assert page.app.button(key="plan_back").disabled == first
+
+
+@pytest.mark.parametrize(
+    ("keys", "stop", "last"),
+    [
+        (["tour_more", "tour_back"], 1, "question"),
+        (["tour_more", "tour_next"], 2, "question"),
+        (["tour_more", "tour_next", "tour_back"], 1, "question"),
+        (["tour_next", "tour_more"], 2, "map"),
+        (["tour_next", "tour_more", "tour_back"], 2, "question"),
+    ],
+)
+def test_back_goes_through_the_screens_of_the_tour(keys, stop, last):
+    page = render("tour", direction="de-en", model="scratch", present="1", act=press(*keys))
+    assert f"Stop {stop} of" in page.texts("tour_links", "caption")[0] and screen(page) == last
+    assert page.app.button(key="tour_back").disabled == (stop == 1 and last == "question")
 
 
 def test_the_offline_page_runs_the_plan():

@@ -251,7 +251,30 @@ def test_arrow_keys_move_and_enter_answers(page):
     assert page.locator(".option[tabindex='0']").get_attribute("data-option") == "0"
     assert press(page, "ArrowRight", "Enter") == 1  # the focus stays
     assert asked_page.told(page)["answer"] == [1]
-    assert press(page, "ArrowRight") == 2  # to read the others' numbers
+
+
+@pytest.mark.parametrize("skipped", [False, True])
+def test_after_an_answer_arrow_keys_are_the_pages(page, skipped):
+    def taken() -> bool:
+        return page.evaluate(
+            """() => {
+              const event = new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true, cancelable: true });
+              let arrived = false;
+              document.addEventListener("keydown", () => (arrived = true), { once: true });
+              document.querySelector(".option[tabindex='0']").dispatchEvent(event);
+              return event.defaultPrevented || !arrived;
+            }"""  # noqa: E501 (lines of script)
+        )
+
+    asked_page.show(page, asked())
+    page.locator(".option").first.focus()
+    assert taken()
+    if skipped:
+        page.get_by_role("button", name="Skip it").click()
+        asked_page.told(page)
+    else:
+        asked_page.answer(page, [3], False)
+    assert not taken()
 
 
 def test_words_of_a_sentence_from_right_to_left(page):
@@ -277,7 +300,7 @@ def test_arrow_keys_walk_a_grid_and_space_marks(page):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # Check
     assert asked_page.told(page)["right"] is True
-    assert press(page, "ArrowLeft") == 4  # from the last cell, as Check is gone
+    assert press(page) == 5  # the last cell, as Check is gone
 
 
 def test_a_screen_reader_hears_names_numbers_and_the_result(page):

@@ -73,7 +73,9 @@ function pointAt(view, index) {
   view.root.dataset.chosen = inOrder(view.chosen).join(" ");
 }
 
+/* After an answer the keys are free, so that they lead on in presentation mode. */
 function moveByKey(view, event) {
+  if (view.answered) return;
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;
   const from = Number(event.target.closest(".option").dataset.option);
   const columns = view.data.layout === "grid" ? view.data.columns.length : 0;

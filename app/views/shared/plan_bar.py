@@ -51,14 +51,20 @@ def _show_stop(now: plans.Running, page: str) -> None:
     count, here = len(now.plan.stops), now.stop.url_path == page
     title = now.stop.title(now.direction)
     st.markdown(f"**{now.at + 1} of {count}** · {plain(title)}", width="content")
-    for word, to in (("Back", now.at - 1), ("Next", now.at + 1)):
-        st.button(
-            word,
-            key=f"plan_{word.lower()}",
-            disabled=not 0 <= to < count,
-            on_click=plans.go,
-            args=(to,),
-        )
+    st.button(
+        "Back",
+        key="plan_back",
+        disabled=now.at == 0 and not (here and plans.can_turn_back(now)),
+        on_click=plans.back if here else plans.go,
+        args=() if here else (now.at - 1,),
+    )
+    st.button(
+        "Next",
+        key="plan_next",
+        disabled=now.at == count - 1,
+        on_click=plans.go,
+        args=(now.at + 1,),
+    )
     if not here:
         st.button("Return to this stop", key="plan_return", on_click=plans.go, args=(now.at,))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from app.plan import MOST_STOPS, Plan, Stop, offered
 from app.state import session
+from core.translator import MAX_CHARACTERS
 
 _SAVED = "plan draft"
 
@@ -21,15 +22,26 @@ class Row:
 def rows(direction: str) -> tuple[Row, ...]:
     """Return the draft of a direction, with the sentences as they are in their boxes."""
     return tuple(
-        row
-        if row.stop.on_tour
-        else replace(row, stop=Stop(row.stop.name, _typed(row) or row.stop.argument))
+        row if row.stop.on_tour else replace(row, stop=Stop(row.stop.name, _typed(row)))
         for row in _saved(direction)
     )
 
 
 def _typed(row: Row) -> str:
-    return " ".join(str(session.get(box(row)) or "").split())
+    """Return the sentence in a row's box, or the row's own before the box is drawn."""
+    typed = session.get(box(row))
+    return row.stop.argument if typed is None else " ".join(str(typed).split())
+
+
+def problem(stop: Stop) -> str:
+    """Return why a stop's sentence cannot be used and what to do, in one line, or ""."""
+    if stop.on_tour:
+        return ""
+    if not stop.argument:
+        return "Type a sentence."
+    if (length := len(stop.argument)) > MAX_CHARACTERS:
+        return f"{length:,} characters are too many: the limit is {MAX_CHARACTERS}, shorten it."
+    return ""
 
 
 def box(row: Row) -> str:

@@ -13,6 +13,8 @@ from app.views.tour.stops import STOPS
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
+LONGEST_QUOTE = 60  # characters
+
 
 def show_files(made: Plan, chosen: controls.Selection) -> None:
     """Offer the files, and say first what they leave out."""
@@ -38,11 +40,18 @@ def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], 
         try:
             shown = _sheet(stop, direction, inspect(sentence))
         except ValueError as error:  # InputError: one line
-            left_out[sentence] = f"“{sentence}”: {error}"
+            left_out[sentence] = f"{quoted(sentence)}: {error}"
             continue
         if stop.on_tour or sentence not in found:
             found[sentence] = shown
     return list(found.values()), list(left_out.values())
+
+
+def quoted(sentence: str) -> str:
+    """Quote a sentence, shortened to 60 characters."""
+    return (
+        f"“{sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + '…'}”"
+    )
 
 
 def _sheet(stop: Stop, direction: str, record: TranslationRecord) -> Sheet:

@@ -29,6 +29,7 @@ def read_link(direction: str) -> None:
 def show_rows(direction: str) -> None:
     """Show the stops of the draft, each with its sentence and buttons."""
     rows = draft.rows(direction)
+    unusable = any(draft.problem(row.stop) for row in rows)
     for place, row in enumerate(rows):
         title, sentence, buttons = st.columns([4, 6, 7], vertical_alignment="center")
         title.markdown(f"{place + 1}. {plain(label_of(row.stop, direction))}")
@@ -44,6 +45,8 @@ def show_rows(direction: str) -> None:
                 persist_state="session",
                 label_visibility="collapsed",
             )
+            if said := draft.problem(row.stop):
+                sentence.error(said)
         with buttons, st.container(horizontal=True, gap="small", key=f"class_row_{row.number}"):
             for icon, words, by in (("↑", "Move up", -1), ("↓", "Move down", 1)):
                 st.button(
@@ -64,6 +67,7 @@ def show_rows(direction: str) -> None:
                 "Preview",
                 key=f"class_preview_{row.number}",
                 help="runs the plan in this window, from this stop",
+                disabled=unusable,
                 on_click=plans.start,
                 args=(draft.plan(direction), direction, controls.selection().link["model"], place),
             )
@@ -78,6 +82,9 @@ def add_chosen(direction: str, choices: list[Stop]) -> None:
 
 def show_link(made: Plan, query: dict[str, str]) -> None:
     """Show the link that runs the plan, or say why there is none."""
+    if any(map(draft.problem, made.stops)):
+        st.caption("There is no link while a sentence is missing or too long: see its stop above.")
+        return
     link = plans.link(made, query)
     if len(link) > LONGEST_LINK:
         st.error(
@@ -143,7 +150,8 @@ address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "d
 if made.stops:
     st.subheader("Link", anchor=False)
     show_link(made, chosen.link)
-    st.subheader("Files", anchor=False)
-    show_files(made, chosen)
+    if all(stop.argument for stop in made.stops):
+        st.subheader("Files", anchor=False)
+        show_files(made, chosen)
 else:
     st.caption("Add a stop to get a link.")

@@ -79,11 +79,6 @@ def screens(stop: Stop, candidates: Iterator[asked.Candidate]) -> Iterator[str]:
     yield "map"
 
 
-def show_screen(stop: str, number: int) -> None:
-    """Go to a presented stop's screen, counted from 0."""
-    session.save_result(f"screen of {stop}", number)
-
-
 def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
     """Show a map as a picture that fits a projected page, with large labels."""
     svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
@@ -187,9 +182,8 @@ except LookupError as missing:
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
-name = f"{record.id} {number}"
 shows = list(screens(stop, questions(chosen, record, number, result))) if presenting else ["all"]
-turn = min(session.saved_result(f"screen of {name}") or 0, len(shows) - 1)
+turn = min(plans.screen(), len(shows) - 1)
 screen = shows[turn]
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
@@ -200,16 +194,17 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
             width="content",
         )
     for word, to in steps:
+        turns = word == "Back" and turn > 0  # to the screen before
         st.button(
             word,
             key=f"tour_{word.split()[0].lower()}",
-            disabled=not 0 <= to < len(stops),
-            on_click=go_to,
-            args=(to,),
+            disabled=not turns and not 0 <= to < len(stops),
+            on_click=plans.show_screen if turns else go_to,
+            args=(turn - 1 if turns else to,),
         )
     if turn < len(shows) - 1:
         words = "Show the map" if shows[turn + 1] == "map" else "Show what was measured"
-        st.button(words, key="tour_more", on_click=show_screen, args=(name, turn + 1))
+        st.button(words, key="tour_more", on_click=plans.show_screen, args=(turn + 1,))
     if not presenting:
         if not in_plan:
             present_button()
