@@ -201,6 +201,13 @@ def _tokenizer(card: Card, side: Side) -> Tokenizer:
     return checkpoint.source_tokenizer if side == "encoder" else checkpoint.target_tokenizer
 
 
+def most_characters() -> int:
+    """Return how many characters a text may have."""
+    from core.translator import MAX_CHARACTERS
+
+    return MAX_CHARACTERS
+
+
 def target_text(card: Card, ids: Ids) -> str:
     """Return the text of target ids."""
     return translator(card).checkpoint.target_tokenizer.decode(list(ids))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.plan import MOST_STOPS, Plan, Stop, offered
-from app.state import session
-from core.translator import MAX_CHARACTERS
+from app.state import results, session
 
 _SAVED = "plan draft"
 
@@ -39,8 +38,8 @@ def problem(stop: Stop) -> str:
         return ""
     if not stop.argument:
         return "Type a sentence."
-    if (length := len(stop.argument)) > MAX_CHARACTERS:
-        return f"{length:,} characters are too many: the limit is {MAX_CHARACTERS}, shorten it."
+    if (length := len(stop.argument)) > (limit := results.most_characters()):
+        return f"{length:,} characters are too many: the limit is {limit}, shorten it."
     return ""
 
 

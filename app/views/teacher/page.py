@@ -46,7 +46,7 @@ def show_rows(direction: str) -> None:
                 label_visibility="collapsed",
             )
             if said := draft.problem(row.stop):
-                sentence.error(said)
+                sentence.error(plain(said))
         with buttons, st.container(horizontal=True, gap="small", key=f"class_row_{row.number}"):
             for icon, words, by in (("↑", "Move up", -1), ("↓", "Move down", 1)):
                 st.button(
