@@ -119,8 +119,11 @@ def check_half(shown: Sheet, asked: str, answer: str) -> None:
         asked,
     ).groups()
     at = names(queries, first).index(row), names(keys, first_key).index(column)
-    weight = float(shown.record.maps(shown.kind)[shown.layer, shown.head][at])
+    map_QK = shown.record.maps(shown.kind)[shown.layer, shown.head]
+    weight = float(map_QK[at])
     assert abs(weight - 0.5) >= 0.1
+    larger = int((map_QK[at[0]] > weight).sum())
+    assert larger == int(shown.record.id[:8], 16) % 2  # not always the darkest cell
     side = "Above" if weight > 0.5 else "Below"
     assert answer == f"{side}: it is {percent(weight)}."
 
