@@ -31,7 +31,7 @@ LESSONS = {
     "translate": Lesson(
         "views/translate.py", "Translate", "all attention maps of the sentence", "maps"
     ),
-    "tokens": Lesson("views/tokens/page.py", "Tokens", "how words are split into tokens"),
+    "tokens": Lesson("views/tokens/page.py", "Tokens", "why a word becomes several tokens"),
     "steps": Lesson("views/steps.py", "Step by step", "how the search found this translation"),
     "head": Lesson(
         "views/inside_head/page.py",

@@ -265,4 +265,6 @@ def test_the_guides_example_of_arrays_runs(tmp_path, monkeypatch, capsys):
     assert TranslationRecord.load(tmp_path / "maps.npz") == record
     printed = capsys.readouterr().out
     assert "Every row sums to 1 passed" in printed and "Log-probabilities recomputed" in printed
+    exports = (MAIN.parent / "export/README.md").read_text(encoding="utf-8")
+    exec(*re.findall(r"^```python\n(.*?)^```$", exports, re.M | re.S), {})
     assert "Ein Hund schläft" in (tmp_path / "maps.html").read_text(encoding="utf-8")

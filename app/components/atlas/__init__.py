@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from urllib.parse import parse_qsl
-
 from app.components.atlas.payload import Shown, payload
 from app.components.explorer.payload import pack
+from app.components.links import Link, opened_link
 from app.components.mount import component
 from core.atlas.atlas import Atlas
 
 __all__ = ["Link", "Shown", "heads_atlas"]
 
 _mount = component(__file__, "main.js", ".atlas")
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link that the visitor has just opened: "" is the first page, or "training"."""
-
-    page: str
-    query: dict[str, str]
 
 
 def heads_atlas(atlas: Atlas, shown: Shown, *, key: str) -> Link | None:
@@ -35,6 +25,4 @@ def heads_atlas(atlas: Atlas, shown: Shown, *, key: str) -> Link | None:
         height="content",
         on_link_change=lambda: None,
     )
-    if not (link := state.link):
-        return None
-    return Link(link["page"], dict(parse_qsl(link["query"], keep_blank_values=True)))
+    return opened_link(state.link)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from urllib.parse import parse_qsl
-
 from app.components.figure_one.drawing import Drawing
+from app.components.links import Link, opened_link
 from app.components.mount import component
 
 __all__ = ["Link", "figure_one"]
 
 _mount = component(__file__, "main.js", ".figure-one")
-
-
-@dataclass(frozen=True)
-class Link:
-    """A block's page that the visitor has just opened, by URL path, with its query parameters."""
-
-    page: str
-    query: dict[str, str]
 
 
 def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
@@ -34,6 +24,4 @@ def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
         height="content",
         on_link_change=lambda: None,
     )
-    if not (link := state.link):
-        return None
-    return Link(link["page"], dict(parse_qsl(link["query"], keep_blank_values=True)))
+    return opened_link(state.link)

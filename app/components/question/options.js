@@ -27,7 +27,7 @@ function optionButton(option, index, { every, layout }) {
   return button;
 }
 
-/* A grid: the columns' labels, then a row's label and its cells; the titles stand above and to the left. */
+/* A grid: the columns' labels, then a row's label and its cells; titles above and to the left. */
 function gridOf({ rows, columns, row_title, column_title }, buttons) {
   const grid = element("div", `cells ${columns.some((label) => label.length > 2) ? "upright" : ""}`);
   grid.style.gridTemplateColumns = `minmax(0, max-content) repeat(${columns.length}, var(--cell))`;

@@ -414,7 +414,7 @@ def _cells(
     shades: Sequence[float | None],
     values: Sequence[str] | None = None,
 ) -> list[Option]:
-    """Return the cells of a mask, row by row; `shades` are None for cells without a colour."""
+    """Return the cells of a mask, row by row; a shade is None where a cell has no colour."""
     names = [
         text("masks", "masked.cell", query=f"“{row}”", key=f"“{column}”")
         for row in rows

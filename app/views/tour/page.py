@@ -15,6 +15,7 @@ from app.export.picture import picture
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
+from app.plan import LESSONS
 from app.state import address, models, plans, results, session
 from app.views.shared import asked
 from app.views.shared.axes import map_sides
@@ -26,14 +27,8 @@ from app.views.tour.bench import show_trial
 from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
-LESSONS = (
-    ("views/tokens/page.py", "Tokens", "why a word becomes several tokens"),
-    ("views/steps.py", "Step by step", "how the search found this translation"),
-    ("views/inside_head/page.py", "Inside a head", "one weight, from two vectors to the output"),
-    ("views/why/page.py", "Ask why", "which heads matter here, and why this word"),
-    ("views/masks/page.py", "Masks", "what the hatched cells are for"),
-    ("views/positions/page.py", "Positions", "how the network knows the order of the tokens"),
-)
+NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
+"""Lessons that the last stop links to, by their name in a plan."""
 PROJECTED = (386.0, 414.0)
 """Width and height, in px, of a map shown about 1.45 times as large beside its text."""
 
@@ -136,10 +131,10 @@ def _own_question(name: str, chosen: controls.Selection, record: TranslationReco
 
 def show_lessons(link: dict[str, str]) -> None:
     """Link to each lesson, with the query parameters of its sentence, and say what it shows."""
-    for page, title, about in LESSONS:
+    for lesson in (LESSONS[name] for name in NEXT_LESSONS):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.page_link(page, label=title, query_params=link, width="content")
-            st.caption(about, width="content")
+            st.page_link(lesson.file, label=lesson.title, query_params=link, width="content")
+            st.caption(lesson.about, width="content")
 
 
 chosen = controls.selection()
