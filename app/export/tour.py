@@ -104,7 +104,7 @@ def _shown(stop: PlanStop, direction: str, inspect: Inspect) -> Found | dict[str
         return "this page needs the app"
     own = STOPS[direction][tour_stop(direction, stop.argument)[0]] if stop.on_tour else None
     if own is not None and own.trial is not None:
-        return "it runs the network again, which needs the app"
+        return "its comparison exists in the app only"
     try:
         record = inspect(stop.sentence(direction))
     except ValueError as error:  # InputError: one line

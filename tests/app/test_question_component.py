@@ -212,6 +212,24 @@ def test_a_second_click_unmarks_a_cell(page):
     assert asked_page.answer(page, [0, 1, 2, 0, 5], True)["answer"] == [1, 2, 5]
 
 
+def test_shaded_cells_without_a_number_have_a_scale(page):
+    """The first pixel of the scale is the colour of 0, the last one that of 1."""
+    asked_page.show(page, asked())
+    asked_page.answer(page, [0], False)
+    assert page.locator(".scale").count() == 0  # each option prints its number
+    shown = grid()
+    asked_page.show(page, shown)
+    asked_page.answer(page, [1], True)
+    assert page.locator(".scale").inner_text().split() == ["weight", "0", "1"]
+    ends = page.evaluate("""() => {
+      const canvas = document.querySelector(".scale canvas");
+      const pixel = (x) => [...canvas.getContext("2d").getImageData(x, 0, 1, 1).data.slice(0, 3)];
+      return [pixel(0), pixel(canvas.width - 1)];
+    }""")
+    table = sequential_table("light")
+    assert ends == [list(table[0]), list(table[255])]
+
+
 def test_options_are_coloured_as_the_maps_are(page):
     def css(table, step) -> str:
         return "rgb({},{},{})".format(*table[step])

@@ -130,8 +130,8 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
         "Masked cells: 15 of 36. A query may attend to what is written already, never to what "
         "comes later.",
         "An unmasked cell is coloured by the largest weight that any of the "
-        f"{found.decoder[:, :, 0, 0].size} heads gives it, up to {percent(weights.max())}; no head "
-        f"gives a masked cell more than {percent(weights[triangle].max())}.",
+        f"{found.decoder[:, :, 0, 0].size} heads gives it, up to {percent(weights.max())}; the "
+        f"largest weight of a masked cell is {percent(weights[triangle].max())}.",
     ]
 
 

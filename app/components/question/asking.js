@@ -2,7 +2,7 @@
 
 import { element, partsOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
-import { buildOptions, makeCurrent, markAnswered, markChosen, shadeOption } from "./options.js";
+import { buildOptions, makeCurrent, markAnswered, markChosen, shadeOptions } from "./options.js";
 import { fillText, optionAfterKey, scoreAnswer } from "./score.js";
 
 /**
@@ -33,7 +33,7 @@ export function showQuestion(view, data) {
   if (isNew) Object.assign(view, { chosen: new Set(), answered: null });
   if (data.given && !view.answered) view.answered = data.given;
   if (changed) buildQuestion(view);
-  else if (themeChanged) view.buttons.forEach((button, index) => view.answered && shadeOption(button, data.options[index].shade, data.scale, theme));
+  else if (themeChanged && view.answered) shadeOptions(view.parts.options, view.buttons, data, theme);
   if (view.answered && (changed || view.root.dataset.answered === "")) revealAnswer(view);
 }
 
@@ -105,7 +105,8 @@ function revealAnswer(view) {
   const score = scoreAnswer(data, answer);
   view.chosen = new Set(answer);
   markChosen(view.buttons, view.chosen);
-  markAnswered(view.buttons, data, view.chosen, score, view.theme);
+  markAnswered(view.buttons, data, view.chosen);
+  shadeOptions(parts.options, view.buttons, data, view.theme);
   parts.actions.hidden = true;
   parts.hint.hidden = true;
   const verdict = skipped ? words.skipped : score.near ? words.near : right ? words.right : words.wrong;

@@ -1,7 +1,7 @@
 // Builds the options of a question: words of a sentence, cells of a grid, or a list of texts; one is in the tab order.
 
 import { element } from "../shared/dom.js";
-import { rampStep, signedStep } from "../shared/theme.js";
+import { drawScale, rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, isolated } from "../shared/tokens.js";
 
 /** Fill the box with the options and return their buttons, in order. */
@@ -55,13 +55,10 @@ export function markChosen(buttons, chosen) {
 /* What the mark of an option says: the answer, the learner's, and whether it counts. */
 const MARKS = { right: "✓", near: "✓", wrong: "✗", missed: "○" };
 
-/**
- * Show each option's number, and mark the answer and the learner's.
- * @param {{missed: number[], extra: number[]}} score
- */
-export function markAnswered(buttons, data, chosen, score, theme) {
+/** Show each option's number, and mark the answer and the learner's. */
+export function markAnswered(buttons, data, chosen) {
   buttons.forEach((button, index) => {
-    const { value, shade, name } = data.options[index];
+    const { value, name } = data.options[index];
     const isRight = data.correct.includes(index);
     const state = chosen.has(index)
       ? isRight ? "right" : data.near.includes(index) ? "near" : "wrong"
@@ -75,15 +72,26 @@ export function markAnswered(buttons, data, chosen, score, theme) {
     const { right, near, wrong } = data.words;
     const verdict = { right, near, wrong, missed: data.words.this }[state];
     button.setAttribute("aria-label", [value ? `${name}, ${value}` : name, verdict].filter(Boolean).join(". "));
-    shadeOption(button, shade, data.scale, theme);
   });
 }
 
-/** Colour an answered option by its weight or change, as in the maps. */
-export function shadeOption(button, shade, scale, theme) {
-  if (typeof shade !== "number") return;
+/** Colour answered options by their weight or change, as in the maps; where no number says which, add the scale. */
+export function shadeOptions(parent, buttons, data, theme) {
+  const shaded = buttons.filter((button, index) => shadeOption(button, data.options[index].shade, data.scale, theme));
+  if (!data.filled || !shaded.length) return;
+  if (!parent.querySelector(".scale")) {
+    const line = element("p", "scale", "weight 0");
+    line.append(Object.assign(element("canvas"), { width: 256, height: 1 }), "1");
+    parent.append(line);
+  }
+  drawScale(parent.querySelector(".scale canvas"), theme.ramp);
+}
+
+function shadeOption(button, shade, scale, theme) {
+  if (typeof shade !== "number") return false;
   const [table, step] = scale === "change" ? [theme.signed, signedStep(shade)] : [theme.ramp, rampStep(shade)];
   button.style.setProperty("--shade", table.css[step]);
   button.style.setProperty("--on-shade", table.ink[step]);
   button.classList.add("shaded");
+  return true;
 }
