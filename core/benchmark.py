@@ -88,7 +88,7 @@ def _flag(field: str) -> str:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the benchmark-specific options that were given."""
-    names = ("threads", "checkpoint", "random", "sizes", "axes", "data", "device")
+    names = ("threads", "checkpoint", "random", "sizes", "axes", "data", "device", "compile")
     values = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in values.items() if value is not None}
     return {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
@@ -151,7 +151,13 @@ def parser() -> Parser:
         help="for scale: one axis, such as length; repeatable",
     )
     p.add_argument("--data", type=Path, help="for train: use Multi30k from this folder of corpora")
-    p.add_argument("--device", help="for train: such as cuda")
+    p.add_argument("--device", help="for decode and train: such as cuda")
+    p.add_argument(
+        "--compile",
+        action="store_true",
+        default=None,
+        help="for decode and train: add headlight-compiled, which uses torch.compile",
+    )
     return p
 
 

@@ -1,13 +1,16 @@
 """Compare decoding speed with alternatives that run the same weights on the same input.
 
 `baseline` is the tutorials' loop over torch.nn.Transformer. All contestants generate as many tokens
-as the source has, and their ids are compared.
+as the source has, and their ids are compared. `headlight-compiled`, with --compile, runs the
+encoder and the decoding steps through torch.compile.
 """
 
+import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +21,9 @@ from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.data.batches import pad
+from core.device import pick_device
 from core.kinds import KINDS
+from core.model import decoding
 from core.model.baseline import Baseline
 from core.model.interface import Seq2Seq
 from core.model.transformer import Transformer
@@ -27,7 +32,7 @@ from core.search.beam import search
 from core.text.tokenizer import BOS
 
 PACKAGES = ("transformers", "ctranslate2")
-OPTIONS = ("checkpoint", "random", "sizes")
+OPTIONS = ("checkpoint", "random", "sizes", "device", "compile")
 SIZES = (Size(1, 1, 13), Size(1, 5, 13), Size(64, 1, 13), Size(64, 5, 13), Size(64, 5, 60))
 
 
@@ -38,11 +43,12 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     """Yield a row for each contestant and size; report a missing contestant once."""
     weights = Weights.of(options.checkpoint, options.random)
     torch.set_num_threads(options.threads)
+    device = pick_device(options.device)
     reported: set[Missing] = set()
     for size in options.sizes or SIZES:
-        source_NS = weights.sources(size.batch, size.length)
+        source_NS = weights.sources(size.batch, size.length).to(device)
         with tempfile.TemporaryDirectory() as folder:
-            decoders, missing = contestants(weights, size, options.threads, Path(folder))
+            decoders, missing = contestants(weights, size, options, Path(folder))
             yield from sorted(missing - reported)
             reported |= missing
             ready = [
@@ -54,10 +60,11 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def contestants(
-    weights: Weights, size: Size, threads: int, folder: Path
+    weights: Weights, size: Size, options: Options, folder: Path
 ) -> tuple[dict[str, Decode], set[Missing]]:
     """Return each contestant's decoder by name, and the missing contestants."""
-    scratch, baseline = weights.fixed_length(size.length)
+    device = pick_device(options.device)
+    scratch, baseline = (network.to(device) for network in weights.fixed_length(size.length))
     beam, steps = size.beam, size.length
     decoders: dict[str, Decode] = {
         BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),
@@ -65,10 +72,13 @@ def contestants(
         "headlight+maps": lambda ids: run_search(scratch, ids, beam, maps=True),
         "headlight-baseline": lambda ids: run_search(baseline, ids, beam),
     }
+    if options.compile:
+        compiled = compiled_copy(scratch)
+        decoders["headlight-compiled"] = lambda ids: run_search(compiled, ids, beam)
     missing: set[Missing] = set()
     for names, add in ((("hf", "hf+maps"), _hugging_face), (("ct2", "ct2-int8"), _ctranslate2)):
         try:
-            decoders |= add(scratch, size, threads, folder)
+            decoders |= add(scratch, size, options.threads, folder)
         except ImportError as error:
             reason = f"{error.name} is not installed: pip install -e .[benchmark]"
             missing |= {Missing(name, reason) for name in names}
@@ -80,17 +90,33 @@ def contestants(
 def run_search(
     network: Transformer | Baseline, source_NS: Tensor, beam: int, maps: bool = False
 ) -> list[Ids]:
-    """Run the project's search and, with `maps`, capture all maps of its output."""
+    """Run the project's search and, with `maps`, capture all maps of its output.
+
+    Returns when a GPU has finished the maps too.
+    """
     best = [hypotheses[0].ids for hypotheses in search(network, source_NS, DecodeConfig(beam=beam))]
     if maps:
         capture_maps(network, source_NS, best)
+        if source_NS.is_cuda:
+            torch.cuda.synchronize(source_NS.device)
     return best
+
+
+def compiled_copy(network: Transformer) -> Transformer:
+    """Return a copy whose encoder and decoding steps run through torch.compile."""
+    copy: Any = Transformer(network.config).eval().requires_grad_(False)
+    copy.load_state_dict(network.state_dict())
+    copy.to(next(network.parameters()).device)
+    copy.encode = torch.compile(copy.encode, dynamic=True)
+    # Without its inference-mode decorator, which torch.compile cannot trace; the search enters it.
+    copy.step = partial(torch.compile(inspect.unwrap(decoding.step), dynamic=True), copy)
+    return copy
 
 
 @torch.inference_mode()
 def capture_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) -> list[Tensor]:
     """Capture all maps in one teacher-forced pass: [layer, batch, head, query, key] per kind."""
-    target_in = pad([[BOS, *ids[:-1]] for ids in targets])
+    target_in = pad([[BOS, *ids[:-1]] for ids in targets]).to(source_NS.device)
     with capture(network) as captured:
         network.decode(target_in, *network.encode(source_NS))
     return [captured.maps(kind) for kind in KINDS]
@@ -99,7 +125,10 @@ def capture_maps(network: Seq2Seq, source_NS: Tensor, targets: Sequence[Ids]) ->
 def _hugging_face(
     network: Transformer, size: Size, threads: int, folder: Path
 ) -> dict[str, Decode]:
-    plain, watched = (hugging_face.convert(network, maps) for maps in (False, True))
+    plain, watched = (
+        hugging_face.convert(network, maps).to(next(network.parameters()).device)
+        for maps in (False, True)
+    )
     beam, steps = size.beam, size.length
     return {
         "hf": lambda ids: hugging_face.translate(plain, ids, beam, steps, False),
@@ -108,6 +137,8 @@ def _hugging_face(
 
 
 def _ctranslate2(network: Transformer, size: Size, threads: int, folder: Path) -> dict[str, Decode]:
+    if next(network.parameters()).device.type != "cpu":
+        raise ValueError("this benchmark runs CTranslate2 on a CPU only")
     ctranslate2.write(network, folder)
     exact, int8 = (
         ctranslate2.open_translator(folder, kind, threads) for kind in ("float32", "int8")

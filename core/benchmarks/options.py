@@ -19,7 +19,8 @@ class Options:
 
     `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison takes
     at most `rounds` rounds and, after three, at most `seconds`. `axes` are those of
-    core.benchmarks.scale, `data` is the folder of corpora.
+    core.benchmarks.scale, `data` is the folder of corpora. `compile` adds a contestant that uses
+    torch.compile.
     """
 
     rounds: int = 21
@@ -31,6 +32,7 @@ class Options:
     axes: tuple[str, ...] | None = None
     data: Path | None = None
     device: str = "cpu"
+    compile: bool = False
 
 
 class Missing(NamedTuple):

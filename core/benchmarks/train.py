@@ -2,8 +2,8 @@
 
 `baseline` is nn.Transformer with cross_entropy over all logits and torch's AdamW in float32.
 `baseline-tuned` adds fused AdamW, gradient clipping and autocast where the hardware supports
-bfloat16, like the other contestants. `headlight-compiled`, on a GPU, uses torch.compile. All train
-on the same batches from the same weights, interleaved step by step.
+bfloat16, like the other contestants. `headlight-compiled`, with --compile, uses torch.compile. All
+train on the same batches from the same weights, interleaved step by step.
 """
 
 import copy
@@ -32,7 +32,7 @@ from core.training.loop import Stepped, train
 from core.training.loss import negative_log_likelihood
 
 PACKAGES = ()
-OPTIONS = ("checkpoint", "random", "data", "device")
+OPTIONS = ("checkpoint", "random", "data", "device", "compile")
 # Untimed steps. A GPU loads and selects kernels for each new shape, and torch.compile recompiles,
 # which takes tens of steps.
 _WARM_UP, _WARM_UP_ON_GPU = 1, 60
@@ -63,7 +63,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         "headlight": _network(weights, "scratch"),
         "headlight-baseline": _network(weights, "baseline"),
     }
-    if on_gpu:
+    if options.compile:
         networks["headlight-compiled"] = _network(weights, "scratch")
     first = collate([pairs[i] for i in batches[0]])
     losses = {name: negative_log_likelihood(x.eval(), first)[0] for name, x in networks.items()}

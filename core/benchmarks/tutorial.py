@@ -13,6 +13,13 @@ from core.text.tokenizer import BOS, PAD
 @torch.no_grad()
 def translate(network: Baseline, source_NS: Tensor, beam: int, steps: int) -> list[tuple[int, ...]]:
     """Return the best of `beam` hypotheses of `steps` tokens for each row; beam 1 is greedy."""
+    with torch.device(source_NS.device):
+        return _translate(network, source_NS, beam, steps)
+
+
+def _translate(
+    network: Baseline, source_NS: Tensor, beam: int, steps: int
+) -> list[tuple[int, ...]]:
     stacks, embeddings = network.transformer, network.embeddings
     N, S = source_NS.shape
     source_mask = torch.zeros(S, S, dtype=torch.bool)
