@@ -64,7 +64,8 @@ def contestants(
 ) -> tuple[dict[str, Decode], set[Missing]]:
     """Return each contestant's decoder by name, and the missing contestants."""
     device = pick_device(options.device)
-    scratch, baseline = (network.to(device) for network in weights.fixed_length(size.length))
+    scratch, baseline = weights.fixed_length(size.length)
+    scratch, baseline = scratch.to(device), baseline.to(device)
     beam, steps = size.beam, size.length
     decoders: dict[str, Decode] = {
         BASELINE: lambda ids: tutorial.translate(baseline, ids, beam, steps),

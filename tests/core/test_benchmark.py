@@ -58,6 +58,19 @@ def test_own_decoders_write_what_the_tutorial_does(no_alternatives, norm):
     assert "transformers is not installed: pip install -e .[benchmark]" in missing[-1].reason
 
 
+def test_compile_adds_a_contestant_that_compiles_encoder_and_steps(no_alternatives, monkeypatch):
+    compiled = []
+
+    def compile(function, dynamic):
+        compiled.append(function.__name__)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compile)
+    rows = by_contestant(list(decode.rows(tiny(sizes=SIZES[:1], compile=True))))
+    assert rows["headlight-compiled"][0]["same"] == SIZES[0].batch
+    assert compiled == ["encode", "step"]
+
+
 def test_a_different_output_is_rejected(no_alternatives, monkeypatch):
     real = decode.run_search
 
