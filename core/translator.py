@@ -180,10 +180,10 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Translate one text, or several in their order; an empty text stays empty.
 
-        Several texts may be any iterable, such as a list, a generator, a pandas Series or an open
-        file. `beam=5` is short for `decode=DecodeConfig(beam=5)`. `on_progress` is called after each
-        batch with the number of newly translated texts; other threads may acquire the model between
-        batches.
+        Several texts may be any iterable, such as a list, a generator, a pandas Series or an
+        open file. `beam=5` is short for `decode=DecodeConfig(beam=5)`. `on_progress` is called after
+        each batch with the number of newly translated texts; other threads may acquire the model
+        between batches.
 
         Raises, before any work, InputError for a text longer than the model's positions, TypeError
         for anything but texts and settings, and ValueError for a beam that is out of range.

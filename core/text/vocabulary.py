@@ -152,4 +152,4 @@ def _field(values: dict[str, Any], name: str, kind: type) -> Any:
 
 def _only(values: dict[str, Any], *names: str) -> None:
     if unknown := sorted(set(values).difference(names)):
-        raise ValueError(f"a tokenizer has no {unknown[0]!r}")
+        raise ValueError(f"a tokenizer of this kind has no field {unknown[0]!r}")
