@@ -180,9 +180,9 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Translate one text, or several in their order; an empty text stays empty.
 
-        Several texts may be any iterable, such as a list, a generator, a pandas Series or an
-        open file. `beam=5` is short for `decode=DecodeConfig(beam=5)`. `on_progress` is called after
-        each batch with the number of newly translated texts; other threads may acquire the model
+        Several texts may be any iterable: a list, a generator, a pandas Series, an open file.
+        `beam=5` is short for `decode=DecodeConfig(beam=5)`. After each batch, `on_progress` is
+        called with the number of newly translated texts; other threads may acquire the model
         between batches.
 
         Raises, before any work, InputError for a text longer than the model's positions, TypeError
