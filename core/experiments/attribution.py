@@ -41,7 +41,7 @@ METHODS = (
     "leave-one-out",
 )
 
-_TOKENS = 768  # per batch of subsets, on the longer side
+_TOKENS = 768  # per batch, counted on the longer side
 
 
 @of_words_in_batches

@@ -222,8 +222,8 @@ RECIPES = {
         ),
         Recipe(
             name="hyunwoongko",
-            source="hyunwoongko/transformer: lower-cased words with a count of at least 2, 6 + 6 layers, no "
-            "√d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
+            source="hyunwoongko/transformer: lower-cased words seen at least twice, 6 + 6 layers, "
+            "no √d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
             "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
             "weight decay 5e-4, 1,000 epochs",
             corpora={"multi30k": 1},
