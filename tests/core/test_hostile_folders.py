@@ -510,7 +510,11 @@ CASES = [
         for i, (changes, says) in enumerate(PIECES)
     ),
     *(Case(f"first {first!r}", tokens(first=first), says) for first, says in FIRST),
-    Case("ids in front of a target", s.own_target(first=[1]), "only a source's tokenizer has ids"),
+    Case(
+        "ids in front of a target",
+        s.own_target(first=[1]),
+        "only the source's tokenizer may put ids",
+    ),
 ]
 
 
