@@ -66,9 +66,9 @@ class FairLock:
             self._changed.notify_all()
 
     def owned(self) -> bool:
-        """Whether the calling thread holds the lock."""
+        """Return whether the calling thread holds the lock."""
         return self._owner == threading.get_ident()
 
     def locked(self) -> bool:
-        """Whether any thread holds the lock or waits for it."""
+        """Return whether any thread holds the lock or waits for it."""
         return bool(self._queue)

@@ -568,9 +568,9 @@ class Translator:
     def recheck(self, record: TranslationRecord) -> TranslationRecord:
         """Recompute the checks of a record with these weights, as its file may have been altered.
 
-        The checks take the record's edits into account. Raises ValueError, in one line, for a
-        record of other weights or another name, one whose edits are lost, and one with tokens that
-        the model does not accept.
+        The checks take the record's edits into account. Raises a one-line ValueError for a record
+        of other weights or of another name, for lost edits, and for tokens that the model does not
+        accept.
         """
         self._check_record(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))

@@ -25,8 +25,8 @@ class Augmentation:
     `source_noise`: lower-case the source, drop its final mark or commas; the target keeps its case
     (Karpukhin et al. 2019). `concatenation`: join the pair with others to a text of up to
     `concatenate_up_to` pairs (Nguyen, Murray & Chiang 2021; Kondo et al. 2021). `names`, `numbers`:
-    replace a name or number that occurs on both sides by another, so that the model learns to copy
-    (Luong et al. 2015, with real names instead of placeholders). Pairs with the same numbers on
+    replace a name or number that occurs on both sides, so that the model learns to copy (after
+    Luong et al. 2015, who use placeholders). Pairs with the same numbers on
     both sides are rare, so each is used `number_copies` times. `segmentation`, per word: split it
     at a random position before subword segmentation, so that names are not read as meaningful
     subwords (Kudo 2018; Provilkov, Emelianenko & Voita 2020).
@@ -238,9 +238,9 @@ def invented_name(rng: random.Random, earlier: Sequence[TextPair] = ()) -> str:
 def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
     """Replace the numbers of a pair, if both sides contain the same ones.
 
-    The new number is of the same kind: like the old one, at most 12, 24, 31 or 59 (an hour, a day,
-    a minute), usually a year for a year, else a number with as many digits. 0, 1 and numbers
-    followed by letters ("3rd") are kept: a number other than 1 would need a plural.
+    Up to 12, 24, 31 or 59, the new number has the limit of the old one, so that hours, days and
+    minutes remain valid. A year usually becomes a year. Any other number keeps its count of digits.
+    Numbers followed by letters ("3rd"), 0 and 1 are kept; after 1, other numbers need a plural.
     """
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
     shared = sorted(_shared_numbers(pair))

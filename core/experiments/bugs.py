@@ -264,8 +264,8 @@ class Symptoms:
     transposed: float
     """The correlation with the healthy scores transposed: query and key change places."""
     position: int
-    """The position, counted from 0, that was added to the first source token: the one whose row of
-    the table is nearest to its input vector minus its embedding."""
+    """The position, counted from 0, that was added to the first source token. Its row of the table
+    is the nearest to the token's input vector minus the token's embedding."""
     tokens_read: int
     """The number of probed source tokens on which a head's map in the first layer depends; the
     smallest number over the heads."""

@@ -25,7 +25,7 @@ Ids = Sequence[int]
 Batch = Sequence[Ids]
 Side = Literal["source", "target"]
 Borrow = Callable[[], AbstractContextManager[Seq2Seq]]
-"""Gives exclusive access to the model for one batch; other threads wait until the block ends."""
+"""Give exclusive access to the model for one batch; other threads wait until the block ends."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 

@@ -37,7 +37,7 @@ _TOKENS = 1280  # per batch of choices, on the longer side
 
 @of_pass_in_batches
 def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]:
-    """Ablate every head by itself: the change in each target token's log-probability.
+    """Ablate each head alone; return the change in each target token's log-probability.
 
     A head is zero-ablated by removing its part of the attention's output, as by
     `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with

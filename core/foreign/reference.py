@@ -28,10 +28,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the original computes, in its own ids; `target` is what its decoder is fed.
+    """What the original computes, in the original's ids; `target` is what the decoder is fed.
 
-    `positions` is its table [position, feature], or None if it was not saved. `tokens` are source
-    lines with their ids, without the end of sentence.
+    `positions` is the position table [position, feature], or None if it was not saved. `tokens` are
+    source lines with their ids, without the end of sentence.
     """
 
     source: np.ndarray

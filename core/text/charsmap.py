@@ -26,7 +26,7 @@ class Character(NamedTuple):
 
 
 class CharacterMap:
-    """Replaces the longest match at each position, from the left, as SentencePiece does.
+    """Replace the longest match at each position, from the left, as SentencePiece does.
 
     Every read is within bounds, whatever the map holds. A match takes one step per byte of text.
     """

@@ -19,7 +19,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def is_learnable(token: str) -> bool:
-    """Whether a vocabulary may contain a token."""
+    """Return whether a vocabulary may contain a token."""
     return 0 < len(token) <= MAX_TOKEN_CHARACTERS and not UNPRINTABLE.search(token)
 
 

@@ -123,5 +123,5 @@ def _store(size: int) -> "dist.Store | None":
 
 
 def restarted() -> bool:
-    """Whether torchrun restarted this process after a failure."""
+    """Return whether torchrun restarted this process after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0

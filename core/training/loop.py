@@ -264,7 +264,7 @@ def _due(step: int, every: int | None, epoch_over: bool) -> bool:
 
 
 def _finished(progress: Progress, config: TrainConfig) -> bool:
-    """Whether all steps are done, or the last `patience` validations did not improve."""
+    """Return whether all steps are done, or the last `patience` validations did not improve."""
     curve = progress.curve
     waited = len(curve) - 1 - curve.index(best(curve)) if curve else 0
     out_of_patience = config.patience is not None and waited >= config.patience

@@ -12,7 +12,7 @@ Corpora = Sequence[Iterable[tuple[str, str]]]
 
 
 class Vocabulary(Protocol):
-    """Learns the source and target tokenizers; reads the corpora repeatedly."""
+    """A way to learn both tokenizers; it reads the corpora repeatedly."""
 
     def learn(self, text: Corpora, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]: ...
 

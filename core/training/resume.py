@@ -35,7 +35,7 @@ Notes = dict[str, dict[str, Any]]
 
 
 def exists(folder: Path) -> bool:
-    """Whether the folder holds a saved state."""
+    """Return whether the folder holds a saved state."""
     return (folder / _STATE).is_file()
 
 

@@ -27,7 +27,7 @@ def cooldown(step: int, steps: int, length: int) -> float:
 
 
 class Schedule:
-    """Sets an optimiser's learning rate before each step; its state is a JSON object.
+    """Set an optimiser's learning rate before each step; its state is a JSON object.
 
     Warm-up is linear, except for "plateau", which starts at its peak and ignores validations
     during the warm-up.

@@ -41,7 +41,7 @@ def snapshot_steps(steps: int) -> frozenset[int]:
 
 
 class SnapshotRecorder:
-    """Writes a run's snapshots to history.npz in its folder, complete after each snapshot."""
+    """Write a run's snapshots to history.npz in its folder; each snapshot completes the file."""
 
     def __init__(
         self,
