@@ -151,7 +151,7 @@ def parser() -> Parser:
         help="for scale: one axis, such as length; repeatable",
     )
     p.add_argument("--data", type=Path, help="for train: use Multi30k from this folder of corpora")
-    p.add_argument("--device", help="for train: the device, such as cuda; default cpu")
+    p.add_argument("--device", help="for train: such as cuda")
     return p
 
 
