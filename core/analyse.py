@@ -1,4 +1,4 @@
-"""Analyse a checkpoint's heads over a corpus: what they do, how they align, what they matter.
+"""Analyse a checkpoint's heads over a corpus: what they do, how they align, how much they matter.
 
 python -m core.analyse atlas --checkpoint DIR --src FILE --ref FILE [--gold FILE] --out FILE.npz
 python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold FILE [--json FILE]
@@ -84,8 +84,8 @@ def alignment(arguments: Namespace) -> None:
 def aligned_lines(arguments: Namespace) -> None:
     """Write one Pharaoh line per sentence pair, from the heads that align words best.
 
-    With gold, the heads are chosen on it, sentences with an even index, and scored on the others;
-    without, they are read from the checkpoint's atlas.
+    With manual alignments (--gold), the heads are chosen on the sentences with an even index and
+    scored on those with an odd one. Without, they are read from the checkpoint's atlas.
     """
     device = pick_device(arguments.device)
     pairs, gold = _pairs(arguments), None
@@ -121,7 +121,7 @@ def aligned_lines(arguments: Namespace) -> None:
     }
     if reverse is not None:
         result["reverse_heads"] = [list(head) for head in reverse.found.heads]
-        if gold is not None:  # on the sentences that chose neither network's heads
+        if gold is not None:  # score only sentences on which no heads were chosen
             indices = range(SCORED_ON, len(pairs), 2)
             parts = [lines[i] for i in indices], [gold[i] for i in indices]
             result["symmetrised"] = score_with_interval(*parts, indices)
@@ -138,9 +138,11 @@ def _aligner(
     arguments: Namespace,
     opposite: tuple[str, str] | None = None,
 ) -> Aligner:
-    """Return a network and its aligning heads, chosen on the gold or read from its atlas.
+    """Return a network and its aligning heads, chosen on `gold` or read from its atlas.
 
-    `opposite` are the languages of the other direction's network, if this one must reverse it.
+    `opposite` is the (source, target) pair of languages that this network must translate in the
+    reverse direction; None accepts any. Raises ValueError for another direction, a missing atlas
+    and too little gold.
     """
     checkpoint = load(folder, device)
     write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
@@ -193,8 +195,8 @@ def _heads_line(found: AlignmentHeads) -> str:
     heads = ", ".join(f"layer {layer + 1} head {head + 1}" for layer, head in found.heads)
     row = "is fed" if found.reading == "input" else "produces"
     return (
-        f"{heads} (from 1), {found.quantity} of the row that {row} a word: alignment error rate "
-        f"{found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]"
+        f"{heads} (counted from 1), {found.quantity} of the row that {row} a word: alignment error "
+        f"rate {found.aer:.3f}, 95 % CI [{found.low:.3f}, {found.high:.3f}]"
     )
 
 
@@ -343,7 +345,10 @@ def _pairs(arguments: Namespace) -> list[tuple[str, str]]:
 
 
 def _encoded(arguments: Namespace) -> tuple[Checkpoint, list[Any], str]:
-    """Return the checkpoint, the pairs as ids, and the device. Raises ValueError if too long."""
+    """Return the checkpoint, the ids of the pairs, and the device.
+
+    Raises ValueError for a pair that is too long.
+    """
     device = pick_device(arguments.device)
     checkpoint = load(arguments.checkpoint, device)
     write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
@@ -382,12 +387,15 @@ def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], N
 def _add_claims(subparsers: Any) -> None:
     p = subparsers.add_parser("claims", help="published claims, tested on the shipped networks")
     p.set_defaults(run=claims)
-    p.add_argument("--data", type=Path, help=f"folder with {CORPUS}/; without it, downloaded")
+    p.add_argument(
+        "--data", type=Path, help=f"folder that contains {CORPUS}/; downloaded if omitted"
+    )
     p.add_argument("--checkpoints", type=Path, default=Path("checkpoints"), metavar="DIR")
     p.add_argument(
         "--gold",
         type=Path,
-        help="links i-j of German and English words; the texts beside it end with .de and .en",
+        help="manual links i-j of German and English words; its texts must lie beside it, as .de "
+        "and .en",
     )
     p.add_argument("--one-based", action="store_true", help="links count words from 1")
     p.add_argument("--gold-english-first", action="store_true", help="links name English first")
@@ -395,7 +403,9 @@ def _add_claims(subparsers: Any) -> None:
     p.add_argument("--shards", type=whole_number(1, 64), default=1, help="number of processes")
     p.add_argument("--resume", type=Path, metavar="DIR", help="keep unfinished work here")
     p.add_argument("--device", default="auto")
-    p.add_argument("--out", type=Path, help=f"write the board here: checkpoints/{BOARD_FILE}")
+    p.add_argument(
+        "--out", type=Path, help=f"write the board here; the app reads checkpoints/{BOARD_FILE}"
+    )
     p.add_argument("--json", type=Path, help="write all rows here")
 
 
@@ -435,7 +445,7 @@ def parser() -> Parser:
         help="checkpoint of the other direction: combine both by grow-diag-final",
     )
     linking.add_argument(
-        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what heads link by"
+        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: link words by these"
     )
     linking.add_argument(
         "--one-layer", action="store_true", help="with --gold: choose heads of one layer only"
@@ -455,7 +465,10 @@ def parser() -> Parser:
         "--tokens", type=whole_number(1), default=200, help="minimum number of target tokens"
     )
     choosing.add_argument(
-        "--largest", type=whole_number(1), default=5, help="largest terms to compare per token"
+        "--largest",
+        type=whole_number(1),
+        default=5,
+        help="number of largest effects to compare per token",
     )
     return p
 

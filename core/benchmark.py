@@ -4,9 +4,11 @@
 
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
 attention maps; `train` compares training with torch.nn.Transformer; `scale` measures growth with
-length, batch, beam and corpus; `why` times the experiments of core.experiments. Further benchmarks
-are plug-ins: an entry point of the group `headlight.benchmarks` is a dictionary of them by name, so
-`page` needs pip install -e . once. The alternatives are an extra: pip install -e .[benchmark].
+length, batch, beam and corpus; `why` times the experiments of core.experiments.
+
+Further benchmarks, such as `page`, are plug-ins, which need `pip install -e .` once. Each entry
+point of the group `headlight.benchmarks` is a dictionary of benchmarks by name. To install the
+alternatives: `pip install -e .[benchmark]`.
 """
 
 import argparse
@@ -124,17 +126,15 @@ def parser() -> Parser:
         "--seconds", type=float, default=60, help="time limit per comparison, after three rounds"
     )
     p.add_argument("--json", type=Path, help="write the rows here")
-    p.add_argument(
-        "--threads", type=whole_number(1), help="of torch and of the alternatives; default 1"
-    )
+    p.add_argument("--threads", type=whole_number(1), help="threads of each contestant; default 1")
     p.add_argument("--checkpoint", type=Path, help="use its weights; default scratch-de-en")
     p.add_argument(
         "--random",
         nargs="?",
         const="",
         metavar="CHANGES",
-        help="use random weights: 4+4 layers, d_model 128, feed-forward 256, with CHANGES such as "
-        "d_model=512",
+        help="use random weights: 4+4 layers, d_model 128, feed-forward 256; CHANGES such as "
+        "d_model=512 replace these",
     )
     p.add_argument(
         "--size",

@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """An argument type: an integer from `least` to `most`, both included."""
+    """Return an argument type that accepts integers from `least` to `most`, both included."""
 
     def parse(text: str) -> int:
         try:
@@ -47,8 +47,8 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]) -> None:
     """Parse the arguments and run; report an expected failure in one line with exit code 1.
 
-    SIGINT and SIGTERM also end the run with one line; a second signal skips the cleanup. `--json`
-    is tested for being writable before the run.
+    SIGINT and SIGTERM also end the run with one line; a second signal skips the cleanup. An
+    unwritable `--json` file is rejected before the run.
     """
     for name in ("stdout", "stderr"):  # None if the caller has closed it
         if getattr(sys, name) is None:
@@ -84,7 +84,7 @@ def _one_line(text: str) -> str:
 
 def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup and background jobs set it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup set it: keep it
             signal.signal(number, handler)
 
 
@@ -130,14 +130,14 @@ def table(rows: Iterable[tuple[str, Any]]) -> None:
 
 
 def write_credit(name: str, credit: str) -> None:
-    """Name author and licence of imported weights on standard error; `credit` is "" for others."""
+    """Write the author and licence of imported weights to stderr; nothing if `credit` is ""."""
     if credit:
         sys.stderr.write(f"{name} ({credit})\n")
 
 
 @contextmanager
 def progress_bar(total: int, unit: str = " sentences") -> Generator[Callable[[int], object]]:
-    """Show a progress bar on stderr if it is a terminal; yield its `update(number_done)`."""
+    """Show a progress bar on stderr if it is a terminal; yield its `update(newly_done)`."""
     from tqdm import tqdm
 
     with tqdm(total=total, unit=unit, disable=None, leave=False) as bar:
@@ -156,11 +156,11 @@ def write_result(file: Path | None, values: dict[str, Any]) -> None:
     for number, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         if status and stream and os.path.samestat(status, os.fstat(number)):
             stream.flush()
-            with os.fdopen(os.dup(number), "wb") as same:
-                same.write(json_bytes(values))
+            with os.fdopen(os.dup(number), "wb") as output:
+                output.write(json_bytes(values))
             return
     if status and not stat.S_ISREG(status.st_mode):
-        with file.open("wb") as other:
-            other.write(json_bytes(values))
+        with file.open("wb") as output:
+            output.write(json_bytes(values))
     else:
         write_json(file.resolve(), values)

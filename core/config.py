@@ -84,13 +84,13 @@ class ModelConfig(_Json):
     in tokens. `share_embeddings` uses one table for both sides, which needs a joint vocabulary.
     `tie_classifier` uses the target table as output projection; `tied_bias` adds a bias to it, as
     Marian and Pegasus do ("final_logits_bias" in Hugging Face's transformers).
-    `activation` of the feed-forward layers: max(0, x) (paper §3.3), or x · sigmoid(x) (SiLU, also
-    called Swish: Ramachandran et al. 2017), as in Marian.
+    `activation` is that of the feed-forward layers: "relu", max(0, x) (paper §3.3), or "silu",
+    x · sigmoid(x), as in Marian (also called Swish: Ramachandran et al. 2017).
     `mask_score` replaces a masked score before the softmax. It must be −1,000 or lower, so that the
     weight is exactly 0 in float32; None stands for the paper's −∞.
     `scale_embeddings` multiplies embeddings by √d_model (paper §3.4). `final_norm` adds a norm
     after the last layer of each stack, as torch.nn.Transformer does and the paper's figure 1 does
-    not. hyunwoongko/transformer does neither.
+    not. hyunwoongko/transformer has neither the factor nor the norms.
     Raises ValueError for a value of the wrong type or out of range.
     """
 
@@ -128,7 +128,7 @@ class ModelConfig(_Json):
         _require_choice(self, "activation", get_args(Activation))
         if self.tied_bias and not self.tie_classifier:
             raise ValueError("tied_bias needs tie_classifier: an untied classifier has a bias")
-        rule = "it must be at least 0, below 1"
+        rule = "it must be at least 0 and below 1"
         self._require(_is_share(self.dropout), "dropout", rule)
         if self.attention_dropout is not None:
             self._require(_is_share(self.attention_dropout), "attention_dropout", rule)
@@ -174,10 +174,11 @@ class TrainConfig(_Json):
     A batch holds at most `batch_tokens` padded tokens or, if set, `batch_sentences` pairs. Pairs
     are grouped by length and reshuffled every epoch; `as_they_stand` keeps the order of the text.
     The schedule "plateau" multiplies the learning rate by `plateau_factor` after more than
-    `plateau_patience` validations without improvement, like torch's ReduceLROnPlateau. The other
-    schedules decay to 0 over the last `cooldown_steps`.
-    `validate_every` defaults to once per epoch. `patience` stops a run after that many validations
-    without improvement. Each of `keep_epochs` (from 1) gets a checkpoint of its own.
+    `plateau_patience` validations without improvement, like torch's ReduceLROnPlateau. With the
+    other schedules, the rate decays towards 0 over the last `cooldown_steps`.
+    If `validate_every` is None, the run validates at the end of each epoch. It stops after
+    `patience` validations without improvement. A separate checkpoint is kept at the end of each of
+    `keep_epochs`, counted from 1.
     """
 
     steps: int
@@ -216,10 +217,11 @@ class TrainConfig(_Json):
             value, rule = getattr(self, name), "it must be a whole number of at least 1"
             self._require(_is_integer(value) and value >= 1, name, rule)
         for name in ("peak_lr", "adam_eps", "weight_decay"):
-            value, rule = getattr(self, name), "it must be at least 0, and finite"
+            value, rule = getattr(self, name), "it must be finite and at least 0"
             self._require(_is_finite(value) and value >= 0, name, rule)
         for name in ("plateau_factor", "label_smoothing"):
-            self._require(_is_share(getattr(self, name)), name, "it must be at least 0, below 1")
+            rule = "it must be at least 0 and below 1"
+            self._require(_is_share(getattr(self, name)), name, rule)
         if self.cooldown_steps and self.schedule == "plateau":
             raise ValueError("the schedule 'plateau' has no cooldown: leave out cooldown_steps")
         if any(epoch < 1 for epoch in self.keep_epochs):

@@ -81,7 +81,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Reduce an argument to one line of text for the model card."""
+    """Reduce an argument to one line of at most 500 characters, for the model card."""
     return printable(text)[:500]
 
 
@@ -93,17 +93,21 @@ def parser() -> Parser:
     p.add_argument("--out", type=Path, help="the new checkpoint folder, NAME-xx-yy")
     p.add_argument("--heads", type=whole_number(1, 128), help="number of attention heads")
     p.add_argument(
-        "--words", nargs=2, type=Path, metavar=("SOURCE", "TARGET"), help="word lists, by id"
+        "--words",
+        nargs=2,
+        type=Path,
+        metavar=("SOURCE", "TARGET"),
+        help="word lists in the order of their ids",
     )
     p.add_argument(
         "--words-from",
         nargs=2,
         type=Path,
         metavar=("SOURCE", "TARGET"),
-        help="the training text, to count the vocabulary again",
+        help="the training text, from which to count the vocabulary again",
     )
     p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
-    p.add_argument("--reference", type=Path, help="what the original computes, as .npz")
+    p.add_argument("--reference", type=Path, help="what the original computes, as an .npz file")
     p.add_argument(
         "--reference-script", action="store_true", help="print a script that makes a reference"
     )

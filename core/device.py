@@ -101,8 +101,8 @@ _MIN_PARAMETERS_FOR_THREADS = 20_000_000
 def limit_threads(parameters: int) -> None:
     """Use a single thread in torch and NumPy for a network too small to gain from more.
 
-    Idle worker threads spin. With two threads, a small network translated no faster but its page
-    was painted 100 ms later, and under load NumPy's checks took 460 ms instead of 5.
+    Idle worker threads spin. With two threads, a small network translated no faster, but its page
+    was painted 100 ms later. Under load, NumPy's checks took 460 ms instead of 5.
     """
     if parameters < _MIN_PARAMETERS_FOR_THREADS:
         torch.set_num_threads(1)

@@ -39,11 +39,11 @@ def run(arguments: Namespace) -> None:
     changes = []
     if arguments.joined > 1:
         pairs = concatenated_groups(pairs, arguments.joined)
-        changes.append(f"{arguments.joined} at once")
+        changes.append(f"{arguments.joined} concatenated")
     if arguments.small_letters:
         unmarked = (without_final_marks(*pair) for pair in pairs)
         pairs = [(source.lower(), target) for source, target in unmarked]
-        changes.append("lower-cased, without their last mark")
+        changes.append("lower-cased, without final punctuation")
     copying = arguments.corpus == "names" and not changes
     scores = evaluate(checkpoint, pairs, DecodeConfig(beam=arguments.beam), device, copying)
     if changes:

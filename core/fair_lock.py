@@ -11,7 +11,7 @@ class FairLock:
     """A reentrant lock that is granted in first-come, first-served order.
 
     threading.Lock is not fair: a thread that releases it between two batches usually reacquires it
-    at once, so the others wait until its last batch.
+    at once, so other threads wait until its last batch is done.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,10 @@ class FairLock:
             raise
 
     def _is_first(self, ticket: object) -> bool:
-        """Whether the ticket is first in the queue, after a short wait if it is not."""
+        """Return whether the ticket is first in the queue, which makes this thread the owner.
+
+        If it is not first, wait briefly for a change.
+        """
         with self._changed:
             if self._queue[0] is not ticket:
                 self._changed.wait(_POLL_S)
@@ -63,9 +66,9 @@ class FairLock:
             self._changed.notify_all()
 
     def owned(self) -> bool:
-        """Whether the calling thread holds the lock."""
+        """Return whether the calling thread holds the lock."""
         return self._owner == threading.get_ident()
 
     def locked(self) -> bool:
-        """Whether any thread holds the lock or waits for it."""
+        """Return whether any thread holds the lock or waits for it."""
         return bool(self._queue)

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 MAX_CONFIG_BYTES = 64 << 10
 """Largest accepted config.json or metrics.json; the project's own have 2 to 5 KB."""
 
-# Never wait for a pipe; follow a link only on request. POSIX has all of these flags, Windows only
-# the last.
+# Never wait for a pipe; follow a link only on request. Windows has only O_BINARY, and POSIX has all
+# flags but O_BINARY.
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _CHUNK = 4 << 20  # bytes of a file copied at once
@@ -142,18 +142,19 @@ def content_size(content: Content) -> int:
 def write_transaction(folder: Path, contents: Mapping[str, Content], manifest: str) -> None:
     """Write several files by name, all or nothing even if the process is killed.
 
-    The `manifest` is given as bytes, the others as bytes or as files to copy.
-    All files but the `manifest` are staged under names that contain a hash of the new manifest.
-    Renaming the manifest commits them. They then get their plain names; until they have,
-    `committed_file` finds the staged ones. The next call removes what a killed one left. Raises
-    OSError naming the file; before the commit, nothing is changed.
+    The `manifest` is given as bytes, the other files as bytes or as files to copy. They are staged
+    under names that contain a hash of the new manifest. Renaming the manifest into place commits
+    them. Then they are renamed to their plain names; until that is done, `committed_file` finds
+    them under their staged names. The next call removes the staged files of a killed call.
+
+    Raises OSError naming the file; an error before the commit leaves the old files in effect.
     """
     folder.mkdir(parents=True, exist_ok=True)
     finish_commit(folder, manifest)
     _remove_staged(folder, contents)
     own = contents[manifest]
     if isinstance(own, Path):
-        raise TypeError("the manifest is given as bytes")
+        raise TypeError("the manifest must be given as bytes")
     tag = _tag(own)
     others = [name for name in contents if name != manifest]
     try:
@@ -164,7 +165,7 @@ def write_transaction(folder: Path, contents: Mapping[str, Content], manifest: s
         _sync(folder)
         (folder / f"{manifest}.part").replace(folder / manifest)
     except BaseException:
-        # With an unchanged manifest, the staged files count as committed before it is renamed.
+        # If the new manifest equals the old one, staged files count as committed before the rename.
         if (folder / f"{manifest}.part").is_file() or not _committed(folder, manifest):
             _remove_staged(folder, contents)
         raise
@@ -248,7 +249,7 @@ def _write(file: Path, content: Content) -> None:
 
 
 def _created(file: Path) -> BinaryIO:
-    """Create a new file, open for writing; remove whatever had its name.
+    """Create a file and open it for writing; remove whatever had its name.
 
     Opening an existing link would write into its target, and opening a pipe would block.
     """

@@ -8,5 +8,5 @@ Side = Literal["encoder", "decoder"]
 
 
 def map_sizes(source: int, target: int) -> dict[Kind, tuple[int, int]]:
-    """Return the numbers of queries and keys of each kind's maps, given the tokens of each side."""
+    """Return each kind's numbers of queries and keys for sides of `source` and `target` tokens."""
     return {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}

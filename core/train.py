@@ -38,13 +38,16 @@ def parser() -> Parser:
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
     p.add_argument("--seed", type=whole_number(0, _MAX_SEED), default=1)
     p.add_argument(
-        "--max-steps", type=whole_number(1), help="steps, in place of the recipe's", metavar="N"
+        "--max-steps",
+        type=whole_number(1),
+        help="number of steps; default: the recipe's",
+        metavar="N",
     )
     p.add_argument(
         "--threads",
         type=whole_number(1, _MAX_THREADS),
-        help="torch threads; side by side, two runs with one thread each finish sooner than two "
-        "runs one after the other with two threads",
+        help="torch threads; two parallel runs with one thread each finish sooner than two "
+        "consecutive runs with two threads each",
         metavar="N",
     )
     p.add_argument("--resume", action="store_true", help="continue from the last saved state")

@@ -2,8 +2,9 @@
 
 python -m core.translate --checkpoint DIR [--beam N] [--batch-tokens N] < in > out
 
-A file is read and checked as a whole before translating; a pipe or terminal is processed as lines
-arrive. Quality warnings go to standard error with their line numbers.
+A file is read and checked completely before the first line is translated; lines of a pipe or
+terminal are translated as they arrive. Quality warnings go to standard error with their line
+numbers.
 """
 
 import os

@@ -136,7 +136,10 @@ class Translator:
         )
 
     def other_implementation(self) -> Self:
-        """Return the other architecture with the same weights; its records must agree."""
+        """Return a translator with the same weights in the other architecture.
+
+        Records of the two must agree.
+        """
         other = {"scratch": "baseline", "baseline": "scratch"}[self.card.architecture]
         with torch_defaults(self.device):
             network = build(other, self.card.model).to(self.device, torch.float32).eval()
@@ -175,11 +178,12 @@ class Translator:
         *,
         beam: int | None = None,
     ) -> Translation | list[Translation]:
-        """Translate one text, or several in their order; an empty one stays empty.
+        """Translate one text, or several in their order; an empty text stays empty.
 
-        Several may be any iterable: a list, a generator, a pandas Series, an open file. `beam=5` is
-        short for `decode=DecodeConfig(beam=5)`. `on_progress` is called after each batch with the
-        number of newly translated texts; other threads may acquire the model between batches.
+        Several texts may be any iterable: a list, a generator, a pandas Series, an open file.
+        `beam=5` is short for `decode=DecodeConfig(beam=5)`. After each batch, `on_progress` is
+        called with the number of newly translated texts; other threads may acquire the model
+        between batches.
 
         Raises, before any work, InputError for a text longer than the model's positions, TypeError
         for anything but texts and settings, and ValueError for a beam that is out of range.
@@ -500,13 +504,13 @@ class Translator:
         return self._head_means.parts
 
     def _pass_input(self, task: "_Task", hypotheses: list[Hypothesis]) -> PassInput:
-        """Return the ids to feed: the target is the given one, or the best hypothesis."""
+        """Return the ids to feed; without a given target, it is the best hypothesis."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
         self._check_size(len(task.source), len(target))
         return PassInput([t.id for t in task.source], target, [h.ids for h in hypotheses])
 
     def _check_size(self, source: int, target: int) -> None:
-        """Raise InputError if this model's maps of so many tokens exceed a record's limits."""
+        """Raise InputError if the maps for these numbers of tokens exceed a record's limits."""
         model = self.card.model
         layers = model.num_encoder_layers, model.num_decoder_layers
         try:
@@ -564,9 +568,9 @@ class Translator:
     def recheck(self, record: TranslationRecord) -> TranslationRecord:
         """Recompute the checks of a record with these weights, as its file may have been altered.
 
-        The checks take the record's edits into account. Raises ValueError, in one line, for a
-        record of other weights or another name, one whose edits are lost, and one with tokens that
-        the model does not accept.
+        The checks take the record's edits into account. Raises a one-line ValueError for a record
+        of other weights or of another name, for lost edits, and for tokens that the model does not
+        accept.
         """
         self._check_record(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))

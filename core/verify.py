@@ -61,7 +61,7 @@ def show(checks: list[Check]) -> None:
 
 
 def run(arguments: Namespace) -> None:
-    """Run the checklist, print it and write the JSON. Raises RuntimeError if a line failed."""
+    """Run the checklist, print it and write the JSON. Raises RuntimeError if a line fails."""
     from rich.console import Console
     from rich.progress import track
 

@@ -19,7 +19,7 @@ from core.accelerate.layers import product
 from core.model.decoding import KVCache
 from core.model.transformer import DecoderLayer, Transformer
 
-_SPARE_STEPS = 8  # for which a new buffer has space
+_SPARE_STEPS = 8  # a new buffer has space for so many steps
 
 
 class _Buffer:
@@ -159,7 +159,7 @@ class FastTransformer(Transformer):
 
 
 def _is_standard(layer: nn.Module) -> bool:
-    """Whether neither attention of a layer has an edited softmax or a finite mask value."""
+    """Return whether neither attention of a layer has an edited softmax or a finite mask value."""
     assert isinstance(layer, DecoderLayer)
     return all(
         attention.mask_score is None and "attend" not in vars(attention)
@@ -188,7 +188,7 @@ def _packed(layer: Any) -> tuple[Layer, Product]:
 
 
 def _parameters(module: nn.Module) -> list[nn.Parameter]:
-    """Return `module.parameters()`, which is 3.5 times slower because it skips duplicates."""
+    """Return a module's parameters; `module.parameters()` skips duplicates and is 3.5× slower."""
     parameters = [p for p in module._parameters.values() if p is not None]
     for child in module._modules.values():
         if child is not None:

@@ -21,7 +21,7 @@ _MEMORY_BOUND_ROWS = 16  # with so few rows, more threads do not help
 
 
 def supports(x: Tensor) -> bool:
-    """Whether step.c should handle x [..., in], with weights of the same type and device."""
+    """Return whether step.c should handle x [..., in], with weights of x's type and device."""
     return (
         x.is_cpu
         and x.dtype == torch.float32
@@ -53,7 +53,7 @@ def beam_candidates(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the best continuations of K hypotheses: sums, rows 0…K−1 and ids, all [N, count].
 
-    See TopTokens.beam_candidates; `x` are logits, and ids below `first` are excluded. Requires
+    See TopTokens.beam_candidates. `x` holds logits; ids below `first` are excluded. Requires
     `supports(x)`. Raises ValueError for an impossible number of candidates.
     """
     step_c = _library()
@@ -188,7 +188,7 @@ class Decoder:
     ) -> None:
         """Run all layers for one new token per row; overwrite `x_BD` with the output.
 
-        Writes the new keys and values to the last of the M cells of `tree`. Its shape is
+        Writes the new keys and values to the last K of the M cells of `tree`, whose shape is
         [L, 2, N, H, capacity, E]; `memory` is [L, 2, N, H, S, E] and `source` its mask. All tensors
         are contiguous.
         """

@@ -26,7 +26,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(weight: Tensor, bias: Tensor | None) -> Product:
-    """Return the packed product with a matrix, repacked if the matrix has changed.
+    """Return a matrix as a packed product, repacked if the matrix has changed.
 
     The packed tensors are kept alive, so that their addresses cannot be reused.
     """

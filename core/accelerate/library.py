@@ -52,7 +52,9 @@ def library() -> ctypes.CDLL | None:
 
 
 def compiled(folder: Path) -> Path:
-    """Return the library's file, compiled unless it exists; the name hashes source and compiler.
+    """Return the library's file, compiled unless it exists.
+
+    Its name contains a hash of the source, the compiler, the CPU's features and the flags.
 
     Raises OSError, SubprocessError, or RuntimeError (for a user without a home folder).
     """

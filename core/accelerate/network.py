@@ -18,7 +18,7 @@ from core.model.transformer import Transformer
 
 
 def accelerate(network: Model) -> None:
-    """Make a network use step.c where possible: same weights and parameter names, other rounding.
+    """Make a network use step.c where possible; weights and names stay, only rounding changes.
 
     For the baseline, only the classifier and the token selection are replaced.
     """

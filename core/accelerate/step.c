@@ -1,8 +1,9 @@
 /* Kernels for decoding steps, matrix products, top-k log-probabilities and the training loss.
 
 Axes as in decoder.py: B = N sentences × K hypotheses, D d_model, H heads of size E, M tokens in a
-sentence's tree, S source tokens, L layers. All numbers are float32. Weights [in, out] are packed
-in panels of PANEL columns, the last one padded with zeros: [out / PANEL, in, PANEL].
+sentence's tree, S source tokens, L layers. Numbers are float32 unless stated otherwise. Weights
+[in, out] are packed in panels of PANEL columns, the last one padded with zeros:
+[out / PANEL, in, PANEL].
 */
 
 #include <math.h>
@@ -85,7 +86,7 @@ static inline __attribute__((always_inline)) void block(
     for (int64_t k = 0; k < in; k++) {
         const vec low = *(const vec *)(panel + k * PANEL);
         const vec high = *(const vec *)(panel + k * PANEL + LANES);
-        for (int i = 0; i < PANEL; i += 16) /* a search is 1.1 times as fast */
+        for (int i = 0; i < PANEL; i += 16) /* makes a search 1.1 times as fast */
             __builtin_prefetch(panel + (k + 16) * PANEL + i);
         for (int r = 0; r < rows; r++) {
             sum[r][0] += low * x[r * in + k];
@@ -98,7 +99,7 @@ static inline __attribute__((always_inline)) void block(
     }
 }
 
-/* Compute y [B, out] = x W + b of x [B, in]. */
+/* Compute y [B, out] = x W + b for x [B, in]. */
 static void product_group(const Affine *a, const float *x, int64_t B, float *y) {
     const int64_t in = a->in, out = a->out;
     float last[(ROWS + 1) * PANEL] = {0}; /* output and bias of a partial last panel */
@@ -141,8 +142,8 @@ static inline vec silu(vec x) {
     return x * blend(negative, e, (vec){0} + 1) / (1 + e);
 }
 
-/* Apply the activation to `count` numbers in place. A pass of its own: inside the product's loop,
-   a second activation made a search with ReLU 5 % slower. */
+/* Apply the activation to `count` numbers in place. This is a separate pass: inside the product's
+   loop, a second kind of activation made a search with ReLU 5 % slower. */
 static void activate(int64_t activation, float *x, int64_t count) {
     if (activation == RELU) {
         for (int64_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i]; /* keeps NaN */
@@ -201,14 +202,14 @@ static inline __attribute__((always_inline)) void attend(
     for (int64_t i = 0; i < count; i++) {
         const float *key = keys + cells[i] * E;
         float sum = 0;
-        __builtin_prefetch(key + room * E); /* a step of many sentences is 1.1 times as fast */
+        __builtin_prefetch(key + room * E); /* makes a step of many sentences 1.1 times as fast */
         __builtin_prefetch(values + (cells[i] + room) * E);
 #pragma omp simd reduction(+ : sum)
         for (int64_t e = 0; e < E; e++) sum += q[e] * key[e];
         score[i] = sum * scale;
     }
     softmax(score, count);
-    if (E % LANES == 0) { /* not vectorised by the compiler: a step is 1.3 times as fast */
+    if (E % LANES == 0) { /* vectorised by hand: makes a step 1.3 times as fast */
         for (int64_t e = 0; e < E; e += LANES) {
             vec sum = {0};
             for (int64_t i = 0; i < count; i++)
@@ -236,7 +237,7 @@ static void list_cells(const uint8_t *mask, int64_t rows, int64_t width, int32_t
 }
 
 /* Attend with every head of every row: out [B, D]. Queries are in rows of `width`; `kv` is
-   [2, N, H, room, E]; `share` rows in sequence have the same cells. */
+   [2, N, H, room, E]; `share` consecutive rows have the same cells. */
 static void attention(const float *q, int64_t width, const float *kv, int64_t room, Size s,
                       const int32_t *cells, int64_t most, const int64_t *counts, int64_t share,
                       float *out) {
@@ -265,7 +266,7 @@ static void store_keys_values(const float *qkv, float *kv, int64_t room, int64_t
                        qkv + ((b * 3 + 1 + i) * s.H + h) * s.E, s.E * sizeof *kv);
 }
 
-/* Run all layers: overwrite x [B, D] with the output and the last K of the tree's M cells with the
+/* Run all layers. Overwrite x [B, D] with the output, and the last K of the tree's M cells with the
    new keys and values. `tree` is [L, 2, N, H, room, E], `memory` [L, 2, N, H, S, E]; the masks are
    bytes, `path` [B, M] and `source` [N, S]. Scratch space: `floats` for B rows of 3 D plus the
    widest output, `counts` for B + N, `cells` for one per byte of the masks. */
@@ -314,7 +315,7 @@ static inline float maximum(const float *x, int64_t count) {
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         const vec some = *(const vec *)(x + i);
-        __builtin_prefetch(x + i + 1024); /* across pages, unlike the hardware: 1.25 times as fast */
+        __builtin_prefetch(x + i + 1024); /* crosses pages, unlike the hardware's: 1.25 times as fast */
         most = blend(some > most, some, most);
     }
     for (; i < count; i++) found = x[i] > found ? x[i] : found;
@@ -368,10 +369,10 @@ void top_k_log_probs(const float *x, int64_t B, int64_t V, int64_t first, int64_
     }
 }
 
-/* Find the `wanted` best continuations of each of N sentences with K hypotheses, logits x [N K, V]
-   and log-probabilities so far in `totals`: their sums in descending order, the hypothesis, 0 to
-   K − 1, and the token; ties go to the first. Candidates are each hypothesis's `each` best tokens
-   from `first` on. */
+/* Find the `wanted` best continuations of each of N sentences. x [N K, V] holds the logits of its K
+   hypotheses, `totals` [N, K] their float64 log-probabilities so far. Candidates are each
+   hypothesis's `each` best tokens from column `first` on. Write, in descending order, the sums, the
+   hypotheses (0 to K − 1) and the tokens; ties go to the first candidate. */
 void beam_candidates(const float *x, const double *totals, int64_t N, int64_t K, int64_t V,
                      int64_t first, int64_t each, int64_t wanted, double *sum, int64_t *hypothesis,
                      int64_t *token) {

@@ -36,7 +36,8 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
     scratch, baseline = weights.fixed_length(size.length)
     for name, network in (("headlight", scratch), ("headlight-baseline", baseline)):
         if network is baseline and size.beam > 1:
-            continue  # takes minutes without a KV cache, and its maps cost the same
+            # A search without a KV cache takes minutes, and the maps cost the same as for beam 1.
+            continue
         targets = run_search(network, source_NS, size.beam)
         capture_maps(network, source_NS, targets)
         searching, capturing = alternate(
@@ -49,9 +50,9 @@ def _maps(weights: Weights, size: Size, options: Options) -> Iterator[Row]:
         )
         shares = [100 * b / a for a, b in zip(searching, capturing, strict=True)]
         for what, values, unit in (
-            ("search", [1000 * x / size.batch for x in searching], "ms a sentence"),
-            ("all maps", [1000 * x / size.batch for x in capturing], "ms a sentence"),
-            ("all maps, of the search", shares, "%"),
+            ("search", [1000 * x / size.batch for x in searching], "ms per sentence"),
+            ("all maps", [1000 * x / size.batch for x in capturing], "ms per sentence"),
+            ("all maps, relative to the search", shares, "%"),
         ):
             yield Cell(what, weights.shape, *size).measured(name, values, unit)
 

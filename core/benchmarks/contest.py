@@ -82,8 +82,8 @@ def compete(
 ) -> Iterator[Row]:
     """Yield a row for each contestant: milliseconds per sentence and the speed-up over BASELINE.
 
-    The speed-up is the median over rounds; above 1 is faster. If an exact contestant's outputs
-    differ, it is None and `reason` says why. `same` counts equal outputs.
+    The speed-up (`ratio`) is the median over rounds; above 1 is faster. If an exact contestant's
+    outputs differ, `ratio` is None and `reason` says why. `same` counts equal outputs.
     """
     outputs = {c.name: list(c.run()) for c in contestants}  # also the warm-up
     times = alternate([c.run for c in contestants], rounds, max_seconds)
@@ -99,7 +99,7 @@ def compete(
             difference = "different output" if contestant.exact else "lower precision"
             more["reason"] = f"{difference}: {same} of {len(expected)} equal"
         values = [1000 * second / cell.batch for second in seconds]
-        yield cell.measured(contestant.name, values, "ms a sentence", **more)
+        yield cell.measured(contestant.name, values, "ms per sentence", **more)
 
 
 def speedup(times: Sequence[float], baseline: Sequence[float]) -> Row:

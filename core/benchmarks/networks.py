@@ -85,7 +85,7 @@ class Weights:
         )
         weight, bias = network.embeddings.projection
         state = dict(network.state_dict())
-        state.pop("embeddings.tied_bias", None)  # it becomes the classifier's
+        state.pop("embeddings.tied_bias", None)  # it becomes the classifier's bias
         state = {n: x[:length] if "_positions." in n else x for n, x in state.items()}
         logit_bias = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
         logit_bias[[PAD, BOS, EOS]] = _NEVER

@@ -37,7 +37,7 @@ OPTIONS = ("checkpoint", "random", "data", "device", "compile")
 # which takes tens of steps.
 _WARM_UP, _WARM_UP_ON_GPU = 1, 60
 _NO_END = 10**9  # steps, so that no validation or snapshot is timed
-_EPSILON = 1e-4  # of the loss of the first batch, relative
+_EPSILON = 1e-4  # relative tolerance for the loss of the first batch
 
 
 def rows(options: Options) -> Iterator[Row | Missing]:
@@ -94,7 +94,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
             more = speedup(seconds, times[BASELINE])
         speeds = [n / t for n, t in zip(tokens[warm_up:], seconds, strict=False)]
-        yield cell.measured(name, speeds, "target tokens a second", **more)
+        yield cell.measured(name, speeds, "target tokens per second", **more)
     cells = sum(
         len(batch) * max(len(pairs[i][side]) for i in batch) for batch in batches for side in (0, 1)
     )
@@ -105,7 +105,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def _step(run: Iterator[object], on_gpu: bool) -> None:
-    """Run one step to completion, so that pending GPU work does not count for the next one."""
+    """Run one step to completion, so that pending GPU work does not count for the next step."""
     next(run)
     if on_gpu:
         torch.cuda.synchronize()

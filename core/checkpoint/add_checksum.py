@@ -1,4 +1,4 @@
-"""Add the SHA-256 of config.json to it, for folders of earlier versions.
+"""Add its own SHA-256 to a config.json that an earlier version wrote.
 
 python -m core.checkpoint.add_checksum FOLDER...
 

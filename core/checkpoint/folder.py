@@ -2,10 +2,11 @@
 
 A folder holds model.safetensors, config.json, tokenizer.json (or one per side), metrics.json,
 MODEL_CARD.md and optionally head_means.safetensors (core.checkpoint.head_means), history.npz
-(core.record.attention_snapshots) and atlas.npz (core.atlas.atlas). Saving is atomic:
-renaming config.json commits the new files, which carry its hash in their names, such as
-model-0123456789ab.safetensors, until they get their plain names. torch is imported only where it is
-needed, so that checkpoints can be listed without it.
+(core.record.attention_snapshots) and atlas.npz (core.atlas.atlas).
+
+Saving is atomic. The new files are first written under names with the hash of the new config.json,
+such as model-0123456789ab.safetensors. Renaming config.json commits them; then they get their plain
+names. torch is imported only where it is needed, so that checkpoints can be listed without it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Card:
 
     @property
     def credit(self) -> str:
-        """Author and licence of imported weights, to be shown with the name; "" for own ones."""
+        """Author and licence of imported weights, to be shown with the name; "" if trained here."""
         return "" if self.imported is None else self.imported.credit
 
     @property
@@ -117,7 +118,7 @@ def save(
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".saving-", dir=folder.parent) as place:
-        # By way of a file: safetensors' own bytes take three times the memory of the weights.
+        # Serialise to a file: serialising to bytes takes three times the memory of the weights.
         weights = Path(place) / "model.safetensors"
         _write_weights(weights, model, half_precision)
         _save(folder, weights, model, architecture, languages, tokenizers, training, metrics)
@@ -250,7 +251,7 @@ def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True)
         return _build(_card(folder, config), config, files, device)
     except CheckpointError:
         raise
-    except Exception as error:  # hashes match, so the file was written wrongly
+    except Exception as error:  # all hashes match, so the writer made the mistake
         raise _unexpected(folder, error) from None
 
 

@@ -1,7 +1,7 @@
 """Validate the header of a safetensors file before its weights are read.
 
-The library checks only the container: it accepts duplicate names, empty dimensions and any number
-of unexpected tensors.
+The safetensors library checks only the container: it accepts duplicate names, empty dimensions and
+any number of unexpected tensors.
 """
 
 from collections.abc import Mapping

@@ -17,10 +17,10 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One quantity compared with the original network; passed if the difference is in the limit.
+    """One quantity compared with the original; passed if the difference is within the limit.
 
-    Differences are absolute; `max_abs_diff` counts the differing sentences where ids or tokens are
-    compared.
+    Differences are absolute. If ids or tokens are compared, `max_abs_diff` is the number of
+    differing sentences.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Imported:
 
     @property
     def credit(self) -> str:
-        """Credit author and licence, in a phrase to put beside the model's name."""
+        """A phrase with author and licence, to be shown beside the model's name."""
         author = f"by {self.author}" if self.author else "author unknown"
         return f"imported, {author}, licence {self.licence or 'unknown'}"
 

@@ -9,7 +9,7 @@ from core.checkpoint.errors import CheckpointError, checkpoint_errors
 from core.checkpoint.strict_json import read_small
 from core.files import MAX_CONFIG_BYTES, committed_file, json_bytes, printable
 
-_MAX_CORPORA = 100  # with scores
+_MAX_CORPORA = 100  # corpora with scores
 
 
 def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:

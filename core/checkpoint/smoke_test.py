@@ -1,4 +1,4 @@
-"""Translate one sentence with a loaded network, to reject networks that cannot."""
+"""Translate one sentence with a loaded network, to reject a network that cannot do so."""
 
 import math
 

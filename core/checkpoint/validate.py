@@ -57,7 +57,7 @@ def _tokenizers(folder: Path, config: Configuration) -> tuple[dict[str, Any], di
     source, target = (read_values[listed.name] for listed in config.tokenizers)
     if target is not source and target.get("first"):
         with checkpoint_errors(folder / config.tokenizers[1].name):
-            raise ValueError("only a source's tokenizer has ids in front: leave out its first")
+            raise ValueError("only the source's tokenizer may put ids in front: remove `first`")
     return source, target
 
 

@@ -25,8 +25,8 @@ class Augmentation:
     `source_noise`: lower-case the source, drop its final mark or commas; the target keeps its case
     (Karpukhin et al. 2019). `concatenation`: join the pair with others to a text of up to
     `concatenate_up_to` pairs (Nguyen, Murray & Chiang 2021; Kondo et al. 2021). `names`, `numbers`:
-    replace a name or number that occurs on both sides by another, so that the model learns to copy
-    (Luong et al. 2015, with real names instead of placeholders). Pairs with the same numbers on
+    replace a name or number that occurs on both sides, so that the model learns to copy (after
+    Luong et al. 2015, who use placeholders). Pairs with the same numbers on
     both sides are rare, so each is used `number_copies` times. `segmentation`, per word: split it
     at a random position before subword segmentation, so that names are not read as meaningful
     subwords (Kudo 2018; Provilkov, Emelianenko & Voita 2020).
@@ -113,17 +113,17 @@ _ENDINGS = (
     "a e i o us in ine an ian ke bert brecht fried hild mann mar rich son ter wig wina zan"
 ).split()
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_INVENTED_SHARE = 0.75  # of the replacement names
+_INVENTED_SHARE = 0.75  # of all replacement names
 _MAX_LETTERS = 14  # of an invented name
 
 
 def augmented(
     texts: Iterable[tuple[Iterable[TextPair], int]], settings: Augmentation, seed: int, epoch: int
 ) -> Iterator[tuple[TextPair, TextPair]]:
-    """Yield one epoch's pairs as (augmented, original); each text is repeated as often as given.
+    """Yield one epoch's pairs as (augmented, original); `texts` gives each text's repetitions.
 
-    Use the original where the augmented pair is too long. The result depends on seed and epoch
-    (from 0) only, so a resumed run sees the same pairs.
+    The caller uses the original where the augmented pair is too long. The result depends on seed
+    and epoch (from 0) only, so a resumed run sees the same pairs.
     """
     rng = random.Random(f"{seed}/{epoch}")
     for text, times in texts:
@@ -178,7 +178,8 @@ def with_other_names(
 
     Some of the new names are invented, partly from beginnings of words in `earlier` pairs. A man's
     name becomes a woman's only if no word of the pair is masculine. A possessive such as "Toms"
-    gets no name with a final sibilant, because German writes those differently.
+    gets no name that ends with a sibilant, because German writes the possessive of such names
+    differently.
     """
     counts = [Counter(_KNOWN[m[1]] for m in _NAME.finditer(side)) for side in pair]
     with_s = {_KNOWN[m[1]][0] for side in pair for m in _NAME.finditer(side) if m[2]}
@@ -213,9 +214,9 @@ def with_other_names(
 def invented_name(rng: random.Random, earlier: Sequence[TextPair] = ()) -> str:
     """Invent a pronounceable name.
 
-    Built from two to four random syllables, or from the beginning of a word of `earlier` pairs and
-    an ending or part of another word: names such as Regensburg (Regen, rain) and Passau (Pass,
-    passport) begin like words but must not be translated.
+    The name consists of two to four random syllables, or of the beginning of a word of `earlier`
+    pairs and an ending or part of another word. Names such as Regensburg (Regen, rain) and Passau
+    (Pass, passport) begin like words but must not be translated.
     """
     while True:
         words = _WORD.findall(" ".join(rng.choice(earlier))) if earlier else []
@@ -237,8 +238,9 @@ def invented_name(rng: random.Random, earlier: Sequence[TextPair] = ()) -> str:
 def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
     """Replace the numbers of a pair, if both sides contain the same ones.
 
-    A number keeps its kind: an hour, day, minute, usually a year, or its count of digits. 1 is
-    kept because other numbers need a plural, and so is a number followed by letters ("3rd").
+    Up to 12, 24, 31 or 59, the new number has the limit of the old one, so that hours, days and
+    minutes remain valid. A year usually becomes a year. Any other number keeps its count of digits.
+    Numbers followed by letters ("3rd"), 0 and 1 are kept; after 1, other numbers need a plural.
     """
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
     shared = sorted(_shared_numbers(pair))

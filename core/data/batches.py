@@ -21,7 +21,10 @@ Pair = tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """A padded batch of ids: source [B, S], target_in [B, T] from <bos>, target_out to <eos>."""
+    """A padded batch of ids: source [B, S], target_in and target_out [B, T].
+
+    target_in begins with <bos>; target_out is one token ahead and ends with <eos>.
+    """
 
     source: Tensor
     target_in: Tensor
@@ -32,7 +35,7 @@ class Batch:
 
 
 BREAK = "‖"
-"""Splits a word: no token crosses it, and it is not encoded itself, even if a text contains it."""
+"""Splits a word: no token crosses it. The character itself is never encoded."""
 
 
 def encode_pairs(
@@ -68,7 +71,8 @@ class EncodedPairs(Sequence[Pair]):
     def in_background(cls, pairs: Iterable[Pair]) -> Callable[[], "EncodedPairs"]:
         """Write the pairs in a background process; return a function that waits for the result.
 
-        That function raises ValueError if the process failed, which has then printed why.
+        The function raises ValueError if the process failed; the process has then printed the
+        reason.
         """
         fork = multiprocessing.get_context("fork")  # needs no copy of the pairs
         receiving, sending = fork.Pipe(duplex=False)
@@ -152,7 +156,7 @@ def plan(
 
     With `sentences`, a batch holds that many pairs instead. A seed shuffles the batches and pairs
     of equal length; without one, pairs are ordered by length. `keep_order` keeps their order.
-    The plan depends on the arguments only, so a run can be resumed within it.
+    The plan depends only on the arguments, so a run can be resumed within an epoch.
     """
     rng = random.Random(seed)
     noise = [rng.random() if seed is not None else 0.0 for _ in range(len(pairs))]

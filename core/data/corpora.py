@@ -26,7 +26,7 @@ def _iso_name(code: str) -> str:
     from iso639 import Language, LanguageNotFoundError  # takes 0.1 to 0.5 s
 
     try:
-        name = Language.match(code).name  # codes only: names start with a capital
+        name = Language.match(code).name  # no name: all names are capitalised
     except LanguageNotFoundError:
         return code
     return re.sub(r" \(.*\)$", "", name)  # Modern Greek (1453-), Swahili (macrolanguage)
@@ -42,8 +42,8 @@ class Corpus:
     """A named German-English corpus.
 
     `read(split, find, source, target)` returns the (source, target) pairs of a split. `home` is the
-    public folder of its files, or None if they cannot be downloaded one by one; `sha256` are their
-    checksums.
+    URL of the folder with its files, or None if they cannot be downloaded one by one. `sha256`
+    holds the checksums of the files.
     """
 
     name: str
@@ -149,10 +149,10 @@ CORPORA = {
 def read_pairs(name: str, split: str, source: str, target: str, data: Path | None = None) -> Pairs:
     """Read the (source, target) sentence pairs of one split.
 
-    `data` is a folder that contains `<name>/` with the corpus files, plain or gzipped. Without it,
-    they are downloaded to the user's cache and their SHA-256 is verified. HTML entities are
-    resolved. Raises ValueError, with a one-line message, for unknown names and missing or changed
-    files.
+    `data` is a folder that contains `<name>/` with the corpus files, plain or gzipped. Without
+    `data`, the files are downloaded to the user's cache and their SHA-256 is verified. HTML
+    entities are resolved. Raises ValueError, with a one-line message, for unknown names and missing
+    or changed files.
     """
     if name not in CORPORA:
         raise ValueError(f"unknown corpus {name!r}: choose one of {', '.join(CORPORA)}")

@@ -8,7 +8,7 @@ Pairs = list[tuple[str, str]]
 
 SIZE = 300
 
-# None of them occurs in the training corpora or among the names inserted in training.
+# None of these names occurs in the training corpora or among the names inserted in training.
 _TEST_NAMES = (
     "Annika Bastian Bogdan Chiara Clemens Dimitri Dorothea Elif Friederike Giulia Gunther Hakan "
     "Henrike Ingolf Jamila Jolanda Korbinian Leila Leopold Mateusz Mechthild Nadia Norbert Olga "
@@ -85,7 +85,7 @@ def read(split: str) -> Pairs:
 
 
 def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
-    """Return what share of names, numbers and capitals is right, each in 0..1.
+    """Return the shares of names, numbers and capitals that are right, each from 0 to 1.
 
     Names and numbers: those of the sources that the outputs copy exactly, allowing "5th" for 5 and
     a German genitive "s" for "'s". Capitals: reference words that the outputs contain in any case,

@@ -18,7 +18,7 @@ def lower_cased(source: str, case: str) -> str:
 
 
 def without_final_marks(source: str, target: str) -> TextPair:
-    """Remove the final punctuation, if both sides have some."""
+    """Remove the final punctuation of both sides, if both have some."""
     if _FINAL_MARKS.search(source) and _FINAL_MARKS.search(target):
         return _FINAL_MARKS.sub("", source), _FINAL_MARKS.sub("", target)
     return source, target

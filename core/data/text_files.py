@@ -18,9 +18,9 @@ Find = Callable[[str], Path]
 
 
 def finder(name: str, home: str | None, digests: dict[str, str], data: Path | None) -> Find | None:
-    """Return a function that finds files in `data`, or else downloads and verifies them.
+    """Return a function that finds files in `data` or, without `data`, downloads and verifies them.
 
-    Returns None without `data` and without a `home` to download from.
+    Returns None if there is neither `data` nor a `home` to download from.
     """
     if data is not None:
         return lambda filename: _local_file(name, filename, data)
@@ -108,7 +108,7 @@ def read_lines(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class LinePairs:
-    """Pairs of line i of both files; each iteration reads the files again."""
+    """Pairs of the lines of two files; each iteration reads the files again."""
 
     source: Path
     target: Path

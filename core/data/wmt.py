@@ -10,8 +10,8 @@ SETS = tuple(f"wmt{year}" for year in range(13, 24))
 def read(split: str, find: Find | None, source: str, target: str) -> list[tuple[str, str]]:
     """Read one year's (source, target) pairs; since 2019, each direction has its own set.
 
-    With `find`, reads the files `<set>.<source>-<target>.<language>`; without it, uses sacreBLEU,
-    and raises ValueError if that cannot download the set.
+    With `find`, read the files `<set>.<source>-<target>.<language>`; without it, use sacreBLEU.
+    Raises ValueError if sacreBLEU cannot download the set.
     """
     if find is not None:
         names = [f"{split}.{source}-{target}.{language}" for language in (source, target)]

@@ -21,7 +21,7 @@ QUANTITIES: tuple[Quantity, ...] = ("weights", "norms")
 
 @dataclass(frozen=True)
 class Row:
-    """One head's score, counted from 0; None means the maps averaged over layers or heads."""
+    """The score of one head, counted from 0; None stands for the mean over layers or heads."""
 
     reading: Reading
     quantity: Quantity
@@ -92,7 +92,9 @@ def with_means(map_LHTS: np.ndarray) -> np.ndarray:
 def word_maps(
     checkpoint: Checkpoint, pair: tuple[str, str]
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
-    """Return the cross-attention of one pair by word [L, H, T, S], by reading and quantity.
+    """Return the cross-attention of one pair, merged to words, by reading and quantity.
+
+    Each array is [L, H, T, S].
 
     Words are split at spaces; see `align` for readings and quantities. Raises ValueError for a side
     that is empty or too long. Hooks are process-wide: the caller must hold the model's lock.
@@ -126,7 +128,7 @@ def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]
     limit = checkpoint.card.model.max_length
     tokens = len(checkpoint.source_tokenizer.first) + len(source[0]), len(target[0])
     if (longest := max(tokens) + 1) > limit:
-        raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave it out")
+        raise ValueError(f"{longest} tokens with <eos>: the limit is {limit}, leave the pair out")
     return source, target
 
 

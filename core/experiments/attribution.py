@@ -41,7 +41,7 @@ METHODS = (
     "leave-one-out",
 )
 
-_TOKENS = 768  # per batch of subsets, on the longer side
+_TOKENS = 768  # per batch, counted on the longer side
 
 
 @of_words_in_batches
@@ -50,15 +50,15 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
 
     *weights* are the cross-attention's and *norms* are ‖α v W^O‖ of the same cells (Kobayashi et
     al. 2020), both averaged over layers and heads. *rollout* multiplies the weights by the
-    encoder's rollout (Abnar & Zuidema 2020). *norm rollout* does the same with norms: an encoder
-    layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row normalised.
-    It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It ignores the
-    feed-forward layers and, unlike Kobayashi et al., the layer norm after the sum, which matters
-    for post-norm models. These four are computed from a single forward pass; a word gets the sum
-    over its tokens.
+    encoder's rollout (Abnar & Zuidema 2020). *norm rollout* uses norms instead of weights: an
+    encoder layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row
+    normalised. It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It ignores
+    the feed-forward layers and, unlike Kobayashi et al., the layer norm after the sum, which
+    matters for post-norm models. These four are computed from a single forward pass; a word gets
+    the sum over its tokens.
     *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing, all layers* is
     log P minus log P with the word's values set to 0 in every layer of the encoder and the
-    cross-attention; later layers recompute their weights from the changed states. Mohebbi et al.
+    cross-attention. Later layers recompute their weights from the changed states. Mohebbi et al.
     (2023) zero one layer at a time and compare its states by cosine. *leave-one-out* is log P minus
     log P with the word hidden. These three are in nats.
 

@@ -100,7 +100,7 @@ def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
     for kind, mask in masks(model, Batch(source_BS, target_BT, target_BT)):
         passed = mask.cpu().numpy().copy()
         if not np.array_equal(by_kind.setdefault(kind, passed), passed):
-            raise RuntimeError(f"{kind} layers are passed different masks")
+            raise RuntimeError(f"the {kind} layers receive different masks")
     return BatchMasks(
         source=source_BS.cpu().numpy(),
         target_in=target_BT.cpu().numpy(),

@@ -1,8 +1,8 @@
 """Eight classic mistakes in a Transformer, as switches on a network, with the symptoms of each.
 
-A `with` block breaks a network of either implementation and restores it. The other functions run it
-broken on a sentence in a padded batch, since one of the mistakes shows only there. Axes: B batch, H
-head, Q query, K key, E d_k, S source and T target tokens, P padding.
+A `with` block breaks a network of either implementation and restores it. The other functions run
+the broken network on a sentence in a padded batch, because one of the mistakes shows only there.
+Axes: B batch, H head, Q query, K key, E d_k, S source and T target tokens, P padding.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ Bug = Literal[
 BUGS: tuple[Bug, ...] = get_args(Bug)
 
 PADDING = 3
-"""How many tokens the other sentence of the batch is longer, on each side."""
+"""How many tokens longer the other sentence of the batch is, on each side."""
 PROBED = 8
 """How many source tokens are replaced, one by one, to see which a head's map depends on."""
 MORE = 10
-"""How many tokens a broken translation may be longer than the healthy one, then it is cut off."""
+"""How many tokens longer than the given target a broken translation may get, then it is cut off."""
 LONGEST = 40
-"""How many tokens a broken translation may have at all."""
-_ROUNDING = 1e-3  # of a logarithm or a share: float32 passes in other batches differ by less
-_ONE_ON = PositionEdit(shift=1)
+"""The most tokens that a broken translation may have."""
+_ROUNDING = 1e-3  # for logarithms and shares: float32 passes in two batches differ by less
+_SHIFTED = PositionEdit(shift=1)
 _EDITS: Mapping[Bug | None, Edits] = {
     "no_causal_mask": Edits(causal_mask=False),
     "no_padding_mask": Edits(padding_mask=False),
-    "shifted": Edits(source_positions=_ONE_ON, target_positions=_ONE_ON),
+    "shifted": Edits(source_positions=_SHIFTED, target_positions=_SHIFTED),
 }
 """The mistakes that an edit can make; the others change the attention itself."""
 
@@ -96,7 +96,7 @@ def _attention_hook(
 def _broken_attention(
     site: AttentionSite, bug: Bug, x: Tensor, memory: Tensor, mask: Tensor, score: float | None
 ) -> tuple[Tensor, Tensor]:
-    """Attend from x [B, Q, D] to memory [B, K, D] with one mistake; each line can make one."""
+    """Attend from x [B, Q, D] to memory [B, K, D] with one mistake."""
     to_query, to_key, to_value, to_output = site.projections()
     if bug == "swapped":
         to_query, to_key = to_key, to_query
@@ -123,7 +123,7 @@ def _split(x_BTD: Tensor, heads: int) -> Tensor:
 
 
 def _reshaped(x_BTD: Tensor, heads: int) -> Tensor:
-    """Give each head its own slice of the tokens, in the shape that it expects: [B, H, T, E]."""
+    """Give each head a slice of the tokens, not of the features; the shape is the same."""
     B, T, _ = x_BTD.shape
     return x_BTD.reshape(B, heads, T, -1)
 
@@ -214,10 +214,10 @@ def bug_translation(
 ) -> tuple[int, ...]:
     """Translate greedily with the broken network; return the ids, with <eos> unless cut off.
 
-    The broken network runs the whole prefix again for each token, as in training: with a KV cache a
-    query never sees a later token, mask or not. In the healthy one that makes no difference. The
-    source is padded as in `bug_pass`; `target` is a translation of the usual length. Call it like
-    `bug_pass`.
+    For each token, the broken network runs the whole prefix again, as in training: with a KV cache
+    no query could see a later token, whatever the mask. For the healthy network this makes no
+    difference, so it uses the cache. The source is padded as in `bug_pass`; `target` only limits
+    the length (see `MORE`). Call it like `bug_pass`.
     """
     batch = _batch(model, source, target)
     if bug is None:
@@ -237,8 +237,8 @@ def bug_translation(
 class Symptoms:
     """Numbers that tell the mistakes apart, measured on a broken network and one sentence.
 
-    Shares are of all weight, over layers, heads and real queries. NaN where there is no weight to
-    measure.
+    A share is a fraction of the total weight over all layers, heads and real queries. A number is
+    NaN if there is no weight to measure.
     """
 
     loss: float
@@ -246,8 +246,8 @@ class Symptoms:
     row_sums: tuple[float, float]
     """The smallest and the largest sum of a row, in all maps."""
     column_sums: tuple[float, float]
-    """The smallest and the largest sum of the column of a real key, in all maps; the rows of
-    padding are included."""
+    """The smallest and the largest sum over the column of a real key, in all maps; the column
+    includes the rows of padding."""
     on_allowed: float
     """The share on cells that the right mask allows, in all maps."""
     on_future: float
@@ -257,18 +257,18 @@ class Symptoms:
     entropy: float
     """The mean entropy of a row of the encoder's first layer, in bits."""
     scale: float
-    """In the encoder's first layer, by how much the logarithms of a row's weights differ, as a
-    multiple of how much the healthy network's scores differ (least squares)."""
+    """The least-squares slope of the log-weights in the encoder's first layer against the healthy
+    network's scores, both centred by row; 1 for the healthy network."""
     same: float
-    """The correlation of these logarithms with the healthy scores, both centred by row."""
+    """The correlation of these log-weights with the healthy scores."""
     transposed: float
-    """The same with the healthy scores transposed: query and key change places."""
+    """The correlation with the healthy scores transposed: query and key change places."""
     position: int
-    """The position, counted from 0, that was added to the first source token: the one whose row of
-    the table is nearest to its input vector minus its embedding."""
+    """The position, counted from 0, that was added to the first source token. Its row of the table
+    is the nearest to the token's input vector minus the token's embedding."""
     tokens_read: int
-    """Of the probed source tokens, on how many a head's map in the first layer depends; the fewest
-    over the heads."""
+    """The number of probed source tokens on which a head's map in the first layer depends; the
+    smallest number over the heads."""
     tokens_probed: int
     """How many source tokens were replaced one by one: at most `PROBED`, evenly spaced."""
 
@@ -349,7 +349,9 @@ def _healthy_scores(model: Seq2Seq, batch: _Batch) -> Doubles:
 
 
 def _against_scores(weights_HQK: Doubles, scores_HQK: Doubles) -> tuple[float, float, float]:
-    """Compare log-weights with scores: slope and correlation, and the latter with them transposed.
+    """Return the slope of log-weights against scores, and two correlations.
+
+    The log-weights are correlated with the scores, then with the transposed scores.
 
     Both are centred by row, over the cells whose weight is positive: a softmax fixes a row's
     log-weights only up to a constant.

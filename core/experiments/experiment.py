@@ -25,7 +25,7 @@ Ids = Sequence[int]
 Batch = Sequence[Ids]
 Side = Literal["source", "target"]
 Borrow = Callable[[], AbstractContextManager[Seq2Seq]]
-"""Gives exclusive access to the model for one batch; other threads wait until the block ends."""
+"""Give exclusive access to the model for one batch; other threads wait until the block ends."""
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
@@ -49,7 +49,7 @@ class Owner(Protocol):
     """Anything that guards a model, such as a Translator."""
 
     def model_for(self, record: TranslationRecord) -> AbstractContextManager[Seq2Seq]:
-        """Exclusive access to the model that made a record, with the record's edits applied.
+        """Give exclusive access to the model that made a record, with the record's edits applied.
 
         Raises ValueError for a record of another model.
         """
@@ -57,7 +57,7 @@ class Owner(Protocol):
 
 
 class Experiment(Protocol[R_co]):
-    """An experiment in its public form; both calls take the same further arguments."""
+    """An experiment in its public form; both forms of the call take the same further arguments."""
 
     @overload
     def __call__(
@@ -77,7 +77,7 @@ class Experiment(Protocol[R_co]):
 class LongExperiment(Experiment[R_co], Protocol[R_co]):
     """An experiment in batches, between which other threads may acquire the model.
 
-    A call runs all of them; `on_progress(done, total)` is called after each. `steps` takes the same
+    A call runs all batches; `on_progress(done, total)` is called after each. `steps` takes the same
     arguments and is a generator: closing it ends the experiment.
     """
 

@@ -37,14 +37,14 @@ _TOKENS = 1280  # per batch of choices, on the longer side
 
 @of_pass_in_batches
 def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]:
-    """Ablate every head by itself: the change in each target token's log-probability.
+    """Ablate each head alone; return the change in each target token's log-probability.
 
     A head is zero-ablated by removing its part of the attention's output, as by
     `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with
     (translator, record), or with (model, source, target) and ids that end with <eos>. 96 heads of
-    a 13-token sentence fit one batch; longer sentences take several. The last layers come first,
-    because least has to be recomputed for them, so `Progress.so_far` is soon worth looking at: it
-    is NaN where a head has not been ablated yet.
+    a sentence of 13 tokens, with <eos>, fit one batch; longer sentences take several. The last
+    layers come first, because they need the least recomputation. `Progress.so_far` is therefore
+    soon informative; it is NaN for heads that have not been ablated yet.
     """
     with borrow() as model:
         heads = heads_of(model, KINDS)[::-1]
@@ -73,7 +73,7 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
 
 @of_pass_in_batches
 def pair_effects(borrow: Borrow, source: Ids, target: Ids, kind: Kind) -> Steps[PairEffects]:
-    """Ablate every pair of heads of a kind: which are redundant, which need each other.
+    """Ablate every pair of heads of a kind, to find heads that are redundant or need each other.
 
     Call it with (translator, record, kind), or with (model, source, target, kind). Progress counts
     ablations of one or two heads. Raises ValueError for an unknown kind.
@@ -169,7 +169,7 @@ class _Forks:
             yield
 
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
-        """Return a hook that forks a layer's input into one row per choice of heads so far."""
+        """Return a hook that forks a layer's input: one row per set of heads ablated so far."""
         at = _stage((side, number, 0))
         starts_decoder = (side, number) == ("decoder", 0)
 

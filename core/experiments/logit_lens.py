@@ -86,8 +86,8 @@ def lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> li
 def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
     """Let the decoder read each encoder layer, through the encoder's final norm.
 
-    L layers give L + 1 rows, starting with the embeddings. Call it as `lenses`. DecoderLens
-    (Langedijk et al. 2023, arXiv 2310.03686).
+    L layers give L + 1 rows, starting with the embeddings. Call it as `lenses`. This is
+    the DecoderLens (Langedijk et al. 2023, arXiv 2310.03686).
     """
     batch = _batch(model, sources, targets)
     memory_BSD, mask = model.encode(batch.source)
@@ -96,8 +96,8 @@ def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids
     norm = model.stack("encoder").norm
     layers_LBSD = states.sublayers("encoder")[:, -1]
     rows = [LensRow(), *map(LensRow, range(len(layers_LBSD)))]
-    # For the last row, use the encoder's output from the pass without hooks: with them, the
-    # library takes another code path, whose last bits differ.
+    # For the last row, use the encoder's output from the pass without hooks: with hooks,
+    # torch.nn.Transformer takes another code path, whose last bits differ.
     read = [norm(x_BSD) for x_BSD in (states.embeddings["encoder"], *layers_LBSD[:-1])]
     logits = (
         model.classify(model.decode(batch.target_in, x_BSD, mask)) for x_BSD in (*read, memory_BSD)
@@ -125,7 +125,7 @@ def _batch(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> Ba
 def _read(
     rows: list[LensRow], logits: Iterable[Tensor], output_BTV: Tensor, targets: Sequence[Ids]
 ) -> list[Lens]:
-    """Build a batch's grids from the logits of each row, holding one [B, T, V] at a time."""
+    """Build a batch's grids from each row's logits; hold only one [B, T, V] in memory at a time."""
     grids = []
     written_BT1 = pad([list(ids) for ids in targets]).to(output_BTV.device)[..., None]
     for logits_BTV in logits:

@@ -18,7 +18,7 @@ from core.text.tokenizer import BOS
 
 @dataclass(frozen=True, eq=False)
 class PaddingEffect(Frozen):
-    """The probability of each of a sentence's next tokens [T] in three passes.
+    """The probability of each target token [T] of a sentence in three passes.
 
     `alone`: the sentence by itself. `masked`: in a padded batch with the padding mask. `open`: in
     that batch without the mask. `padded` counts the padding tokens after the source; `on_padding`

@@ -66,7 +66,7 @@ class Predictions(Frozen):
     true: Doubles
 
     def largest(self, count: int) -> Bools:
-        """Return a mask [N, A] of the `count` heads with the largest terms for each token."""
+        """Return a mask [N, A] of the `count` largest predicted changes of each token."""
         order = np.argsort(-np.abs(self.predicted), axis=1, kind="stable")[:, :count]
         chosen = np.zeros(self.predicted.shape, bool)
         np.put_along_axis(chosen, order, True, axis=1)

@@ -35,8 +35,8 @@ def site(
 
     Call it with (translator, record, kind, layer), or with (model, source, target, kind, layer),
     holding the model's lock, since hooks are process-wide. `edits` are the ones already applied to
-    the model. Raises KeyError for a layer that the model does not have, and ValueError for one
-    whose weights are edited, because they are not the softmax of its scores.
+    the model. Raises KeyError for a layer that the model does not have. Raises ValueError for
+    a layer with edited weights, because these are not the softmax of its scores.
     """
     if edits.of_site(kind, layer).changes_weights:
         raise ValueError(

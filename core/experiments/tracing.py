@@ -48,7 +48,7 @@ class _Watched:
     def norms_of(
         self, side: Side, row: int, length: int
     ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
-        """Return the norms of a side's sub-layers, its final norm, and that norm's input/output."""
+        """Return a side's sub-layer norms, its final norm, and that one's input and output."""
         *calls, end = (
             (module, double(x[row, :length]), double(y[row, :length]))
             for module, x, y in self.norms[side]

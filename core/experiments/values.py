@@ -1,4 +1,5 @@
 """Value-weighted norms: how much each key adds to an attention's output (Kobayashi et al. 2020).
+
 Axes: L layer, H head, Q query, K key, D d_model, E size of one head.
 """
 
@@ -17,7 +18,8 @@ from core.record.capture import AttentionCall, capture
 def transformed_values(call: AttentionCall) -> Tensor:
     """Return v_k W_h^O, each key's contribution to the output at a weight of 1: [H, K, D].
 
-    The site's output is their weighted sum over heads and keys, plus the output bias.
+    The site's output is the weighted sum of these contributions over heads and keys, plus the
+    output bias.
     """
     *_, value, output = call.site.projections()
     heads = call.weights.shape[1]

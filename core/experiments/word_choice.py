@@ -52,9 +52,10 @@ class WordChoice(Frozen):
     def predicted(self, kind: Kind, layer: int, head: int, key: int | None = None) -> float:
         """Predict the change in the difference without a head, or without one of its keys.
 
-        This is the direct effect: norms are held and later layers are ignored. Without a key, the
-        rest of the row is divided by 1 − α; if there is no rest, it gives 0. Raises ValueError for
-        a kind whose heads are not in the decoder.
+        This is the direct effect: norms are held and later layers are ignored. If a key is given,
+        only this key is removed, and the rest of the row is divided by 1 − α. If nothing is left of
+        the row, the head contributes 0. Raises ValueError for a kind whose heads are not in the
+        decoder.
         """
         if kind not in self.edges:
             raise ValueError(
@@ -133,11 +134,11 @@ def true_change(
 
 @dataclass(frozen=True)
 class Rivals:
-    """The most probable other tokens at one step of a pass, and what would follow each of them.
+    """The most probable other tokens at one step of a pass, and the likeliest next id after each.
 
     `rank` (by logit, from 1) and `probability` are those of the target's own token. `ids` are the
-    others, most probable first, with their `probabilities`. `following` holds the most probable
-    next id after each, which tells a whole word from the start of one.
+    other tokens, most probable first, with their `probabilities`. `following` holds the most
+    probable next id after each, which tells a whole word from the start of one.
     """
 
     rank: int

@@ -27,12 +27,12 @@ The last is for values up to 1, and grows with the largest logit."""
 
 
 class DifferentError(ValueError):
-    """The converted network computes something else than the original."""
+    """Raised if the converted network does not compute what the original computes."""
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """The reference's ids as ours, and which positions are real."""
+    """The reference's ids, converted to ours."""
 
     source: Tensor  # [N, S]
     target: Tensor  # [N, T], from <bos>
@@ -40,7 +40,7 @@ class _Batch:
 
     @property
     def real_queries(self) -> dict[Kind, np.ndarray]:
-        """Which queries [N, query] of each kind are no padding."""
+        """Which queries [N, query] of each kind are not padding."""
         source, target = (self.source != PAD).numpy(), (self.target != PAD).numpy()
         return {"encoder": source, "decoder": target, "cross": target}
 
@@ -59,8 +59,8 @@ def compare_network(
 ) -> list[Comparison]:
     """Compare in float64 and float32; the network is accelerated in place, as when it is loaded.
 
-    `stored` is the position table of the weights' file, which replaces a missing one of the
-    reference. Raises DifferentError naming the first difference.
+    `stored` is the position table of the weights' file. It is used if the reference has no table or
+    a shorter one than needed. Raises DifferentError naming the first difference.
     """
     batch = _batch(plan, reference)
     found: list[Comparison] = []
@@ -87,8 +87,8 @@ def compare_tokens(
 ) -> tuple[list[Comparison], list[str]]:
     """Compare the ids of lines, if there are any, as a source or target. Raises DifferentError.
 
-    Lines that `normalise` changes for every model may have other ids than in the original: return a
-    sentence that says how many do.
+    Lines that `normalise` changes may have other ids than in the original. If there are any, a
+    sentence that counts them is also returned.
     """
     if not tokens:
         return [], []
@@ -111,7 +111,7 @@ def compare_tokens(
         raise DifferentError(
             f"the tokens of {len(different)} of {len(tokens)} {side} lines differ, first of "
             f"{line[:60]!r}, token {at + 1}: id {_at(theirs, at)} in the original, {_at(ours, at)} "
-            "here: the vocabulary is another one, or its order"
+            "here: the vocabulary or its order is different"
         )
     compared = [_counted(f"tokens of {len(tokens) - simplified} {side} lines", 0)]
     if not simplified:
@@ -269,7 +269,7 @@ def _of_maps(maps: dict[tuple[Kind, int], float], limit: float) -> str:
     written = {
         "encoder": f"what encoder layer {layer} writes: values, output projection, feed-forward",
         "decoder": f"what decoder layer {layer} writes: values, output projection, feed-forward",
-        "cross": f"what the encoder or decoder layer {layer + 1} writes before",
+        "cross": f"what the encoder or the self-attention of decoder layer {layer + 1} writes",
     }[kind]
     source = "the embeddings" if layer == 0 and kind != "cross" else written
     return f"first in the {kind} attention of layer {layer + 1}: its queries or keys, or {source}"
@@ -284,7 +284,7 @@ def _of_logits(ours: _Ours, theirs: Pass, real: np.ndarray) -> str:
 
 
 def _differ(ours: tuple[int, ...], theirs: np.ndarray, batch: _Batch) -> bool:
-    """Whether greedy ids differ as far as both go; the original's end where it writes the end."""
+    """Return whether greedy ids differ in their common part, up to the original's <eos>."""
     written: Iterator[int] = (int(batch.columns[id]) for id in theirs)
     return any(a != b for a, b in zip(ours, _until_end(written), strict=False))
 

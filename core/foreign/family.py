@@ -1,4 +1,4 @@
-"""What a family says of a network (names, configuration, ids), and how weights are filled in."""
+"""What a family says about a network (names, configuration, ids), and how weights are filled in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ class Options:
 class Vocabulary:
     """One side's tokenizer, and for each of our ids the original's id, or ABSENT.
 
-    `original` returns the ids of the original's own tokenizer, if that can be run here. `notes` say
-    where the tokenizer differs from it.
+    `original` returns the ids of the original's tokenizer, if that tokenizer can be run here.
+    `notes` say where ours differs.
     """
 
     tokenizer: Tokenizer
@@ -72,8 +72,8 @@ class Names:
 
     `parts` are relative to a layer, called `layer` with its side and index; `outside` are complete.
     A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and v.
-    `encoder_parts` are those with another name in the encoder, `norm_leaves` the original's names
-    of a norm's weight and bias.
+    `encoder_parts` are parts that have another name in the encoder; `norm_leaves` are the
+    original's names of a norm's weight and bias.
     """
 
     layer: str
@@ -83,7 +83,7 @@ class Names:
     encoder_parts: dict[str, str] = field(default_factory=dict)
 
     def theirs(self, ours: str) -> tuple[str, int | None]:
-        """Return the original's name of one of our parameters, and the third of it, if packed."""
+        """Return the original's name of one of our parameters, and which third if it is packed."""
         part, _, leaf = ours.rpartition(".")
         if part in self.outside:
             name = self.outside[part]
@@ -103,7 +103,8 @@ class Plan:
     """Everything needed to build a network from its weights.
 
     `features[i]` is the original's feature that becomes our feature i, None for the same order.
-    `biases` names, for a parameter of ours, a tensor of the original of another rank or name.
+    `biases` maps a parameter of ours to a tensor of the original with another name and one more
+    axis, of size 1, in front.
     `skipped` are tensors left out, with the reason, and `position_tables` the names of position
     tables, which are compared with the formula instead. `notes` say what could not be verified.
     """
@@ -126,8 +127,9 @@ Read = Callable[[Weights, Options], Plan]
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:
     """Return the original's id of each of our ids: <pad> <bos> <eos> <unk>, then all others.
 
-    If the original starts with <pad>, its row becomes <bos>, and our <pad> is absent from it: the
-    search never writes <pad> or <bos>, and our embedding of <pad> is 0 whatever its row holds.
+    If the original starts with <pad>, its row becomes our <bos>, and our <pad> has no row in the
+    original. That is enough: the search never writes <pad> or <bos>, and our embedding of <pad> is
+    0.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad
@@ -168,8 +170,8 @@ def fill(weights: Weights, plan: Plan) -> Transformer:
         raise ValueError(
             f"{printable(str(weights.source))}: {printable(unused[0])[:100]} is not used"
             f"{f' (and {len(unused) - 1} more)' if len(unused) > 1 else ''}: this network has "
-            "something that its family lacks, so it would compute something else; nothing was "
-            "written"
+            "something that its family lacks, so the conversion would compute something else; "
+            "nothing was written"
         )
     return network.eval()
 
@@ -204,7 +206,7 @@ def _copy_rows(parameter: Tensor, value: Tensor, vocabulary: Vocabulary, bias: b
 
 
 def _rows_of(name: str, plan: Plan) -> Vocabulary | None:
-    """Return the vocabulary that counts a parameter's rows, or None."""
+    """Return the vocabulary whose ids index a parameter's rows, or None."""
     if name == "embeddings.source_table.weight":
         return plan.source
     if name.startswith(

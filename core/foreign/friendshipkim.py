@@ -31,7 +31,7 @@ NAMES = Names(
 
 
 def read(weights: Weights, options: Options) -> Plan:
-    """Read a state dict of its Transformer."""
+    """Return the plan for a state dict of friendshipkim's Transformer."""
     return plan(
         weights,
         options,

@@ -61,7 +61,7 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A family's settings, which no file holds; `fixed` are the only values of flags we know."""
+    """A family's settings, which no file holds; `fixed` has the only flag values we can convert."""
 
     family: str
     norm_first: bool
@@ -99,7 +99,7 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
     )
     bias = "embeddings.tied_bias" if tied else "embeddings.classifier.bias"
     names = NAMES if shared else Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
-    if shared and "model.shared.weight" not in weights:  # some versions keep another of the copies
+    if shared and "model.shared.weight" not in weights:  # some versions save another copy
         names = Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
     return Plan(
         ours,
@@ -116,9 +116,9 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
 
 
 def interleaved(d_model: int) -> np.ndarray:
-    """Return, for each of our features, the original's, which has all sines before all cosines.
+    """Return the original's feature for each of ours; it has all sines before all cosines.
 
-    The residual stream has no order of its own: reordered features change no score.
+    The order of the residual stream's features is arbitrary: reordering changes no score.
     """
     half = np.arange(d_model // 2)
     return np.stack((half, half + d_model // 2), axis=1).ravel()
@@ -174,7 +174,10 @@ def _same(folder: Path, settings: dict[str, int], first: str, second: str) -> in
 
 
 def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[str, str]:
-    """Return the tables that are stored again. Raises ValueError if a copy differs."""
+    """Return the stored copies of tied tables, with the reason to skip each.
+
+    Raises ValueError if a copy differs.
+    """
     source = names.outside["embeddings.source_table"] + ".weight"
     target = source if shared else names.outside["embeddings.target_table"] + ".weight"
     copies = {}

@@ -149,7 +149,7 @@ def _tokens(
 
 
 def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
-    """Return lines made of a vocabulary's own pieces, with numbers and punctuation, by chance."""
+    """Return random, reproducible lines of a vocabulary's pieces, numbers and punctuation."""
     draw = random.Random(1)
     size = vocabulary.tokenizer.size
     texts = [vocabulary.tokenizer.token(id) for id in range(4, size)]

@@ -2,7 +2,8 @@
 
 python make_reference.py FOLDER LINES.txt
 
-Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one a line.
+Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one per
+line.
 """
 
 import json
@@ -17,7 +18,7 @@ SENTENCES, LINES, WRITTEN = 8, 200, 20
 
 
 def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return logits, maps and greedy ids of eight padded sentences of random ids, and line ids."""
+    """Return logits, maps and greedy ids of eight random padded sentences; ids of the lines."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
     from transformers.utils import logging

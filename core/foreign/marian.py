@@ -17,6 +17,6 @@ _FIXED = {
 
 
 def read(weights: Weights, options: Options) -> Plan:
-    """Read a MarianMTModel's folder."""
+    """Return the plan for the folder of a MarianMTModel."""
     kind = hugging_face.Kind("marian", norm_first=False, final_norm=False, fixed=_FIXED)
     return hugging_face.read(weights, options, kind)

@@ -17,6 +17,6 @@ _FIXED = {
 
 
 def read(weights: Weights, options: Options) -> Plan:
-    """Read a PegasusForConditionalGeneration's folder."""
+    """Return the plan for the folder of a PegasusForConditionalGeneration."""
     kind = hugging_face.Kind("pegasus", norm_first=True, final_norm=True, fixed=_FIXED)
     return hugging_face.read(weights, options, kind)

@@ -96,7 +96,7 @@ def _vocabulary(
 
 
 def _rounded(score: float | None) -> float | None:
-    """Return a float32 score as the shortest decimal of the same float32; positive ones are 0."""
+    """Return the shortest decimal equal to a score in float32; a positive score becomes 0."""
     return None if score is None else min(0.0, float(str(np.float32(score))))
 
 
@@ -169,14 +169,17 @@ def _read_model(file: Path) -> Any:
     spec = model.normalizer_spec
     usual = spec.add_dummy_prefix, spec.remove_extra_whitespaces, spec.escape_whitespaces
     if not all(usual) or spec.normalization_rule_tsv:
-        raise ValueError(f"{where} treats white space or characters in a way of its own")
+        raise ValueError(f"{where} treats white space or characters in a way not supported here")
     if model.denormalizer_spec.precompiled_charsmap:
         raise ValueError(f"{where} changes the characters of its output, which is not converted")
     return model
 
 
 def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
-    """Return our id of the token in front of each source. Raises ValueError if it is needed."""
+    """Return our id of the token in front of each source, or [].
+
+    Raises ValueError if a token is needed but not given, and for an unknown one.
+    """
     codes = [piece for piece in pieces if re.fullmatch(">>.+<<", piece)]
     where = printable(str(folder))
     if wanted is None:

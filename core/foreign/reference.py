@@ -28,10 +28,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class Reference:
-    """What the original computes, in its own ids; `target` is what its decoder is fed.
+    """What the original computes, in the original's ids; `target` is what the decoder is fed.
 
-    `positions` is its table [position, feature], or None if it was not saved. `tokens` are source
-    lines with their ids, without the end of sentence.
+    `positions` is the position table [position, feature], or None if it was not saved. `tokens` are
+    source lines with their ids, without the end of sentence.
     """
 
     source: np.ndarray
@@ -61,7 +61,7 @@ def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary
 def _reference(found: Archive, config: ModelConfig, vocabulary: int) -> Reference:
     source, target = (found.array(name, [np.int64], 2) for name in ("source", "target"))
     if len(source) != len(target) or not len(source):
-        raise ValueError("source and target are of different numbers of sentences")
+        raise ValueError("source and target need the same number of sentences, at least 1")
     count, lengths = len(source), {"source": source.shape[1], "target": target.shape[1]}
     axes: dict[Kind, tuple[int, int, int]] = {
         "encoder": (config.num_encoder_layers, lengths["source"], lengths["source"]),

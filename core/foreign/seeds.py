@@ -8,7 +8,7 @@ from core.foreign.family import Names, Options, Plan, count_layers
 from core.foreign.weights import Weights
 from core.foreign.words import word_vocabularies
 
-_MAX_LENGTH = 256  # tokens; sinusoids have no end of their own
+_MAX_LENGTH = 256  # tokens; sinusoids set no limit
 
 
 def plan(
@@ -22,7 +22,7 @@ def plan(
     min_count: int = 1,
     lower: bool = False,
 ) -> Plan:
-    """Return the plan of a seed network; `settings` holds what no shape tells.
+    """Return the plan of a seed network; `settings` holds what the shapes do not reveal.
 
     Raises ValueError for a missing tensor, a wrong number of heads or a wrong vocabulary.
     """
@@ -34,7 +34,7 @@ def plan(
     target_size = shape("embeddings.target_table.weight")[0]
     heads = options.heads
     if heads is None:
-        raise ValueError("no tensor tells the number of heads: give it with --heads")
+        raise ValueError("no tensor reveals the number of heads: give it with --heads")
     if heads < 1 or d_model % heads:
         raise ValueError(
             f"--heads {heads} does not divide the width {d_model} of "
@@ -58,7 +58,7 @@ def plan(
     )
     source, target = word_vocabularies(options, (source_size, target_size), min_count, lower)
     note = (
-        f"That the network has {heads} heads is what --heads says: no tensor tells, and a wrong "
+        f"The number of heads, {heads}, comes from --heads: no tensor reveals it, and a wrong "
         "number changes every map."
     )
     return Plan(config, names, source, target, position_tables=position_tables, notes=(note,))

@@ -34,7 +34,7 @@ NAMES = Names(
 
 
 def read(weights: Weights, options: Options) -> Plan:
-    """Read a state dict of the tutorial's Seq2SeqTransformer."""
+    """Return the plan for a state dict of the tutorial's Seq2SeqTransformer."""
     return plan(
         weights,
         options,

@@ -38,7 +38,7 @@ class _Entry:
 
 
 class Weights:
-    """Tensors by name, each read when it is taken; remembers which were taken.
+    """Tensors by name. Each is read when it is taken; the names of taken tensors are remembered.
 
     Raises ValueError, in one line with a remedy, for a pickle, a missing shard and an invalid file.
     """
@@ -103,7 +103,7 @@ class Weights:
         self._used.add(name)
 
     def sha256(self) -> str:
-        """Return the SHA-256 of the file, or of the shards one after another, by name."""
+        """Return the SHA-256 of the file, or of the concatenated shards, sorted by name."""
         digest = hashlib.sha256()
         for file in self.files:
             with safe_open(file, _MAX_BYTES, follow_links=True) as stream:
@@ -151,7 +151,7 @@ def _files(source: Path) -> list[Path]:
 
 
 def refuse_pickle(file: Path) -> None:
-    """Raise ValueError, with the two lines that avoid it, for a file of pickled weights."""
+    """Raise ValueError for a file of pickled weights, with the two lines that convert it."""
     if not file.is_file():
         return
     with file.open("rb") as stream:

@@ -74,9 +74,9 @@ def _vocabulary(
 
 
 def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[str]:
-    """Return the words of a text as torchtext's vocabularies order them: by count, then by code.
+    """Return a text's words in the order of torchtext's vocabularies: by count, then by spelling.
 
-    White space is counted as spaCy splits it: leaving out such words would shift all later ids.
+    spaCy's tokens of white space count as words: without them, all later ids would shift.
     """
     import spacy
 
@@ -102,7 +102,8 @@ def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
 def stand_in(word: str) -> str:
     """Return the word, or the codes of its characters if some are control characters or line ends.
 
-    A space separates the codes, so that no tokenizer yields a stand-in; a word mark in front stays.
+    A space separates the codes, so that no tokenizer yields a stand-in. A word mark in front is
+    kept.
     """
     if not UNPRINTABLE.search(word):
         return word
@@ -115,7 +116,7 @@ def stand_in(word: str) -> str:
 def printable_words(words: list[str]) -> list[str]:
     """Return the words with a stand-in for each that no vocabulary may hold, such as a tab.
 
-    Raises ValueError for words that no vocabulary may hold otherwise, and for a word twice.
+    Raises ValueError for an empty, overlong or special word, and for a word that occurs twice.
     """
     shown = []
     for word in words:

@@ -37,8 +37,9 @@ class BaselineState:
 def torch_mask(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
     """Convert a mask to torch's form: inverted, or with `mask_score` as an additive float mask.
 
-    torch can only add to scores. A query with every key masked then attends as if unmasked, where
-    the scratch model attends to all keys equally. All other queries get the same weights.
+    torch can only add to scores. A query with every key masked then attends as if unmasked, whereas
+    in the scratch model it attends to all keys equally. All other queries get equal weights in
+    both.
     """
     if mask_score is None:
         return ~mask
@@ -214,7 +215,7 @@ class Baseline(nn.Module):
         ]
 
 
-_SAME = {
+_RENAMED = {
     "self_attn.out_proj": "self_attention.output",
     "multihead_attn.out_proj": "cross_attention.output",
     "linear1": "feed_forward.inner",
@@ -228,7 +229,7 @@ def scratch_names(name: str) -> tuple[str, ...]:
     name = name.removeprefix("transformer.")
     name = name.replace("encoder.norm.", "encoder_norm.").replace("decoder.norm.", "decoder_norm.")
     name = name.replace(".layers.", ".")
-    for theirs, ours in _SAME.items():
+    for theirs, ours in _RENAMED.items():
         name = name.replace(theirs, ours)
     for theirs, ours in _PACKED.items():
         if theirs in name:
@@ -250,7 +251,10 @@ def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
 
 
 def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
-    """Copy in the other direction, packing three projections into one. Raises ValueError."""
+    """Copy the scratch model's weights to the baseline, packing q, k and v in each in_proj.
+
+    Raises ValueError if the parameters of the two do not match one to one.
+    """
     ours = dict(scratch.named_parameters())
     with torch.no_grad():
         for parameter, names in _matched(baseline, ours):

@@ -40,7 +40,10 @@ class KVCache:
 
 
 class Network(Protocol):
-    """The part of Transformer that decoding uses; Transformer imports this file."""
+    """The part of Transformer that decoding uses.
+
+    A protocol avoids importing transformer.py, which imports this file.
+    """
 
     embeddings: Any
     decoder_norm: Any

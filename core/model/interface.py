@@ -14,7 +14,7 @@ from core.model.top_tokens import TopTokens
 
 
 class Projection(NamedTuple):
-    """W [out, in] and b [out] of x ↦ W x + b; None for no bias."""
+    """W [out, in] and b [out] of x ↦ W x + b; the bias may be None."""
 
     weight: Tensor
     bias: Tensor | None
@@ -56,7 +56,7 @@ class AttentionSite:
 
     @classmethod
     def each(cls, kind: Kind, layers: Iterable[nn.Module], name: str, *call: Any) -> Iterator[Self]:
-        """Yield the attention called `name` of each layer; `call` are the remaining fields."""
+        """Yield a site for the attention `name` of each layer; `call` has the remaining fields."""
         return (cls(kind, i, getattr(x, name), *call) for i, x in enumerate(layers))
 
     @property
@@ -71,7 +71,7 @@ class AttentionSite:
         return Projections(*(Projection(layer.weight, layer.bias) for layer in layers))
 
     def with_mask(self, call: Call, mask_B1QK: Tensor, causal: bool) -> Call:
-        """Replace the mask of a call; `causal` says whether the new one is causal."""
+        """Return the call with another mask; `causal` says whether this mask is causal."""
         return Call((*call.args[:2], mask_B1QK), call.kwargs)
 
     def mask(self, call: Call) -> Tensor:
@@ -82,8 +82,8 @@ class AttentionSite:
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         """Replace the masked softmax with `weigh`; return a function that undoes it.
 
-        Sets an instance method that hides the class's. It serves whole passes and decoding steps,
-        which pass keys and values from the KV cache.
+        Sets an instance method that hides the class's. Whole passes use it, and so do decoding
+        steps, which pass keys and values from the KV cache.
         """
         module: Any = self.module
 
@@ -117,7 +117,7 @@ class AttentionSite:
 
 
 class Stack(NamedTuple):
-    """The layers of one side, each returning its activations, and the final norm."""
+    """The layers of one side, and the norm after the last of them."""
 
     layers: Sequence[nn.Module]
     norm: nn.Module
@@ -166,6 +166,8 @@ class Seq2Seq(Protocol):
     def forward(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def __call__(self, source_BS: Tensor, target_BT: Tensor) -> Tensor: ...
     def start(self, source_BS: Tensor) -> State: ...
-    def step(self, token_B: Tensor, state: Any) -> tuple[Tensor, State]: ...  # its own State
+    def step(
+        self, token_B: Tensor, state: Any
+    ) -> tuple[Tensor, State]: ...  # a state of this network
     def stack(self, side: Side) -> Stack: ...
     def attention_sites(self) -> Sequence[AttentionSite]: ...

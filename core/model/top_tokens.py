@@ -25,7 +25,7 @@ class TopTokens:
     """Token selection for a search; `core.accelerate` has a compiled subclass."""
 
     def best(self, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
-        """Return each row's largest log-probability and its id, both [N]; the lowest of equals."""
+        """Return each row's largest log-probability and its id, both [N]; the lowest id if tied."""
         log_probs_N, id_N = log_probabilities(logits_NV).max(dim=-1)
         return log_probs_N, id_N
 
@@ -34,8 +34,9 @@ class TopTokens:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the `count` best continuations of each sentence: sums, rows 0…K−1, and ids.
 
-        All are [N, count], best first. A sum is a hypothesis's total, in float64 on the CPU (not
-        all GPUs support it), plus the log-probability of one of its `per_row` best tokens.
+        All are [N, count], best first. A sum is a hypothesis's total plus the log-probability of
+        one of its `per_row` best tokens. Totals and sums are float64 on the CPU, because not all
+        GPUs support float64.
         """
         log_probs_NKC, id_NKC = (x.cpu() for x in log_probabilities(logits_NKV).topk(per_row))
         best, index = (total_NK[:, :, None] + log_probs_NKC).flatten(1).topk(count)

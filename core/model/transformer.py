@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
 
     def reset_parameters(self) -> None:
-        """Use Xavier's rule, for q, k and v as rows of one matrix, like torch."""
+        """Use Xavier's rule; like torch, treat q, k and v as the rows of one matrix."""
         for layer in (self.query, self.key, self.value):
             _xavier(layer, gain=math.sqrt(0.5))
         _xavier(self.output)
@@ -172,7 +172,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3); max may be another activation."""
+    """max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with SiLU in place of the max."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -201,7 +201,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class _Layer(nn.Module):
-    """Base of both layers: a residual connection and a norm around each sublayer."""
+    """Base of encoder and decoder layers: a residual connection and a norm around each sublayer."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()

@@ -33,7 +33,7 @@ class Hypothesis:
 def length_limit(source_length: int, max_length: int) -> int:
     """Return the maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1).
 
-    For short sources at most twice their length + 20; never more than the model's `max_length`.
+    Short sources get at most twice their length + 20. The limit never exceeds `max_length`.
     """
     return min(source_length + 50, 2 * source_length + 20, max_length)
 
@@ -85,9 +85,10 @@ def greedy(model: Seq2Seq, source_NS: Tensor) -> list[list[Hypothesis]]:
 class BeamState(NamedTuple):
     """One sentence's beam between two steps.
 
-    `prefixes` are the K open hypotheses, best first; `totals` the sums of their log-probabilities;
-    `rows` the rows of the previous state that they extend. Unused slots have an empty prefix and a
-    total of −∞. `finished` are the K best finished hypotheses so far, best first.
+    `prefixes` are the K open hypotheses, best first; `totals` are the sums of their
+    log-probabilities, `rows` the rows of the previous state that they extend. Unused slots have an
+    empty prefix and a total of −∞. `finished` are the K best finished hypotheses so far, best
+    first.
     """
 
     prefixes: Sequence[tuple[int, ...]]
@@ -116,7 +117,7 @@ class Step(NamedTuple):
     beams: list[BeamState]
 
     def log_probs(self) -> Tensor:
-        """Return the log-probabilities of all tokens, [N, K, V]; a plain search needs few."""
+        """Return the log-probabilities of all tokens, [N, K, V], which only a search tree needs."""
         return log_probabilities(self.logits_NKV)
 
 
@@ -220,10 +221,10 @@ def _advance(
 def _settled(
     finished: list[Hypothesis], best_open: float, limit: int, config: DecodeConfig
 ) -> bool:
-    """Whether the beam is full and no open prefix can beat its best.
+    """Return whether K hypotheses have finished and no open prefix can beat the best of them.
 
-    Totals only fall and the length is limited, which bounds the score of every open prefix. This
-    proves the first result only; proving the others as well took 10 % more steps.
+    Totals only fall and the length is limited, which bounds the score of every open prefix. Only
+    the best result is thus certain; making the other results certain took 10 % more steps.
     """
     if len(finished) < config.beam:
         return False

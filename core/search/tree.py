@@ -24,8 +24,8 @@ Status = Literal["open", "left", "finished", "overtaken", "pruned"]
 """The status of a hypothesis.
 
 open: extended by the next step. left: still in the beam when the search terminated. finished: one
-of the results. overtaken: it ended, but K better ones did too. pruned: not among the best of its
-step.
+of the results. overtaken: it ended, but so did K better hypotheses. pruned: not among the best
+candidates of its step.
 """
 
 
@@ -67,7 +67,7 @@ class SearchTree:
     forced: int
 
     def path(self, index: int) -> tuple[int, ...]:
-        """Return the nodes from the first token to this one."""
+        """Return the indices of the nodes from the first token to this one."""
         indices: list[int] = []
         at: int | None = index
         while at is not None:

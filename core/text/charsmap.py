@@ -1,7 +1,8 @@
 """Apply SentencePiece's precompiled character map, without trusting the file that it comes from.
 
-The map is a double-array trie (the darts-clone library's) from UTF-8 bytes to offsets into texts
-that end with a NUL byte: uint32 bytes of the trie | uint32 units | texts.
+The map is a double-array trie (of the darts-clone library) from UTF-8 bytes to offsets into its
+texts, each of which ends with a NUL byte. Layout: the trie's size in bytes (uint32), its units
+(uint32 each), the texts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Character(NamedTuple):
 
 
 class CharacterMap:
-    """Replaces the longest match at each position, from the left, as SentencePiece does.
+    """Replace the longest match at each position, from the left, as SentencePiece does.
 
-    Every read is within bounds, whatever the map holds, and takes one step per byte of the text.
+    Every read is within bounds, whatever the map holds. A match takes one step per byte of text.
     """
 
     def __init__(self, charsmap: bytes):
@@ -42,7 +43,7 @@ class CharacterMap:
                 f"the character map has {len(charsmap):,} bytes: the limit is {MAX_BYTES:,}"
             )
         if end < 8 or end % 4 or end >= len(charsmap):
-            raise ValueError("the character map does not hold as much as it says")
+            raise ValueError("the character map does not have the size that it states")
         units = np.frombuffer(charsmap[4:end], "<u4")
         self._units, self._texts = units.tolist(), charsmap[end:]
         _check_texts(self._texts)
@@ -66,7 +67,7 @@ class CharacterMap:
         return characters
 
     def _matches(self, text: str, start: int) -> Iterator[tuple[int, str]]:
-        """Yield the length in characters and the replacement of each match from a position on."""
+        """Yield length in characters and replacement of each match that begins at `start`."""
         units, node = self._units, _offset(self._units[0])
         for length, character in enumerate(text[start : start + _MAX_TEXT], start=1):
             for byte in character.encode():
@@ -81,7 +82,7 @@ class CharacterMap:
 
 
 def _offset(unit: int) -> int:
-    """Return a unit's offset to its children: 22 bits, and one that says whether to shift by 8."""
+    """Return a unit's offset to its children: 22 bits, shifted left by 8 if another bit is set."""
     return (unit >> 10) << ((unit & 1 << 9) >> 6)
 
 

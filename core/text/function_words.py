@@ -1,4 +1,4 @@
-"""Which words are function words, by spaCy's lists of stop words."""
+"""Find function words by spaCy's lists of stop words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def function_words(language: str, words: Iterable[str]) -> frozenset[str]:
-    """Return those of the words that spaCy's lexical attribute `is_stop` flags in a language.
+    """Return the given words that spaCy's lexical attribute `is_stop` flags in a language.
 
     A stop list holds frequent words: articles, pronouns, prepositions, auxiliaries, but also a few
     content words, such as "front" in English. Raises ValueError, in one line, for a language that

@@ -11,16 +11,17 @@ from core.text.charsmap import Character, CharacterMap
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
 
 _BOUNDARY = "▁"  # U+2581, marks the space before a word
-_UNKNOWN = "\U0010ffff"  # the model's own entry for unknown text; typed, it is unknown as well
+_UNKNOWN = "\U0010ffff"  # the model's entry for unknown text; unknown even if typed
 
 
 class PieceTokenizer:
     """The pieces of one side, with the ids of a vocabulary that both sides may share.
 
-    A text is read as in the project's other tokenizers (`normalise`), then by SentencePiece's
-    character map. The most probable segmentation has the largest sum of `scores` (log-probability
-    of each piece). As Marian does, a piece that this side's model does not know is looked up by its
-    text. Differs from SentencePiece only in the characters that `normalise` removes or simplifies.
+    A text passes through `normalise`, as in the project's other tokenizers, and then through
+    SentencePiece's character map. The segmentation is the one with the largest sum of `scores`, the
+    log-probabilities of its pieces. Text that this side's model does not know gets the id of an
+    equal piece of the vocabulary, if there is one, as in Marian. Results differ from
+    SentencePiece's only where `normalise` removes or simplifies characters.
     """
 
     def __init__(
@@ -31,9 +32,10 @@ class PieceTokenizer:
         unlisted: Mapping[str, float] | None = None,
         first: Sequence[int] = (),
     ):
-        """Build from pieces by id, from 4 on, and their scores; None for another side's pieces.
+        """Build from the pieces with ids from 4 on, and their scores.
 
-        `unlisted` are pieces of this side's model that have no id: they are read as <unk>.
+        A piece that only the other side's model has gets the score None. `unlisted` holds the
+        scores of pieces of this side's model that have no id; they are read as <unk>.
         """
         self._scores, self._charsmap, self._unlisted = list(scores), charsmap, dict(unlisted or {})
         self.first = tuple(first)
@@ -110,7 +112,7 @@ class PieceTokenizer:
 
 
 def _marked(characters: Sequence[Character]) -> list[Character]:
-    """Join runs of spaces, drop outer ones, and replace the rest, and the beginning, by marks."""
+    """Put a boundary mark at the beginning and for each run of spaces inside; drop outer spaces."""
     marked: list[Character] = []
     space = Character(" ", 0, 0)  # SentencePiece's dummy prefix
     is_space = True
@@ -123,6 +125,6 @@ def _marked(characters: Sequence[Character]) -> list[Character]:
             marked.append(space._replace(text=_BOUNDARY))
         is_space = False
         marked.append(character)
-    while marked and marked[-1].text == _BOUNDARY:  # a typed one
+    while marked and marked[-1].text == _BOUNDARY:  # typed by the user
         marked.pop()
     return marked

@@ -1,4 +1,4 @@
-"""Explains how a tokenizer splits a text: its merges, its lookups or its scored segmentation."""
+"""Explain how a tokenizer splits a text: by merges, by lookups, or by a scored segmentation."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from core.text.tokenizer import UNK, Tokenizer, normalise
 from core.text.words import WordTokenizer
 
 _BOUNDARY = "▁"  # U+2581, marks the space before a word
-_RUNNERS_UP = 3  # segmentations of a unit, the best one included
-_UNKNOWN_PENALTY = (
-    10.0  # SentencePiece's: an unknown character scores this much less than any piece
-)
-_ROUNDING = 1e-4
+_KEPT = 3  # segmentations of a unit, the best one included
+# As in SentencePiece: an unknown character scores this much less than the least probable piece.
+_UNKNOWN_PENALTY = 10.0
+_ROUNDING = 1e-4  # tolerance for sums of log-probabilities
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Unit:
-    """A part of the text that is split by itself: a word, a punctuation mark or a digit.
+    """A part of the text that is split independently: a word, a punctuation mark or a digit.
 
     `first` are its symbols before any merge, `symbols` those that the network reads. `is_entry`
     says whether the whole unit is in the vocabulary. For a unigram model, `scores` has each
@@ -80,8 +79,8 @@ class Splitting:
 def split(tokenizer: Tokenizer, text: str) -> Splitting:
     """Recompute how a tokenizer splits a text, step by step.
 
-    Raises ValueError if the steps do not lead to the tokenizer's own ids, which are what the
-    network reads: the steps would then be wrong.
+    Raises ValueError if the steps do not lead to the ids that the tokenizer returns and the network
+    reads.
     """
     match tokenizer:
         case SubwordTokenizer():
@@ -122,7 +121,7 @@ def _rules_of(tokenizer: SubwordTokenizer) -> _Rules:
 
 
 def _merged(unit: str, rules: _Rules) -> Unit:
-    """Apply byte-pair encoding: merge the pair of lowest rank, the leftmost one first, until none.
+    """Apply byte-pair encoding: repeatedly merge the pair of lowest rank, the leftmost one if tied.
 
     Adjacent unknown characters are one symbol from the start.
     """
@@ -198,8 +197,8 @@ def _best(text: str, log_probs: Mapping[str, float]) -> list[tuple[tuple[str, ..
                 after = (*before, piece)
                 if score is None and before and before[-1] not in log_probs:
                     after = (*before[:-1], before[-1] + piece)
-                # Unknown characters may spell a piece, which always scores more.
+                # Joined unknown characters may equal a known piece, whose score is always higher.
                 total_after = total + (unknown if score is None else score)
                 found[after] = max(found.get(after, -math.inf), total_after)
-        upto.append(sorted(found.items(), key=lambda item: -item[1])[:_RUNNERS_UP])
+        upto.append(sorted(found.items(), key=lambda item: -item[1])[:_KEPT])
     return upto[-1]

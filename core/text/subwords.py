@@ -23,7 +23,7 @@ SPELLING = (
 
 
 def _learnable(sentence: str) -> str:
-    """Prepare a training sentence; control characters are left out of the vocabulary."""
+    """Normalise a training sentence; replace control characters, which no vocabulary may hold."""
     return UNPRINTABLE.sub(" ", normalise(sentence))
 
 
@@ -66,9 +66,9 @@ class SubwordTokenizer:
     ) -> "SubwordTokenizer":
         """Learn `size` entries; characters rarer than `min_character_count` become <unk>.
 
-        Some characters must stay unknown in training, or the model never learns <unk>; those of
-        `spelling` are always known. With `single_digits` no entry has two digits. The sentences are
-        read twice, so an iterator is first read into memory.
+        Some characters must stay unknown in training, or the model never learns <unk>. Characters
+        of `spelling` are always known. With `single_digits` no entry has two digits. The sentences
+        are read twice, so an iterator is first read into memory.
         """
         if isinstance(sentences, Iterator):
             sentences = list(sentences)
@@ -114,7 +114,7 @@ class SubwordTokenizer:
         return tuple(tokens)
 
     def units(self, text: str) -> list[str]:
-        """Return the parts of a text that are merged by themselves, with their boundary marks."""
+        """Return the parts of a text that are merged independently, with their boundary marks."""
         return [unit for unit, _ in self._backend.pre_tokenizer.pre_tokenize_str(normalise(text))]
 
     def decode(self, ids: list[int]) -> str:

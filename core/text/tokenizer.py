@@ -66,7 +66,8 @@ class Tokenizer(Protocol):
 def encode_source(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     """Tokenise a source, without <eos>: the tokenizer's `first` ids, then the text.
 
-    The first ids are special tokens, whatever they are. An empty text has no tokens at all.
+    The `first` tokens count as special, even if they are ordinary entries. An empty text has no
+    tokens at all.
     """
     tokens = tokenizer.encode(text)
     if not tokens:

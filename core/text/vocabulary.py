@@ -19,7 +19,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def is_learnable(token: str) -> bool:
-    """Whether a vocabulary may contain a token."""
+    """Return whether a vocabulary may contain a token."""
     return 0 < len(token) <= MAX_TOKEN_CHARACTERS and not UNPRINTABLE.search(token)
 
 
@@ -152,4 +152,4 @@ def _field(values: dict[str, Any], name: str, kind: type) -> Any:
 
 def _only(values: dict[str, Any], *names: str) -> None:
     if unknown := sorted(set(values).difference(names)):
-        raise ValueError(f"a tokenizer has no {unknown[0]!r}")
+        raise ValueError(f"a tokenizer of this kind has no field {unknown[0]!r}")

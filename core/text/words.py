@@ -17,9 +17,9 @@ _NEED_PACKAGES = frozenset({"ja", "ko", "th", "vi"})
 
 
 def _splitter(language: str) -> Callable[[str], Doc]:
-    """Return spaCy's tokenizer of a language; the multi-language rules where it has none.
+    """Return spaCy's tokenizer of a language, or its multi-language rules if it has none.
 
-    Rules that need another package (ja, ko, th, vi) count as none, installed or not.
+    The multi-language rules also serve ja, ko, th and vi, whose own rules need another package.
     """
     import spacy  # takes seconds, and subword models never need it
 

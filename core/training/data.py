@@ -30,7 +30,7 @@ class PairFiles:
 
 
 class Epochs:
-    """Augmented pairs, encoded again for each epoch: call with its number, from 0.
+    """Augmented pairs, encoded again for each epoch: call with the epoch's number, from 0.
 
     `len`, `sha256` and `lengths` describe the first epoch. If `prefetch` is set, a background
     process encodes the next epoch during training, so a GPU does not have to wait.
@@ -61,8 +61,9 @@ class Epochs:
 class Prepared:
     """Encoded training and validation pairs with their tokenizers.
 
-    `corpora`: repeats of each corpus per epoch. `longest`: the most tokens in a source and in a
-    target. `left_out`: number of pairs dropped, by reason (an empty side, too long).
+    `corpora` holds how often each corpus is repeated per epoch, `longest` the most tokens in a
+    source and in a target, and `left_out` the number of dropped pairs by reason (an empty side, too
+    long).
     """
 
     corpora: dict[str, int]
@@ -75,7 +76,7 @@ class Prepared:
 
 
 class _NonEmpty:
-    """Re-iterable pairs without those that have an empty side, which are counted in `empty`."""
+    """Re-iterable pairs; `empty` counts those that are left out because a side is empty."""
 
     def __init__(self, pairs: TextPairs):
         self._pairs = pairs
@@ -101,8 +102,8 @@ def prepare(
 ) -> Prepared:
     """Read the text, learn the vocabulary and encode; files are streamed.
 
-    Augmentation depends on `seed` and epoch. Raises a one-line ValueError for unusable text, such
-    as a validation sentence of more than `max_length` tokens.
+    Augmentation depends on `seed` and on the epoch. Raises a one-line ValueError for unusable text,
+    such as a validation sentence of more than `max_length` tokens.
     """
     if files is not None:
         corpora = {f"{files.train.source.name} + {files.train.target.name}": 1}

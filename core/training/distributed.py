@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """This process's rank among a run's processes; a single process unless torchrun started it."""
+    """This process's rank and the number of processes; 0 and 1 unless torchrun started the run."""
 
     rank: int = 0
     size: int = 1
@@ -33,7 +33,7 @@ class Processes:
     def wrap(self, objective: nn.Module) -> nn.Module:
         """Wrap the objective in DDP, which averages gradients over all processes.
 
-        Call it once per step. Rank 0's weights are copied to the others.
+        Call the result exactly once per step. Rank 0's weights are copied to the other processes.
         """
         if self.size == 1:
             return objective
@@ -56,7 +56,7 @@ class Processes:
         return [sum(column) for column in zip(*rows, strict=True)]
 
     def broadcast(self, content: bytes) -> bytes:
-        """Return rank 0's `content` in every process; the others' argument is ignored."""
+        """Return rank 0's `content` in every process; the argument of other ranks is ignored."""
         if self.size == 1:
             return content
         length = torch.tensor([len(content)])
@@ -72,7 +72,7 @@ class Processes:
 def joined(device: str) -> Generator[Processes]:
     """Join the process group that torchrun started, and leave it at the end.
 
-    With GPUs each process uses the one of its local rank. Raises ValueError if there are too few
+    On GPUs, each process uses the GPU of its local rank. Raises ValueError if there are too few
     GPUs, or if restarts could not work.
     """
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
@@ -106,8 +106,8 @@ def _store(size: int) -> "dist.Store | None":
     """Return the rendezvous store, or None for torch's default.
 
     torchrun keeps its store across restarts, so a restarted process would find the addresses of
-    dead ones (pytorch issue 135712). Each start therefore uses its own key prefix. Machines count
-    restarts independently, so with several of them torchrun must not share the store.
+    dead processes (pytorch issue 135712). Each start therefore uses its own key prefix. Machines
+    count restarts independently, so with several machines torchrun must not share the store.
     """
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
@@ -123,5 +123,5 @@ def _store(size: int) -> "dist.Store | None":
 
 
 def restarted() -> bool:
-    """Whether torchrun restarted this process after a failure."""
+    """Return whether torchrun restarted this process after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0

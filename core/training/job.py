@@ -71,9 +71,10 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Train, keep the better of best and averaged weights, score them and write the model card.
+    """Train, keep the best or the averaged weights, score them and write the model card.
 
-    With several processes, only rank 0 writes files and scores the result.
+    The weights with the lower validation loss are kept. With several processes, only rank 0 writes
+    files and scores the result.
     """
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -173,7 +174,7 @@ class _Job:
 
 
 def _resuming(options: Options, processes: Processes) -> bool:
-    """Whether to resume from a saved state; rank 0 decides for all processes.
+    """Return whether to resume from a saved state; rank 0 decides for all processes.
 
     Raises ValueError if the folder already holds a run, or cannot be written.
     """
@@ -253,7 +254,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
     if recorder:
         recorder.on_start(job.model, started.step)
     with tqdm(
-        initial=started.step,  # counts as done, but not towards the estimated time left
+        initial=started.step,  # done, but ignored in the estimated time left
         total=job.config.steps,
         unit="step",
         mininterval=1,
@@ -325,8 +326,8 @@ def _finish(job: _Job, curve: list[Row]) -> None:
 def _signals(processes: Processes) -> Generator[Callable[[], bool]]:
     """Record the first SIGTERM or SIGINT; a second one is handled by the previous handlers.
 
-    One Ctrl-C reaches a torchrun process twice, from the terminal and from torchrun, so there
-    every signal is only recorded. torchrun kills its processes after 30 seconds.
+    One Ctrl-C reaches a torchrun process twice, from the terminal and from torchrun. Processes of
+    torchrun therefore only record signals; torchrun kills them after 30 seconds.
     """
     received: list[int] = []
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

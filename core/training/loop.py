@@ -35,7 +35,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One optimiser step: its smoothed loss, and target tokens/s since the last validation."""
+    """One optimiser step: its label-smoothed loss; target tokens/s since the last validation."""
 
     step: int
     loss: float
@@ -135,11 +135,11 @@ def train(
 ) -> Iterator[Event]:
     """Train for `config.steps`, or until early stopping after `config.patience`; yield events.
 
-    `pairs` is a sequence, or a function from an epoch's number (from 0) to one. The state is saved
-    before the first step, at each validation, every `config.save_every` steps and when stopped;
-    resuming from it is bit-identical to an uninterrupted run. With several processes each takes a
-    shard of every batch. `identity` holds the caller's settings; a saved state with a different
-    identity is rejected.
+    `pairs` is a sequence of pairs, or a function from an epoch's number (from 0) to such a
+    sequence. The state is saved before the first step, at each validation, every
+    `config.save_every` steps and when stopped; a resumed run is bit-identical to an uninterrupted
+    one. With several processes each takes a shard of every batch. `identity` holds the caller's
+    settings; a saved state with a different identity is rejected.
 
     Raises DivergedError, and ValueError if the state cannot be resumed.
     """
@@ -158,7 +158,7 @@ def train(
         return pairs if isinstance(pairs, Sequence) else pairs(epoch)
 
     def gradients(pairs: Sequence[Pair], indices: list[int]) -> float:
-        """Compute gradients of the mean loss per target token; return this shard's loss."""
+        """Compute gradients of the mean loss per target token; return this shard's share of it."""
         count: float = sum(len(pairs[i][1]) for i in indices) / processes.size  # DDP averages
         shard = processes.shard(indices)
         if not shard:  # fewer rows than processes: take part with zero weight
@@ -188,7 +188,7 @@ def train(
                 raise ValueError(f"{state_folder} is from another version: {error}") from None
             schedule.restore(notes["schedule"], progress.step)
         else:
-            # For dropout, different in each process; the caller initialised the weights.
+            # Seed dropout, differently in each process; the caller has initialised the weights.
             torch.manual_seed(config.seed + 1 + 100_003 * processes.rank)
             save()
         yield Started(progress.step, list(progress.curve))
@@ -237,7 +237,7 @@ def train(
                         raise _diverged(f"the validation loss is {loss}", progress.step)
                     row = progress.row(loss, len(batches))
                     curve = [*progress.curve, row]
-                # The caller saves weights on these events, before the state records that it did.
+                # The caller saves weights on these events; only then does the state record them.
                 if validating:
                     schedule.validated(progress.step, row["val_loss"])
                     progress.validated(row)
@@ -264,7 +264,7 @@ def _due(step: int, every: int | None, epoch_over: bool) -> bool:
 
 
 def _finished(progress: Progress, config: TrainConfig) -> bool:
-    """Whether all steps are done, or the last `patience` validations did not improve."""
+    """Return whether all steps are done, or the last `patience` validations did not improve."""
     curve = progress.curve
     waited = len(curve) - 1 - curve.index(best(curve)) if curve else 0
     out_of_patience = config.patience is not None and waited >= config.patience
@@ -274,7 +274,7 @@ def _finished(progress: Progress, config: TrainConfig) -> bool:
 def _faster_attention(model: Model, device: str) -> contextlib.AbstractContextManager[None]:
     """Choose explicit attention on a CPU, where it is 2.4× as fast as the fused call with dropout.
 
-    On a GPU keep the fused call, which is a single kernel there.
+    On a GPU, keep the fused call, which is a single kernel.
     """
     if torch.device(device).type == "cpu":
         return explicit_attention(model)

@@ -28,13 +28,13 @@ class Objective(nn.Module):
         self.encode = torch.compile(model.encode, dynamic=True) if compiled else model.encode
         self.decode = torch.compile(model.decode, dynamic=True) if compiled else model.decode
 
-    def forward(self, batch: Batch, count: int) -> Tensor:
+    def forward(self, batch: Batch, count: float) -> Tensor:
         """Return the smoothed loss summed over the batch's real tokens, divided by `count`.
 
-        If `count` is the number of real tokens, it equals cross_entropy(model(source, target_in),
-        target_out, ignore_index=PAD, label_smoothing). The classifier runs in chunks over non-pad
-        positions, forward and backward together, so the full logits, the largest tensor of a
-        step, are never in memory.
+        If `count` is the number of real tokens, the result equals cross_entropy(model(source,
+        target_in), target_out, ignore_index=PAD, label_smoothing). The classifier runs in chunks
+        over non-pad positions, forward and backward together. The full logits, the largest tensor
+        of a step, are thus never in memory.
         """
         hidden_BTD = self.decode(batch.target_in, *self.encode(batch.source))
         real = batch.target_out != PAD

@@ -12,7 +12,7 @@ Corpora = Sequence[Iterable[tuple[str, str]]]
 
 
 class Vocabulary(Protocol):
-    """Learns the source and target tokenizers; reads the corpora repeatedly."""
+    """A way to learn both tokenizers; it reads the corpora repeatedly."""
 
     def learn(self, text: Corpora, languages: tuple[str, str]) -> tuple[Tokenizer, Tokenizer]: ...
 
@@ -52,7 +52,7 @@ class JointSubwords:
 
 @dataclass(frozen=True)
 class Words:
-    """One vocabulary per side of spaCy's words that occur at least `min_count` times."""
+    """One vocabulary per side: the spaCy tokens that occur at least `min_count` times."""
 
     min_count: int
     lower: bool
@@ -69,7 +69,7 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Corpora with repeats per epoch, a vocabulary, a network shape and the training settings.
+    """Corpora with their repeats per epoch, a vocabulary, a network shape and training settings.
 
     `augmentation` is redrawn in each epoch. `snapshots` records attention during training (see
     core.training.snapshots). `xavier_embeddings` also initialises the embeddings with Xavier's
@@ -98,10 +98,10 @@ _TINY = dict(
     share_embeddings=True,
     tie_classifier=True,
 )
-_AS_PEOPLE_TYPE = Augmentation(
+_CAPTIONS_AUGMENTATION = Augmentation(
     source_noise=0.25, concatenation=0.1, concatenate_up_to=6, names=0.5, numbers=0.6
 )
-_NAMES_AS_WELL = replace(_AS_PEOPLE_TYPE, names=0.9, number_copies=10, segmentation=0.1)
+_MIXED_AUGMENTATION = replace(_CAPTIONS_AUGMENTATION, names=0.9, number_copies=10, segmentation=0.1)
 _BASE = dict(  # Vaswani et al. 2017, table 3
     d_model=512, num_heads=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048
 )
@@ -117,7 +117,7 @@ _SMOKE_TRAINING = TrainConfig(
     steps=12, batch_tokens=256, warmup_steps=4, validate_every=4, snapshot_every=2, average_last=3
 )
 
-_SMALL_BATCHES: dict[str, Any] = dict(  # for a better loss after the same number of sentences
+_SMALL_BATCHES: dict[str, Any] = dict(  # lower loss after the same number of sentences
     batch_tokens=2048, warmup_steps=1000, validate_every=500, snapshot_every=200, average_last=5
 )
 
@@ -126,9 +126,9 @@ _EPOCH_OF_128, _EPOCH_OF_32 = 227, 907
 
 
 def _plain(steps: int, batch: int, **changes: Any) -> TrainConfig:
-    """Return Adam as in the paper's §5.3 with a constant rate; the best validation is kept.
+    """Return settings with Adam as in paper §5.3, a constant rate and no averaging of snapshots.
 
-    Use `as_they_stand` for the tutorial and the recipes derived from it, which do not shuffle.
+    Pass `as_they_stand` for the tutorial and the recipes derived from it, which do not shuffle.
     """
     usual: dict[str, Any] = dict(
         steps=steps,
@@ -160,9 +160,9 @@ RECIPES = {
         ),
         Recipe(
             name="captions",
-            source="tiny, whose vocabulary spells any name, with sources as people type them "
-            "(Karpukhin et al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021) and "
-            "names and numbers that change (after Luong et al. 2015)",
+            source="tiny, with a vocabulary that can spell any name, source noise (Karpukhin et "
+            "al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021), and replaced names "
+            "and numbers (after Luong et al. 2015)",
             corpora={"multi30k": 1},
             vocabulary=JointSubwords(6000, spelled=True),
             network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
@@ -173,23 +173,23 @@ RECIPES = {
                 cooldown_steps=2000,
                 validate_every=400,
             ),
-            augmentation=_AS_PEOPLE_TYPE,
+            augmentation=_CAPTIONS_AUGMENTATION,
             snapshots=True,
             half_precision=True,
         ),
         Recipe(
             name="mixed",
             source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
-            "Transformer-Small, with sources as people type them (Karpukhin et al. 2019), "
-            "concatenated sentences (Nguyen, Murray & Chiang 2021), names and numbers that change "
-            "(after Luong et al. 2015) and subwords that break by chance (Provilkov et al. 2020)",
+            "Transformer-Small, with source noise (Karpukhin et al. 2019), concatenated sentences "
+            "(Nguyen, Murray & Chiang 2021), replaced names and numbers (after Luong et al. 2015) "
+            "and random subword segmentation (Provilkov et al. 2020)",
             corpora={"multi30k": 2, "tatoeba": 1},
             vocabulary=JointSubwords(8000, spelled=True),
             network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
             training=TrainConfig(
                 steps=28_000, **_SMALL_BATCHES, peak_lr=3e-3, cooldown_steps=5600, save_every=100
             ),
-            augmentation=_NAMES_AS_WELL,
+            augmentation=_MIXED_AUGMENTATION,
             snapshots=True,
             half_precision=True,
         ),
@@ -222,8 +222,8 @@ RECIPES = {
         ),
         Recipe(
             name="hyunwoongko",
-            source="hyunwoongko/transformer: lower-cased words seen twice, 6 + 6 layers, no "
-            "√d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
+            source="hyunwoongko/transformer: lower-cased words seen at least twice, 6 + 6 layers, "
+            "no √d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
             "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
             "weight decay 5e-4, 1,000 epochs",
             corpora={"multi30k": 1},
@@ -254,8 +254,8 @@ RECIPES = {
         Recipe(
             name="blog",
             source="A. Persson's widely copied walk-through (2020): learned positions, q, k and v "
-            "without bias, 6 + 6 layers, feed-forward 2048; with a dropout of 0.5 and trained like "
-            "the tutorial, because it specifies no training",
+            "without bias, 6 + 6 layers, feed-forward 2048; dropout 0.5, and the tutorial's "
+            "training, because the walk-through specifies no training",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=1, lower=False),
             network=dict(**_BASE, dropout=0.5, qkv_bias=False, learned_positions=True),
@@ -292,7 +292,7 @@ RECIPES = {
         ),
         Recipe(
             name="smoke-words",
-            source="this project's tests: the same with whole words",
+            source="this project's tests: smoke with a word vocabulary",
             corpora={"multi30k": 1},
             vocabulary=Words(min_count=1, lower=False),
             network=_SMOKE_SHAPE,
@@ -305,7 +305,7 @@ RECIPES = {
             vocabulary=JointSubwords(400, spelled=True),
             network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
             training=_SMOKE_TRAINING,
-            augmentation=_NAMES_AS_WELL,
+            augmentation=_MIXED_AUGMENTATION,
             snapshots=True,
             half_precision=True,
         ),

@@ -22,7 +22,7 @@ from core.training.distributed import Processes
 _STATE = "state.safetensors"
 _PARTS = {"identity", "progress", "schedule"}
 _DIGEST = "sha256"
-_MAX_BYTES = 8 << 30  # the weights and two moments of the largest network take 4 GB
+_MAX_BYTES = 8 << 30  # 300 million weights, the limit, and their two moments take 3.6 GB
 _BLANK = "0" * 64  # placeholder for the digest while it is computed
 
 # Errors that reading a damaged or foreign file can raise.
@@ -35,7 +35,7 @@ Notes = dict[str, dict[str, Any]]
 
 
 def exists(folder: Path) -> bool:
-    """Whether the folder holds a saved state."""
+    """Return whether the folder holds a saved state."""
     return (folder / _STATE).is_file()
 
 
@@ -44,7 +44,7 @@ def write(
 ) -> None:
     """Write the state as a single file, so that its parts are always consistent.
 
-    All processes must call it; rank 0 writes.
+    All processes must call this function; rank 0 writes.
     """
     tensors = {"random.cpu": processes.gather(torch.get_rng_state())}
     if torch.cuda.is_available():

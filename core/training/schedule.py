@@ -27,7 +27,7 @@ def cooldown(step: int, steps: int, length: int) -> float:
 
 
 class Schedule:
-    """Sets an optimiser's learning rate before each step; its state is a JSON object.
+    """Set an optimiser's learning rate before each step; its state is a JSON object.
 
     Warm-up is linear, except for "plateau", which starts at its peak and ignores validations
     during the warm-up.
@@ -60,7 +60,10 @@ class Schedule:
         return {"lr": rate, "plateau": plateau, "steps": self._config.steps}
 
     def restore(self, state: dict[str, Any], step: int) -> None:
-        """Restore the state after this step. Raises ValueError for other `steps` in a cooldown."""
+        """Restore the state after this step.
+
+        Raises ValueError if `steps` has changed and the old or the new cooldown has begun.
+        """
         saved, steps, length = state["steps"], self._config.steps, self._config.cooldown_steps
         if length and saved != steps and step > min(saved, steps) - length:
             raise ValueError(

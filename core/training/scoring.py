@@ -22,8 +22,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Return all scores of a checkpoint on sentence pairs; losses are teacher-forced, in nats.
 
-    `copying`, for the generated corpus, adds the shares of names, numbers and capitals that were
-    copied. Raises ValueError if there is nothing to score, or a sentence is too long.
+    `copying` adds the scores of core.data.names.copied, for the generated corpus `names`. Raises
+    ValueError if there is nothing to score, or if a sentence is too long.
     """
     import sacrebleu
 

@@ -30,7 +30,7 @@ SENTENCES: tuple[TextPair, ...] = (
 )
 
 _EARLY = (0, 50, 100, 200, 400)
-_EVEN = 22  # evenly spaced steps after these
+_EVEN = 22  # number of evenly spaced steps after the early ones
 
 
 def snapshot_steps(steps: int) -> frozenset[int]:
@@ -41,7 +41,7 @@ def snapshot_steps(steps: int) -> frozenset[int]:
 
 
 class SnapshotRecorder:
-    """Writes a run's snapshots to history.npz in its folder, complete after each snapshot."""
+    """Write a run's snapshots to history.npz in its folder; each snapshot completes the file."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class SnapshotRecorder:
 
 
 def _entropy(kind: str, maps: list[Floats]) -> Floats:
-    """Return entropy / uniform entropy, [L, H], averaged over rows with more than one open key."""
+    """Return entropy / uniform entropy, [L, H], averaged over rows with several unmasked keys."""
     shares = []
     for m in maps:
         Q, K = m.shape[-2:]
@@ -136,5 +136,5 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
 
 
 def _shares(kind: Kind, maps: list[Floats]) -> Floats:
-    """Return the share of each role, [R, L, H]; rounding must not lift one above 1."""
+    """Return the share of each role, [R, L, H], clipped to 0…1 against rounding errors."""
     return np.clip(role_shares(kind, maps), 0, 1).astype(np.float32)

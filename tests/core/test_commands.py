@@ -57,7 +57,10 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, scores):
 
 @pytest.mark.parametrize(
     ("options", "sources"),
-    [(["--small-letters"], "lower-cased, without their last mark"), (["--joined", 4], "4 at once")],
+    [
+        (["--small-letters"], "lower-cased, without final punctuation"),
+        (["--joined", 4], "4 concatenated"),
+    ],
 )
 def test_changed_sources_score_like_a_file_with_them(data, tmp_path, scores, options, sources):
     for language in ("de", "en"):

@@ -416,7 +416,7 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "4,000 merges": (tokens(merges=[["a", "b"]] * 4_000), "the limit is"),
     **{f"kind {kind!r}": (tokens(kind=kind), "unknown kind") for kind in (..., None, "pickle", [])},
     "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "unknown kind"),
-    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "has no 'pre_"),
+    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "has no field 'pre_"),
     **{f"vocabulary {v!r}": (tokens(vocabulary=v), "vocabulary") for v in (..., "/etc/passwd", [])},
     "an empty vocabulary": (tokens(vocabulary={}), "must be <pad>"),
     "no merges": (tokens(merges=...), "merges"),
@@ -455,7 +455,7 @@ WORDS: list[tuple[dict[str, Any], str]] = [
     ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
     ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
     ({"lower": 1}, "lower"),
-    ({"rule": "x"}, "has no 'rule'"),
+    ({"rule": "x"}, "has no field 'rule'"),
     ({"vocabulary": [ESCAPE]}, "is not a valid token"),
 ]
 SCORED = [-1.0] * 55
@@ -476,7 +476,7 @@ PIECES: list[tuple[dict[str, Any], str]] = [
     ({"charsmap": 5}, "charsmap is missing"),
     ({"charsmap": "ä"}, "the character map is not base64"),
     ({"charsmap": "AAA"}, "the character map is not base64"),
-    ({"charsmap": "AAAA"}, "does not hold as much as it says"),
+    ({"charsmap": "AAAA"}, "does not have the size that it states"),
     ({"charsmap": "A" * 700_000}, "larger than the limit of 524,288 bytes"),
     ({"unlisted": []}, "unlisted is missing or of the wrong type"),
     ({"unlisted": {"▁3": -1.0}}, "'▁3' is unlisted, but has an id"),
@@ -484,7 +484,7 @@ PIECES: list[tuple[dict[str, Any], str]] = [
     ({"unlisted": {"more": None}}, "the score None of a piece"),
     ({"unlisted": {"\n": -1.0}}, "is not a valid token"),
     ({"unlisted": {f"u{i}": -1.0 for i in range(57)}}, "57 unlisted pieces"),
-    ({"unk_id": 3}, "has no 'unk_id'"),
+    ({"unk_id": 3}, "has no field 'unk_id'"),
 ]
 FIRST: list[tuple[Any, str]] = [
     *((first, "is not a list of up to 4") for first in (None, 1, "1", {}, [1] * 5)),
@@ -510,7 +510,11 @@ CASES = [
         for i, (changes, says) in enumerate(PIECES)
     ),
     *(Case(f"first {first!r}", tokens(first=first), says) for first, says in FIRST),
-    Case("ids in front of a target", s.own_target(first=[1]), "only a source's tokenizer has ids"),
+    Case(
+        "ids in front of a target",
+        s.own_target(first=[1]),
+        "only the source's tokenizer may put ids",
+    ),
 ]
 
 
