@@ -71,10 +71,9 @@ export function drawScatter(context, { data, theme }, geometry) {
     line(context, value === 0 && up.measure.signed ? theme.ink3 : theme.line, plot.left, y, plot.left + plot.width, y);
     drawText(context, theme, text, plot.left - 7, y, { size: 12, colour: "ink2", align: "right" });
   }
-  const middle = plot.left + plot.width / 2;
   drawText(context, theme, `x: ${axisName(across)}`, plot.left, plot.top + plot.height + 34, { size: 12, colour: "ink2" });
   drawText(context, theme, `y: ${axisName(up)}`, plot.left, plot.top + plot.height + 50, { size: 12, colour: "ink2" });
-  drawKey(context, data, theme, Math.min(plot.left, middle), plot.top + plot.height + 66);
+  drawKey(context, data, theme, plot.left, plot.top + plot.height + 66);
   data.places.forEach((_, n) => {
     if (!isShown(geometry, n)) return;
     drawWhiskers(context, theme.ink3, geometry, n, 0.35);

@@ -91,7 +91,7 @@ function hiddenMassNote(explorer) {
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;
   const share = hiddenMass(map, hide);
   const figure = (mass) => summedFigure(map, mass, hidden.length);
-  const held = map.sumsToOne ? `hold ${percent(share, map.error * hidden.length)} of all weight` : `hold ${figure(share)} a row on average`;
+  const held = map.sumsToOne ? `hold ${percent(share, map.error * hidden.length)} of all weight` : `hold ${figure(share)} per row on average`;
   return [
     " ",
     bold(`Hidden: ${names} ${hidden.length === 1 ? held.replace("hold", "holds") : held}`),

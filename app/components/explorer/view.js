@@ -31,8 +31,8 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * Return the view after a change, with its consequences: pinned cells that lose their meaning, the last layer of a
- * kind, rollout without heads.
+ * Return the view after a change and its consequences: another kind unpins cells that it does not share and limits the
+ * layer to its last, and rollout replaces the head.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -96,7 +96,7 @@ function withQuantity(data, view, quantity) {
 }
 
 /**
- * Adapt a view to other data; "all layers" and "all heads" stay so, whatever their number.
+ * Adapt a view to other data. "All layers" and "all heads" stay chosen, whatever their number.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -146,8 +146,8 @@ export function linkOf(data, view) {
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * View of a link; invalid values stay as in `view`. The quantity is returned separately because its numbers may have to
- * be requested first.
+ * View of a link. Where the link has no valid value, that of `view` stays. The quantity is returned separately, because
+ * its numbers may have to be requested first.
  * @param {RecordData} data
  * @param {View} view
  */

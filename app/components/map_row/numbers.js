@@ -13,7 +13,7 @@ export function decodeRow(raw) {
   const [queries, keys] = [raw.queries, raw.keys].map(numberedTokens);
   const cells = queries.length * keys.length;
   const unmasked = unpackBits(raw.mask, cells);
-  // A map can have a mask of its own, `mask_N`: a pass before and after an edit of the mask.
+  // A map can have its own mask, `mask_N`, as when a row shows a pass before and after an edit of the mask.
   const maskOf = (place) => (raw[`mask_${place}`] ? unpackBits(raw[`mask_${place}`], cells) : unmasked);
   return {
     site: raw.site,
@@ -22,7 +22,7 @@ export function decodeRow(raw) {
     heads: raw.heads,
     queries,
     keys,
-    titles: raw.titles, // of axes that are no queries and keys
+    titles: raw.titles, // of axes that are not queries and keys
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
     unmasked,

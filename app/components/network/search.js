@@ -1,4 +1,4 @@
-// Greedy and beam search with length penalty, as core/search/beam.py, for one sentence.
+// Greedy and beam search with length penalty, as in core/search/beam.py, for one sentence.
 
 import { BOS, EOS } from "./subwords.js";
 
@@ -23,7 +23,8 @@ export function logTotal(logits) {
 export const logProbability = (logit, { top, sum }) => Math.fround(Math.fround(logit - top) - Math.fround(Math.log(sum)));
 
 /**
- * The `count` largest log-probabilities of a row of logits from id `first` on, best first; the lower of equal ids.
+ * The `count` largest log-probabilities of a row of logits from id `first` on, best first. Of equal ones, the lower id
+ * is first.
  * @param {Float32Array} logits @returns {{id: number, logProb: number}[]}
  */
 export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) {

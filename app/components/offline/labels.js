@@ -77,7 +77,7 @@ export function shortLabel(token) {
 }
 
 /**
- * Return the token positions of each word, in order, as core/record/words.py.
+ * Return the token positions of each word, in order, as core/record/words.py does.
  * @param {RecordToken[]} tokens
  * @returns {number[][]}
  */

@@ -30,11 +30,10 @@ export function choiceBox(label, options, change) {
   return { box, list };
 }
 
-/* Offer other values; with `keep`, the chosen one stays if it is still offered. */
-export function fillChoice(list, options, usual = options[0]?.[0], keep = false) {
-  const { value } = list;
+/* Replace the options of a list and choose one of them. */
+export function fillChoice(list, options, chosen = options[0]?.[0]) {
   list.replaceChildren(...options.map(([name, text]) => Object.assign(element("option", "", text), { value: name })));
-  list.value = keep && options.some(([name]) => name === value) ? value : usual;
+  list.value = chosen;
 }
 
 /** A row of maps with its own controls. @param {LessonTools} tools @param {string} key */

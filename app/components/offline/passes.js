@@ -33,7 +33,7 @@ export function readPass(packed) {
   return /** @type {Pass} */ (pass);
 }
 
-/* The inverse of keeping the unmasked cells of each map. */
+/* Put the unmasked cells of each map back in place; masked cells are 0. */
 function spread(numbers, mask, maps) {
   const whole = new Float32Array(maps * mask.length);
   let at = 0;

@@ -1,4 +1,4 @@
-// Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
+// Turns a record of the worker into the explorer's payload, as explorer/payload.py and core/analysis/rollout.py do.
 
 import { describeToken, groupWords, shortLabel } from "./labels.js";
 import { bytesOf, packBits } from "../shared/packing.js";

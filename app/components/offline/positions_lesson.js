@@ -6,7 +6,7 @@ import { choiceBox, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, s
 import { rowOfMatrix, rowOfPasses } from "./passes.js";
 import { positionTable } from "./position_table.js";
 
-/* Changes of the positions: name, and the text form of the edit of one side of a given length. */
+/* Changes of the positions: name, text form of the edit of one side of a given length, and formula. */
 const CHANGES = {
   off: { name: "Off", edit: () => "scale-0", formula: "x\u209a = \u221ad E(w\u209a)" },
   shuffled: { name: "Shuffled", edit: (length) => `order-${shuffled(length).join("-")}`, formula: "x\u209a = \u221ad E(w\u209a) + PE(\u03c0(p))" },
@@ -163,7 +163,7 @@ export function spreadByDistance(products, count) {
   return most;
 }
 
-/** Whether rows are those of the paper's formula (Vaswani et al. 2017, section 3.5). @param {Float32Array} rows */
+/** Whether rows are those of the paper's formula (Vaswani et al. 2017, §3.5). @param {Float32Array} rows */
 export function isSinusoidal(rows, count) {
   const width = rows.length / count;
   return rows.every((value, cell) => {
