@@ -1,5 +1,4 @@
-// The view, a frozen value with everything a link stores: next view from a change, view from a link and back. No DOM
-// access.
+// The view, a frozen value with everything that a link stores: the view after a change, from a link and to a link. No DOM.
 
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";

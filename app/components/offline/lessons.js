@@ -1,5 +1,4 @@
-// Mounts the lessons on masks and positions. They are a separate script, because the row of maps and the explorer use the
-// same names.
+// Mounts the lessons on masks and positions, in a separate script: names in the row of maps clash with the explorer's.
 
 import { render } from "../map_row/main.js";
 import { partsOf } from "../shared/dom.js";

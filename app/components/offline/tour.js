@@ -1,5 +1,4 @@
-// The guided tour, or a plan for a class. Each stop translates its sentence, opens the head that it describes, and says what
-// was measured there.
+// The guided tour, or a plan for a class: each stop translates a sentence, opens one head and says what was measured there.
 
 import { bold } from "../shared/dom.js";
 
