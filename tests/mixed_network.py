@@ -17,7 +17,7 @@ NEVER = 44  # an id that the network cannot write, like Marian's <pad>
 
 
 def pieces(sentences: list[str], first: list[int]) -> PieceTokenizer:
-    """Learn a tokenizer of about 120 pieces (Kudo 2018); it puts the ids `first` before a source."""
+    """Learn a tokenizer of about 120 pieces (Kudo 2018); the ids `first` precede every source."""
     learner = tokenizers.Tokenizer(models.Unigram())
     learner.pre_tokenizer = pre_tokenizers.Metaspace()
     learner.train_from_iterator(
