@@ -89,8 +89,8 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks: three chance levels: the share with the head's rows shuffled, the highest share in networks with random weights, and the share that the head's distances alone give. A head is labelled with a role (bold; " +
-    `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role, and the lower end of its interval is at least ${percent(data.floor)} and exceeds each of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
+    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks are three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
+    `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role. The lower end of its interval must also be at least ${percent(data.floor)} and exceed each of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
     .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
@@ -145,7 +145,7 @@ function fillPairs(view, n) {
   const { kind } = data.places[n];
   noteWith(
     parts["pairs-note"],
-    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus; 95 % intervals, not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
+    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus. The 95 % intervals are not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
     `pair_${kind}[${n - data.starts[kind]}]`,
   );
 }

@@ -30,8 +30,8 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * Return the view after a change and its consequences: another kind unpins cells that it does not share and limits the
- * layer to its last, and rollout replaces the head.
+ * Return the view after a change and its consequences. Another kind unpins what it does not share and limits the layer to
+ * its last. Rollout replaces the head.
  * @param {RecordData} data
  * @param {View} view
  */

@@ -2,7 +2,7 @@
 
 /**
  * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. A step is the distance
- * from one row to the next, in numbers: more than the row's length where the rows are one head's slice of the features.
+ * from one row to the next, in numbers. It exceeds the row's length if the rows are one head's slice of the features.
  * @typedef {{x: Float32Array, w: Float32Array, bias?: Float32Array | null, out: Float32Array, rows: number, inner: number,
  *   outer: number, xStep?: number, wStep?: number, outStep?: number}} Product
  */

@@ -116,7 +116,7 @@ export class Tokenizer {
     return token(id, this.pieces[id], text, startsWord, { unknown: id === UNK });
   }
 
-  /** The text of ids; special ids are skipped, <unk> becomes ⁇, escapes such as &amp; are resolved. @param {number[]} ids */
+  /** The text of ids: without special ids, with ⁇ for <unk>, and with escapes such as &amp; resolved. @param {number[]} ids */
   decode(ids) {
     const [first = "", ...rest] = ids.filter((id) => id >= UNK).map((id) => (id === UNK ? UNKNOWN : this.pieces[id]));
     const text = first.replaceAll(BOUNDARY, "") + rest.join("").replaceAll(BOUNDARY, " ");

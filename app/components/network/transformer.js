@@ -69,8 +69,8 @@ class Embeddings {
   }
 
   /**
-   * Return the encodings of `length` positions from `start`, [length, D]: learned ones, or those of §3.5,
-   * PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos of the same angle. Edits move and scale them.
+   * Return the encodings of `length` positions from `start`, [length, D], as edits move and scale them. They are learned or
+   * those of §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/D)), and PE(pos, 2i+1) = cos of that angle.
    * @param {"source" | "target"} side @param {Edits} edits
    */
   positions(side, start, length, edits = NO_EDITS) {

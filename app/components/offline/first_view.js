@@ -10,8 +10,8 @@ const KINDS_OF_VIEW = ["encoder", "decoder", "cross"];
 const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"];
 
 /**
- * Return the view to open with: that of a link; else an output word's row in the head that attends to its source word;
- * else the first head of the second-to-last cross-attention layer.
+ * Return the view to open with. Without a link, it is an output word's row in the head that attends to its source word, or
+ * if there is none, the first head of the second-to-last cross-attention layer.
  * @param {PassRecord} record
  * @param {Link | null} link
  * @returns {Link}

@@ -18,9 +18,9 @@ export function scoreAnswer({ every, correct, near }, answer) {
 }
 
 /**
- * The index of the option that a key leads to: in a grid of `columns`, or in a sentence or list (no columns), where every
- * arrow goes to the next or previous option. With `rtl`, the next one is on the left. Returns `from` at an end, and null
- * for any other key.
+ * The index of the option that a key leads to, in a grid of `columns`. A sentence or list has no columns: every arrow goes
+ * to the next or previous option, and with `rtl` the next one is on the left. Returns `from` at an end, and null for any
+ * other key.
  */
 export function optionAfterKey(key, from, { count, columns = 0, rtl = false }) {
   if (key === "Home") return 0;
