@@ -232,7 +232,7 @@ function unmatchedText(data, n) {
 }
 
 /** The quoted sentences of each decile of the loss change (`strength`, as in the file): [sentence, …], the largest first. */
-export function decilesOf({ decile, quoted, strength }, n) {
+function decilesOf({ decile, quoted, strength }, n) {
   if (!decile) return [];
   const found = Array.from({ length: 10 }, () => []);
   quoted.forEach((_, sentence) => {
@@ -244,7 +244,7 @@ export function decilesOf({ decile, quoted, strength }, n) {
 }
 
 /** Query parameters that open a quoted sentence in the explorer, at a head and its cell. */
-export function sentenceQuery({ quoted, cell: cells, link, places }, n, sentence) {
+function sentenceQuery({ quoted, cell: cells, link, places }, n, sentence) {
   const [source, target] = quoted[sentence];
   const { kind, layer, head } = places[n];
   const from = 2 * (n * quoted.length + sentence);

@@ -36,7 +36,7 @@ export function placesGeometry(data, width) {
   return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND };
 }
 
-export function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
+function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
   return { left: blocks[kind].left + head * cell, top: blocks[kind].top + layer * tall, width: cell - 2, height: tall - 2 };
 }
 

@@ -47,7 +47,7 @@ export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort
  * Change in log-probability (nats) when a head is ablated: of the pinned produced tokens, or of all of them.
  * @param {Explorer} explorer
  */
-export function effectOf({ data, view }, layer, head) {
+function effectOf({ data, view }, layer, head) {
   const tokens = data.sides.produced.length;
   const start = (layer * data.heads + head) * tokens;
   const changes = data.effects[view.kind].subarray(start, start + tokens);

@@ -135,7 +135,7 @@ function paintHead(view) {
   view.maps.forEach((shown, place) => {
     shown.map = mapAt(data, place, layer, head);
     drawStill(prepareCanvas(shown.base, geometry.width, geometry.height), view, geometry, shown.map);
-    shown.note.textContent = noteOf(data, shown.map);
+    shown.note.textContent = noteOf(shown.map);
   });
   parts.title.textContent = headingOf(view);
   keepInAddress(view);

@@ -52,9 +52,9 @@ function valuesOf(data, place, layer, head) {
   return Float64Array.from(first, (value, cell) => value - second[cell]);
 }
 
-/** The note below a map's name. @param {RowData} data */
-export function noteOf(data, map) {
-  if (map.minus) return `largest in this map: ${scientific(largestOf(map.values))}`;
+/* The note below a map's name. */
+export function noteOf(map) {
+  if (map.minus) return `largest difference in this map: ${scientific(largestOf(map.values))}`;
   if (map.limit === null) return map.note;
   let [low, high] = [Infinity, -Infinity];
   map.values.forEach((value, cell) => {

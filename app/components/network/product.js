@@ -21,7 +21,7 @@ export class Heap {
   take(count) {
     const start = this.used;
     if ((start + count) * 4 > this.buffer.byteLength)
-      throw new RangeError("The sentence needs more memory than the page has reserved: take a shorter one.");
+      throw new RangeError("The sentence needs more memory than the page has reserved: shorten it.");
     this.used = start + 4 * Math.ceil(count / 4);
     return new Float32Array(this.buffer, start * 4, count);
   }

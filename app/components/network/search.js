@@ -5,10 +5,10 @@ import { BOS, EOS } from "./subwords.js";
 const NEVER_WRITTEN = 2; // <pad> and <bos>
 
 /** The maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1), less for short sources. */
-export const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
+const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
 
 /** Return log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). */
-export const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
+const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
 
 /** The parts of log Σ exp(x) of a row of logits: the largest, and the sum of exp(x − largest). @param {Float32Array} logits */
 export function logTotal(logits) {

@@ -44,7 +44,7 @@ export function mapRowOf({ mapRow, render }, key) {
 }
 
 /** Tokens of the target as they are named in text. @param {Pass} pass */
-export const namesOfTarget = ({ targetOut }) => displayTokens(targetOut, 1).map(tokenName);
+const namesOfTarget = ({ targetOut }) => displayTokens(targetOut, 1).map(tokenName);
 
 /**
  * A table of the target's tokens with their probabilities in two passes. `names` are its column titles.

@@ -63,7 +63,7 @@ function withoutCausalMask(tools) {
 }
 
 /** @param {Pass} masked @param {Pass} open */
-export function leakInWords(masked, open) {
+function leakInWords(masked, open) {
   const { before, after, more, less } = compareProbabilities(masked, open);
   const gained = after - before;
   const verdict =
