@@ -1,4 +1,4 @@
-"""Settings that must precede torch: one thread per test, as tests run in parallel and fork."""
+"""Settings that must precede torch: one thread per test, because tests run in parallel and fork."""
 
 import os
 import signal
@@ -15,6 +15,6 @@ HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signa
 
 @pytest.fixture(autouse=True)
 def signal_handlers() -> None:
-    """Undo what an earlier command changed: it ignores signals once its result is complete."""
+    """Restore the handlers: a command ignores signals once its result is complete."""
     for number, handler in HANDLERS.items():
         signal.signal(number, handler)

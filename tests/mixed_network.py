@@ -1,4 +1,4 @@
-"""A small network with everything that converted ones add to the project's own."""
+"""A small network with everything that converted networks add to the project's own."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,11 @@ from core.text.pieces import PieceTokenizer
 from core.text.tokenizer import BOS, EOS
 from tests import small
 
-NEVER = 44  # an id that the network cannot write, as Marian's <pad>
+NEVER = 44  # an id that the network cannot write, like Marian's <pad>
 
 
 def pieces(sentences: list[str], first: list[int]) -> PieceTokenizer:
-    """Learn about 120 pieces by Kudo's method (2018), with these ids in front of every source."""
+    """Learn a tokenizer of about 120 pieces (Kudo 2018); the ids `first` precede every source."""
     learner = tokenizers.Tokenizer(models.Unigram())
     learner.pre_tokenizer = pre_tokenizers.Metaspace()
     learner.train_from_iterator(

@@ -147,7 +147,7 @@ class Report:
 def compare(
     translator: Translator, offline: OfflineNetwork, texts: Sequence[str], beam: int
 ) -> Report:
-    """Compare the records of texts, one by one; both must refuse the same ones, in equal words."""
+    """Compare the records of texts, one by one; both must reject the same texts in equal words."""
     card = translator.card
     report = Report(f"{card.source_language}-{card.target_language}, beam {beam}")
     for text in texts:
@@ -156,8 +156,9 @@ def compare(
             record = translator.inspect(text, beam=beam)
         except InputError as error:
             if found.get("failed") != str(error):
+                on_page = found.get("failed", "no error")
                 report.different.append(
-                    f"{report.name}: {text[:60]}: refused by Python only: {error}"
+                    f"{report.name}: {text[:60]}: Python: {error}; page: {on_page}"
                 )
             continue
         report.add(record, found)
@@ -192,7 +193,9 @@ def main() -> int:
     """Run the command; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.offline_equality", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with multi30k/val.de.gz and val.en.gz")
-    parser.add_argument("--sentences", type=int, default=1000, help="of each direction")
+    parser.add_argument(
+        "--sentences", type=int, default=1000, help="sentences per direction, with --data"
+    )
     parser.add_argument("--beam", type=int, action="append", help="default: 1 (greedy) and 5")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -21,12 +21,12 @@ SENTENCES = [
 
 
 def config(**changes: object) -> ModelConfig:
-    """A network of a few thousand weights with stacks of different depth, to expose mix-ups."""
+    """Configure a network of a few thousand weights, with two depths to expose mixed-up stacks."""
     return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
 def pair(**changes: object) -> tuple[Baseline, Transformer]:
-    """The baseline and the scratch model with the same random weights, in float64."""
+    """Return the baseline and the scratch model with the same random weights, in float64."""
     torch.manual_seed(0)
     baseline = build("baseline", config(**changes)).double()
     with torch.no_grad():
@@ -40,7 +40,7 @@ def pair(**changes: object) -> tuple[Baseline, Transformer]:
 def sharp(
     seed: int = 0, architecture: str = "scratch", **changes: object
 ) -> Baseline | Transformer:
-    """A network in float64 with larger weights than fresh ones, so that choices differ."""
+    """Return a network in float64 with larger weights than fresh ones, so that choices differ."""
     torch.manual_seed(seed)
     network = build(architecture, config(**changes)).double().eval()
     with torch.no_grad():
@@ -52,7 +52,7 @@ def sharp(
 def ids(
     rows: int, length: int, lengths: list[int] | None = None, first: int | None = None
 ) -> Tensor:
-    """Random ids [rows, length]; row i has lengths[i] tokens, then padding."""
+    """Return random ids [rows, length]; row i has lengths[i] tokens, then padding."""
     found = torch.randint(4, 40, (rows, length))
     if first is not None:
         found[:, 0] = first
@@ -62,7 +62,7 @@ def ids(
 
 
 def batch(padding: bool) -> tuple[Tensor, Tensor]:
-    """Source [3, 9] and target-in [3, 7], with or without padding on both sides."""
+    """Return source [3, 9] and target-in [3, 7], with or without padding on both sides."""
     torch.manual_seed(1)
     source = ids(3, 9, [9, 5, 7] if padding else None)
     target = ids(3, 7, [4, 7, 2] if padding else None, first=BOS)
@@ -70,5 +70,5 @@ def batch(padding: bool) -> tuple[Tensor, Tensor]:
 
 
 def source_row(length: int) -> list[int]:
-    """Ids of one source sentence, ending with <eos>."""
+    """Return random ids of one source sentence, ending with <eos>."""
     return [*torch.randint(4, 40, (length - 1,)).tolist(), EOS]

@@ -41,7 +41,7 @@ def tree(folder: str, text: str) -> dict[str, str]:
 
 
 def opening(path: Path) -> str | None:
-    """Return the first sentence of a module's docstring or opening comment, if any."""
+    """Return the first line of a module's docstring or opening comment, without a full stop."""
     if path.is_dir():
         path /= "__init__.py"
     if path.suffix not in (".py", ".js") or not path.is_file():

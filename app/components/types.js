@@ -3,9 +3,9 @@
 /**
  * The explorer and the page around it. `render({data, parentElement, key, host})` of explorer/main.js shows the packed
  * `Payload` of one record. Everything else goes through `host`: the explorer asks for what the payload lacks, and reads
- * and writes the link to its view. It hides the controls whose request is not in `host.answers`. There are three hosts:
- * explorer/streamlit.js (the app), explorer/saved.js (a page with one record, which answers nothing) and the offline
- * page's.
+ * and writes the link to its view. It hides the controls whose request is not in `host.answers`. There are four hosts:
+ * explorer/streamlit.js (the app), training/host.js (the training page), offline/host.js (the offline page) and
+ * explorer/saved.js (a page with one record). The training page and the saved page answer no requests.
  *
  * A request is answered by one packed `Answer`, passed to the function that `listen` received. It holds only what was
  * asked for, the `sentence` that it is about, and the `request` number that it answers. The exception is `edit`, which
@@ -248,7 +248,7 @@
  * @property {number[]} distances
  * @property {Float32Array} distance  [N, distances]
  * @property {Record<Kind, string[]>} roles
- * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 5]
+ * @property {Record<Kind, Float32Array>} roleValues  [role, head of the kind, 7]: see roles.js
  * @property {Record<string, string>} definitions
  * @property {number} margin
  * @property {number} floor

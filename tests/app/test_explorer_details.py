@@ -135,7 +135,9 @@ def test_terms_are_explained_in_place(at: Mounted) -> None:
         )
     )
     assert said["entropy"] == TERMS["entropy"]
-    assert said["off the diagonal"].startswith("Off the diagonal: a row at x % of the translation")
+    assert said["off the diagonal"].startswith(
+        "Off the diagonal: how many positions the attended keys are away"
+    )
     at.does(("set", "[data-part=quantity]", "weights"))
     place = at.page.evaluate(
         """() => {

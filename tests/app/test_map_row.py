@@ -140,7 +140,7 @@ def test_weights_and_their_difference(shown: Callable[..., dict[str, Any]]) -> N
     said = shown(row, ("choose", "layer", 1), ("choose", "head", 2), ("over", 6, 3))
     assert said["title"] == "Encoder, layer 2, head 3"
     assert said["names"] == ["As trained", "Edited", "Edited − as trained"]
-    largest = f"largest in this map: {scientific(np.abs(difference).max())}"
+    largest = f"largest difference in this map: {scientific(np.abs(difference).max())}"
     assert said["notes"] == ["untouched", "the same words", largest]
     numbers = [fixed(values[6, 3], 4) for values in (first, second, difference)]
     assert plain(said["readout"]) == (

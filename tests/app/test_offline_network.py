@@ -336,7 +336,7 @@ def test_a_search_that_needs_too_much_memory(captions):
            })()""",
         captions.name,
     )
-    assert said == "The sentence needs more memory than the page has reserved: take a shorter one."
+    assert said == "The sentence needs more memory than the page has reserved: shorten it."
 
 
 def test_a_memory_outlives_what_came_after_it(captions):

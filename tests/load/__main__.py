@@ -26,7 +26,7 @@ def bounded(limit: float, kind: Callable = int) -> Callable[[str], float]:
     def read(text: str) -> float:
         value = kind(text)
         if not 0 < value <= limit:
-            raise argparse.ArgumentTypeError(f"{text}: choose from 1 to {limit}")
+            raise argparse.ArgumentTypeError(f"{text}: choose a number above 0, up to {limit}")
         return value
 
     return read
@@ -35,7 +35,7 @@ def bounded(limit: float, kind: Callable = int) -> Callable[[str], float]:
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
     result.add_argument(
-        "--port", type=bounded(65535), help="of a running server; otherwise one is started"
+        "--port", type=bounded(65535), help="port of a running server; otherwise one is started"
     )
     commands = result.add_subparsers(dest="command", required=True)
     many = commands.add_parser("crowd", help="many users at once: latency, errors, memory")
@@ -43,8 +43,14 @@ def parser() -> argparse.ArgumentParser:
     for one in (many, processes):
         one.add_argument("--visitors", type=bounded(200), default=50)
         one.add_argument("--seconds", type=bounded(900), default=300)
-        one.add_argument("--think", type=bounded(60, float), nargs=2, default=(3.0, 7.0))
-    series = commands.add_parser("sessions", help="one after another: does memory grow?")
+        one.add_argument(
+            "--think",
+            type=bounded(60, float),
+            nargs=2,
+            default=(3.0, 7.0),
+            help="shortest and longest pause of a user between sentences, in seconds",
+        )
+    series = commands.add_parser("sessions", help="sessions one after another: does memory grow?")
     series.add_argument("--count", type=bounded(5000), default=1000)
     abused = commands.add_parser("abuse", help="one user, next to one abuser of each kind")
     abused.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -107,7 +113,10 @@ def run_proxy(args: argparse.Namespace) -> None:
                 asyncio.run(warm_up(port))
             visitors = args.visitors * count // 2
             seen = asyncio.run(behind(ports, visitors))
-        say(f"{count} behind the proxy, {visitors} visitors: {seen.line()}", verdict(seen.answers))
+        say(
+            f"processes behind the proxy: {count}; visitors: {visitors}; {seen.line()}",
+            verdict(seen.answers),
+        )
 
 
 def run_sessions(args: argparse.Namespace) -> None:
@@ -143,7 +152,7 @@ def run_abuse(args: argparse.Namespace) -> None:
                 f"{own.memory:.0f} MB, most {own.most_memory:.0f}"
             )
             if rejected:
-                say(f"  busy, {len(rejected)} times, after at most {max(rejected):.2f} s")
+                say(f"  rejected {len(rejected)} times, after at most {max(rejected):.2f} s")
     say(verdict(answers))
 
 

@@ -1,4 +1,4 @@
-"""How much latency increases next to an abusive client, compared with an idle server."""
+"""Measure how much a user's latency increases next to an abusive client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def messages(port: int) -> None:
 
 
 async def long(port: int) -> None:
-    """Send sentences of the maximum length, one after the other, decoded with beam 5."""
+    """Send sentences of up to 480 characters, one after the other, decoded with beam 5."""
     words = [text.removesuffix(".") for text in sentences(MOST)]
     async with await Client.connect(port) as client:
         await client.open()
@@ -47,7 +47,7 @@ async def long(port: int) -> None:
 
 
 async def tabs(port: int) -> None:
-    """Send sentences of the maximum length from five tabs, each with its own sentences."""
+    """Send sentences of up to 480 characters from five tabs, each with its own sentences."""
     words = [text.removesuffix(".") for text in sentences(MOST)]
 
     async def tab(first: int) -> None:
@@ -135,9 +135,9 @@ async def refusals(port: int, count: int) -> list[float]:
 async def next_to(
     port: int, kind: str, count: int, first: int
 ) -> tuple[list[float], list[tuple[str, str | None]], list[float]]:
-    """Like `alone`, next to an abuser in a process of its own.
+    """Return the latencies and answers of `alone`, measured next to an abuser in another process.
 
-    For trainings, also return when rejected clicks got their error.
+    For trainings, also return after how many seconds each rejected click got its error.
     """
     command = [sys.executable, "-m", "tests.load", "--port", str(port), "abuser", kind]
     abuser = subprocess.Popen(command)

@@ -15,7 +15,7 @@ _HEAD = 64 * 2**10
 
 
 def seat_of(head: bytes, count: int) -> int:
-    """Return the process that serves a request's session; the first one without a cookie."""
+    """Return the index of the process that serves a request's session; 0 without a cookie."""
     seat = _SEAT.search(head)
     return zlib.crc32(seat[1]) % count if seat else 0
 

@@ -12,7 +12,7 @@ MOST = 3840
 
 
 def sentences(count: int) -> list[str]:
-    """Return distinct German sentences of 5 to 8 words."""
+    """Return distinct German sentences of 6 to 8 words."""
     every = [
         f"{who} {what} {how} {where}."
         for how, where, what, who in product(*(t.split("|") for t in (HOW, WHERE, WHAT, WHO)))

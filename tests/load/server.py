@@ -51,7 +51,7 @@ class Server:
 
 
 LIMITS = {"connections": 500, "connections_per_address": 250}
-"""All test clients have the same address."""
+"""The server's limits in load tests: all test clients have the same address."""
 
 
 @contextmanager

@@ -6,8 +6,8 @@ const written = (/** @type {any} */ (window).headlightAddress ??= new Map());
 const lastPart = (path) => path.split("/").pop();
 
 /**
- * Ignore a stale render: after back/forward navigation the URL differs from the one Python last read (`seen`) and from
- * the one last written here, and the rerun that knows the new URL is already under way.
+ * Ignore a stale render. After back/forward navigation the URL differs from the one Python last read (`seen`) and from
+ * the one last written here. The rerun that knows the new URL is then already under way.
  */
 export default function render({ data: { page, values, seen, arrival, entry } }) {
   const address = new URL(window.location.href);

@@ -3,7 +3,7 @@
 import { unpack } from "../shared/bytes.js";
 import { mailboxOf } from "../shared/mailbox.js";
 
-/* Equal bytes are the same answer, sent again: each request has a number of its own. */
+/* Two answers never have equal bytes, because each names its request by number: equal bytes are one answer sent twice. */
 export default function render({ data }) {
   const { explorer, name } = unpack(data);
   const mailbox = mailboxOf(explorer);

@@ -47,7 +47,7 @@ export const profileOf = ({ distance, distances }, n) => distance.subarray(n * d
 /** A head's short name, counted from 1: cross 1.3. */
 export const headName = ({ places }, n) => `${places[n].kind} ${places[n].layer + 1}.${places[n].head + 1}`;
 
-/** A head's full name. */
+/** A head's full name, counted from 1: "Cross-attention, layer 1, head 3". */
 export function fullName({ places, kinds }, n) {
   const { kind, layer, head } = places[n];
   return `${kinds[kind][0].toUpperCase()}${kinds[kind].slice(1)}, layer ${layer + 1}, head ${head + 1}`;
@@ -80,16 +80,16 @@ export function rankOf({ places }, measure, n) {
   return { rank: 1 + all.filter((value) => value > sign * valueOf(measure, n)).length, count: all.length };
 }
 
-/** Whether a measure has the interval of any head: none has for a single sentence. */
+/** Whether any head has an interval for this measure. In an atlas of a single sentence, none has. */
 export const hasIntervals = (measure) => measure.values.some((value, at) => at % 3 === 1 && Number.isFinite(value));
 
 /** "1 sentence", "1,014 sentences". */
 export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-/** "the encoder's" heads by kind: "encoder heads", "cross-attention heads". */
+/** The heads of a kind in words: "encoder heads", "cross-attention heads". */
 export const headsOfKind = (kind) => (kind === "cross" ? "cross-attention heads" : `${kind} heads`);
 
-/** Where a measure of a head is in the file and the JSON. */
+/** The names of a head's value in atlas.npz and in the JSON file. */
 export function whereOf({ places }, measure, n) {
   const { kind, layer, head } = places[n];
   return measure.where.replaceAll("{n}", n).replaceAll("{kind}", kind).replaceAll("{layer}", layer).replaceAll("{head}", head);

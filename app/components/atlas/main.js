@@ -18,7 +18,7 @@ import { drawScatter, drawScatterFocus, pointAt, pointBeside, scatterGeometry } 
 
 const SELECTS = ["measure", "x", "y"];
 
-/* Parameters that a visitor's way back from the explorer leaves in the URL. */
+/* Parameters that stay in the URL when a visitor comes back from the explorer. */
 const OF_THE_EXPLORER = { kind: null, layer: null, q: null, k: null };
 
 const NARROW = 760; // px: below, pictures and cards are in one column
@@ -91,8 +91,8 @@ function hover(view, head) {
 }
 
 /*
- * Choose a head or a measure, and repaint what depends on it. A click is an entry of the browser's history, to which Back
- * returns; arrow keys, which walk over many heads, are not.
+ * Choose a head or a measure, and repaint what depends on it. A click adds an entry to the browser's history, so that Back
+ * undoes it. An arrow key adds none, because arrow keys pass over many heads.
  */
 /** @param {AtlasView} view */
 function choose(view, change, isClick = false) {
@@ -137,7 +137,7 @@ async function copyCommand({ parts }) {
   setTimeout(() => (parts.copy.textContent = "Copy"), 1500);
 }
 
-/** Apply new data: what the URL asked for, if its turn is new, else the visitor's last choice. @param {AtlasView} view */
+/** Apply new data. A new `turn` shows what the URL asks for, an old one the visitor's last choice. @param {AtlasView} view */
 function applyData(view, bytes) {
   const data = decodeAtlas(bytes);
   Object.assign(view, { bytes, data, hovered: null });

@@ -15,7 +15,7 @@ export function fillPanel(view) {
   parts.spoken.textContent = `${fullName(data, n)}. ${sentences.join(" ")}`;
   fillTraining(view, n);
   fillNumbers(view, n);
-  fillRolesNote(view, n);
+  fillRolesAndDistance(view, n);
   fillPairs(view, n);
   fillAlignment(view, n);
   fillTokens(view, n);
@@ -23,7 +23,6 @@ export function fillPanel(view) {
   fillExamples(view);
 }
 
-const cell = (tag, className, words) => element(tag, className, words);
 
 function row(...cells) {
   const made = element("tr");
@@ -41,12 +40,12 @@ function noteWith(part, words, where) {
   part.replaceChildren(`${words} `.trimStart(), element("code", "", where));
 }
 
-/* The head's maps at points of the training run, on a page of their own. */
+/* Link to the page that shows the head's maps during training. */
 function fillTraining({ data, parts }, n) {
   const link = parts.training;
   link.hidden = !data.training;
   linkTo(link, "training", new URLSearchParams({ ...data.link, ...data.places[n] }));
-  link.title = "Its maps at points of the training run";
+  link.title = "This head's maps at several steps of the training run";
 }
 
 /* A link to another page, which Python opens: see onPanelClick. */
@@ -60,15 +59,15 @@ function fillNumbers({ data, parts }, n) {
   const shown = data.measures.filter((measure) => isMeasured(measure, n) && !/^(role|aer)-/.test(measure.key));
   parts.numbers.replaceChildren(
     ...shown.map((measure) => {
-      const name = cell("th", "", measure.label);
+      const name = element("th", "", measure.label);
       name.scope = "row";
       name.title = measure.explanation;
-      const value = cell("td", "amount", fullText(measure, n));
+      const value = element("td", "amount", fullText(measure, n));
       value.title = whereOf(data, measure, n);
       const { rank, count } = rankOf(data, measure, n);
       const ranked = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
       const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : ranked;
-      const rest = cell("td", "rest");
+      const rest = element("td", "rest");
       rest.append(element("small", "", remark));
       return row(name, value, rest);
     }),
@@ -84,14 +83,14 @@ function fillNumbers({ data, parts }, n) {
 }
 
 /** @param {AtlasView} view */
-function fillRolesNote({ data, parts, root }, n) {
+function fillRolesAndDistance({ data, parts, root }, n) {
   const { kind } = data.places[n];
   const rows = rolesOf(data, n);
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks: what chance gives, with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
-    `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role, and the interval's lower end reaches ${percent(data.floor)} and exceeds every one of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
+    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks are three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
+    `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role. The lower end of its interval must also be at least ${percent(data.floor)} and exceed each of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
     .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
@@ -139,14 +138,14 @@ function fillPairs(view, n) {
     return [element("p", "", title), items, ...(more ? [element("p", "note", `and ${more} more`)] : [])];
   };
   const made = [
-    ...list("Cover for it: removing both costs more than removing each alone, added up", pairs.covers, pairs.more[0]),
-    ...list("Without these it helps less or harms more: removing both costs less than removing each alone, added up", pairs.needs, pairs.more[1]),
+    ...list("Heads that cover for it: removing both costs more than the two single removals together", pairs.covers, pairs.more[0]),
+    ...list("Heads without which it helps less or harms more: removing both costs less than the two single removals together", pairs.needs, pairs.more[1]),
   ];
   parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "For no pair does the 95 % interval of this difference exclude 0.")]));
   const { kind } = data.places[n];
   noteWith(
     parts["pairs-note"],
-    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus; 95 % intervals, not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
+    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus. The 95 % intervals are not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
     `pair_${kind}[${n - data.starts[kind]}]`,
   );
 }
@@ -164,16 +163,16 @@ function fillAlignment(view, n) {
     ...about.rows.map(({ reading, quantity, heads }) => {
       const [aer, low, high, precision, recall] = heads[at];
       return row(
-        cell("th", "", reading.replace(/^the row that /, "").replace("target ", "")),
-        cell("th", "", quantity.replace(/^(attention|value) /, "")),
-        cell("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
-        cell("td", "rest", share(precision)),
-        cell("td", "rest", share(recall)),
+        element("th", "", reading.replace(/^the row that /, "").replace("target ", "")),
+        element("th", "", quantity.replace(/^(attention|value) /, "")),
+        element("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
+        element("td", "rest", share(precision)),
+        element("td", "rest", share(recall)),
       );
     }),
   );
   const nulls = Object.entries(about.nulls).map(([what, [aer]]) => `${what} ${percent(aer)}`);
-  const { best, nulls: _nulls } = about;
+  const { best } = about;
   const set = best
     ? ` Chosen on one half of the sentences, the best by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
     : "";
@@ -192,11 +191,11 @@ function fillTokens(view, n) {
   show(view, "tokens", tokens.length > 0);
   parts.tokens.replaceChildren(
     ...tokens.map(([text, change, count]) => {
-      const name = cell("th", "", text);
+      const name = element("th", "", text);
       name.scope = "row";
-      const times = cell("td", "rest");
+      const times = element("td", "rest");
       times.append(element("small", "", `seen ${count.toLocaleString("en")} times`));
-      return row(name, cell("td", "amount", `${signed(change, 2)} nats`), times);
+      return row(name, element("td", "amount", `${signed(change, 2)} nats`), times);
     }),
   );
   noteWith(
@@ -233,7 +232,7 @@ function unmatchedText(data, n) {
 }
 
 /** The quoted sentences of each decile of the loss change (`strength`, as in the file): [sentence, …], the largest first. */
-export function decilesOf({ decile, quoted, strength }, n) {
+function decilesOf({ decile, quoted, strength }, n) {
   if (!decile) return [];
   const found = Array.from({ length: 10 }, () => []);
   quoted.forEach((_, sentence) => {
@@ -245,7 +244,7 @@ export function decilesOf({ decile, quoted, strength }, n) {
 }
 
 /** Query parameters that open a quoted sentence in the explorer, at a head and its cell. */
-export function sentenceQuery({ quoted, cell: cells, link, places }, n, sentence) {
+function sentenceQuery({ quoted, cell: cells, link, places }, n, sentence) {
   const [source, target] = quoted[sentence];
   const { kind, layer, head } = places[n];
   const from = 2 * (n * quoted.length + sentence);
@@ -295,7 +294,7 @@ export function fillExamples(view) {
   );
 }
 
-/* One sentence has no intervals, and is in no decile of a corpus. */
+/* A single sentence has neither intervals nor deciles. */
 const isSingle = ({ origin }) => origin.sentences < 2;
 
 /* "2", "2 and 5", "2, 5 and 7". */
@@ -314,8 +313,8 @@ export function fillOrigin({ data, parts }) {
   parts.command.textContent = origin.command;
   parts.command.parentElement.hidden = !origin.command;
   parts.where.textContent =
-    "This command writes all these numbers into one file, atlas.npz; with --json FILE it also writes those named heads[…]. " +
-    "Each card names its arrays. Heads count from 0 there, encoder first, then decoder and cross-attention.";
+    "This command writes all these numbers into one file, atlas.npz. With --json FILE, it also writes those named heads[…] as JSON. " +
+    "Each card names its arrays. In both files, heads count from 0: encoder first, then decoder and cross-attention.";
 }
 
 /** What the pictures show, in words. @param {AtlasView} view */
@@ -323,7 +322,7 @@ export function fillNotes({ data, parts, chosen }) {
   const measure = data.byKey[chosen.measure];
   const square = measure.no_effect ? ` An empty square marks the ${counted(measure.no_effect.size, "head")} (of ${data.places.length}) whose change is not distinguishable from 0.` : "";
   const unmeasured = data.places.filter((_, n) => !isMeasured(measure, n)).length;
-  const grey = unmeasured ? ` Grey: the ${unmeasured} heads for which it is not measured.` : "";
+  const grey = unmeasured ? ` Grey: the ${counted(unmeasured, "head")} without this measure.` : "";
   const bar = !hasIntervals(measure) ? "" : " The bar at the bottom of a cell is the 95 % interval on the same scale.";
   parts["heads-note"].textContent =
     `Rows are layers, columns are heads. Colour: ${measure.explanation}.${grey}${bar}${square} ` +

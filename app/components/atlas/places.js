@@ -13,7 +13,7 @@ const TITLE = 40; // above a block: its name and the numbers of its heads
 
 const LEGEND = 52;
 
-const LEAST_BESIDE = 36; // px of a cell; narrower ones go below each other
+const LEAST_BESIDE = 36; // px: if cells were narrower side by side, blocks go below each other
 
 const STRIP = 13; // the bar at the bottom of a cell
 
@@ -36,7 +36,7 @@ export function placesGeometry(data, width) {
   return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND };
 }
 
-export function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
+function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
   return { left: blocks[kind].left + head * cell, top: blocks[kind].top + layer * tall, width: cell - 2, height: tall - 2 };
 }
 
@@ -147,7 +147,7 @@ function drawLegend(context, theme, scale, { legend, width }) {
   drawText(context, theme, unit, left, legend + 36, { size: 12, colour: "ink2" });
 }
 
-/** The chosen head, and the one under the pointer. */
+/** Frame the chosen head and the head under the pointer. */
 export function drawPlacesFocus(context, { data, theme, chosen, hovered }, geometry) {
   const frame = (n, width, colour, by) => {
     const { left, top, width: wide, height } = boxOf(geometry, data.places[n]);

@@ -44,7 +44,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
-  /* Where there is no room behind a curve's end: above its last quarter, on the side that it comes from or leaves free. */
+  /* A label without room behind its curve's end goes above the last quarter, to the side that the curve leaves free. */
   const besideCurve = (curve) => {
     const points = curve[what];
     const count = Math.round(0.75 * (points.length - 1));

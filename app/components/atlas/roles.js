@@ -8,15 +8,15 @@ const ROW = 24;
 
 const AXIS = 24;
 
-const KEY = 24; // one line: two where the picture is narrower than ONE_LINE
+const KEY = 24; // px: a legend of one line
 
-const ONE_LINE = 340;
+const ONE_LINE = 340; // px: in a narrower picture the legend takes two lines
 
-const NUMBERS = 7; // of a role: score, its bounds, nulls of shuffled rows, random networks and the profile, its part of all rows
+const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, distances), share of all rows
 
 const NULLS = { shuffled: "rows shuffled", random: "random networks", profile: "distances only" };
 
-/** A head's roles, the largest share first: name, title, score, bounds, nulls, part of all rows, and whether it is a label. */
+/** A head's roles, the largest score first: name, title, score, bounds, nulls, share of all rows, and whether it is a label. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
   const { kind } = places[n];
   const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
@@ -43,7 +43,6 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
   const rows = rolesOf(data, chosen.head);
   const x = (share) => left + between(0, share, 1) * length;
   const foot = rows.length * ROW;
-  context.fillStyle = theme.line;
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     context.fillStyle = theme.line;
     context.fillRect(x(share) - 0.5, 0, 1, foot + 4);
@@ -72,7 +71,7 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
   }
 }
 
-/* A null as a mark of its own shape: a diamond for shuffled rows, a cross for random networks, a triangle for the profile. */
+/* Mark a null by shape: a diamond for shuffled rows, a cross for random networks, a triangle for distances only. */
 function drawNull(context, theme, what, x, y) {
   const mark = (points) => {
     context.beginPath();
@@ -132,7 +131,7 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
 }
 
-/* A round number above a share, for an axis: half of it is a whole percentage, too. */
+/* Upper end of an axis for this share. It and its half are whole percentages. */
 function ceiling(share) {
   return [0.02, 0.04, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
 }

@@ -71,7 +71,7 @@ export const PICTURES = {
   },
 };
 
-/** Add the buttons of each picture; `drawn` returns its size and draws it. */
+/** Add save buttons to each picture; `drawn` returns the picture's size and its drawing function. */
 export function addSaves(view, drawn) {
   for (const figure of view.root.querySelectorAll("[data-picture]")) {
     const name = figure.dataset.picture;

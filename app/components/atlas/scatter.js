@@ -11,7 +11,7 @@ const NEAR = 18; // px from the pointer to a point
 
 const RADIUS = 4;
 
-export const SHAPES = { encoder: "circle", decoder: "square", cross: "triangle" };
+const SHAPES = { encoder: "circle", decoder: "square", cross: "triangle" };
 
 export function scatterGeometry(data, { x, y }, width, height) {
   const [across, up] = [x, y].map((key) => scaleOf(data, data.byKey[key], false));
@@ -22,9 +22,9 @@ export function scatterGeometry(data, { x, y }, width, height) {
 const xAt = ({ plot, across }, value) => plot.left + 6 + across.at(value) * (plot.width - 12);
 const yAt = ({ plot, up }, value) => plot.top + plot.height - 6 - up.at(value) * (plot.height - 12);
 
-export const isShown = ({ across, up }, n) => isMeasured(across.measure, n) && isMeasured(up.measure, n);
+const isShown = ({ across, up }, n) => isMeasured(across.measure, n) && isMeasured(up.measure, n);
 
-export const pointOf = (geometry, n) => [
+const pointOf = (geometry, n) => [
   xAt(geometry, valueOf(geometry.across.measure, n)),
   yAt(geometry, valueOf(geometry.up.measure, n)),
 ];
@@ -71,10 +71,9 @@ export function drawScatter(context, { data, theme }, geometry) {
     line(context, value === 0 && up.measure.signed ? theme.ink3 : theme.line, plot.left, y, plot.left + plot.width, y);
     drawText(context, theme, text, plot.left - 7, y, { size: 12, colour: "ink2", align: "right" });
   }
-  const middle = plot.left + plot.width / 2;
   drawText(context, theme, `x: ${axisName(across)}`, plot.left, plot.top + plot.height + 34, { size: 12, colour: "ink2" });
   drawText(context, theme, `y: ${axisName(up)}`, plot.left, plot.top + plot.height + 50, { size: 12, colour: "ink2" });
-  drawKey(context, data, theme, Math.min(plot.left, middle), plot.top + plot.height + 66);
+  drawKey(context, data, theme, plot.left, plot.top + plot.height + 66);
   data.places.forEach((_, n) => {
     if (!isShown(geometry, n)) return;
     drawWhiskers(context, theme.ink3, geometry, n, 0.35);
@@ -116,7 +115,7 @@ function drawWhiskers(context, colour, geometry, n, alpha) {
 }
 
 /* The kind is a shape, not a hue. Polygons suit both a canvas and an SVG. */
-export function drawPoint(context, kind, x, y, radius, fill, edge) {
+function drawPoint(context, kind, x, y, radius, fill, edge) {
   const corners = { circle: 14, square: 4, triangle: 3 }[SHAPES[kind]];
   const turn = { circle: 0, square: Math.PI / 4, triangle: -Math.PI / 2 }[SHAPES[kind]];
   const size = radius * { circle: 1, square: 1.25, triangle: 1.35 }[SHAPES[kind]];

@@ -7,7 +7,7 @@ import { idsBefore, idsOf, candidates, neighbour, prepare } from "./nodes.js";
 import { fillPanel, fillResults } from "./panel.js";
 import { drawTree, markPinned } from "./tree.js";
 
-const TELL_DELAY = 160;
+const TELL_DELAY = 160; // ms
 
 function createView(parent) {
   const root = parent.querySelector(".beam-tree");

@@ -8,10 +8,10 @@ import { derivation } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
-/* What is said where no checks were made here. */
+/* What replaces the badge when no checks were made here. */
 const WITHOUT_CHECKS = { pending: "checking\u2026", elsewhere: "as saved, not checked here", never: "what-if, not checked" };
 
-/* With a `name` the mark is announced; without one it only decorates a text that says the same. */
+/* Screen readers announce a mark with a `name`. A mark without one decorates a text that says as much. */
 function checkMark(passed, name) {
   const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
   const mark = svgElement("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
@@ -35,7 +35,7 @@ function dashLine(name, words) {
 
 const uncheckedLine = (name) => dashLine(name, "Needs the weights, which these maps came without.");
 
-/* What was compared when these weights were imported, and what was not: the checks cannot show it. */
+/* The comparisons made when these weights were imported, and the claims not verified then: the checks cannot show them. */
 function importLines({ source, family, credit, compared, not_proven: notProven }) {
   const heading = element("li", "heading");
   const none = compared.length ? "" : " Nothing was compared with the original.";

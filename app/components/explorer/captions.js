@@ -47,7 +47,7 @@ export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort
  * Change in log-probability (nats) when a head is ablated: of the pinned produced tokens, or of all of them.
  * @param {Explorer} explorer
  */
-export function effectOf({ data, view }, layer, head) {
+function effectOf({ data, view }, layer, head) {
   const tokens = data.sides.produced.length;
   const start = (layer * data.heads + head) * tokens;
   const changes = data.effects[view.kind].subarray(start, start + tokens);
@@ -91,8 +91,8 @@ export const measuresOf = (explorer, layer, head) => measure(measuredMap(explore
 export const isOverview = (explorer, layer, head) => layer === explorer.data.layers[explorer.view.kind] || head === explorer.data.heads;
 
 /**
- * Caption of a thumbnail: the sort key while sorted; else the top key of the pinned row; else the pinned column's
- * share; else the head's role. `mark` is the position of a repeated word.
+ * Caption of a thumbnail, the first that applies: the sort key while sorted, the top key of the pinned row, the pinned
+ * column's share, or the head's role. `mark` is the position of a repeated word.
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {

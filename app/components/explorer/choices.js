@@ -14,4 +14,5 @@ export const QUANTITY_OPTIONS = { weights: "weights", change: "change", scores: 
 
 export const HIDEABLE = ["eos", "punctuation"];
 
+/* % of each row's weight that the lines cover. */
 export const MASSES = { least: 30, most: 95, usual: 70 };

@@ -5,7 +5,7 @@ import { paint } from "./paint.js";
 import { lastStep, paintPlay, pause } from "./steps.js";
 import { askEffects, chooseQuantity, goToStep, hideColumns, update } from "./update.js";
 
-const PLAY_EVERY = 750;
+const PLAY_EVERY = 750; // ms
 
 /** @param {Explorer} explorer */
 export function play(explorer) {

@@ -18,7 +18,7 @@ const byKind = (valueOf) =>
   /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS.map((kind) => [kind, valueOf(kind)])));
 
 /**
- * Decode a payload into a frozen object. Answers that an earlier payload of the same sentence (`before`) got are kept.
+ * Decode a payload into a frozen object. If `before` is of the same sentence, the answers to its requests are kept.
  * @param {Payload} raw
  * @param {Readonly<RecordData> | null} before
  * @returns {Readonly<RecordData>}
@@ -119,8 +119,8 @@ const decodeMaps = (raw, prefix, /** @type {SentQuantity} */ { levels, heads, ra
 });
 
 /*
- * A number is `offset + step * code`, at most `error` away from the true one: 0 if sent as float32, unless the payload says
- * otherwise; half a step if rounded to two bytes, a whole step in one byte (see payload.py).
+ * A number is `offset + step * code`, at most `error` away from the true one. The error is half a step in two bytes and a
+ * whole step in one byte (see payload.py). In float32 it is 0, unless the payload says otherwise.
  */
 function decodeNumbers(bytes, levels, [lo, hi], error = 0) {
   if (levels === null) return { codes: asFloats(bytes), offset: 0, step: 1, error, lo, hi };

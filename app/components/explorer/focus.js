@@ -34,8 +34,8 @@ export const itemOfToken = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
 /**
- * Map a token of a sentence row to a row or column, or to {note} if this kind has none for it. The target row starts
- * with <bos>, so its token d is produced by row d - 1.
+ * Map a token of a sentence to a row or column of the map, or to {note} if this kind has none for it. The target
+ * sentence starts with <bos>, so row d - 1 of the map produces its token d.
  * @param {Explorer} explorer
  */
 export function focusOfToken(explorer, side, index) {
@@ -50,7 +50,7 @@ export function focusOfToken(explorer, side, index) {
   return kind === "decoder" ? { query: null, key: 0 } : { note: "first" };
 }
 
-/** Inverse of `focusOfToken`: the sentence tokens of a map row. @param {AttentionMap} map */
+/** Inverse of `focusOfToken`: the tokens of a map row, in the sentences. @param {AttentionMap} map */
 export const tokensOfQuery = (map, query) =>
   map.rows[query].members.map((index) =>
     map.kind === "encoder" ? { side: "source", index } : { side: "target", index: index + 1 },

@@ -197,7 +197,7 @@ function inFront(count, valueOf, focused) {
   return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));
 }
 
-/* Draw a token, if it gets a label, on the colour of its value; returns its end. */
+/* Draw a token on the colour of its value, with its label if it is `named`. Returns the x at which it ends. */
 function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { value, named, focused, hidden }) {
   const { token } = label;
   const size = token.special ? Math.max(10.5, geometry.fontSize - 2) : geometry.fontSize;

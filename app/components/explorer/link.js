@@ -1,10 +1,10 @@
-// Writes the view to the page's link and reads it from there, and leads to the page of the shown head.
+// Stores the view in the page's link, reads it from there, and links to the page of the shown head.
 
 import { ROLLOUT } from "./maps.js";
 import { FURTHER, linkOf } from "./view.js";
 import { allHeads, allLayers } from "./words.js";
 
-const WRITE_DELAY = 80;
+const WRITE_DELAY = 80; // ms
 
 /** Parameters of the page's link that the payload does not always set. @param {Explorer} explorer */
 export function linkParameters({ host }) {
@@ -12,7 +12,7 @@ export function linkParameters({ host }) {
   return Object.fromEntries(FURTHER.filter((name) => name in parameters).map((name) => [name, parameters[name]]));
 }
 
-/** Write the link, except while the data of a link that the visitor went back to is on its way. @param {Explorer} explorer */
+/** Write the link, except while waiting for data after back/forward navigation. @param {Explorer} explorer */
 export function writeLink(explorer) {
   clearTimeout(explorer.linkTimer);
   if (!explorer.memory.returning) explorer.host.link?.write(linkOf(explorer.data, explorer.view));

@@ -125,8 +125,8 @@ function createExplorer(parent, key, host) {
 }
 
 /**
- * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell. Returns whether it
- * is the same sentence, whose layout stays.
+ * Apply a new payload. A new sentence keeps the chosen view where possible and drops the pinned cell. Returns whether the
+ * sentence is still the same, so that its layout can stay.
  * @param {Explorer} explorer
  */
 function applyPayload(explorer, bytes) {
@@ -175,8 +175,9 @@ function applyPayload(explorer, bytes) {
 }
 
 /**
- * Apply the view of the payload, with the rest from the page's link; a view chosen earlier wins unless the payload now
- * gives another. After back or forward navigation, what the link leaves out is as usual. Returns the cell to pin.
+ * Apply the payload's view, completed from the page's link. The view that the visitor chose earlier wins unless the
+ * payload gives a new one. After back or forward navigation, whatever the link leaves out gets its default. Returns the
+ * cell to pin.
  * @param {Explorer} explorer
  */
 function openView(explorer, given) {
@@ -194,7 +195,7 @@ function openView(explorer, given) {
 }
 
 /**
- * Show the requested quantity if it is there; otherwise show weights and request it, unless it has just `failed`.
+ * Show the wanted quantity if the data holds it. Otherwise show weights and request it, unless it has just `failed`.
  * @param {Explorer} explorer
  */
 function settleQuantity(explorer, failed = false) {

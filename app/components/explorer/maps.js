@@ -1,4 +1,4 @@
-// Builds and caches the displayed maps: single heads, over heads, over layers, by token or by word.
+// Builds and caches the displayed maps: of one head or combined over heads or layers, by token or by word.
 
 import { rampStep, signedStep } from "../shared/theme.js";
 import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
@@ -7,7 +7,7 @@ export const WEIGHTS = "weights";
 
 export const SCORES = "scores";
 
-/* Weights after the edits minus weights before. */
+/* Weights after the edits minus weights before them. */
 export const CHANGE = "change";
 
 const NORMS = "norms";

@@ -10,8 +10,8 @@ import { hiddenMass, isHidden } from "./measures.js";
 import { derivation, summedFigure } from "./words.js";
 
 /*
- * Explanations of each quantity. Softmax and norm are nonlinear: what holds for one head does not hold for a mean of
- * heads or for merged words, so these have a text of their own.
+ * Explanations of each quantity. A mean of heads and merged words have a separate text: softmax and norm are nonlinear,
+ * so what holds for one head does not hold for them.
  */
 const QUANTITY_NOTES = {
   change: {
@@ -91,7 +91,7 @@ function hiddenMassNote(explorer) {
   const names = hidden.length === 1 ? tokenName(hidden[0]) : `${hidden.length} columns`;
   const share = hiddenMass(map, hide);
   const figure = (mass) => summedFigure(map, mass, hidden.length);
-  const held = map.sumsToOne ? `hold ${percent(share, map.error * hidden.length)} of all weight` : `hold ${figure(share)} a row on average`;
+  const held = map.sumsToOne ? `hold ${percent(share, map.error * hidden.length)} of all weight` : `hold ${figure(share)} per row on average`;
   return [
     " ",
     bold(`Hidden: ${names} ${hidden.length === 1 ? held.replace("hold", "holds") : held}`),

@@ -27,7 +27,7 @@ export function buildKinds({ dom: { parts }, data }) {
   for (const button of parts.kinds.children) button.hidden = !data.layers[button.dataset.kindOption];
 }
 
-/* All kinds: the order of one kind is ready when those of all are. */
+/* Heads of all kinds: their effects arrive together, so sorting one kind waits for all. */
 const countHeads = ({ layers, headsOf }) => Object.keys(layers).reduce((sum, kind) => sum + layers[kind] * headsOf[kind], 0);
 
 /** @param {Explorer} explorer */

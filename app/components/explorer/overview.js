@@ -11,7 +11,7 @@ import { isCrowded, isDense, isSortedInGrid, overviewOf } from "./overview_pictu
 import { capital, headName } from "./words.js";
 
 /**
- * Build the grid once for the deeper stack: a kind with fewer layers hides the rest and keeps the height.
+ * Build the grid once, for the deepest kind. A kind with fewer layers hides the spare rows, and the height stays.
  * @param {Explorer} explorer
  */
 export function buildOverview(explorer) {

@@ -143,9 +143,6 @@ function drawCaption(context, explorer, { word, mark, number }, { left, top, siz
   if (context.measureText(number).width <= limit) drawText(context, theme, number, left, line + captions.size + 1.5, ofNumber);
 }
 
-/* The overview has a line of text below it if captions may not fit. */
-export const hasCaptionLine = isDense;
-
 /**
  * Write the caption of the head under the pointer, or of the chosen one, in full below the overview.
  * @param {Explorer} explorer
@@ -153,7 +150,7 @@ export const hasCaptionLine = isDense;
  */
 export function paintCaptionLine(explorer, pointed = null) {
   const line = explorer.dom.parts["overview-caption"];
-  line.hidden = !hasCaptionLine(explorer.data);
+  line.hidden = !isDense(explorer.data); // captions of fewer heads always fit
   if (line.hidden) return;
   const { layer, head } = pointed ?? explorer.view;
   const cell = overviewOf(explorer).cells.find((one) => one.exists && one.layer === layer && one.head === head);

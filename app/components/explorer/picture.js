@@ -5,14 +5,14 @@ import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
 
-/* `still` does not depend on the focused cell and is drawn once. Almost all of the lines depend on it: they have none. */
+/* `still` does not depend on the focused cell and is drawn once. Lines have none: almost all depend on that cell. */
 export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
 };
 
 /**
- * Geometry of the shown picture; cached per kind for the map, until the next paint of the head for the lines.
+ * Geometry of the shown picture. The map's is cached per kind, that of the lines until `placeMap` runs again.
  * @param {Explorer} explorer
  */
 export function shownGeometry(explorer) {

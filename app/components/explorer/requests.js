@@ -3,14 +3,14 @@
 import { currentMap } from "./focus.js";
 import { isMasked, ROLLOUT } from "./maps.js";
 
-const ANSWER_WITHIN = 20_000;
+const ANSWER_WITHIN = 20_000; // ms
 
 /* Number of the last request. Answers name the request, so that no two of them are equal. */
 let lastRequest = 0;
 
 /**
- * Ask the host for something. `what` names it for the reader; `take` receives the data and each answer of this name,
- * and returns whether they hold it; `giveUp` reverts what was shown while waiting.
+ * Ask the host for something that the reader knows as `what`. `take` receives the data and each answer of this name, and
+ * returns whether they hold what was asked for. `giveUp` reverts what was shown while waiting.
  * @param {Explorer} explorer
  * @param {keyof Requests} name
  * @param {{what: string, take?: (data: RecordData, answer: Answer) => boolean, giveUp?: () => void}} response
@@ -54,7 +54,7 @@ export function settleRequest(explorer, answer) {
   return true;
 }
 
-/** An edit is answered by the payload of the pass that it leads to. @param {Explorer} explorer */
+/** The answer to an edit is the payload of the edited pass. @param {Explorer} explorer */
 export function settleEdit(explorer) {
   const { data, requests } = explorer;
   if (requests.edit && requests.edit.number === data.whatIf?.request) cancelRequest(explorer, "edit");

@@ -20,7 +20,7 @@ export function broadcastView(explorer, link) {
 }
 
 /**
- * Broadcast new data; each other explorer answers with its own, so that all can use one scale.
+ * Broadcast new data. Every other explorer of the group answers with its data, so that all can use one scale.
  * @param {Explorer} explorer
  */
 export const broadcastData = (explorer) => broadcast(ARRIVED, explorer, { answer: false });

@@ -1,5 +1,4 @@
-// The view, a frozen value with everything a link stores: next view from a change, view from a link and back. No DOM
-// access.
+// The view, a frozen value with everything that a link stores: the view after a change, from a link and to a link. No DOM.
 
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
@@ -31,8 +30,8 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * Return the view after a change, with its consequences: pinned cells that lose their meaning, the last layer of a
- * kind, rollout without heads.
+ * Return the view after a change and its consequences. Another kind unpins what it does not share and limits the layer to
+ * its last. Rollout replaces the head.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -96,7 +95,7 @@ function withQuantity(data, view, quantity) {
 }
 
 /**
- * Adapt a view to other data; "all layers" and "all heads" stay so, whatever their number.
+ * Adapt a view to other data. "All layers" and "all heads" stay chosen, whatever their number.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -146,8 +145,8 @@ export function linkOf(data, view) {
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * View of a link; invalid values stay as in `view`. The quantity is returned separately because its numbers may have to
- * be requested first.
+ * View of a link. Where the link has no valid value, that of `view` stays. The quantity is returned separately, because
+ * its numbers may have to be requested first.
  * @param {RecordData} data
  * @param {View} view
  */

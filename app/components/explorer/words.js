@@ -82,7 +82,7 @@ export function derivation(data, { quantity, unit, combine, kind, layer, head })
 }
 
 /* Significant decimals of a map's numbers; the last may be off by one if they were rounded. */
-export const decimalsOf = ({ error }, most) =>
+const decimalsOf = ({ error }, most) =>
   error ? Math.max(0, Math.min(most, Math.floor(-Math.log10(2 * error)))) : most;
 
 /** @param {AttentionMap} map */

@@ -18,7 +18,7 @@ export function setZoom(explorer, zoom, around = null) {
   explorer.layout.geometries = {};
   const after = geometryOf(explorer, explorer.view.kind);
   // Keep the cell under the pointer in place, within the map's edges.
-  moveTo(explorer, after, place.query - Math.floor(at.y / after.cell), place.key - Math.floor(at.x / after.cell));
+  moveTo(after, place.query - Math.floor(at.y / after.cell), place.key - Math.floor(at.x / after.cell));
   paint(explorer, ["zoom", "now"]);
 }
 
@@ -31,8 +31,8 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
-/** @param {Explorer} explorer @param {MapGeometry} geometry */
-function moveTo(explorer, geometry, query, key) {
+/** Show the cells from this query and key on, within the map's edges. @param {MapGeometry} geometry */
+function moveTo(geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {
     query: between(0, query, rowLabels.length - shown.queries),
@@ -40,18 +40,17 @@ function moveTo(explorer, geometry, query, key) {
   };
 }
 
-/** Scroll a cell into view; returns whether that was necessary. @param {Explorer} explorer */
+/** Scroll a cell into view, if the map is zoomed. @param {Explorer} explorer */
 export function reveal(explorer, query, key) {
-  if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return false;
+  if (explorer.layout.zoom === 1 || explorer.view.picture !== "map") return;
   const geometry = geometryOf(explorer, explorer.view.kind);
   const { first, shown } = geometry;
   const nearest = (start, count, index) =>
     index === null ? start : index < start ? index : Math.max(start, index - count + 1);
-  moveTo(explorer, geometry, nearest(first.query, shown.queries, query), nearest(first.key, shown.keys, key));
-  if (geometry.first.query === first.query && geometry.first.key === first.key) return false;
+  moveTo(geometry, nearest(first.query, shown.queries, query), nearest(first.key, shown.keys, key));
+  if (geometry.first.query === first.query && geometry.first.key === first.key) return;
   placeMap(explorer);
   drawBase(explorer);
-  return true;
 }
 
 /** @param {Explorer} explorer */
@@ -107,7 +106,7 @@ function onWheel(explorer, event) {
 function pan(explorer, query, key) {
   const geometry = geometryOf(explorer, explorer.view.kind);
   const { first } = geometry;
-  moveTo(explorer, geometry, query, key);
+  moveTo(geometry, query, key);
   if (first.query === geometry.first.query && first.key === geometry.first.key) return;
   paint(explorer, ["zoom", "now"]);
 }

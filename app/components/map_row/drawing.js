@@ -15,7 +15,7 @@ const MOST_BESIDE = 3;
 
 const LONGEST_LABEL = 84;
 
-const LEAST_WIDTH = 240; // for the text above a map
+const LEAST_WIDTH = 240; // px, for the text above a map
 
 const BAR = { top: 10, height: 10, foot: 40 };
 
@@ -33,7 +33,7 @@ function numberedLabels(context, tokens) {
   });
 }
 
-/* Shared geometry of all maps, as in geometry.js; as many maps per line as fit. */
+/* Geometry shared by all maps, with the fields of explorer/geometry.js; as many maps per line as fit. */
 export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");

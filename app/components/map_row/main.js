@@ -77,7 +77,10 @@ function applyData(view, bytes) {
   view.parts.maps.replaceChildren(...view.maps.map(({ figure }) => figure));
 }
 
-/* Native radio buttons: one tab stop, arrow keys, accessible names. Rows in the same tree have groups of their own. */
+/*
+ * Native radio buttons: one tab stop, arrow keys, accessible names. The key in the group's name keeps two rows in the same
+ * tree from sharing a group.
+ */
 function fillSegments({ parts, key, ...view }, name, places) {
   const segments = places.map((shown, place) => {
     const label = element("label", "segment");
@@ -97,7 +100,7 @@ function choose(view, choice) {
   paintHead(view);
 }
 
-/* A row that was turned by Python remembers which turn that was: it is not turned twice. */
+/* Remember the `turn` in which Python chose the head, so that the visitor's later choice is not overwritten. */
 function setHead(view, { layer, head, turn = lastStates.get(view.key)?.turn }) {
   Object.assign(view, { layer, head });
   lastStates.set(view.key, { layer, head, turn });
@@ -132,7 +135,7 @@ function paintHead(view) {
   view.maps.forEach((shown, place) => {
     shown.map = mapAt(data, place, layer, head);
     drawStill(prepareCanvas(shown.base, geometry.width, geometry.height), view, geometry, shown.map);
-    shown.note.textContent = noteOf(data, shown.map);
+    shown.note.textContent = noteOf(shown.map);
   });
   parts.title.textContent = headingOf(view);
   keepInAddress(view);

@@ -13,7 +13,7 @@ export function decodeRow(raw) {
   const [queries, keys] = [raw.queries, raw.keys].map(numberedTokens);
   const cells = queries.length * keys.length;
   const unmasked = unpackBits(raw.mask, cells);
-  // A map can have a mask of its own, `mask_N`: a pass before and after an edit of the mask.
+  // A map can have its own mask, `mask_N`, as when a row shows a pass before and after an edit of the mask.
   const maskOf = (place) => (raw[`mask_${place}`] ? unpackBits(raw[`mask_${place}`], cells) : unmasked);
   return {
     site: raw.site,
@@ -22,7 +22,7 @@ export function decodeRow(raw) {
     heads: raw.heads,
     queries,
     keys,
-    titles: raw.titles, // of axes that are no queries and keys
+    titles: raw.titles, // of axes that are not queries and keys
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
     unmasked,
@@ -52,9 +52,9 @@ function valuesOf(data, place, layer, head) {
   return Float64Array.from(first, (value, cell) => value - second[cell]);
 }
 
-/** The note below a map's name. @param {RowData} data */
-export function noteOf(data, map) {
-  if (map.minus) return `largest in this map: ${scientific(largestOf(map.values))}`;
+/* The note below a map's name. */
+export function noteOf(map) {
+  if (map.minus) return `largest difference in this map: ${scientific(largestOf(map.values))}`;
   if (map.limit === null) return map.note;
   let [low, high] = [Infinity, -Infinity];
   map.values.forEach((value, cell) => {

@@ -13,7 +13,7 @@ export const headingOf = ({ data, layer, head }) =>
 
 /** @param {RowView} view */
 export function rowAsSvg(view) {
-  const { data, theme, geometry, maps } = view;
+  const { theme, geometry, maps } = view;
   const above = 44;
   const width = maps.length * (geometry.width + GAP);
   const height = 24 + above + geometry.height;
@@ -25,7 +25,7 @@ export function rowAsSvg(view) {
     context.save();
     context.translate(place * (geometry.width + GAP) + 8, 24);
     drawText(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
-    drawText(context, theme, noteOf(data, map), 0, 32, { colour: "ink2" });
+    drawText(context, theme, noteOf(map), 0, 32, { colour: "ink2" });
     context.translate(0, above);
     drawStill(context, view, geometry, map);
     drawLive(context, view, geometry, focusOf(view));

@@ -1,4 +1,4 @@
-// Replays a unit's merges, and says in words where it stands and why it ends there. No DOM.
+// Replays a unit's merges, and says in words how many were applied and why no more apply. No DOM.
 
 /** The symbols before any merge and after each: one row per state. */
 export function statesOf({ first, merges, symbols }) {

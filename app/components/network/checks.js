@@ -3,7 +3,7 @@
 import { EOS, UNK, idsOf } from "./subwords.js";
 
 const WEIGHT_LIMIT = 1e-5; // rounding to float32 is about 1e-6 at most; real errors are far larger
-const LOGIT_LIMIT = 1e-4; // a search and a pass sum in another order
+const LOGIT_LIMIT = 1e-4; // a search and a pass add numbers in different orders
 
 const counted = (number) => number.toLocaleString("en-US");
 
@@ -26,7 +26,7 @@ export function checksOf(network, record, logits) {
   return found;
 }
 
-/* Without an edit of the weights, a row has weight exactly where its mask is open. */
+/* Rows with an unmasked cell sum to 1; cells that are masked, or cut by an edit, hold 0. */
 function weightChecks(record) {
   const edited = record.editsText ? ", as changed by the edits" : "";
   let rows = 0, deviation = 0, masked = 0, violations = 0;
@@ -72,7 +72,7 @@ function unmaskedCells({ layers, heads, source, targetOut, masks, edits }, kind)
   return { cells, keys };
 }
 
-/* Replace the last token that is fed: no earlier row may notice. */
+/* Replace the last token that is fed: no earlier row may change. */
 function causalCheck(network, memory, targetIn, edits, logits) {
   const earlier = targetIn.length - 1;
   const changed = network.decode([...targetIn.slice(0, -1), targetIn.at(-1) === UNK ? EOS : UNK], memory, edits);

@@ -29,7 +29,7 @@ const entriesOf = (/** @type {Edits} */ edits) =>
     return edits[field] === none ? [] : [[field, edits[field]]];
   });
 
-/* Sorts the edits of a field, "all" first; of two with the same place, only one can hold. */
+/* Sort key of an edit within its field, "all" first. Two edits with the same key contradict each other. */
 const placeOfEdit = (item) => {
   const places = item.kind ? [EDITED_KINDS.indexOf(item.kind), item.layer, item.head, item.query, item.key] : [item];
   return places.map((place) => String(place === null ? 0 : (place ?? 0) + 1).padStart(5, "0")).join();
@@ -46,7 +46,7 @@ function editsOf(entries) {
 /** Return each edit by itself, in the order of the text form. @param {Edits} edits @returns {Edits[]} */
 export const listEdits = (edits) => entriesOf(edits).map((entry) => editsOf([entry]));
 
-/* The words of the text form, their fields, and what follows each word; `edges` may have "all" for a number. */
+/* The words of the text form, their fields, and the parts after each word. In `edges`, "all" may replace a number. */
 const HEAD_PARTS = ["kind", "layer", "head"], CELL_PARTS = [...HEAD_PARTS, "query", "key"];
 const FORMS = {
   off: ["headsOff", HEAD_PARTS], uniform: ["headsUniform", HEAD_PARTS], mean: ["headsMean", HEAD_PARTS],
@@ -82,7 +82,7 @@ const refuse = (wrong, message) => {
 const grouped = (number) => number.toLocaleString("en-US", { maximumFractionDigits: 6 });
 const rounded = (number) => Number(number.toFixed(6));
 
-/* Parse one edit to [field, item]; an item of null has no effect. Throws EditError for one that cannot be. */
+/* Parse one edit to [field, item]; an item of null has no effect. Throws EditError if the text is not a valid edit. */
 function parsed(text) {
   const [, mask, hidden] = /^(?:(causal|padding)|hide\.(\d{1,5}))$/.exec(text) ?? [];
   if (mask) return [`${mask}Mask`, false];
@@ -112,7 +112,7 @@ function rowWeights(weights) {
   const total = weights.reduce((sum, weight) => sum + weight, 0);
   const rule = "none may be negative or NaN, and one must be above 0";
   refuse(!total || weights.some((weight) => weight > 1e6), `a row cannot have these weights: ${rule}`);
-  const isShare = Math.abs(total - 1) <= 5e-7 * weights.length + 1e-12; // but for rounding to six decimals
+  const isShare = Math.abs(total - 1) <= 5e-7 * weights.length + 1e-12; // within rounding to six decimals
   return Object.freeze(weights.map((weight) => rounded(isShare ? weight : weight / total)));
 }
 
@@ -159,8 +159,8 @@ export function parseEdits(text, problems = []) {
 }
 
 /**
- * Return the edits that a network, and a source of S tokens, allow, and one line for each of the others. Target positions
- * are limited by the network alone.
+ * Return the edits that fit a network and a source of S tokens, and one line for each edit that does not. Only the
+ * network limits target positions.
  * @param {Edits} edits @param {any} config @param {number} [S] @returns {{edits: Edits, problems: string[]}}
  */
 export function fitEdits(edits, config, S = Infinity) {
@@ -204,7 +204,7 @@ export function editsAt(edits, kind, layer) {
   return isEdited ? { mean, silent, uniform, temperatures, edges, rows } : null;
 }
 
-/** Edit the scores of one query in place, before the softmax; a masked one, −∞, stays. */
+/** Edit the scores of one query in place, before the softmax. A masked score (−∞) stays. */
 export function editScores(scores_K, { temperatures, uniform, edges }, head, query) {
   const temperature = temperatures.find((one) => one.head === head)?.value ?? 1;
   const here = edges.filter((one) => (one.head ?? head) === head && (one.query ?? query) === query);
@@ -215,7 +215,7 @@ export function editScores(scores_K, { temperatures, uniform, edges }, head, que
   }
 }
 
-/** Replace the weights of a query set by hand, renormalised over its unmasked keys (column ≥ 0). */
+/** Replace a query's weights by those set by hand, if any, renormalised over its unmasked keys (column ≥ 0). */
 export function editWeights(weights_K, { rows }, head, query, columns_K) {
   const row = rows.find((one) => one.head === head && one.query === query);
   if (!row) return;

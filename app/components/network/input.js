@@ -1,4 +1,4 @@
-// Validates what is to be translated, within the limits and in the words of core/translator.py.
+// Validates the arguments of a translation, with the limits and messages of core/translator.py.
 
 import { checkEdits } from "./edits.js";
 import { EOS } from "./subwords.js";
@@ -26,7 +26,7 @@ export function taskOf({ config }, tokenizer, text, target, edits) {
   return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
 }
 
-/* Tokenise one side's text, with <eos>, within the limits of the network and of drawing. */
+/* Tokenise one side's text, with <eos>. Throws InputError beyond the limits of the network or of the pictures. */
 function tokensWithin(config, tokenizer, text, side) {
   const characters = [...text];
   const tooMany = (count, what, limit) => {

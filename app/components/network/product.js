@@ -1,8 +1,8 @@
 // One heap of float32 and the matrix product on it: WebAssembly SIMD made from bytes here, or plain JavaScript.
 
 /**
- * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. Steps are the distances
- * from one row to the next, in numbers; a head's slice of the features has longer ones.
+ * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. A step is the distance
+ * from one row to the next, in numbers. It exceeds the row's length if the rows are one head's slice of the features.
  * @typedef {{x: Float32Array, w: Float32Array, bias?: Float32Array | null, out: Float32Array, rows: number, inner: number,
  *   outer: number, xStep?: number, wStep?: number, outStep?: number}} Product
  */
@@ -21,7 +21,7 @@ export class Heap {
   take(count) {
     const start = this.used;
     if ((start + count) * 4 > this.buffer.byteLength)
-      throw new RangeError("The sentence needs more memory than the page has reserved: take a shorter one.");
+      throw new RangeError("The sentence needs more memory than the page has reserved: shorten it.");
     this.used = start + 4 * Math.ceil(count / 4);
     return new Float32Array(this.buffer, start * 4, count);
   }
@@ -48,14 +48,14 @@ export async function makeHeap(count, plain = false) {
       const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * count) / 65_536) });
       const { instance } = await WebAssembly.instantiate(kernelBytes(), { on: { memory } });
       return new Heap(memory.buffer, /** @type {any} */ (instance.exports.product));
-    } catch {} // slower, with the same results but for rounding
+    } catch {} // JavaScript is slower; its results differ by rounding only
   }
   return new Heap(new ArrayBuffer(4 * count), null);
 }
 
 /*
- * The products of rows of `five` and of `two`, five by two at a time: seven numbers are read for ten products. Past the last
- * row, that one is computed again.
+ * Multiply the rows of `five` by those of `two`, five by two at a time, so that seven numbers are read for ten products.
+ * Past the end, the last row is computed again.
  */
 function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: yStep, ...two }, inner, out) {
   for (let p = 0, last = five.count - 1; p <= last; p += 5) {

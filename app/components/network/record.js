@@ -10,7 +10,7 @@ const ALTERNATIVES = 5; // of each token
 const LANGUAGES = { de: "German", en: "English" };
 
 /**
- * Translate a text. Throws InputError, as `inspectUnchecked`.
+ * Translate a text. Throws InputError like `inspectUnchecked`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {

@@ -1,14 +1,14 @@
-// Greedy and beam search with length penalty, as core/search/beam.py, for one sentence.
+// Greedy and beam search with length penalty, as in core/search/beam.py, for one sentence.
 
 import { BOS, EOS } from "./subwords.js";
 
 const NEVER_WRITTEN = 2; // <pad> and <bos>
 
 /** The maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1), less for short sources. */
-export const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
+const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
 
 /** Return log P / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). */
-export const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
+const penalised = (logProb, length, alpha) => logProb / ((5 + length) / 6) ** alpha;
 
 /** The parts of log Σ exp(x) of a row of logits: the largest, and the sum of exp(x − largest). @param {Float32Array} logits */
 export function logTotal(logits) {
@@ -23,7 +23,8 @@ export function logTotal(logits) {
 export const logProbability = (logit, { top, sum }) => Math.fround(Math.fround(logit - top) - Math.fround(Math.log(sum)));
 
 /**
- * The `count` largest log-probabilities of a row of logits from id `first` on, best first; the lower of equal ids.
+ * The `count` largest log-probabilities of a row of logits from id `first` on, best first. Of equal ones, the lower id
+ * is first.
  * @param {Float32Array} logits @returns {{id: number, logProb: number}[]}
  */
 export function topLogProbs(logits, count, first = 0, total = logTotal(logits)) {

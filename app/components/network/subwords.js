@@ -1,4 +1,4 @@
-// Text to subwords and back, as core/text/subwords.py: normalise, split into words, merge by byte-pair encoding.
+// Text to subwords and back, as in core/text/subwords.py: normalise, split into words, merge by byte-pair encoding.
 
 export const BOS = 1;
 export const EOS = 2;
@@ -16,20 +16,20 @@ const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen,
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
 const LIGATURES = /[\ufb00-\ufb06]/gu;
 
-/* The tokenizers library splits at the punctuation of an early Unicode; what browsers added since is a letter to it. */
+/* The tokenizers library knows the punctuation of an early Unicode version, and treats what was added since as letters. */
 const LATER = String.raw`\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e\u1b4f\u1b7d-\u1b7f\u2e43-\u2e5d\u{10d6e}\u{10ead}\u{10ed0}
 \u{10f55}-\u{10f59}\u{10f86}-\u{10f89}\u{113d4}-\u{113d8}\u{1144b}-\u{1145d}\u{11660}-\u{1166c}\u{116b9}\u{1183b}
 \u{11944}-\u{11946}\u{119e2}\u{11a3f}-\u{11b09}\u{11be1}\u{11c41}-\u{11c45}\u{11c70}-\u{11c71}\u{11ef7}-\u{11fff}
 \u{12ff1}-\u{12ff2}\u{16d6d}-\u{16e9a}\u{16fe2}\u{1e5ff}\u{1e95e}-\u{1e95f}`.replaceAll("\n", "");
 const PUNCTUATION = String.raw`[[\p{P}$+<=>^\`\|~\u166d\u{111c9}]--[${LATER}]]`;
-/* A mark with a digit, punctuation, the letters of a word with its mark, or a mark alone. */
+/* A digit with its boundary mark, punctuation, the letters of a word with its mark, or a mark alone. */
 const DIGIT_BY_DIGIT = new RegExp(`${BOUNDARY}?[0-9]|${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}0-9${PUNCTUATION}]+|${BOUNDARY}`, "gv");
 const WORDS = new RegExp(`${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}${PUNCTUATION}]+|${BOUNDARY}`, "gv");
 
 const ENTITY = /&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))/g;
 const CHARACTERS = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", "#39": "'", nbsp: " " };
 
-/** Normalise a text as core/text/tokenizer.py: simple typography, NFC, one space for white space. @param {string} text */
+/** Normalise a text as core/text/tokenizer.py does: simple typography, NFC, one space for white space. @param {string} text */
 export function normalise(text) {
   const simple = text.toWellFormed().replace(LEFT_OUT, "").replace(HYPHENS, "-").replaceAll("\u1e9e", "\xdf");
   const composed = simple.replace(LIGATURES, (ligature) => ligature.normalize("NFKC")).normalize("NFC");
@@ -107,7 +107,7 @@ export class Tokenizer {
     }
   }
 
-  /* A token of an input: the network reads a typed mark as a space, but it is shown as typed. */
+  /* A token of an input. The network reads a typed boundary mark as a space; the token shows it as typed. */
   shown(id, characters, first) {
     const typed = characters[0] === BOUNDARY;
     const surface = id === UNK ? characters.join("") : this.pieces[id];
@@ -116,7 +116,7 @@ export class Tokenizer {
     return token(id, this.pieces[id], text, startsWord, { unknown: id === UNK });
   }
 
-  /** The text of ids; special ids are skipped, <unk> becomes ⁇, escapes such as &amp; are resolved. @param {number[]} ids */
+  /** The text of ids: without special ids, with ⁇ for <unk>, and with escapes such as &amp; resolved. @param {number[]} ids */
   decode(ids) {
     const [first = "", ...rest] = ids.filter((id) => id >= UNK).map((id) => (id === UNK ? UNKNOWN : this.pieces[id]));
     const text = first.replaceAll(BOUNDARY, "") + rest.join("").replaceAll(BOUNDARY, " ");

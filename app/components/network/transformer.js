@@ -22,7 +22,7 @@ const MOST_BEAMS = 8; // for which memory is reserved
  *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
  * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source as keys and values
  * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
- *   a search: keys and values of all tokens fed so far, and the columns of each hypothesis's own
+ *   a search: keys and values of all tokens fed so far, and which columns of them are each hypothesis's
  */
 
 /** x ↦ xWᵀ + b. */
@@ -69,8 +69,8 @@ class Embeddings {
   }
 
   /**
-   * Return the encodings of `length` positions from `start`, [length, D]: learned ones, or those of §3.5,
-   * PE(pos, 2i) = sin(pos / 10000^(2i/D)) and PE(pos, 2i+1) = cos of the same angle. Edits move and scale them.
+   * Return the encodings of `length` positions from `start`, [length, D], as edits move and scale them. They are learned or
+   * those of §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/D)), and PE(pos, 2i+1) = cos of that angle.
    * @param {"source" | "target"} side @param {Edits} edits
    */
   positions(side, start, length, edits = NO_EDITS) {
@@ -94,13 +94,13 @@ class Embeddings {
   }
 }
 
-/** Let every query attend to all tokens but <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
+/** Let every query attend to all tokens except <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
 function paddingMask(ids, edits, hidden = edits.hiddenSource) {
   const columns_K = Int32Array.from(ids, (id, k) => ((id === PADDING && edits.paddingMask) || hidden.includes(k) ? -1 - k : k));
   return { columns: () => columns_K, position: (row) => row };
 }
 
-/** Let query t attend to keys 0…t (§3.2.3) but <pad>. @param {number[]} ids @param {Edits} edits @returns {Mask} */
+/** Let query t attend to keys 0…t (§3.2.3) except <pad>. @param {number[]} ids @param {Edits} edits @returns {Mask} */
 function causalMask(ids, edits) {
   const columns_K = paddingMask(ids, edits, []).columns(0), last = (row) => (edits.causalMask ? row : ids.length);
   const rows = ids.map((_, row) => columns_K.map((column, k) => (k <= last(row) ? column : -1 - k)));
@@ -401,7 +401,7 @@ export class Transformer {
   }
 }
 
-/** Unpack weights (see `readWeights`) into a network; `plain` avoids WebAssembly. @returns {Promise<Transformer>} */
+/** Unpack weights (see `readWeights`) into a network; `plain` computes without WebAssembly. @returns {Promise<Transformer>} */
 export async function makeNetwork(stored, { plain = false } = {}) {
   const { d_model: D, dim_feedforward: F, target_vocab_size: V, max_length: M, num_decoder_layers: L } = stored.config;
   const weights = Object.values(stored.tensors).reduce((count, { values }) => count + values.length + 4, 0);

@@ -18,7 +18,7 @@ const STORED = { f16: Uint16Array, f32: Float32Array, i8: Int8Array };
  */
 
 /**
- * Take a weights file apart; nothing is copied. Throws an Error of one line for a file that it cannot read.
+ * Parse a weights file. The tensors are views of its bytes. Throws an Error of one line for a file that it cannot read.
  * @param {Uint8Array} bytes
  * @returns {{about: any, config: any, tokenizer: any, means: any, tensors: Record<string, StoredTensor>}}
  */

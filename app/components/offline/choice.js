@@ -25,7 +25,7 @@ export const searchName = (beam) => (beam === 1 ? "Greedy" : `Beam ${beam}`);
 export const modelOf = (models, direction) => models.find((model) => model.direction === direction) ?? models[0];
 
 /**
- * Return the choice of a link; invalid values become the usual ones. Links of the app say `search=greedy` instead of
+ * Return the choice of a link; defaults replace invalid values. Links of the app say `search=greedy` instead of
  * `beam=1`.
  * @param {Record<string, string>} link
  * @param {OfflineModel[]} models
@@ -50,7 +50,7 @@ function beamOf({ beam, search }) {
   return search === "greedy" ? BEAMS.fewest : BEAMS.usual;
 }
 
-/** Parameters of a choice; null for usual values, which are left out. @param {Choice} choice */
+/** Parameters of a choice; null for defaults, which a link leaves out. @param {Choice} choice */
 export const linkOfChoice = ({ direction, source, target, beam, edits }) => ({
   direction,
   source,

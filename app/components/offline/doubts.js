@@ -1,4 +1,4 @@
-// Warnings about a translation, as core/analysis/quality_warnings.py: from its source, its text and its probability.
+// Warnings about a translation, as in core/analysis/quality_warnings.py: from its source, its text and its probability.
 
 import { fixed, percent } from "../shared/numbers.js";
 
@@ -47,7 +47,7 @@ function quotedList(texts) {
   return texts.length > QUOTED ? `${words} and ${texts.length - QUOTED} more` : words;
 }
 
-/* Whether (nearly) all letters are capitals; one word may be an abbreviation. */
+/* Whether nearly all letters are capitals. A single word may be an abbreviation and does not count. */
 function isInCapitals(text) {
   const words = (text.match(WORD) ?? []).filter((word) => [...word].length > 1);
   const cased = [...words.join("")].filter((letter) => letter.toUpperCase() !== letter.toLowerCase());

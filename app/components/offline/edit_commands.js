@@ -1,12 +1,12 @@
-// Adds and removes edits by the explorer's commands, as core.record.edits does with `plus` and `without`.
+// Adds and removes edits by the explorer's commands, as `plus` and `without` in core/record/edits.py do.
 
 import { editsText, listEdits, parseEdits } from "../network/edits.js";
 
 const MOST_EDITS = 200; // as in core/record/edits.py
 
 /**
- * Return the text form of the edits after a command: "+off.cross.2.0" adds one, which replaces another edit of the same
- * place; "-off.cross.2.0" removes it; "" removes all.
+ * Return the text form of the edits after a command. "+off.cross.2.0" adds an edit, which replaces those that it conflicts
+ * with; "-off.cross.2.0" removes it; "" removes all.
  * @param {string} text  all edits so far
  * @param {string} command
  * @throws {Error} one line, for an edit that cannot be added

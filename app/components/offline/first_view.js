@@ -1,4 +1,4 @@
-// Picks the head to open with, as core/analysis/first_cell.py: a word whose source word is unmistakable.
+// Picks the head and the word to open with, as in core/analysis/first_cell.py: the word's source word is unmistakable.
 
 /* The head must attend almost only to the token; shorter words are mostly articles and prepositions. */
 const LEAST_WEIGHT = 0.9;
@@ -10,8 +10,8 @@ const KINDS_OF_VIEW = ["encoder", "decoder", "cross"];
 const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"];
 
 /**
- * Return the view to open with: that of a link; else an output word's row in the head that attends to its source word;
- * else the first head of the second-to-last cross-attention layer.
+ * Return the view to open with. Without a link, it is an output word's row in the head that attends to its source word, or
+ * if there is none, the first head of the second-to-last cross-attention layer.
  * @param {PassRecord} record
  * @param {Link | null} link
  * @returns {Link}
@@ -27,8 +27,8 @@ export function openingView(record, link) {
 }
 
 /*
- * The cell with the highest weight × mean weight × (1 − similarity of the two spellings). It is the largest of its row in
- * the mean over all layers and heads, and in one head.
+ * The cell with the highest weight × mean weight × (1 − similarity of the two spellings). Its mean weight over all layers
+ * and heads is the largest of its row, and one head gives it at least LEAST_WEIGHT.
  */
 function firstCell({ cross, source, targetOut, layers, heads }) {
   const [S, maps, size] = [source.length, layers.cross * heads, source.length * targetOut.length];

@@ -53,7 +53,7 @@ export function listenToForm(parts, models, { choice, shown, change }) {
  * @param {string} source
  * @param {string} target
  */
-export const targetOf = (choice, source, target) => ({ source, target: source === choice.source || target !== choice.target ? target : "" });
+const targetOf = (choice, source, target) => ({ source, target: source === choice.source || target !== choice.target ? target : "" });
 
 const referenceOf = ({ examples }, source) => examples.find(({ text }) => text === source)?.reference ?? "";
 

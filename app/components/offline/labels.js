@@ -35,7 +35,7 @@ const nameOfHidden = (character) => `\u2039U+${character.codePointAt(0).toString
  * @param {string} text
  * @returns {[string, boolean][]}
  */
-export function segmentsOf(text) {
+function segmentsOf(text) {
   const characters = [...text.replace(/\p{Cs}/gu, "?")]; // a lone surrogate
   if (characters.every((character) => character === " ")) return [["\u2423".repeat(Math.max(1, characters.length)), false]];
   const parts = [];
@@ -48,10 +48,10 @@ export function segmentsOf(text) {
 }
 
 /** Return a token's visible text. @param {{text: string}} token */
-export const labelOf = ({ text }) => segmentsOf(text).map(([shown]) => shown).join("");
+const labelOf = ({ text }) => segmentsOf(text).map(([shown]) => shown).join("");
 
 /** Whether a text is nonempty and all punctuation. @param {string} text */
-export const isPunctuation = (text) => /^\p{P}+$/u.test(text);
+const isPunctuation = (text) => /^\p{P}+$/u.test(text);
 
 /**
  * Return a token of a record in the form that shared/tokens.js reads.
@@ -77,7 +77,7 @@ export function shortLabel(token) {
 }
 
 /**
- * Return the token positions of each word, in order, as core/record/words.py.
+ * Return the token positions of each word, in order, as core/record/words.py does.
  * @param {RecordToken[]} tokens
  * @returns {number[][]}
  */

@@ -30,11 +30,10 @@ export function choiceBox(label, options, change) {
   return { box, list };
 }
 
-/* Offer other values; with `keep`, the chosen one stays if it is still offered. */
-export function fillChoice(list, options, usual = options[0]?.[0], keep = false) {
-  const { value } = list;
+/* Replace the options of a list and choose one of them. */
+export function fillChoice(list, options, chosen = options[0]?.[0]) {
   list.replaceChildren(...options.map(([name, text]) => Object.assign(element("option", "", text), { value: name })));
-  list.value = keep && options.some(([name]) => name === value) ? value : usual;
+  list.value = chosen;
 }
 
 /** A row of maps with its own controls. @param {LessonTools} tools @param {string} key */
@@ -45,7 +44,7 @@ export function mapRowOf({ mapRow, render }, key) {
 }
 
 /** Tokens of the target as they are named in text. @param {Pass} pass */
-export const namesOfTarget = ({ targetOut }) => displayTokens(targetOut, 1).map(tokenName);
+const namesOfTarget = ({ targetOut }) => displayTokens(targetOut, 1).map(tokenName);
 
 /**
  * A table of the target's tokens with their probabilities in two passes. `names` are its column titles.

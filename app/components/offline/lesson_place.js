@@ -1,4 +1,4 @@
-// The place of the lessons in the page: opens and closes them by the link, in place of the explorer.
+// Shows the lesson that the page's link names, in place of the explorer.
 
 const NAMES = ["masks", "positions"];
 
@@ -9,7 +9,7 @@ const NAMES = ["masks", "positions"];
  * @param {(name: string | null) => void} page.open  open a lesson, or none
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  see `mountLessons`
  * @returns {{isOpen: () => boolean, paint: () => Promise<void>, add: (mount: Function) => Promise<void>}} paint: show what
- *   the link names; add: take over the lessons, a script of its own that comes after the page's
+ *   the link names; add: mount the lessons, whose script comes after the page's
  */
 export function lessonPlace(parts, { link, open, pass }) {
   let show = async (name) => void name;

@@ -1,4 +1,4 @@
-// Mounts the lessons on masks and positions; a script of its own, because the row of maps shares names with the explorer.
+// Mounts the lessons on masks and positions, in a separate script: names in the row of maps clash with the explorer's.
 
 import { render } from "../map_row/main.js";
 import { partsOf } from "../shared/dom.js";
@@ -17,10 +17,10 @@ const OTHER = { masks: "positions", positions: "masks" };
  * @param {HTMLElement} page.place
  * @param {HTMLTemplateElement} page.files  style, lesson and row of maps
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  translates the page's sentence,
- *   and passes its target again under edits; `again` is the translation under the edits, null if they allow none. Rejects with
- *   one line.
+ *   and runs a pass of that translation under edits; `again` is the translation under the edits, null without the causal
+ *   mask. Rejects with one line.
  * @param {(name: string | null) => void} page.open  open another lesson, or none
- * @returns {(name: string | null) => Promise<void>} show a lesson of the page's sentence; null for none
+ * @returns {(name: string | null) => Promise<void>} show a lesson on the page's sentence; null for none
  */
 export function mountLessons({ place, files, pass, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });

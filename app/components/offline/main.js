@@ -45,14 +45,14 @@ export function openPage() {
   const opened = new Map(); // by direction: a promise of the network
   const isOpen = new Set();
 
-  /* Hand a direction's weights to the worker, once; it refuses damaged ones. */
+  /* Pass a direction's weights to the worker, once; it refuses damaged ones. */
   const open = (direction) => {
     if (!opened.has(direction)) opened.set(direction, openNetwork(direction));
     return opened.get(direction);
   };
   const openNetwork = async (direction) => {
     const weights = await takeWeights(direction);
-    const plain = readFragment().plain === "1"; // to compare, and to test what other browsers do
+    const plain = readFragment().plain === "1"; // for comparisons, and to test browsers without WebAssembly
     const { sha256 } = modelOf(models, direction);
     const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
     tell("products", `Matrix products run as ${simd ? "WebAssembly" : "JavaScript, which takes longer than WebAssembly"}.`);
@@ -144,7 +144,7 @@ export function openPage() {
     parts.again.replaceChildren(...(message ? [message] : againLine(before, translation)));
   }
 
-  /* The maps are painted; now they are checked. A newer translation replaces the question. */
+  /* Check the maps once they are painted. A newer translation cancels the checks. */
   async function check(turn) {
     try {
       const { answer } = await worker.ask("checks");
@@ -195,7 +195,7 @@ export function openPage() {
     return refresh(viewOfFragment(link));
   };
 
-  /* Open a link: its parameters, and none of the present ones. */
+  /* Open a link, whose parameters replace all present ones. */
   const openLink = (link) => {
     writeFragment({ ...Object.fromEntries(Object.keys(readFragment()).map((name) => [name, null])), ...link }, true);
     return follow();
@@ -230,7 +230,7 @@ export function openPage() {
     save(name, new Blob([npz]));
   });
   const first = viewOfFragment(readFragment());
-  writeFragment(linkOfChoice(choice)); // also if the link left it to the page
+  writeFragment(linkOfChoice(choice)); // complete a link that left out the direction or the text
   const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,

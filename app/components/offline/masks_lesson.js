@@ -5,7 +5,7 @@ import { displayTokens, tokenName, wordItems } from "../shared/tokens.js";
 import { choiceBox, fillChoice, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, sectionOf } from "./lesson_parts.js";
 import { compareProbabilities, countMasked, rowOfPasses, shareOnFuture } from "./passes.js";
 
-/* Of a mean probability: smaller changes get no verdict. */
+/* The text calls a change of the mean probability up to this "next to nothing". */
 const NEXT_TO_NOTHING = 0.005;
 
 /**
@@ -18,7 +18,7 @@ function maskedCells() {
   const counted = lineOf();
   const section = sectionOf(
     "What is masked",
-    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of padding, which is no " +
+    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of padding, which is not " +
       "part of the sentence, and in the decoder those of tokens that are written later. A forbidden score becomes \u2212\u221e, so its weight is exactly 0.",
     formulaOf("Attention(Q, K, V) = softmax(QK\u1d40 / \u221ad\u2096 + M) V"),
     counted,
@@ -63,7 +63,7 @@ function withoutCausalMask(tools) {
 }
 
 /** @param {Pass} masked @param {Pass} open */
-export function leakInWords(masked, open) {
+function leakInWords(masked, open) {
   const { before, after, more, less } = compareProbabilities(masked, open);
   const gained = after - before;
   const verdict =
@@ -124,7 +124,7 @@ function withoutWord(tools) {
 /* Words of the source, each with its tokens' places, without special tokens. @param {Pass} pass */
 const wordsOfSource = ({ source }) => wordItems(displayTokens(source, 1)).filter(({ special }) => !special);
 
-/* Suggest the last word but one that is not punctuation: mostly a noun or a verb. */
+/* Suggest the second-to-last word, not counting punctuation: mostly a noun or a verb. */
 function offerWords(list, pass) {
   const words = wordsOfSource(pass);
   const spoken = words.flatMap(({ punctuation }, place) => (punctuation ? [] : [place]));

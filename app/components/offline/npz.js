@@ -113,7 +113,7 @@ function npyOf(name, shape, numbers) {
   return concatenated([ascii(`${magic}${header.padEnd(length - 1)}\n`), bytesOf(numbers)]);
 }
 
-/* A zip archive without compression: each file behind its header, then the directory and its end. */
+/* A zip archive without compression: each file after its header, then the directory and its end. */
 function zipOf(files) {
   const parts = [];
   const directory = [];

@@ -33,7 +33,7 @@ export function readPass(packed) {
   return /** @type {Pass} */ (pass);
 }
 
-/* The inverse of keeping the unmasked cells of each map. */
+/* Put the unmasked cells of each map back in place; masked cells are 0. */
 function spread(numbers, mask, maps) {
   const whole = new Float32Array(maps * mask.length);
   let at = 0;
@@ -129,8 +129,8 @@ export function compareProbabilities(before, after) {
 }
 
 /**
- * Return the decoder's mean share of attention to later tokens, over all layers, heads and rows but the last, which has
- * none; 0 for a single row.
+ * Return the decoder's mean share of attention to later tokens, over all layers, heads and rows but the last. No token is
+ * later for the last row, so the share is 0 for a single row.
  * @param {Pass} pass
  */
 export function shareOnFuture({ maps: { decoder }, layers, heads, targetOut: { length } }) {

@@ -1,4 +1,4 @@
-// Turns a record of the worker into the explorer's payload, field by field as explorer/payload.py and core/analysis/rollout.py.
+// Turns a record of the worker into the explorer's payload, as explorer/payload.py and core/analysis/rollout.py do.
 
 import { describeToken, groupWords, shortLabel } from "./labels.js";
 import { bytesOf, packBits } from "../shared/packing.js";
@@ -124,8 +124,9 @@ function unmaskedNumbers(numbers, mask) {
 export const changeOf = (after, before) => forKinds((kind) => after[kind].map((weight, cell) => weight - before[kind][cell]));
 
 /**
- * Compute how much of each input reaches each layer's output, [layer, 1, query, key]: the product of ½(Ā + I) over the
- * layers so far; a cross-attention layer's mean weights times the encoder's full rollout (Abnar & Zuidema 2020, §3).
+ * Compute how much of each input reaches each layer's output, [layer, 1, query, key] (Abnar & Zuidema 2020, §3). In
+ * self-attention, it is the product of ½(Ā + I) over the layers so far. In cross-attention, it is the layer's mean weights
+ * times the encoder's full rollout.
  * @param {PassRecord} record
  * @returns {Record<Kind, Float32Array>}
  */

@@ -6,7 +6,7 @@ import { choiceBox, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, s
 import { rowOfMatrix, rowOfPasses } from "./passes.js";
 import { positionTable } from "./position_table.js";
 
-/* Changes of the positions: name, and the text form of the edit of one side of a given length. */
+/* Changes of the positions: name, text form of the edit of one side of a given length, and formula. */
 const CHANGES = {
   off: { name: "Off", edit: () => "scale-0", formula: "x\u209a = \u221ad E(w\u209a)" },
   shuffled: { name: "Shuffled", edit: (length) => `order-${shuffled(length).join("-")}`, formula: "x\u209a = \u221ad E(w\u209a) + PE(\u03c0(p))" },
@@ -132,7 +132,7 @@ function withoutPositions(tools) {
  * A fixed order of `length` positions that keeps as few neighbours as possible: every other one, then the rest.
  * @param {number} length
  */
-export function shuffled(length) {
+function shuffled(length) {
   const odd = [...Array(length).keys()].filter((place) => place % 2);
   const even = [...Array(length).keys()].filter((place) => place % 2 === 0);
   return [...odd, ...even];
@@ -142,7 +142,7 @@ export function shuffled(length) {
  * Dot products of all pairs of rows, [count, count], summed in 64 bits.
  * @param {Float32Array} rows  [count, width]
  */
-export function dotProducts(rows, count) {
+function dotProducts(rows, count) {
   const width = rows.length / count;
   return Float32Array.from({ length: count * count }, (_, pair) => {
     const [one, other] = [Math.floor(pair / count) * width, (pair % count) * width];
@@ -153,7 +153,7 @@ export function dotProducts(rows, count) {
 }
 
 /** The largest difference between products of pairs at the same distance. @param {Float32Array} products */
-export function spreadByDistance(products, count) {
+function spreadByDistance(products, count) {
   let most = 0;
   for (let distance = 0; distance < count; distance++) {
     const same = [];
@@ -163,8 +163,8 @@ export function spreadByDistance(products, count) {
   return most;
 }
 
-/** Whether rows are those of the paper's formula (Vaswani et al. 2017, section 3.5). @param {Float32Array} rows */
-export function isSinusoidal(rows, count) {
+/** Whether rows are those of the paper's formula (Vaswani et al. 2017, §3.5). @param {Float32Array} rows */
+function isSinusoidal(rows, count) {
   const width = rows.length / count;
   return rows.every((value, cell) => {
     const [place, dimension] = [Math.floor(cell / width), cell % width];

@@ -1,4 +1,4 @@
-// The guided tour, or a plan for a class: each stop translates its sentence, opens the head that it describes, and says what was measured there.
+// The guided tour, or a plan for a class: each stop translates a sentence, opens one head and says what was measured there.
 
 import { bold } from "../shared/dom.js";
 
@@ -11,7 +11,7 @@ import { bold } from "../shared/dom.js";
  * @param {() => import("./choice.js").OfflineModel | undefined} page.other  of another direction that has a tour
  * @param {() => string} page.source  the chosen text
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
- * @param {(link: Record<string, string>) => void} page.open  open a link: its parameters, and no others
+ * @param {(link: Record<string, string>) => void} page.open  open a link, whose parameters replace all present ones
  * @param {() => void} page.close  take the stop out of the link
  * @returns {() => void} paint the stop that the link names; call it after each change
  */

@@ -1,8 +1,8 @@
-// Takes a network's weights out of the page: deflated and in base64, the text of a script element.
+// Takes a network's weights out of the page, where a script element holds them as text: deflated and in base64.
 
 /** @param {string} text base64 @returns {Uint8Array} @throws for text that is not base64 */
 function decode64(text) {
-  const array = /** @type {any} */ (Uint8Array); // fromBase64 is younger than the types
+  const array = /** @type {any} */ (Uint8Array); // TypeScript's types lack the newer fromBase64
   if (array.fromBase64) return array.fromBase64(text);
   const characters = atob(text);
   const bytes = new Uint8Array(characters.length);
@@ -30,7 +30,7 @@ const wholePage = () =>
  */
 export async function takeWeights(direction) {
   const id = `weights-${direction}`;
-  if (!document.getElementById(id)?.nextSibling) await wholePage(); // or half of it
+  if (!document.getElementById(id)?.nextSibling) await wholePage(); // the element is missing or incomplete
   const node = document.getElementById(id);
   const text = node?.textContent.trim() ?? "";
   node?.remove();

@@ -28,13 +28,13 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *     above
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
  *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
- *     float32; `again` is the translation under the edits, null if they allow none; changes nothing above
- * A `translate` replaces those that still wait, and `again` and `checks` about an earlier one: they fail. Head effects, which take
- * longest, give way to it. So fast typing never queues.
+ *     float32; `again` is the translation under the edits, null without the causal mask; changes nothing above
+ * A new `translate` fails every `translate`, `again` and `checks` that still waits. It also interrupts head effects, which
+ * take longest. So fast typing builds no queue.
  */
 const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson };
 
-/* Unedited passes that need not run again when an edit changes. */
+/* Records kept, so that the unedited pass need not run again when an edit changes. */
 const MOST_RECORDS = 4;
 
 const networks = new Map();
@@ -77,7 +77,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
     record.id = await identityOf(record);
     unchecked.set(record, made.makeChecks);
   }
-  records.set(name, record); // the last one to go
+  records.set(name, record); // used last, so dropped last
   if (records.size > MOST_RECORDS) records.delete(records.keys().next().value);
   return record;
 }
@@ -93,7 +93,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     try {
       after = await recordOf(direction, text, { beam, edits, target: before.targetOut.map(({ id }) => id) });
     } catch (error) {
-      if (!(error instanceof InputError || error instanceof RangeError)) throw error; // RangeError: beyond this network
+      if (!(error instanceof InputError || error instanceof RangeError)) throw error; // RangeError: the edits exceed this network
       problems.push(error.message);
       edits = NO_EDITS;
     }
@@ -153,7 +153,7 @@ async function giveWay() {
 
 class Interrupted extends Error {}
 
-/* A failure is an answer too. A request about another sentence is late. */
+/* A failure is an answer, too. A request about a sentence that is no longer shown fails. */
 async function answer({ name, value }) {
   const { request, sentence = shown.after.id } = value;
   const fields = { sentence, name, request };
@@ -241,7 +241,7 @@ async function work() {
 /* Byte arrays that nothing here keeps are moved, not copied. */
 const reply = (message) => self.postMessage(message, { transfer: [message.payload, message.answer, message.npz].flatMap((bytes) => bytes?.buffer ?? []) });
 
-/* A translation replaces what still waits about the ones before it. */
+/* A new translation replaces the waiting questions about earlier ones. */
 function accept(question) {
   if (question.ask === "translate") {
     for (let at = waiting.length - 1; at >= 0; at--) {

@@ -22,7 +22,7 @@ export function askingView(root, tell) {
   return view;
 }
 
-/** Show a question; the same question keeps its state. Without an answer of its own it takes the one in the data. */
+/** Show a question. The one already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
 export function showQuestion(view, data) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
@@ -59,7 +59,7 @@ function buildQuestion(view) {
   Object.assign(root.dataset, { question: data.question, name: data.name, answered: "", chosen: "" });
 }
 
-/* Where one option is asked for, pointing at it answers; otherwise it marks or unmarks it. */
+/* Pointing at an option answers a question that asks for one; in a question that asks for several, it marks or unmarks it. */
 function pointAt(view, index) {
   if (view.answered) return;
   makeCurrent(view.buttons, index);
@@ -73,7 +73,7 @@ function pointAt(view, index) {
   view.root.dataset.chosen = inOrder(view.chosen).join(" ");
 }
 
-/* After an answer the keys are free, so that they lead on in presentation mode. */
+/* After an answer the arrow keys are free: in presentation mode they go to the next stop. */
 function moveByKey(view, event) {
   if (view.answered) return;
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;

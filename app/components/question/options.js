@@ -1,4 +1,4 @@
-// Builds the options of a question: words of a sentence, cells of a grid, or a list of texts; one is in the tab order.
+// Builds the options of a question: words of a sentence, cells of a grid, or a list of texts. One option is a tab stop.
 
 import { element } from "../shared/dom.js";
 import { drawScale, rampStep, signedStep } from "../shared/theme.js";
@@ -52,10 +52,10 @@ export function markChosen(buttons, chosen) {
   });
 }
 
-/* What the mark of an option says: the answer, the learner's, and whether it counts. */
+/* The mark of an option by its state once the question is answered. */
 const MARKS = { right: "✓", near: "✓", wrong: "✗", missed: "○" };
 
-/** Show each option's number, and mark the answer and the learner's. */
+/** Show each option's number, and mark the right options and the learner's. */
 export function markAnswered(buttons, data, chosen) {
   buttons.forEach((button, index) => {
     const { value, name } = data.options[index];
@@ -75,7 +75,7 @@ export function markAnswered(buttons, data, chosen) {
   });
 }
 
-/** Colour answered options by their weight or change, as in the maps; where no number says which, add the scale. */
+/** Colour answered options by their weight or change, as in the maps. Add the scale if the cells show no numbers. */
 export function shadeOptions(parent, buttons, data, theme) {
   const shaded = buttons.filter((button, index) => shadeOption(button, data.options[index].shade, data.scale, theme));
   if (!data.filled || !shaded.length) return;

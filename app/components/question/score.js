@@ -1,7 +1,7 @@
 // Scores the answer to a question, and finds the option that an arrow key leads to. No DOM.
 
 /**
- * Score an answer: one option, which must be right or a near-tie, or with `every` all right ones and no others.
+ * Score an answer. It must be one option that is right or a near-tie; with `every`, all right options and no others.
  * `missed` are right options that were not pointed at, `extra` those pointed at that are not right.
  * @param {{every: boolean, correct: number[], near: number[]}} question
  * @param {number[]} answer  indices of the options pointed at
@@ -18,9 +18,9 @@ export function scoreAnswer({ every, correct, near }, answer) {
 }
 
 /**
- * The option that a key leads to from another one, in a grid of `columns`, or in a sentence or list (1 column or none):
- * there, all arrows go to the next or previous option. With `rtl`, the next one is on the left. At an end, it is the
- * option itself; null for another key.
+ * The index of the option that a key leads to, in a grid of `columns`. A sentence or list has no columns: every arrow goes
+ * to the next or previous option, and with `rtl` the next one is on the left. Returns `from` at an end, and null for any
+ * other key.
  */
 export function optionAfterKey(key, from, { count, columns = 0, rtl = false }) {
   if (key === "Home") return 0;

@@ -50,7 +50,7 @@ export const answerOf = (sheet, item) => sheet.answers[item.name] ?? { answer: n
 
 export const isRight = (sheet, item) => answerOf(sheet, item).answer === item.right;
 
-/* How many items are right, of each topic in order: [topic, right, all]. */
+/* Per topic, in order, how many of its items are right: [topic, right, all]. */
 export function byTopic(sheet, items) {
   const topics = [...new Set(items.map(({ topic }) => topic))];
   return topics.map((topic) => {
@@ -59,7 +59,7 @@ export function byTopic(sheet, items) {
   });
 }
 
-/* Without a name and a time of day: form, item, answer, right, seconds. */
+/* One line per item, without the learner's name and the time of day: form, item, answer, right, seconds. */
 export function answersAsCsv(form, sheet, items) {
   const lines = items.map((item) => {
     const { answer, seconds } = answerOf(sheet, item);

@@ -1,4 +1,4 @@
-// Passes answers from the components that receive them to the explorer that asked: each has a script of its own.
+// Passes answers from the components that receive them to the explorer that asked. Each component is a separate script.
 
 import { sameBytes } from "./bytes.js";
 

@@ -1,6 +1,6 @@
 // Number formatting and clamping shared by all components.
 
-export const MINUS = "\u2212";
+const MINUS = "\u2212";
 
 export const between = (low, value, high) => Math.max(low, Math.min(high, value));
 

@@ -58,8 +58,8 @@ function markRepeated(tokens) {
 export const tokenItems = (tokens) => tokens.map((token, index) => ({ ...token, members: [index] }));
 
 /*
- * Rows or columns per word: a word has the number of its first token and the product of their probabilities. A part of
- * a sentence row may begin or end inside a word.
+ * Rows or columns per word. A word has the number of its first token and the product of its tokens' probabilities.
+ * `tokens` may begin or end inside a word.
  */
 export function wordItems(tokens) {
   const words = [];

@@ -2,7 +2,7 @@
 
 /*
  * Replace parameters of the current URL if its path is still `pathname`; null removes one. Streamlit's history state
- * and all other parameters stay. `isEntry` makes a history entry of it, to which the Back button returns.
+ * and all other parameters stay. With `isEntry`, the change is a history entry, which the Back button undoes.
  */
 export function writeParameters(pathname, parameters, isEntry = false) {
   const url = new URL(window.location.href);
@@ -18,8 +18,8 @@ export function writeParameters(pathname, parameters, isEntry = false) {
   else window.history.replaceState(window.history.state, "", url);
 }
 
-/* `*` and `~` are escaped by either URLSearchParams or Python's urlencode, not both. */
+/* URLSearchParams escapes `~` but not `*`, Python's urlencode the reverse. */
 export const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
-/* Before Python opens another page with this query: otherwise Streamlit adds a history entry, and Back needs two clicks. */
+/* Call before Python opens another page with this query: else Streamlit adds a history entry, and Back needs two clicks. */
 export const prepareSwitch = (query) => window.history.replaceState(window.history.state, "", `?${query}`);

@@ -37,7 +37,7 @@ const curvesOfRun = ({ loss, bleu }) => [
   },
   {
     title: "BLEU",
-    meaning: "Of greedy translations of the validation sample, 0 to 100.",
+    meaning: "BLEU of the greedy translations of the validation sample, 0 to 100.",
     unit: "",
     curve: bleu,
     others: [],

@@ -16,7 +16,7 @@ import { saveTimeline } from "./saving.js";
 import { drawLiveTimeline, drawStillTimeline, laneAt, markAt, pointAt, timelineGeometry } from "./timeline.js";
 
 const POINT_EVERY = 450; // ms while playing
-const LINK_DELAY = 120; // browsers throttle changes of the URL
+const LINK_DELAY = 120; // ms: browsers throttle changes of the URL
 const RUN_SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
 function createTraining(parent, key) {
@@ -202,7 +202,7 @@ function listenToTransport(view) {
   }
 }
 
-/** Press and drag moves the cursor; a click on a mark opens its head. @param {TrainingView} view */
+/** Pressing or dragging moves the cursor; pressing a mark opens its head. @param {TrainingView} view */
 function listenToLanes(view) {
   const { lanes } = view.parts;
   const placeOf = (event) => {

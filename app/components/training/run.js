@@ -87,7 +87,7 @@ export function explorerPayload(run, sentence, point, view) {
 }
 
 /**
- * The heads behind a view: one, or all of a layer, of a number, or of the kind.
+ * The heads behind a view: one, all of a layer, the same head of every layer, or all of the kind.
  * @param {Run} run
  * @param {{kind?: any, layer?: any, head?: any}} view
  * @returns {[number, number][]}

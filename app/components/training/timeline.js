@@ -24,7 +24,7 @@ export function timelineGeometry(run, lanes, width, narrow) {
 }
 
 /** @param {TimelineGeometry} geometry */
-export const pointX = ({ left, plot, points }, point) =>
+const pointX = ({ left, plot, points }, point) =>
   left + INSET + (points > 1 ? (point * (plot - 2 * INSET)) / (points - 1) : 0);
 
 /** The point of training nearest to a horizontal position. @param {TimelineGeometry} geometry */
@@ -52,7 +52,7 @@ function laneY({ low, high, logarithmic }, top, value) {
  * @param {TimelineGeometry} geometry
  * @param {Lane} lane
  */
-export function dotsOf(geometry, lane, place) {
+function dotsOf(geometry, lane, place) {
   const top = geometry.tops[place];
   const taken = [];
   return lane.marks.toSorted((one, other) => one.value - other.value).map((mark) => {
