@@ -50,12 +50,14 @@ While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the
 present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
 reads form (A or B).
 
-The parameter lesson=1 hides what answers a page's question until it is answered or skipped.
+The parameter lesson=1 hides whatever gives a question's answer away until the question is answered
+or skipped.
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
 the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
-to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the own word), tokens_side,
-unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
+to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (typed by the visitor),
+tokens_side, unit (the chosen part of the sentence, counted from 0) and step (the number of merges
+shown).
 Translate keeps gloss (1 if it is shown).
 """
 
@@ -79,10 +81,12 @@ if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
 OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
-"""URL paths of pages without a sentence of the visitor, which so offer no examples."""
+"""URL paths of pages that take no sentence from the visitor and therefore offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
-_SHOWN_DIRECTION = "shown_direction"  # of the last run, as the radio button holds the new one
+_SHOWN_DIRECTION = (
+    "shown_direction"  # the last run's direction: the radio button already holds the new one
+)
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
 MODELS = {
     "scratch": "From scratch",
@@ -161,7 +165,7 @@ def _note_target() -> None:
 
 
 def reset_target() -> None:
-    """Forget which sentence the target was entered for, at the end of a page without a target."""
+    """Forget which sentence the target was entered for, unless the page just used the target."""
     if not selection().target:
         session.put(_TARGET_OF, None)
 
@@ -179,7 +183,7 @@ def weights_count(parameters: int) -> str:
 
 
 def model_label(card: Card) -> str:
-    """Return a model's name in lists, which tells shipped, own and imported models apart."""
+    """Return a model's name in lists, marked as own or imported unless it is shipped."""
     origin, name = models.origin(card), models.model_name(card)
     if origin == "shipped":
         return MODELS[name]
@@ -305,7 +309,7 @@ def choose_direction(direction: str) -> None:
 
 
 def source_box() -> None:
-    """Draw the source box, which grows with its text, and its button."""
+    """Draw the Translate button and the source box, which grows with its text."""
     chosen = selection()
     if session.get("source") is None:
         session.put("source", chosen.source)
@@ -361,7 +365,7 @@ def _use_reference(reference: str | None) -> None:
 def ask_for_record(
     given_target: bool = True, ask_target: bool = False
 ) -> "tuple[Card, TranslationRecord]":
-    """Draw the source box and return the record of its sentence, as shown on the first page.
+    """Draw the source box and return its sentence's record, the one that the first page shows.
 
     If there is no record, show one line that says why, and stop the page. With `given_target`, use
     the target entered on the first page; `ask_target` draws its box.
