@@ -11,9 +11,9 @@ the served app and plain JavaScript in the same run.
 
 `growth` uses synthetic maps of up to 512 tokens and 12 layers of 16 heads.
 
-If BertViz is installed (the extra `benchmark`), `page` also measures its model view of the same
-number of maps. BertViz loads its scripts from cdnjs.cloudflare.com, or from a folder in
-BERTVIZ_SCRIPTS with require.min.js, jquery.min.js and d3.min.js.
+If BertViz is installed (the extra `benchmark`), `page` also measures BertViz's model view with the
+same number of maps. BertViz loads its scripts from cdnjs.cloudflare.com. To load them from disk,
+set BERTVIZ_SCRIPTS to a folder with require.min.js, jquery.min.js and d3.min.js.
 """
 
 from app.benchmark.growth import growth_rows
