@@ -47,7 +47,7 @@ def mounting(
     entry: str = "render",
     isolate_styles: bool = True,
 ) -> Callable[..., Any]:
-    """Return Streamlit's mount function for a bundled script, whose function `entry` it calls.
+    """Return the function that mounts a bundled script; Streamlit calls the script's `entry`.
 
     Streamlit resends an inline script with every update: two thirds of what is sent for a
     short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed

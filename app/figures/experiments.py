@@ -120,7 +120,7 @@ def cheating_figure(
     chance: float,
     theme: str,
 ) -> go.Figure:
-    """Draw the mean probability of the next token by training step, with and without mask."""
+    """Draw the next token's mean probability by training step, with and without causal mask."""
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(

@@ -24,13 +24,14 @@ _SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One number per head: `values` [N, 3] with the bounds of its interval; NaN: not measured.
+    """One number per head: `values` [N, 3] holds it with its interval's bounds; NaN: not measured.
 
     `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
-    `places` are decimals, `where` is the array of the file and, if there is one, the key of the
-    JSON, with {n} for the head's place on axis N and {kind}, {layer}, {head} for its parts.
-    `no_effect` [N] is True for changes that are not distinguishable from 0 (Holm's correction);
-    None if nothing was tested. `lowest_first`: a low value says that the head is needed.
+    `places` is the number of decimals. `where` names the array in the file and, if there is one,
+    the key in the JSON: {n} stands for the head's index on axis N, and {kind}, {layer} and {head}
+    for what identifies it. `no_effect` [N] is True for changes that are not distinguishable from 0
+    (Holm's correction); None if nothing was tested. `lowest_first` is True if a low value means
+    that the head is needed.
     """
 
     key: str
@@ -213,5 +214,5 @@ def gold_name(origin: Origin) -> str:
 
 
 def slug(name: str) -> str:
-    """Return a name as an address holds it: previous-token."""
+    """Return a name in the form used in URLs: previous-token."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

@@ -37,7 +37,7 @@ from core.kinds import KINDS, Kind
 LIMIT = 300_000
 """Bytes of the payload of a network of the shipped size; larger networks take more."""
 SHOWN = 6
-"""Most heads shown that cover for a head, and as many that make it help more or harm less."""
+"""The most heads listed that cover for a head, and that make it help more or harm less."""
 NONE = 255  # decile of a sentence without a strength
 
 
@@ -45,12 +45,13 @@ NONE = 255  # decile of a sentence without a strength
 class Shown:
     """What the page adds to an atlas.
 
-    `opened` are the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
-    ones are ignored. The visitor's last choice is kept until `turn` changes, and beyond that where
-    the URL asks for nothing else. `link` are the query parameters that choose this network;
-    `counterpart` those of the network with which its heads were matched, or None. `definitions`
-    explain roles by name. `training` says whether the network has snapshots of its training.
-    `credit` names author and licence of imported weights.
+    `opened` holds the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
+    ones are ignored. The visitor's last choices are kept until `turn` changes. After that, the URL
+    overrides those that it sets. `in_url` says whether the component keeps its choices in the URL.
+    `link` holds the query parameters that choose this network; `counterpart` holds those of the
+    network with which its heads were matched, or is None. `definitions` explain roles by name.
+    `training` says whether the network has snapshots of its training. `credit` names author and
+    licence of imported weights.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -137,7 +138,7 @@ def default_choices(found: tuple[Measure, ...]) -> dict[str, str]:
 
 
 def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
-    """Return the head and measures to open with, which were asked for, and a URL's defaults."""
+    """Return the head and measures to open with, which of them the URL sets, and the defaults."""
     found = measures(atlas)
     places = {f"{kind}.{layer}.{head}": n for n, (kind, layer, head) in enumerate(atlas.heads)}
     keys = {measure.key for measure in found}

@@ -37,16 +37,16 @@ NAMES = {
         "<eos>": ("<eos>", "weight on <eos>, the last source token"),
         appearance.ONE_TO_ONE: (
             "one to one",
-            "share of rows that look most at a source token at which no other row looks most",
+            "share of rows whose largest weight is on a source token, as that of no other row",
         ),
         appearance.SETTLED: (
             "as at the end",
-            "share of rows that look most at the same token as at the last point",
+            "share of rows whose largest weight is on the same token as at the last point",
         ),
         appearance.ALIGNING: ("aligning", ""),
     },
 }
-"""By kind and measure, its short name on the page and what it is; in the order shown."""
+"""The short name and the meaning of each measure, by kind and measure, in the order shown."""
 
 
 @dataclass(frozen=True)
