@@ -335,7 +335,7 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     assert "of its rows (3), none" in sent(rare)["stories"][2][0]
     rare = changed(whole, role_encoder_rows=[(EVERY, 0.09)])
     assert sent(rare)["stories"][2][0] == (
-        "Which role it has is unknown: no role was measured with an interval, its nulls and in at "
+        "Its role is unknown: no role was measured with an interval and nulls in at "
         "least 10\u00a0% of the rows."
     )
     assert effect.startswith(

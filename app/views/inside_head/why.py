@@ -1,4 +1,4 @@
-"""Why a head looks there: a score split by the components that wrote query and key."""
+"""Why a head looks there: its score, split by the parts that query and key are sums of."""
 
 from __future__ import annotations
 
