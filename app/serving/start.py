@@ -36,7 +36,7 @@ def port_error(address: str, port: int) -> str | None:
     """Return why the server cannot listen on a port, in one line, or None."""
     other = f"choose another: make app PORT={8502 if port != 8502 else 8503}"
     if not 0 < port < 65536:
-        return f"port {port} does not exist: choose from 1 to 65535: make app PORT=8501"
+        return f"port {port} does not exist: choose one from 1 to 65535, such as make app PORT=8501"
     try:
         family, kind, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:

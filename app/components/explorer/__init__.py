@@ -1,1 +1,1 @@
-"""The attention explorer. Only its module `mount` needs Streamlit: saved pages use the rest."""
+"""The attention explorer. Only `mount` needs Streamlit: saved pages use the other modules."""

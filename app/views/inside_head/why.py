@@ -1,4 +1,4 @@
-"""Why a head looks there: its score, split by the parts that query and key are sums of."""
+"""Why a head looks there: its score, split by the summands of its query and key."""
 
 from __future__ import annotations
 
