@@ -52,12 +52,11 @@ reads form (A or B).
 
 The parameter lesson=1 hides whatever gives a question's answer away until the question is answered
 or skipped.
-The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
-the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
-to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (typed by the visitor),
-tokens_side, unit (the chosen part of the sentence, counted from 0) and step (the number of merges
-shown).
+In the URL query, the explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect,
+combine, quantity and mass. The page Training also keeps sentence (counted from 0) and step. The
+atlas on the page Heads keeps head (cross.0.0), measure, x, y and curve. The page Find the bug keeps
+bug (1 to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (typed by the visitor),
+tokens_side, unit (the chosen part of the sentence, counted from 0) and step (the number of merges).
 Translate keeps gloss (1 if it is shown).
 """
 
@@ -194,7 +193,7 @@ def model_label(card: Card) -> str:
 
 
 def _directions() -> list[str]:
-    """Return all directions; those with examples first, as the first is the default."""
+    """Return all directions; those between known languages first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -271,8 +270,8 @@ def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
     An example becomes its counterpart in the other language, or disappears if there is none, and
-    switching back restores the previous sentence. If the translation fails, keep the sentence: its
-    page shows the error.
+    switching back restores the previous sentence. If the translation fails, keep the sentence: the
+    page then shows the error.
     """
     _note_target()
     now = selection()

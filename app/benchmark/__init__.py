@@ -6,8 +6,8 @@ Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in m
 the click or pointer move to the frame that shows its effect; start-up is measured once. Sizes are
 those of the largest message sent for one sentence.
 
-`offline` writes the page without a server, in both precisions, opens it from the disk, and measures
-the served app and plain JavaScript in the same run.
+`offline` writes the offline page in both precisions and opens it from the disk. The same run also
+measures the served app and plain JavaScript.
 
 `growth` uses synthetic maps of up to 512 tokens and 12 layers of 16 heads.
 

@@ -23,7 +23,7 @@ def component(package: str, entry_file: str, root: str = "") -> Callable[..., An
     """Return the function that mounts the component in a package's folder.
 
     `package` is its `__file__`, `entry_file` its entry module. With `root`, the selector of its
-    root element, the component has markup and the palette; without it, nothing is drawn and its
+    root element, the component has markup and the palette. Without `root`, it draws nothing and its
     style applies to the page.
     """
     folder = Path(package).parent

@@ -41,7 +41,7 @@ from core.record.record import TranslationRecord
 _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
 MOST = 2
-"""Networks in one file: one for each direction."""
+"""The most networks in one file: one for each direction."""
 _STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
 _SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
 

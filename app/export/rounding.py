@@ -65,9 +65,9 @@ def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
 
 
 def measured_rounding(card: Card) -> Rounding | None:
-    """Compare 8-bit weights with a checkpoint's own on the examples of its direction, in seconds.
+    """Compare 8-bit weights with a checkpoint's own on the examples of its direction.
 
-    Return None if there are no examples.
+    Return None if there are no examples. Takes several seconds.
     """
     texts = sentences(card.direction)
     if not texts:

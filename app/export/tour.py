@@ -46,8 +46,8 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the network's translation lacks a word that it needs, or if it runs the
-    network again under edits or with another search.
+    A stop is left out if the network's translation lacks a word that it needs. Stops that run the
+    network again, under edits or with another search, are left out too.
     """
     for stop in STOPS.get(direction, ()):
         if stop.trial is not None:

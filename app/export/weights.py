@@ -110,7 +110,7 @@ class _Tensors:
 
 
 def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Return integers from -127 to 127 and each row's float16 scale, whose product rounds a row."""
+    """Quantise each row: return integers from -127 to 127 and the row's float16 scale."""
     largest_R1 = np.abs(weight_RC).max(1, keepdims=True).astype(np.float32)
     scale_R1 = np.maximum((largest_R1 / 127).astype(np.float16), _LEAST_SCALE)
     values_RC = np.rint(weight_RC.astype(np.float32) / scale_R1.astype(np.float32))

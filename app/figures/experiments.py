@@ -156,7 +156,7 @@ def extrapolation_figure(
 ) -> go.Figure:
     """Draw the mean probability of a translation's tokens against the shift of all positions.
 
-    The dashed line at `longest` marks the first positions never seen in training.
+    A dashed line marks `longest`, the largest shift whose positions all occurred in training.
     """
     palette = PALETTES[theme]
     figure = go.Figure(

@@ -69,7 +69,7 @@ def model_name(card: Card) -> str:
 Origin = Literal["shipped", "own", "imported"]
 ORIGINS: tuple[Origin, ...] = ("shipped", "own", "imported")
 """The order of models in lists."""
-# The first 16 digits of the weights' SHA-256, as a visitor may train a network of the same name.
+# The first 16 digits of the weights' SHA-256: a folder of the same name may hold other weights.
 _SHIPPED = {
     "scratch-de-en": "d17e74f627679dfa",
     "scratch-en-de": "751536cc58f78b7a",

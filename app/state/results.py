@@ -69,7 +69,7 @@ class _Unfinished:
 
 
 class _Paused(BaseException):
-    """Raised when an experiment has used up its time. No Exception, as the experiment goes on."""
+    """Raised when an experiment has used up its time. A BaseException, as nothing has failed."""
 
 
 _LAST_RUN: dict[tuple[str, Hashable], LastRun] = {}  # the last one by experiment and model
@@ -484,7 +484,7 @@ def run_checklist(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, C
 
 
 def train_cheating_networks(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
-    """Train the two small networks of the lesson on masks; yield each measurement of their losses.
+    """Train the two small networks of the lesson on masks, and yield what they have learned so far.
 
     Raises BusyError.
     """

@@ -25,7 +25,7 @@ RECORDING = ("captions", "mixed")
 def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
     """Return what the page's link shows first: sentence, step (None: the last) and a view.
 
-    Without a kind, it is the cross-attention head that is most clearly aligning at the last point.
+    Without a kind, the view is the cross-attention head with the most one-to-one rows at the end.
     """
     kind = address.requested("kind")
     layers, heads = snapshots.entropy[kind if kind in KINDS else "cross"].shape[1:]
@@ -107,8 +107,8 @@ def marks_note(snapshots: AttentionSnapshots, is_checked: bool) -> str:
     elsewhere = ": *Heads* checks it against manual alignments" if is_checked else ""
     return (
         "**What a mark means.** From this point to the end of the run, the head's weight on the "
-        f"role's token is at least {share}, and exceeds both its weight in the untrained network "
-        f"and that of uniform attention by at least {margin}. *Heads* uses another "
+        f"role's token is at least {share}. It also exceeds the head's weight in the untrained "
+        f"network, and that of uniform attention, by at least {margin}. *Heads* uses another "
         "rule, over a corpus, so it may find other roles. *Aligning* (cross-attention): at least "
         f"{needed} of the rows have their largest weight on a source token on which no other row "
         f"has it ({at_random} would if rows looked at random tokens). That is at least {margin} "

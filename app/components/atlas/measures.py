@@ -77,8 +77,8 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
             "entropy",
             "Entropy",
             "share",
-            "how evenly a row of the map is spread, on average: 100 % is the entropy of a row that "
-            "gives every key it may see the same weight, 0 % that of a row with a single key",
+            "how evenly a row of the map is spread, on average: 100 % if all keys that it may see "
+            "get the same weight, 0 % if one key gets all the weight",
             arrays["entropy"],
             "entropy[{n}], heads[{n}].entropy",
         ),
@@ -200,7 +200,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 
 def _places(values: NDArray, least: int, most: int) -> int:
-    """Return the decimals that half an interval's width justifies: its second digit."""
+    """Return the decimals to print: down to the second digit of half a typical interval's width."""
     widths = (values[:, 2] - values[:, 1]) / 2
     width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:

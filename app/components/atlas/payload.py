@@ -34,8 +34,6 @@ from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
 from core.atlas.roles import ROLES
 from core.kinds import KINDS, Kind
 
-LIMIT = 300_000
-"""Bytes of the payload of a network of the shipped size; larger networks take more."""
 SHOWN = 6
 """The most heads listed that cover for a head, and that make it help more or harm less."""
 NONE = 255  # decile of a sentence without a strength
@@ -67,10 +65,15 @@ class Shown:
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
-    JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
-    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 7] (score,
-    bounds, nulls of shuffled rows, random networks and the distance profile, part of rows),
-    `strength` float32 [N, P], `decile` uint8 [N, P] and `cell` int16 [N, P, 2].
+    It has JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
+
+        values    float32 [M, N, 3]
+        distance  float32 [N, A]
+        role_KIND float32 [O, n, 7]: score; lower and upper bound; nulls of shuffled rows, of random
+                  networks and of the distance profile; share of rows
+        strength  float32 [N, P]
+        decile    uint8 [N, P]
+        cell      int16 [N, P, 2]
     """
     if (content := _contents.get(atlas)) is None:
         content = _contents[atlas] = _content(atlas)
@@ -131,7 +134,7 @@ def _content(atlas: Atlas) -> dict[str, Any]:
 
 
 def default_choices(found: tuple[Measure, ...]) -> dict[str, str]:
-    """Return what is shown first: what is lost with a head, against how it attends."""
+    """Return the measures shown first: the loss change without a head, against its entropy."""
     keys = [measure.key for measure in found]
     first = "zero" if "zero" in keys else keys[0]
     return {"measure": first, "x": "entropy", "y": first, "curve": "loss"}
@@ -236,7 +239,7 @@ def _pairs(atlas: Atlas, n: int) -> dict[str, Any] | None:
 
 
 def _pruning(atlas: Atlas) -> list[dict[str, Any]]:
-    """Return the curve of each order of removal: what is left after 0, 1, … heads."""
+    """Return the curves of each order of removal: loss and BLEU without 0, 1, … heads."""
     curves = []
     for kind in (ALL, *KINDS):
         if (order := atlas.arrays.get(f"prune_{kind}_order")) is None:

@@ -29,7 +29,7 @@ KIND_WORDS = {
 
 @dataclass(frozen=True)
 class Interaction:
-    """By how much ablating a head jointly with another one differs from the sum of both effects.
+    """The interaction of a head with another one: their joint effect minus both single effects.
 
     `head` is the index of the other head on axis N; `value` and its interval are in nats per token.
     """
@@ -79,7 +79,7 @@ def stories(
     """Return a few sentences about each head, in the order of axis N."""
     by_key = {measure.key: measure for measure in found}
     parts: tuple[Callable[[int], str], ...] = (
-        # The role of one sentence would need an interval: the page says so once, on top.
+        # Measured on one sentence, a role has no interval: the page says so once, on top.
         lambda n: "" if atlas.origin.sentences < 2 else _role(atlas, n, labelled[n]),
         lambda n: _effect(atlas, by_key, n),
         lambda n: _bleu(atlas, by_key, n),

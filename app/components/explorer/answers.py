@@ -88,7 +88,7 @@ def _answer(
     request: Mapping[str, Any],
     make: Callable[[Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what `make` returns, or one line for the reader."""
+    """Return the answer that `make` computes or, if it fails, one line for the reader."""
     about = {"sentence": record.id, "name": name, "request": request.get("request")}
     try:
         answer = {**about, **make(request)}

@@ -17,7 +17,7 @@ from core.kinds import KINDS
 from core.record.words import group_words
 
 BYTE_LIMIT = 600_000
-"""Up to this size, all maps are sent as float32; beyond it, quantised."""
+"""Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
 """Bytes of a payload: slightly below the server's maxMessageSize, which includes other data."""
 _MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
@@ -75,9 +75,9 @@ def payload(
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
-    and the unmasked cells of each map. These are little-endian float32 if all three kinds fit in
-    `BYTE_LIMIT` or if `host` is None; otherwise integers 0..`levels` over a kind's `range`
-    (0..1 for weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
+    and the unmasked cells of each map. Cells are little-endian float32 if all three kinds fit in
+    `BYTE_LIMIT` or if `host` is None. Otherwise they are integers 0..`levels` over a kind's `range`
+    (0..1 for weights), of two bytes if that fits, else of one. Quantities are float32 or two bytes.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
     counts (unless imported), a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if

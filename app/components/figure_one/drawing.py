@@ -169,7 +169,7 @@ class _Stack:
 
     @property
     def side(self) -> int:
-        """The outer side, of residual connections and positions: left −1, right 1."""
+        """The side of residual connections and positions: −1 for left, 1 for right."""
         return -1 if self.x < WIDTH / 2 else 1
 
     def box(self, id: str, text: tuple[str, ...], height: float, boxed: bool = True) -> None:

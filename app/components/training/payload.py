@@ -94,9 +94,10 @@ def payload(
         opened: What to show first: `sentence` (an index), `step` (a training step) and `kind`,
             `layer`, `head` and further parameters of an explorer's view.
 
-    Returns JSON-serialisable values and, at the top level, `bytes` in C order: the unmasked weights
-    of sentence i, `maps_<kind>_<i>`, as little-endian float16 [point, layer, head, cell], and the
-    n-th measure of a kind, `measure_<kind>_<n>`, as float32 [point, layer, head].
+    Returns JSON-serialisable values and, at the top level, little-endian `bytes` in C order.
+    `maps_<kind>_<i>` holds the unmasked weights of sentence i as float16 [point, layer, head,
+    cell]. `measure_<kind>_<n>` holds the n-th measure of a kind as float32 [point, layer, head].
+    `mask_<kind>_<i>` has one bit per cell.
 
     Raises ValueError if there is nothing to show, or more than one message can hold.
     """

@@ -46,8 +46,8 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
     else:
         st.write(
             f"**The largest difference over all {cells:,} attention weights is {size}.** These two "
-            "were trained independently, so their maps differ; each head is compared with the one "
-            "matched to it below, because their heads are numbered arbitrarily."
+            "were trained independently, so their maps differ. Their heads are numbered "
+            "arbitrarily, so each head is compared with the one matched to it below."
         )
 
 

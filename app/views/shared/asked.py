@@ -318,9 +318,9 @@ def matters(
 def important_heads(
     record: TranslationRecord, effects: HeadEffects, token: int | None = None
 ) -> Iterator[Candidate]:
-    """Yield the questions about heads of the cross-attention, for the word of a token first.
+    """Yield a question about the cross-attention heads for each word of the translation.
 
-    Without a token, the words come by the size of the largest effect, largest first.
+    The word of `token`, if given, comes first, then the words by size of the largest effect.
     """
     words = record.words("target")
     largest = [np.abs(effects.changes["cross"][..., list(w)].sum(-1)).max() for w in words]

@@ -52,8 +52,8 @@ class Stop:
     "leak" (without the causal mask) or "wins" (of a beam search). `first_row` is the first row in
     which the head is measured, and the first that questions are about. Until the question is
     answered, `before` replaces a `look_for` that gives the answer away. `trial` runs the network
-    again, for stops that ask what changes;
-    `blocks` are the blocks of figure 1 that the stop is about, by default the head's attention.
+    again, for stops that ask what changes. `blocks` are the blocks of figure 1 that the stop is
+    about, by default the head's attention.
     """
 
     title: str
