@@ -1,4 +1,4 @@
-"""Mounts a component from its folder; the script has a URL of its own and is fetched once."""
+"""Mounts a component from its folder; its script has its own URL, so it is fetched only once."""
 
 from __future__ import annotations
 

@@ -168,8 +168,8 @@ def _served(translator: Translator) -> Served:
 def size_of(card: Card) -> int:
     """Estimate the bytes of a loaded model's float32 weights; the scratch code keeps a second copy.
 
-    That copy is for decoding. `card.architecture` is that of the loaded network, which for a twin
-    differs from the folder's.
+    That copy is for decoding. `card.architecture` is that of the loaded network, which differs from
+    the folder's if the network is the other implementation.
     """
     return (2 if card.architecture == "scratch" else 1) * 4 * card.parameters
 

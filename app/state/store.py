@@ -62,7 +62,7 @@ class Store:
             return key in self._values
 
     def make_room(self, size: int, but: Container[Hashable] = ()) -> None:
-        """Evict the least recently used values until `size` bytes more fit, keeping those of `but`.
+        """Evict least recently used values, but not the keys in `but`, until `size` more bytes fit.
 
         Call it before a large value is made: `get` evicts only afterwards, when old and new values
         are in memory together. `size` includes the sizes of the kept values.
