@@ -50,13 +50,12 @@ While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the
 present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
 reads form (A or B).
 
-The parameter lesson=1 hides whatever gives a question's answer away until the question is answered
-or skipped.
-In the URL query, the explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect,
-combine, quantity and mass. The page Training also keeps sentence (counted from 0) and step. The
-atlas on the page Heads keeps head (cross.0.0), measure, x, y and curve. The page Find the bug keeps
-bug (1 to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (typed by the visitor),
-tokens_side, unit (the chosen part of the sentence, counted from 0) and step (the number of merges).
+The parameter lesson=1 hides what answers a page's question until it is answered or skipped.
+The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
+mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
+the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
+to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the own word), tokens_side,
+unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
 Translate keeps gloss (1 if it is shown).
 """
 
@@ -182,7 +181,7 @@ def weights_count(parameters: int) -> str:
 
 
 def model_label(card: Card) -> str:
-    """Return a model's name in lists, marked as own or imported unless it is shipped."""
+    """Return a model's name in lists, which tells shipped, own and imported models apart."""
     origin, name = models.origin(card), models.model_name(card)
     if origin == "shipped":
         return MODELS[name]

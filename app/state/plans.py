@@ -77,7 +77,7 @@ def read(page: str) -> None:
         said = f"{said} The plan's model is not available here: {model} is used instead.".strip()
     old = running()
     if old and not said and (old.plan, old.direction, old.model) == (plan, direction, model):
-        said = old.note  # a page of this plan wrote this link, without the unusable parts
+        said = old.note  # the link is the cleaned one of a page of this plan
     places = {str(number + 1): number for number in range(len(plan.stops))}
     place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
@@ -115,7 +115,7 @@ def back() -> None:
 
 
 def can_turn_back(now: Running) -> bool:
-    """Whether a tour stop is presented that has a screen before the one shown."""
+    """Whether the present stop is presented, and not at its first screen."""
     return presenting() and now.stop.on_tour and screen() > 0
 
 

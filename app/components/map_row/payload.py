@@ -92,8 +92,8 @@ class Opened:
 class MapRow:
     """Maps side by side that share axes, layer and head.
 
-    `site` starts the heading, such as "Encoder". `layers` are the maps' layers, counted from 0.
-    `mask` [query, key] is True where attention is allowed; None means that no cell is masked.
+    `site` starts the heading, such as "Encoder"; `layers` are the maps' layers, counted from 0;
+    `mask` [query, key] is True where attention is allowed, None for no masked cells.
     """
 
     site: str

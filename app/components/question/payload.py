@@ -71,8 +71,7 @@ class Asked:
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
-    texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is. `given`
-    is an earlier answer.
+    texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is.
     """
 
     id: str

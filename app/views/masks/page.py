@@ -19,9 +19,9 @@ from app.views.shared.section import section
 
 st.title("Masks")
 st.caption(
-    "Without a mask, every query may attend to every key. A mask M forbids some cells. Everywhere "
-    "it forbids padding, which is not part of the sentence. In the decoder's self-attention, it "
-    "also forbids tokens that are written later.",
+    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
+    "padding, which is no part of the sentence, and in the decoder those of tokens that are "
+    "written later.",
     help=meaning("query", "key", "mask", "cross-attention"),
 )
 show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"))

@@ -111,7 +111,7 @@ def other_rows(
 
 
 def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
-    """Yield the question about the cell that explorers open with, then those about its head."""
+    """Yield the questions about the cross-attention cell shown first, then about its head."""
     layer, head = max(0, record.cross.shape[0] - 2), 0
     if cell := first_cell(record.cross, record.source, record.target_out):
         layer, head = cell.layer, cell.head

@@ -1,4 +1,4 @@
-"""Asks a question before the page shows its answer; asks none if the sentence settles none."""
+"""Asks a question before the page shows its answer; a sentence that settles none is not asked."""
 
 from __future__ import annotations
 

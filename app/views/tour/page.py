@@ -47,7 +47,7 @@ def other_half(direction: str) -> None:
 
 
 def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
-    """Return the map that a stop shows, as a row in which another head can be chosen."""
+    """Return the map that a stop shows; its row of heads offers the others."""
     layers, heads = record.maps(shown.kind).shape[:2]
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(

@@ -80,8 +80,8 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 def show_important_heads(inspection: Inspection) -> None:
     """Show the heads whose ablation changes the translation, or one token, most.
 
-    The question above has already spent up to `FIRST_S` on ablations. If some heads are still to be
-    ablated, show the ranking so far; a timer ablates the rest.
+    The question before it has waited `FIRST_S` at most. If some heads are still to be ablated
+    then, the ranking so far is shown, and a timer continues.
     """
     words = labels(inspection.record.target_out, 1)
     with st.container(width=320):
