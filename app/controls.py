@@ -79,10 +79,12 @@ if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
 OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
-"""URL paths of pages without a sentence of the visitor, which so offer no examples."""
+"""URL paths of pages that take no sentence from the visitor and therefore offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
-_SHOWN_DIRECTION = "shown_direction"  # of the last run, as the radio button holds the new one
+_SHOWN_DIRECTION = (
+    "shown_direction"  # the last run's direction: the radio button already holds the new one
+)
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
 MODELS = {
     "scratch": "From scratch",
@@ -161,7 +163,7 @@ def _note_target() -> None:
 
 
 def reset_target() -> None:
-    """Forget which sentence the target was entered for, at the end of a page without a target."""
+    """Forget which sentence the target was entered for, unless the page just used the target."""
     if not selection().target:
         session.put(_TARGET_OF, None)
 
@@ -190,7 +192,7 @@ def model_label(card: Card) -> str:
 
 
 def _directions() -> list[str]:
-    """Return all directions; those with examples first, as the first is the default."""
+    """Return all directions; those between known languages first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -267,8 +269,8 @@ def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
     An example becomes its counterpart in the other language, or disappears if there is none, and
-    switching back restores the previous sentence. If the translation fails, keep the sentence: its
-    page shows the error.
+    switching back restores the previous sentence. If the translation fails, keep the sentence: the
+    page then shows the error.
     """
     _note_target()
     now = selection()
@@ -305,7 +307,7 @@ def choose_direction(direction: str) -> None:
 
 
 def source_box() -> None:
-    """Draw the source box, which grows with its text, and its button."""
+    """Draw the Translate button and the source box, which grows with its text."""
     chosen = selection()
     if session.get("source") is None:
         session.put("source", chosen.source)
@@ -361,7 +363,7 @@ def _use_reference(reference: str | None) -> None:
 def ask_for_record(
     given_target: bool = True, ask_target: bool = False
 ) -> "tuple[Card, TranslationRecord]":
-    """Draw the source box and return the record of its sentence, as shown on the first page.
+    """Draw the source box and return its sentence's record, the one that the first page shows.
 
     If there is no record, show one line that says why, and stop the page. With `given_target`, use
     the target entered on the first page; `ask_target` draws its box.

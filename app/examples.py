@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Example:
     """One sentence in both languages, with a hint for each direction.
 
-    A hint states facts about the typed sentence only and asks about the rest, because networks
-    translate it differently.
+    A hint states facts about the source sentence only. It asks about the translation, which differs
+    between networks.
     """
 
     title: str

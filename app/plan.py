@@ -1,4 +1,4 @@
-"""A plan for a class: stops of the tour and lessons with sentences, as the text in a link."""
+"""A teacher's plan, stored as text in a link: stops of the tour, and lessons with a sentence."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Stop:
         return "" if self.name == "translate" else self.name
 
     def title(self, direction: str) -> str:
-        """Return its title in a direction that has it."""
+        """Return the stop's title. Raises KeyError if the tour of this direction lacks it."""
         return tour_stop(direction, self.argument)[1] if self.on_tour else LESSONS[self.name].title
 
     def sentence(self, direction: str) -> str:
-        """Return its sentence in a direction that has it."""
+        """Return the stop's sentence. Raises KeyError if the tour of this direction lacks it."""
         if self.on_tour:
             return STOPS[direction][tour_stop(direction, self.argument)[0]].source
         return self.argument
@@ -109,7 +109,7 @@ def tour_stop(direction: str, name: str) -> tuple[int, str]:
 
 
 def offered(direction: str, sentence: str) -> Iterator[Stop]:
-    """Yield every stop of a direction: the tour's, then each lesson with this sentence."""
+    """Yield what a plan can stop at: the direction's tour stops, then each lesson."""
     for stop in STOPS.get(direction, ()):
         yield Stop(_TOUR, slug(stop.title))
     for name in LESSONS:
@@ -117,10 +117,10 @@ def offered(direction: str, sentence: str) -> Iterator[Stop]:
 
 
 def parse(text: str, direction: str) -> tuple[Plan, str]:
-    """Read a plan from a link for a direction, and say in one line what was left out.
+    """Return the plan in a link's text, and one line about what was left out, or "".
 
-    The line is "" if nothing was. The text may be hostile: any stop that is unknown, has no
-    sentence or comes after `MOST_STOPS` is left out.
+    The text may be hostile. A stop is left out if the direction does not have it, if it has no
+    sentence, or if `MOST_STOPS` come before it.
     """
     version, *parts = _STEP.split(text)
     if version != VERSION:

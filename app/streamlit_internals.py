@@ -37,7 +37,7 @@ def session_id() -> str | None:
 
 
 def is_history_navigation() -> bool:
-    """Whether the back or forward button caused this run: the query parameters do not tell."""
+    """Whether the back or forward button caused this run: the query parameters do not say."""
     context = get_script_run_ctx(suppress_warning=True)
     return context is not None and context.is_history_navigation
 
@@ -48,10 +48,10 @@ def fragment_id() -> str | None:
 
 
 def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
-    """End a fragment's run if the visitor asked for a fragment; this one runs again after that one.
+    """End this fragment's run if the visitor asked for another fragment, and rerun it afterwards.
 
-    Streamlit interrupts a run for a rerun of the whole page, but not for that of a fragment.
-    `timed` are the ids of fragments that a timer reruns, not the visitor.
+    Streamlit interrupts a run to rerun the whole page, but not to rerun a fragment. `timed` holds
+    the ids of fragments that a timer reruns: they interrupt nothing.
     """
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or not context.fragment_ids_this_run or context.script_requests is None:
@@ -83,7 +83,7 @@ def is_active_session(session: str) -> bool:
 
 
 def is_host_allowed(host: str | None) -> bool:
-    """Whether `server.allowedHosts` includes a host: Streamlit checks only websockets itself."""
+    """Whether `server.allowedHosts` includes a host: Streamlit itself checks only websockets."""
     from streamlit.web.server.starlette import starlette_websocket
 
     return starlette_websocket.is_host_allowed(host)
@@ -106,7 +106,7 @@ def set_uvicorn_options(options: Callable[[], dict[str, Any]]) -> None:
 
 
 def run_server(arguments: Sequence[str]) -> None:
-    """Run the `streamlit` command in this process: it has no function to call instead."""
+    """Run the `streamlit` command in this process: no public function starts a server."""
     from streamlit.web import cli
 
     cli.main(list(arguments), prog_name="streamlit")
@@ -117,8 +117,8 @@ def component_with_script_file(
 ) -> Callable[..., Any]:
     """Declare a component whose script is a file in `folder`, which the browser caches.
 
-    Publicly, only an installed package may have such files; this registers the folder as one.
-    `arguments` are those of `st.components.v2.component`. Requires a running server.
+    The public API accepts such files only from an installed package, so this registers the folder
+    as one. `arguments` are those of `st.components.v2.component`. Requires a running server.
     """
     full = f"{package}.{name}"
     manifest = ComponentManifest(package, "", [ComponentConfig(name, asset_dir=".")])

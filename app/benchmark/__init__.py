@@ -6,14 +6,14 @@ Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in m
 the click or pointer move to the frame that shows its effect; start-up is measured once. Sizes are
 those of the largest message sent for one sentence.
 
-`offline` writes the page without a server, in both precisions, opens it from the disk, and measures
-the served app and plain JavaScript in the same run.
+`offline` writes the offline page in both precisions and opens it from the disk. The same run also
+measures the served app and plain JavaScript.
 
 `growth` uses synthetic maps of up to 512 tokens and 12 layers of 16 heads.
 
-If BertViz is installed (the extra `benchmark`), `page` also measures its model view of the same
-number of maps. BertViz loads its scripts from cdnjs.cloudflare.com, or from a folder in
-BERTVIZ_SCRIPTS with require.min.js, jquery.min.js and d3.min.js.
+If BertViz is installed (the extra `benchmark`), `page` also measures BertViz's model view with the
+same number of maps. BertViz loads its scripts from cdnjs.cloudflare.com. To load them from disk,
+set BERTVIZ_SCRIPTS to a folder with require.min.js, jquery.min.js and d3.min.js.
 """
 
 from app.benchmark.growth import growth_rows

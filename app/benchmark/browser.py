@@ -68,6 +68,7 @@ def text_of(tokens: int, number: int) -> str:
 
 
 def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "painted") -> float:
+    """Return the ms from the event that `act` causes to the frame that shows its effect."""
     page.locator(EXPLORER).evaluate(_STOPWATCH, {"type": event, "attribute": attribute})
     act()
     return page.evaluate("window.headlightPainted")

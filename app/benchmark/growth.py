@@ -40,7 +40,7 @@ def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             found = _measure(browser, f"{url}/?case={tokens}&layers={layers}&heads={heads}", rounds)
             if not found:
                 yield Missing(
-                    shape, "timed out; beyond the limit of a message the page shows no maps"
+                    shape, "timed out: the page shows no maps that exceed the message limit"
                 )
             for what, (value, unit) in found.items():
                 yield row(what, shape, tokens, value, unit)

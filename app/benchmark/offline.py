@@ -1,4 +1,4 @@
-"""Measure the page without a server: sizes, and the time from an action to the painted frame."""
+"""Measure the offline page: sizes, and the time from an action to the painted frame."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _effects(page: Any, rounds: int) -> float:
 
 
 def _served(browser: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the served app's times for the actions that it shares with the page; one visitor."""
+    """Yield one visitor's times in the served app, for actions that the offline page has too."""
     rounds = min(rounds, _MOST)
     with serve(ROOT / "app/main.py") as url:
         page = browser.new_page(viewport=SIZE)

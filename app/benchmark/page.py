@@ -107,7 +107,10 @@ _HEADS = """(thumbnails) => {
 
 
 def edits(page: Any, rounds: int) -> tuple[float, float]:
-    """Ablate one more head each round, so that no result is cached."""
+    """Measure an edit until it is painted, and until the new translation is shown, in ms.
+
+    Each round ablates one more head, so that no result is cached.
+    """
     root = page.locator(EXPLORER)
     page.locator(".st-key-source textarea").fill(SENTENCES[0])
     timed(page, "click", page.locator(".st-key-translate button").click, "sentence")

@@ -1,4 +1,4 @@
-"""Mounts a component from its folder; the script has a URL of its own and is fetched once."""
+"""Mounts a component from its folder; its script has its own URL, so it is fetched only once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def component(package: str, entry_file: str, root: str = "") -> Callable[..., An
     """Return the function that mounts the component in a package's folder.
 
     `package` is its `__file__`, `entry_file` its entry module. With `root`, the selector of its
-    root element, the component has markup and the palette; without it, nothing is drawn and its
+    root element, the component has markup and the palette. Without `root`, it draws nothing and its
     style applies to the page.
     """
     folder = Path(package).parent
@@ -47,7 +47,7 @@ def mounting(
     entry: str = "render",
     isolate_styles: bool = True,
 ) -> Callable[..., Any]:
-    """Return Streamlit's mount function for a bundled script, whose function `entry` it calls.
+    """Return the function that mounts a bundled script; Streamlit calls the script's `entry`.
 
     Streamlit resends an inline script with every update: two thirds of what is sent for a
     short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed

@@ -11,7 +11,8 @@ from core.record.words import is_punctuation
 def described(token: Any) -> dict[str, Any]:
     """Return a `RecordToken` in the form that `tokens.js` reads.
 
-    `parts` splits the label into [text, names an invisible character]; omitted if there is none.
+    `parts` splits the label into [text, whether it names an invisible character]; it is omitted if
+    no character is invisible.
     """
     parts = [[text, hidden] for text, hidden in segments(token.text)]
     shown = {

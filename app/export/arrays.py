@@ -58,7 +58,7 @@ def _about(record: TranslationRecord) -> pd.DataFrame:
         "record": record.id,
         "quantity": "attention weights after the softmax, before dropout",
         "precision": f"32-bit numbers as {'imported' if record.origin else 'recorded'}",
-        "rows": "query_token is read (encoder) or fed in; produced_token comes out of that row",
+        "rows": "query_token is read (encoder) or fed in; produced_token is predicted by that row",
         "counting": "layers, heads, queries and keys from 0",
     }
     return pd.DataFrame(rows.items(), columns=["name", "value"])

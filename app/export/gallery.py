@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imports torch
     import core
 
 BEAM = 5
-"""The width of the page's usual search, with which records are made."""
+"""The beam width of every record: that of the page's default search."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Picture:
 
     @property
     def link(self) -> dict[str, str]:
-        """The parameters of a link to the live state: the sentence, its edits, the head."""
+        """The parameters of a link to this map in the app: the sentence, its edits, the head."""
         link = {"source": self.record.source_text, "direction": self.direction, "search": "beam"}
         edits = self.record.edits.to_text()
         return link | ({"edits": edits} if edits else {}) | self.found.view
 
 
 def gallery(translators: Sequence[core.Translator], count: int = 8) -> list[Picture]:
-    """Return `count` pictures, as many of each direction as possible, or all that are found."""
+    """Return up to `count` pictures, taken from each direction in turn."""
     left = [list(_of_direction(translator)) for translator in translators]
     chosen: list[list[Picture]] = [[] for _ in left]
     while sum(map(len, chosen)) < count and any(left):
@@ -81,8 +81,8 @@ def _without_positions(translator: core.Translator, found: Found) -> Picture:
     share = roles.on_previous(after.encoder)[head.layer, head.head]
     caption = (
         f"Layer {head.layer + 1} head {head.head + 1} of the encoder puts {percent(head.share)} "
-        "of its weight on the token before. Without the source's positions it puts "
-        f"{percent(float(share))} there."
+        "of its weight on the token before. Without the source's positions, it puts "
+        f"{percent(float(share))} on that token."
     )
     title = "The same head without positions"
     return Picture(title, caption, translator.card.direction, after, found)
@@ -97,9 +97,9 @@ def _without_mask(translator: core.Translator, found: Found) -> Picture:
         for record in (found.record, after)  # the last row has no later tokens
     )
     caption = (
-        f"Layer {head.layer + 1} head {head.head + 1} of the decoder puts {percent(masked)} of "
-        "its weight on later tokens with the causal mask, over all rows but the last. Without it "
-        f"these rows may attend to them, and {percent(opened)} goes there."
+        f"In all rows but the last, layer {head.layer + 1} head {head.head + 1} of the decoder "
+        f"puts {percent(masked)} of its weight on later tokens. Without the causal mask, these "
+        f"rows may attend to later tokens, and put {percent(opened)} of their weight there."
     )
     title = "The decoder without its causal mask"
     return Picture(title, caption, translator.card.direction, after, found)

@@ -3,7 +3,7 @@
     python -m app.export.offline --checkpoint DIR [--checkpoint DIR] [--int8] --out FILE
 
 The file holds the weights of one direction or two. It opens by double-click, makes no requests, and
-keeps its state in the `#` fragment. `--int8` halves its size and rounds the weights more.
+keeps its state in the `#` fragment. `--int8` halves the file's size and rounds the weights more.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from core.record.record import TranslationRecord
 _HERE = Path(__file__).parent
 _COMPONENTS = _HERE.parent / "components"
 MOST = 2
-"""Networks in one file: one for each direction."""
+"""The most networks in one file: one for each direction."""
 _STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
 _SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """One checkpoint as the page holds it."""
+    """One checkpoint, as stored in the page."""
 
     card: Card
     weights: bytes
@@ -58,7 +58,7 @@ class Network:
     tour: Sequence[dict[str, Any]] = ()
     """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
     plan: bool = False
-    """Whether these are the stops of a plan, which the page opens with."""
+    """Whether `tour` holds the stops of a plan, with which the page opens."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -96,10 +96,9 @@ class Network:
 def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Network:
     """Read a checkpoint for the page. With `int8`, measure what rounding changes: takes seconds.
 
-    The stops of a `plan` take the place of the tour's; those that the page cannot show are left
-    out.
+    The stops of a `plan` replace those of the tour; stops that the page cannot show are left out.
 
-    Raises CheckpointError, and ValueError for a tokenizer that the page lacks.
+    Raises CheckpointError, and ValueError for a tokenizer that the page cannot run.
     """
     card = read_card(folder)
     weights = pack(folder, int8)
@@ -131,8 +130,9 @@ def _rounding(card: Card, largest: float, int8: bool) -> str:
         return f"{said} What that changes in translations was not measured."
     return (
         f"{said} Of {found.sentences} example sentences, {found.same} get the same translation as "
-        f"with the checkpoint’s own weights (beam 5). On these translations an attention weight "
-        f"differs by at most {number(found.largest, 3)}, and by {number(found.mean, 4)} on average."
+        f"with the checkpoint’s own weights (beam 5). On the translations by these weights, an "
+        f"attention weight differs by at most {number(found.largest, 3)}, and by "
+        f"{number(found.mean, 4)} on average."
     )
 
 
@@ -183,7 +183,7 @@ def check_directions(networks: Sequence[Network]) -> None:
 
 
 def _lesson_files() -> str:
-    """Return the style and markup of the lessons, for a tree of their own."""
+    """Return the style and markup of the lessons, for their own shadow tree."""
     lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
     css = [
         palette(":is(.lessons, .map-row)"),
@@ -281,7 +281,7 @@ def _described(network: Network) -> str:
     ]
     if scores:
         said.append(
-            "Validation BLEU, on sentences that it was not trained on: "
+            "Validation BLEU, on sentences that the network was not trained on: "
             f"{html.escape(scores)}. Expect errors on other kinds of text."
         )
     hashed = f"SHA-256 of the checkpoint’s weights {card.weights_sha256}"

@@ -62,7 +62,7 @@ def page(
 
 
 def first_view(record: TranslationRecord) -> dict[str, Any]:
-    """Return the first head of a kind that the record has, cross-attention first."""
+    """Return the view of the first head, of cross-attention if the record has its maps."""
     return FIRST_VIEW | {"kind": next(kind for kind in reversed(KINDS) if record.has(kind))}
 
 

@@ -29,10 +29,9 @@ def picture(
 ) -> str:
     """Return an SVG document of a map: queries on rows, keys on columns, weights from 0 to 1.
 
-    `fit` is a width and height in px that smaller cells keep to, as far as the labels stay apart.
-
     Layer, head and query count from 0; the query's row is framed. Masked cells are hatched. Each
-    unmasked cell carries its weight as a tooltip. Edits stand below the heading.
+    unmasked cell carries its weight as a tooltip. Edits stand below the heading. Cells shrink to
+    fit the picture into `fit`, a width and height in px, but never so far that labels overlap.
     """
     colours = PALETTES[theme]
     table = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in sequential_table(theme)]

@@ -40,7 +40,7 @@ class Rounding:
 def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
     """Yield a temporary copy of a checkpoint with the weights as `app.export.weights` packs them.
 
-    That is in 16 bits or, with `int8`, matrices in 8 bits by row.
+    Weights are rounded to 16 bits; with `int8`, those of matrices to 8 bits by row.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     weights = {}
@@ -65,7 +65,10 @@ def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
 
 
 def measured_rounding(card: Card) -> Rounding | None:
-    """Compare both networks on the direction's examples; None if it has none. Takes seconds."""
+    """Compare 8-bit weights with a checkpoint's own on the examples of its direction.
+
+    Return None if there are no examples. Takes several seconds.
+    """
     texts = sentences(card.direction)
     if not texts:
         return None

@@ -2,8 +2,8 @@
 
     python -m app.export.site --checkpoint DIR [--checkpoint DIR] [--int8] --out FOLDER
 
-Each direction has a page of its own, so that a visitor loads only its weights. The tour and the
-lessons are parts of those pages. Nothing in the folder requests anything from another host.
+Each direction has its own page, so that a visitor loads the weights of one direction only. The tour
+and the lessons are parts of those pages. Nothing in the folder makes a request to another host.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def site(
 ) -> dict[str, bytes]:
     """Return the folder's files by relative path; `translators` run the networks' rounded weights.
 
-    Raises ValueError for networks that one offline page could not hold together.
+    Raises ValueError for two networks of one direction, and for more than two networks.
     """
     check_directions(networks)
     pages = {_page_name(one.card.direction): page([one], int8).encode() for one in networks}
@@ -82,7 +82,7 @@ def _svg(shown: Picture, theme: str) -> str:
 
 
 def _app(network: Network, size: int) -> str:
-    """Return a direction's entry: the link to its page, what it weighs, its tour and lessons."""
+    """Return a direction's entry: the link to its page, the page's size, its tour and lessons."""
     direction, shape = network.card.direction, network.card.model
     links = {}
     if network.tour:
@@ -105,7 +105,7 @@ def _app(network: Network, size: int) -> str:
 
 
 def _figure(place: int, shown: Picture, drawn: Mapping[str, str]) -> str:
-    """Return a picture that follows the reader's colour scheme and links to its live state."""
+    """Return a picture that follows the reader's colour scheme and links to the same map live."""
     file = f"gallery/{_slug(place, shown)}"
     light, dark = (
         f"data:image/svg+xml;base64,{base64.b64encode(drawn[f'{file}-{theme}.svg'].encode()).decode()}"
@@ -126,7 +126,7 @@ def _figure(place: int, shown: Picture, drawn: Mapping[str, str]) -> str:
 
 
 def _frame(pictures: Sequence[Picture], networks: Sequence[Network]) -> str:
-    """Return an example of an iframe."""
+    """Return an iframe element that embeds a page, as an example to copy."""
     if pictures:
         source = link(pictures[0].direction, pictures[0].link, "?embed=1")
     else:

@@ -37,7 +37,7 @@ class Found:
 def translator_of(folder: Path, int8: bool) -> core.Translator:
     """Load a checkpoint on the CPU with the rounded weights that the page holds.
 
-    It is loaded from a temporary copy, so its card does not name the folder.
+    It is loaded from a temporary copy, so its card names that copy's folder.
     """
     with rounded_checkpoint(folder, int8) as rounded:
         return core.load(rounded, device="cpu")
@@ -46,8 +46,8 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the network's translation lacks a word that it needs, or if it runs the
-    network again under edits or with another search.
+    A stop is left out if the network's translation lacks a word that it needs. Stops that run the
+    network again, under edits or with another search, are left out too.
     """
     for stop in STOPS.get(direction, ()):
         if stop.trial is not None:
@@ -89,7 +89,7 @@ def planned(plan: Plan, direction: str, inspect: Inspect) -> list[dict[str, Any]
 
 
 def not_offline(plan: Plan, direction: str, inspect: Inspect) -> list[str]:
-    """Say in one line each which stops of a plan the offline page leaves out, and why."""
+    """Return one line for each stop of a plan that the offline page leaves out, with the reason."""
     return [
         f"Stop {place}, {stop.title(direction)}: {shown}"
         for place, stop in enumerate(plan.stops, 1)

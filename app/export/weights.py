@@ -31,7 +31,7 @@ def pack(folder: Path, int8: bool = False) -> bytes:
     """Return the weights file of a verified checkpoint folder, with its head means if it has any.
 
     A baseline's weights get the names of the scratch model. Raises CheckpointError, and ValueError
-    for a tokenizer that the page lacks.
+    for a tokenizer that the page cannot run.
     """
     config = read_configuration(folder)
     files = read_verified(folder, config)
@@ -56,10 +56,10 @@ def packed(
     means: HeadMeans | None = None,
     int8: bool = False,
 ) -> bytes:
-    """Return a weights file of weights by their names in the scratch model.
+    """Return the weights file of `weights`, which are named as in the scratch model.
 
-    They are stored as float16 or, with `int8`, matrices as one signed byte per weight times one
-    float16 per row. `about.rounding` is the largest change of a weight by that.
+    They are stored as float16. With `int8`, a matrix is stored as one signed byte per weight and
+    one float16 scale per row. `about.rounding` is the largest change of a weight by this rounding.
     """
     tensors = _Tensors()
     for name, weight in sorted(weights.items()):  # safetensors reads them in a random order
@@ -110,7 +110,7 @@ class _Tensors:
 
 
 def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Round each row to multiples, from -127 to 127, of the float16 scale of the row."""
+    """Quantise each row: return integers from -127 to 127 and the row's float16 scale."""
     largest_R1 = np.abs(weight_RC).max(1, keepdims=True).astype(np.float32)
     scale_R1 = np.maximum((largest_R1 / 127).astype(np.float16), _LEAST_SCALE)
     values_RC = np.rint(weight_RC.astype(np.float32) / scale_R1.astype(np.float32))

@@ -23,10 +23,10 @@ from core.record.words import group_words, is_punctuation
 
 _TEMPLATE = Path(__file__).parent / "worksheet.html"
 _LESSON = "worksheet"
-ROWS = 2  # of a map that are asked about
+ROWS = 2  # of each map that are asked about
 MASK_CELLS = 6  # rows and columns of the grid to hatch, at most
-LONG = 4  # letters of a word that is asked about first
-CLEAR = 0.1  # a weight this close to one half is not asked about
+LONG = 4  # letters: rows of words at least this long are asked about first
+CLEAR = 0.1  # a weight closer than this to one half is not asked about
 _BLANK = '<span class="blank"></span>'
 
 
@@ -49,9 +49,9 @@ class _Task:
 
 
 def sheet(record: TranslationRecord) -> Sheet:
-    """Return the sheet of a sentence with the head that shows a word most clearly.
+    """Return the sheet of a sentence, with the head of the cell that `first_cell` chooses.
 
-    Without such a head, it is the first one of the second-to-last cross-attention layer.
+    If there is no such cell, use the first head of the second-to-last cross-attention layer.
     """
     found = first_cell(record.cross, record.source, record.target_out)
     if found is None:
@@ -138,9 +138,9 @@ def _tasks(shown: Sheet) -> Iterator[_Task]:
 
 
 def _settled(shown: Sheet) -> Iterator[tuple[int, Question]]:
-    """Yield the rows of words that look clearly at one word, from the top.
+    """Yield the rows whose token clearly attends to one word, with their questions, from the top.
 
-    Words come first that are as long as most nouns and verbs.
+    Tokens of at least `LONG` letters come first: most of them are nouns and verbs.
     """
     (queries, _), _ = axes(shown.record, shown.kind)
     words = [
@@ -180,9 +180,9 @@ def _row_task(shown: Sheet, query: int, question: Question) -> _Task:
 
 
 def _clear_cell(shown: Sheet, rows: Sequence[int]) -> tuple[int, int] | None:
-    """Return a cell of the last of these rows whose weight is clearly above or below ½.
+    """Return a cell, as far down as possible, whose weight is clearly above or below ½.
 
-    Its weight is the largest of its row, or for about half of all sentences the second largest, so
+    The weight is the largest of its row or, for about half of all sentences, the second largest, so
     that "above" is not always the answer.
     """
     weights = shown.record.maps(shown.kind)[shown.layer, shown.head]

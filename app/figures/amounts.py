@@ -7,14 +7,14 @@ _PLACES = {"points": 1, "BLEU": 2, "layers": 1, "heads": 1, "correlation": 2, "r
 
 
 def scaled(value: float, unit: str) -> float:
-    """Return a value as its axis counts it: shares and points in percent."""
+    """Return a value as drawn on its axis: shares and points times 100."""
     return 100 * value if unit in ("share", "points") else value
 
 
 def amount(value: float, unit: str, named: bool = True, more: int = 0) -> str:
     """Format a value: 38 %, +3.1 points, 0.25 BLEU; without its unit's name unless `named`.
 
-    `more` digits than usual tell close values apart.
+    `more` adds decimals, to tell close values apart.
     """
     if unit == "share":
         return f"{number(100 * value, more)}\u00a0%" if more else percent(value)

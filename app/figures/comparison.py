@@ -65,7 +65,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
         layout=layout(
             theme,
             "Training",
-            "nats per token; training has dropout and smoothed labels",
+            "nats per token; the training loss includes dropout and label smoothing",
             height=66 + 190 + below,
         )
     )
@@ -129,7 +129,7 @@ def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
     figure = empty_grid(
         Axes(names, names, "first model: layer.head", "second model: layer.head"),
         f"Heads of the {ATTENTION[kind]}, matched",
-        f"{matching.kept} of {N} are matched to the head of the same number",
+        f"{matching.kept} of {N} are matched to the head with the same number",
         theme,
     )
     figure.add_trace(

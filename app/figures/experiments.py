@@ -120,7 +120,7 @@ def cheating_figure(
     chance: float,
     theme: str,
 ) -> go.Figure:
-    """Draw the mean probability of the next token by training step, with and without mask."""
+    """Draw the next token's mean probability by training step, with and without causal mask."""
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(
@@ -156,7 +156,7 @@ def extrapolation_figure(
 ) -> go.Figure:
     """Draw the mean probability of a translation's tokens against the shift of all positions.
 
-    The dashed line at `longest` marks the first positions never seen in training.
+    A dashed line marks `longest`, the largest shift whose positions all occurred in training.
     """
     palette = PALETTES[theme]
     figure = go.Figure(

@@ -187,7 +187,7 @@ def _id_axis(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
 def cell_numbers(heat: go.Heatmap, size: int) -> go.Scatter:
     """Write the numbers into a heat map's cells, black or white for contrast.
 
-    Plotly chooses between white and a dark grey, which is below 4.5:1 on middle colours.
+    Plotly would choose white or a dark grey, whose contrast on middle colours is below 4.5:1.
     """
     rows, columns = np.nonzero(np.array(heat.text, dtype=object) != "")
     at = (np.array(heat.z)[rows, columns] - heat.zmin) / (heat.zmax - heat.zmin)

@@ -1,4 +1,4 @@
-"""One-sentence explanations of technical terms, for `help=` texts."""
+"""Short explanations of technical terms, for `help=` texts."""
 
 from app.lessons.texts import keys, text
 

@@ -21,7 +21,7 @@ class Named(Protocol):
 
 
 def label(token: Named) -> str:
-    """Return a token's visible text, unescaped; invisible characters become ‹U+200B›."""
+    """Return a token's visible text, unescaped; invisible characters are shown as ‹U+200B›."""
     return "".join(shown for shown, _ in segments(token.text))
 
 

@@ -41,7 +41,7 @@ def notice(kind: str, text: str) -> None:
 
 
 def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the client that a request counts for: an IPv4 address or an IPv6 /64 network.
+    """Return the client of a request, for counting: an IPv4 address or an IPv6 /64 network.
 
     Requests from a proxy that is not listed all count as one client, since X-Forwarded-For can be
     forged.

@@ -31,7 +31,8 @@ class Guard:
     """ASGI middleware around Streamlit.
 
     Streamlit itself checks only the host of websockets and limits neither connections nor uploads.
-    When a foreign page opens a websocket, it asks an external service for this machine's address.
+    When a foreign page opens a websocket, Streamlit asks an external service for this machine's
+    address.
     """
 
     def __init__(

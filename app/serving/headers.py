@@ -38,7 +38,9 @@ def frame_ancestors(text: str | None) -> tuple[str, ...]:
                 "https://moodle.example.org, without a path"
             )
     if len(sites) > MAX_SITES:
-        raise ValueError(f"{FRAME_ANCESTORS}: {len(sites)} sites, the limit is {MAX_SITES}")
+        raise ValueError(
+            f"{FRAME_ANCESTORS}: {len(sites)} sites, the limit is {MAX_SITES}: remove some"
+        )
     return tuple(sites)
 
 

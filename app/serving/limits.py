@@ -28,7 +28,7 @@ class Limits:
     `connections` and `connections_per_address` limit open pages (websockets). `idle_s` is the
     timeout of a page that never ran, `silent_s` that of a connection without a complete request.
     A session keeps its newest `files_per_visit` uploads. All uploads together take at most
-    `upload_mb` MiB, those of one address half of it; each may last `upload_s` seconds.
+    `upload_mb` MiB, and those of one address half as much. An upload may last `upload_s` seconds.
     `messages_per_s` is the average message rate of one page.
     """
 

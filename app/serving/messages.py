@@ -45,7 +45,7 @@ class MalformedError(ValueError):
 def kind_of(frame: bytes) -> str | None:
     """Return the kind of an allowed message, or None to drop it. Raises MalformedError.
 
-    Of several fields in one frame the last one counts, as in Streamlit, which uses the same parser.
+    If a frame sets several kinds, the last one counts, as in Streamlit, which uses the same parser.
     """
     message = BackMsg()
     try:

@@ -1,4 +1,4 @@
-"""Close silent HTTP connections and limit those of one peer, in uvicorn's protocol class."""
+"""Extend uvicorn's protocol class: close silent HTTP connections, limit connections per peer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from app.state.folders import add_option, log_once, named_folders, set_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVE = Path("app/serve.py")
-OTHER_HOME = "make app HOME=$(mktemp -d)"
+OTHER_HOME = "run make app HOME=$(mktemp -d)"
 
 
 def home_error() -> str | None:
@@ -36,7 +36,7 @@ def port_error(address: str, port: int) -> str | None:
     """Return why the server cannot listen on a port, in one line, or None."""
     other = f"choose another: make app PORT={8502 if port != 8502 else 8503}"
     if not 0 < port < 65536:
-        return f"port {port}: choose from 1 to 65535: make app PORT=8501"
+        return f"port {port} does not exist: choose one from 1 to 65535, such as make app PORT=8501"
     try:
         family, kind, *_, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
@@ -49,15 +49,24 @@ def port_error(address: str, port: int) -> str | None:
             return f"port {port} is in use, {other}"
         if error.errno == errno.EACCES:
             return f"port {port} may not be used by this user, {other}"
-        return f"{address} cannot be listened on ({error.strerror})"
+        return (
+            f"the server cannot listen on {address} ({error.strerror}): choose another address "
+            "with --server.address"
+        )
     return None
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Start the server; options other than port and address are passed to Streamlit."""
+    """Start the server; options that are not listed here are passed to Streamlit."""
     parser = argparse.ArgumentParser(prog="python -m app.serving.start", description=main.__doc__)
-    parser.add_argument("--server.port", dest="port", type=int, default=8501)
-    parser.add_argument("--server.address", dest="address")
+    parser.add_argument(
+        "--server.port", dest="port", type=int, default=8501, help="the port, 8501 by default"
+    )
+    parser.add_argument(
+        "--server.address",
+        dest="address",
+        help="the address to listen on, by default as configured",
+    )
     add_option(parser)
     options, others = parser.parse_known_args(arguments)
     if error := home_error():

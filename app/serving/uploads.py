@@ -66,7 +66,9 @@ class Uploads:
         most = self._limits.files_per_visit
         at_once = sum(owner == session for owner, _, _ in self._in_transfer)
         if at_once >= most:
-            raise UploadRefusedError(429, f"{most} uploads at once are the limit of a session")
+            raise UploadRefusedError(
+                429, f"{most} uploads at once are the limit: wait until one has finished"
+            )
         kept = [id for id in self._files().file_storage.get(session, {}) if id != file]
         for oldest in kept[: max(0, len(kept) + at_once + 1 - most)]:
             self._files().remove_file(session, oldest)
@@ -87,7 +89,7 @@ class Uploads:
         if total + size > most:
             raise UploadRefusedError(
                 503,
-                f"uploads of all sessions take {self._limits.upload_mb} MB, the limit: "
+                f"uploads of all sessions may take {self._limits.upload_mb} MiB together: "
                 "try again in a minute",
             )
         own = sum(b for session, b in held.items() if self._address_of.get(session) == address)
@@ -95,7 +97,7 @@ class Uploads:
         if own + size > most // 2:
             raise UploadRefusedError(
                 429,
-                f"uploads from your address take {self._limits.upload_mb // 2} MB, the limit: "
+                f"uploads from your address may take {self._limits.upload_mb // 2} MiB together: "
                 "close a tab, or try again in a minute",
             )
 

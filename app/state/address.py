@@ -1,7 +1,8 @@
 """The URL: query parameters read on arrival, and the choices that a page keeps there.
 
-Every page keeps the sentence and how it is translated; lessons keep their own choices under the
-widgets' keys. Default values are omitted. Explorers add their own view.
+Every page keeps the sentence, the target and how it is translated: direction, model and search.
+Lessons also keep their widgets' values, under the widgets' keys. Default values are omitted.
+Explorers add what they show.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def one_line(text: str) -> str:
 def read_query(page: str) -> None:
     """Read the query parameters on page load and on back/forward navigation, and at no other time.
 
-    In every run Streamlit reports the parameters that the page was opened with, whatever was chosen
-    since. If Streamlit writes them, the browser's Back button breaks. The sentence is applied at
-    once, other choices when their widgets are drawn, by `initialise`.
+    In every run, Streamlit reports the parameters that the page was opened with, whatever was
+    chosen since. If Streamlit writes them, the browser's Back button breaks. The sentence is
+    applied at once; `initialise` applies each other choice when its widget is drawn.
     """
     history = is_history_navigation()
     if session.get("page") == page and not history:
@@ -44,12 +45,12 @@ def read_query(page: str) -> None:
     session.put("query", parameters)
     session.put("seen", st.query_params.to_dict())
     session.put("arrival", (session.get("arrival") or 0) + 1)
-    if parameters.keys() & {*VIEW, "words"} and page != "heads":  # whose `head` is cross.0.0
+    if parameters.keys() & {*VIEW, "words"} and page != "heads":  # there, `head` is cross.0.0
         session.put("view", dict(parameters))
     source, target = pop("source"), pop("target")
-    if source is not None or target is not None:  # a link without a target has none
+    if source is not None or target is not None:  # a link without a target clears it
         session.put("target", one_line(target or ""))
-    # Restore the box's text: on another page it is another widget.
+    # Restore the box's text: each page draws a new widget.
     if text := one_line(source or "") or session.get("source"):
         session.put("source", text)
 
@@ -70,11 +71,11 @@ def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
 
 
 def initial_view(record: TranslationRecord) -> dict[str, str | int]:
-    """Return the kind, layer and head to open with, as requested by the last link to a view.
+    """Return the kind, layer and head that an explorer opens with, as the last link requested.
 
-    The explorer reads them once, when it is mounted. Without a requested view, it opens on the cell
-    chosen by `first_cell`, with its row pinned (`q`). If there is none, or the link is invalid, it
-    opens on the first head of the second-to-last cross-attention layer.
+    The explorer reads them once, when it is mounted. Without a requested view, they are those of
+    the cell that `first_cell` chooses, whose row is pinned (`q`). A value that is still missing or
+    invalid defaults to cross-attention, the second-to-last layer, or the first head.
     """
     from core.analysis.first_cell import first_cell
 
@@ -103,13 +104,13 @@ def index(text: str | None, count: int, default: int) -> str | int:
 
 
 def requested_quantity(key: str) -> dict[str, Any]:
-    """Return an explorer's request for a quantity: the last choice, else the link's."""
+    """Return the quantity to show: the last choice, else that of the link, else the weights."""
     chosen = (session.get(key) or {}).get("quantity")
     return chosen or {"quantity": requested("quantity") or "weights"}
 
 
 def initialise(key: str, options: Iterable[Any], default: Any) -> None:
-    """Initialise a widget's value before it is drawn; it must be one of `options`.
+    """Set a widget's value, before the widget is drawn, to one of `options`.
 
     The URL takes precedence, then the widget's current value, then `default`.
     """
@@ -123,7 +124,7 @@ def initialise(key: str, options: Iterable[Any], default: Any) -> None:
 
 
 def initialise_text(key: str, default: str, name: str | None = None) -> None:
-    """Initialise a text box, whose URL parameter is `name`, or else `key`."""
+    """Set a text box from the URL parameter `name` (else `key`); if it is unset, to `default`."""
     text = pop(name or key)
     if text is not None:
         session.put(key, text)
@@ -134,8 +135,7 @@ def initialise_text(key: str, default: str, name: str | None = None) -> None:
 def write(values: Mapping[str, object], key: str, entry: tuple[str, ...] | None = None) -> None:
     """Write values to the URL; None and the empty string remove a parameter.
 
-    Each parameter has one writer: no two calls on a page may share one. For `entry` see
-    `app.components.address`.
+    No two calls on a page may write the same parameter. For `entry` see `app.components.address`.
     """
     texts = {name: None if value is None else str(value) or None for name, value in values.items()}
     address(

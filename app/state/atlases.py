@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 MOST_LINES = 300
 MOST_CHARACTERS = 500
-"""Of a line of own text."""
+"""The longest line of a visitor's text."""
 
 
 def shipped_atlas(card: Card) -> Atlas | None:
     """Return the atlas in a checkpoint's folder, read once for all sessions; None without a file.
 
-    Raises ValueError, in one line, for an invalid file and for one of other weights.
+    Raises ValueError, in one line, if the file is invalid or was made with other weights.
     """
     file = card.folder / FILE
     try:
@@ -42,7 +42,7 @@ def shipped_atlas(card: Card) -> Atlas | None:
 
 
 def lines_of(text: str) -> tuple[str, ...]:
-    """Return the lines of a text that are not empty. Raises ValueError for none and too many."""
+    """Return a text's non-empty lines. Raises ValueError for none, too many, or one too long."""
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not lines:
         raise ValueError("there is no text: enter at least one sentence, one per line")
@@ -71,10 +71,10 @@ def own_atlas(
     on_progress: Callable[[int, int], object],
     on_wait: waiting.OnWait,
 ) -> OwnAtlas:
-    """Compute the atlas of some lines and their greedy translations; nothing is kept of them.
+    """Compute the atlas of some lines and their greedy translations; store neither.
 
-    It takes its turn in the queue for long tasks. `on_progress` is called with (done, total).
-    Raises BusyError, and ValueError for lines that the model cannot take.
+    The task waits in the queue for long tasks. `on_progress` is called with (done, total). Raises
+    BusyError, and ValueError for lines that the model cannot take.
     """
     from core.atlas.own_text import own_text
 
@@ -85,7 +85,7 @@ def own_atlas(
         fits = [_fits(model, line) for line in lines]
         short = [line for line, fit in zip(lines, fits, strict=True) if fit]
         translations = iter(model.translate(short, DecodeConfig(beam=1)))
-        # A line that is too long is its own "translation": it is skipped with the reason.
+        # A line that is too long is paired with itself: `own_text` skips it and says why.
         pairs = [
             (line, next(translations).text if fit else line)
             for line, fit in zip(lines, fits, strict=True)
@@ -107,7 +107,7 @@ def own_atlas(
 
 
 def _own_command(card: Card) -> str:
-    """Return what measures a text of one's own on the command line; text.txt has its lines."""
+    """Return the shell command that computes the same atlas from a file text.txt with the lines."""
     return (
         f"python -m core.translate --checkpoint {card.folder} --beam 1 < text.txt > greedy.txt && "
         f"python -m core.analyse atlas --checkpoint {card.folder} --src text.txt --ref greedy.txt "

@@ -24,7 +24,7 @@ def literature_board() -> Board | None:
 
 
 def tested(board: Board) -> dict[str, Card | None]:
-    """Return the networks of a board by name: those here with the same weights, None for others."""
+    """Return the card of each network on a board, by name; None if its weights are not here."""
     here = {(card.folder.name, card.weights_sha256): card for card in cards().values()}
     return {name: here.get((name, sha256)) for name, sha256 in board.origin.weights.items()}
 

@@ -28,7 +28,7 @@ CHECKPOINTS = Path("checkpoints") if Path.cwd() == _ROOT else _ROOT / "checkpoin
 LIMIT_MB = "HEADLIGHT_MODELS_MB"
 """The environment variable with the limit of all loaded models, in MiB."""
 LIMIT = int(os.environ.get(LIMIT_MB) or 2048) * 2**20
-"""Bytes of all loaded models; the shipped ones take a quarter, in both implementations."""
+"""Bytes of all loaded models; the shipped ones, in both implementations, fit several times over."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def model_name(card: Card) -> str:
 Origin = Literal["shipped", "own", "imported"]
 ORIGINS: tuple[Origin, ...] = ("shipped", "own", "imported")
 """The order of models in lists."""
-# The first 16 digits of the weights' SHA-256: a network trained under a shipped name is an own one.
+# The first 16 digits of the weights' SHA-256: a folder of the same name may hold other weights.
 _SHIPPED = {
     "scratch-de-en": "d17e74f627679dfa",
     "scratch-en-de": "751536cc58f78b7a",
@@ -92,8 +92,8 @@ def origin(card: Card) -> Origin:
 def _listed() -> tuple[list[Card], list[str]]:
     """Return the usable checkpoints of all folders, and one line for each problem.
 
-    Names are unique by direction: the project's own folder comes first, then the others in the
-    order given.
+    Names are unique within a direction. The project's own folder takes precedence, then the other
+    folders in the order given.
     """
     found, problems = list_cards(CHECKPOINTS)
     cards = {(card.direction, model_name(card)): card for card in found}
@@ -144,7 +144,7 @@ def implementations(direction: str) -> dict[str, Implementation]:
 
 
 def problems() -> list[str]:
-    """Return one line for each folder that cannot be used, or one if there is none at all."""
+    """Return one line for each folder that cannot be used, or one if there is no checkpoint."""
     cards, problems = _listed()
     if not cards and not problems:
         return [f"{CHECKPOINTS}/ contains no checkpoint: make one with `make train`"]
@@ -166,9 +166,10 @@ def _served(translator: Translator) -> Served:
 
 
 def size_of(card: Card) -> int:
-    """Estimate a loaded model's bytes: float32 weights; in the scratch code a copy for decoding.
+    """Estimate the bytes of a loaded model's float32 weights; the scratch code keeps a second copy.
 
-    `card.architecture` is that of the loaded network, which differs from the folder's for a twin.
+    That copy is for decoding. `card.architecture` is that of the loaded network, which differs from
+    the folder's if the network is the other implementation.
     """
     return (2 if card.architecture == "scratch" else 1) * 4 * card.parameters
 
@@ -178,9 +179,9 @@ def _bytes(served: Served) -> int:
 
 
 def _make_room(model: Model) -> None:
-    """Evict models until one more fits. Raises CheckpointError if it never does.
+    """Evict models until this one fits. Raises CheckpointError if it exceeds the limit alone.
 
-    Another implementation is made from the folder's own, so both have to fit.
+    The other implementation is made from the folder's own, so both have to fit.
     """
     from core.checkpoint.errors import CheckpointError
 
@@ -204,7 +205,7 @@ def in_mib(size: int) -> str:
 
 
 def _evicted(served: Served) -> None:
-    """Forget the card of an evicted model; it loads again if its folder is valid."""
+    """Forget the card of an evicted model, which loads again only if its folder is valid."""
     card = served.translator.card
     if _loaded.get(card.folder) == card:
         del _loaded[card.folder]

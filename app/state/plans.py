@@ -29,7 +29,7 @@ class Running:
     model: str
     at: int = 0
     note: str = ""
-    """What of the link could not be used, in one line."""
+    """One line about the parts of the link that could not be used, or ""."""
 
     @property
     def stop(self) -> Stop:
@@ -37,7 +37,7 @@ class Running:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query parameters of the present stop, without the sentence."""
+        """The query parameters of the current stop, without the sentence."""
         return {
             "direction": self.direction,
             "model": self.model,
@@ -53,7 +53,7 @@ def running() -> Running | None:
 
 
 def note() -> str:
-    """Return what of the last plan's link could not be used, in one line, or ""."""
+    """Return one line about the parts of the plan's link that could not be used, or ""."""
     found = session.saved_result(_RUNNING)
     return found.note if found else ""
 
@@ -105,7 +105,7 @@ def go(at: int) -> None:
 
 
 def back() -> None:
-    """Go to the previous screen of the present stop, or to the stop before."""
+    """Go to the previous screen of the current stop, or to the previous stop."""
     if (now := running()) is None:
         return
     if can_turn_back(now):
@@ -120,7 +120,7 @@ def can_turn_back(now: Running) -> bool:
 
 
 def screen() -> int:
-    """Return which screen of the presented stop is shown, from 0: the first one on entering it."""
+    """Return which screen of the presented stop is shown, from 0. Entering a stop resets it."""
     now = running()
     place = session.get("arrival"), session.get("stop"), now and now.at
     saved = session.saved_result(_SCREEN)
@@ -137,12 +137,12 @@ def show_screen(number: int) -> None:
 
 
 def leave() -> None:
-    """End the plan: all pages are free again."""
+    """End the plan, so that direction, model and sentence can be chosen freely again."""
     session.save_result(_RUNNING, None)
 
 
 def _apply() -> None:
-    """Set direction, model and sentence as the stop needs, and ask for its page."""
+    """Set the current stop's direction, model and sentence, and request its page."""
     now = running()
     assert now is not None
     session.put("direction", now.direction)
@@ -159,7 +159,7 @@ def _apply() -> None:
 
 
 def on_the_way() -> Running | None:
-    """Return the plan if its stop's page is still to be opened, once."""
+    """Return the plan once after each move to a stop, whose page is then opened; else None."""
     if not session.get(_MOVED):
         return None
     session.put(_MOVED, False)
@@ -167,7 +167,7 @@ def on_the_way() -> Running | None:
 
 
 def at_tour_stop() -> bool:
-    """Whether the present stop is one of the tour's."""
+    """Whether a plan runs and its current stop is on the tour."""
     now = running()
     return now is not None and now.stop.on_tour
 
@@ -176,7 +176,7 @@ def keep_in_url(page: str) -> None:
     """Write plan, stop and presentation mode to the page's URL."""
     now = running()
     values: dict[str, str | None] = {_PRESENT: "1" if presenting() else None}
-    if page != TEACHER:  # whose `plan` is a draft
+    if page != TEACHER:  # there, `plan` is a draft
         query = {} if now is None else now.query
         values |= {"plan": query.get("plan"), "at": query.get("at")}
     address.write(values, "plan")
@@ -185,7 +185,8 @@ def keep_in_url(page: str) -> None:
 def link(plan: Plan, query: dict[str, str], present: bool = False) -> str:
     """Return the link that runs a plan; without the server's address if that is unknown.
 
-    The plan comes first: a sentence may end in a full stop, which mail programs cut from a link.
+    The plan is not the last parameter: its sentence may end in a full stop, which mail programs cut
+    from the end of a link.
     """
     url = str(st.context.url or "").split("?")[0].rstrip("/")
     base = url.removesuffix(f"/{TEACHER}")

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from core.text.tokenizer import Tokenizer
 
 LIMIT = 256 * 2**20
-"""Bytes of all cached results: about a hundred sentences with their experiments."""
+"""The limit of all cached results, in bytes: about a hundred sentences with their experiments."""
 
 Function = Callable[..., Any]
 """An experiment or another function of core, such as `core.word_choice`."""
@@ -69,7 +69,7 @@ class _Unfinished:
 
 
 class _Paused(BaseException):
-    """An experiment has used the time it was given. A BaseException, as it is no failure."""
+    """Raised when an experiment has used up its time. A BaseException, as nothing has failed."""
 
 
 _LAST_RUN: dict[tuple[str, Hashable], LastRun] = {}  # the last one by experiment and model
@@ -93,7 +93,7 @@ def cached(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Any:
 
 
 def run(model: Model | None, function: Function, *arguments: Hashable) -> Any:
-    """Return function(network, *arguments), or without a model function(*arguments).
+    """Return function(network, *arguments) or, without a model, function(*arguments).
 
     Raises what the function raises.
     """
@@ -120,7 +120,7 @@ def inspect(
     decode: DecodeConfig = DecodeConfig(),
     target_ids: Ids | None = None,
 ) -> TranslationRecord:
-    """Return the record of a sentence and the model's translation, a given target, or target ids.
+    """Return the record of a sentence with the model's translation, a given target, or target ids.
 
     Raises InputError, EditError, CheckpointError or UnansweredError, with user-facing messages.
     """
@@ -168,7 +168,7 @@ def continuation(card: Card, text: str) -> Ids:
 
 
 def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
-    """Return the edits that apply to a model and source, and an error line for each other one."""
+    """Return the edits that apply to a model and source, and one error line for each other edit."""
     return translator(card).fitting(edits, source)
 
 
@@ -221,7 +221,7 @@ def token_ids(tokens: tuple[RecordToken, ...]) -> Ids:
 def recheck(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
     """Rerun the checks of a record from a file; return it with the card of its weights.
 
-    None if these weights are not available, or cannot check the record.
+    Return None if these weights are not available, or cannot check the record.
     """
     made_by = (record.weights_sha256, record.model)
     here = (c for c in cards().values() if (c.weights_sha256, c.folder.name) == made_by)
@@ -235,9 +235,9 @@ def recheck(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
 
 
 def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping[str, NDArray]:
-    """Return another quantity of a record by kind, [layer, head, query, key], under its edits.
+    """Return another quantity of a record by kind, [layer, head, query, key].
 
-    `name` is "scores", "norms" or "rollout"; rollout needs no card.
+    `name` is "scores", "norms" or "rollout"; rollout needs no card. The record's edits apply.
     """
     if name == "rollout":
         from core.analysis.rollout import rollout
@@ -260,10 +260,10 @@ def run_experiment(
     """Return experiment(translator, record, *arguments), computed once.
 
     After each batch, an experiment in batches calls `on_progress` with (done, total) and
-    `on_so_far` with the result so far, if it has one. An exception from these, or a disconnected
-    session, interrupts it; the next call continues with the next batch. With `on_wait` it queues
-    behind other long tasks, calls `on_wait` with the number ahead, and may raise BusyError. Raises
-    what the experiment raises.
+    `on_so_far` with the result so far, if there is one. An exception from these callbacks, or a
+    disconnected session, interrupts the experiment; the next call resumes it after the last batch.
+    With `on_wait`, the experiment queues behind other long tasks, calls `on_wait` with the number
+    ahead, and may raise BusyError. Raises what the experiment raises.
     """
 
     def after_step(step: Progress) -> None:
@@ -468,8 +468,8 @@ def matched_heads(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.On
 def run_checklist(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
     """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
 
-    It loads its own copy of the model, so no page waits for it. Raises CheckpointError and
-    BusyError.
+    The checklist runs on its own copy of the model, so that no page waits for it. Raises
+    CheckpointError and BusyError.
     """
     from core.checkpoint.folder import load
     from core.parity.checklist import checklist, count_lines
@@ -484,7 +484,10 @@ def run_checklist(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, C
 
 
 def train_cheating_networks(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:
-    """Train the two small networks of the lesson on masks, step by step. Raises BusyError."""
+    """Train the two small networks of the lesson on masks, and yield what they have learned so far.
+
+    Raises BusyError.
+    """
     from core.experiments.cheating import cheating
 
     with log.request("cheating", ""):

@@ -37,9 +37,9 @@ def freeze(value: Any) -> int:
 class Store:
     """Values by key, up to a limit in bytes; least recently used values are evicted first.
 
-    A value is computed once, however many threads request it at the same time. `size` returns its
-    bytes; `on_evict` is called with each evicted value. The newest value stays, even if it alone
-    exceeds the limit.
+    A value is computed once, however many threads request it at the same time. `size` returns a
+    value's size in bytes; `on_evict` is called with each evicted value. The newest value stays,
+    even if it alone exceeds the limit.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Store:
             return key in self._values
 
     def make_room(self, size: int, but: Container[Hashable] = ()) -> None:
-        """Evict the least recently used values until `size` bytes more fit, keeping those of `but`.
+        """Evict least recently used values, but not the keys in `but`, until `size` more bytes fit.
 
-        Call it before a large value is made: until `get` knows its size, both would be in memory.
-        The size of a kept value is not counted twice: `size` includes it.
+        Call it before a large value is made: `get` evicts only afterwards, when old and new values
+        are in memory together. `size` includes the sizes of the kept values.
         """
         with self._changed:
-            kept = sum(its for key, (_, its) in self._values.items() if key in but)
+            kept = sum(bytes_ for key, (_, bytes_) in self._values.items() if key in but)
             for key in [key for key in self._values if key not in but]:
                 if self.size - kept + size <= self.limit:
                     return
@@ -76,8 +76,8 @@ class Store:
 
     def _evict(self, key: Hashable) -> None:
         """Remove a value. The caller holds the lock."""
-        evicted, its_size = self._values.pop(key)
-        self.size -= its_size
+        evicted, size = self._values.pop(key)
+        self.size -= size
         self._on_evict(evicted)
 
     def get(

@@ -45,14 +45,14 @@ def raise_if_cancelled() -> None:
 
 
 def yield_to_waiting_fragment() -> None:
-    """End this run of a fragment if the visitor asked for another one, which runs first."""
+    """End this run of a fragment if the visitor asked for another fragment, which runs first."""
     if session_id() is not None:
         streamlit_internals.yield_to_waiting_fragment(st.session_state.get(_TIMED, ()))
 
 
 @contextmanager
 def fair_run() -> Generator[None]:
-    """Run a script; sessions that have used more than their fair share wait first."""
+    """Run a script in the block, after a wait if the session has used more than its fair share."""
     if getattr(_RUN, "active", False):
         yield  # nested in a run that has already waited
         return
@@ -73,7 +73,7 @@ def fair_run() -> Generator[None]:
 def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, T]:
     """Like `st.fragment`, with `fair_run` around runs of the fragment alone.
 
-    With `every_s` the browser reruns it after so many seconds, again and again.
+    With `every_s`, the browser reruns the fragment at this interval in seconds.
     """
 
     @functools.wraps(body)
@@ -135,7 +135,7 @@ def run_queued(
                 except StopIteration as end:
                     return end.value
                 try:
-                    yield step  # what the caller does with it counts as well
+                    yield step  # the time that the caller spends on it is charged too
                 finally:
                     SHARES.charge(_LONG_TASKS_ACCOUNT, time.thread_time() - mark)
                 raise_if_cancelled()

@@ -1,4 +1,4 @@
-"""The glossary: every technical word of the app in one sentence, with a link for each."""
+"""The glossary: every technical word of the app in a sentence or two, each with its own link."""
 
 import re
 

@@ -36,7 +36,7 @@ _READ = 4  # preceding tokens named for a step
 
 
 def forced_prefix(record: TranslationRecord) -> tuple[int, ...]:
-    """Return the forced prefix, from a link or the last one forced in this sentence."""
+    """Return this sentence's forced prefix: that of a link, else the last one forced, else ()."""
     linked = (address.pop("forced") or "").split(".")
     if all(re.fullmatch("[0-9]{1,6}", id) for id in linked):
         session.save_result("forced", ((record.model, record.source_text), tuple(map(int, linked))))

@@ -19,13 +19,13 @@ from core.kinds import KINDS
 from core.record.attention_snapshots import FILE, SAMPLE, AttentionSnapshots
 
 RECORDING = ("captions", "mixed")
-"""The training recipes that record snapshots, without those of tests."""
+"""The training recipes that record snapshots, except those for tests."""
 
 
 def opened(snapshots: AttentionSnapshots) -> dict[str, str | int | None]:
     """Return what the page's link shows first: sentence, step (None: the last) and a view.
 
-    Without a kind, it is the cross-attention head that is most clearly aligning at the last point.
+    Without a kind, the view is the cross-attention head with the most one-to-one rows at the end.
     """
     kind = address.requested("kind")
     layers, heads = snapshots.entropy[kind if kind in KINDS else "cross"].shape[1:]
@@ -107,14 +107,15 @@ def marks_note(snapshots: AttentionSnapshots, is_checked: bool) -> str:
     elsewhere = ": *Heads* checks it against manual alignments" if is_checked else ""
     return (
         "**What a mark means.** From this point to the end of the run, the head's weight on the "
-        f"role's token is at least {share}, and exceeds both its weight in the untrained network "
-        f"and that of uniform attention by at least {margin}. *Heads* uses another "
-        "rule, over a corpus, so it may find other roles. *Aligning* (cross-attention): "
-        f"at least {needed} of the rows look most at a source token at which no other row looks "
-        f"most ({at_random} would if rows looked at random tokens), at least {margin} more than in "
-        f"the untrained network, and at least {agreement} look most at the same token as at the "
-        "last point. No manual alignment is used: such a head links tokens one to one, but "
-        f"whether the links are right was not checked here{elsewhere}. The links may be those of "
+        f"role's token is at least {share}. It also exceeds the head's weight in the untrained "
+        f"network, and that of uniform attention, by at least {margin}. *Heads* uses another "
+        "rule, over a corpus, so it may find other roles. *Aligning* (cross-attention): at least "
+        f"{needed} of the rows have their largest weight on a source token on which no other row "
+        f"has it ({at_random} would if rows looked at random tokens). That is at least {margin} "
+        f"more than in the untrained network, and at least {agreement} of the rows have it on the "
+        "same token as at the last point. No manual alignment is used: such a head links tokens "
+        "one to one, but whether the links are right was not checked here"
+        f"{elsewhere}. The links may be those of "
         "the token fed in (the label of the row above) rather than of the token being produced. "
         "*Near the diagonal*: rows whose largest weight is at most one token away from it at the "
         "last point. If most are, position alone could explain the head."

@@ -19,7 +19,7 @@ from core.record.record import TranslationRecord
 
 @waiting.fragment
 def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
-    """Draw explorer, edits and export of one pass, as a fragment that reruns by itself."""
+    """Draw explorer, edits and export of one pass, as a fragment that can rerun alone."""
     changed = apply_edits(card, record)
     view = address.initial_view(record)
     show_gloss(card, changed.after)

@@ -228,7 +228,7 @@ def test_matched_heads(pages, similarities, which):
         assert array(ring["x"]).tolist() == partner.tolist()
         assert array(ring["y"]).tolist() == list(range(N))
     kept = int((partner == np.arange(N)).sum())
-    subtitle = f"{kept} of {N} are matched to the head of the same number"
+    subtitle = f"{kept} of {N} are matched to the head with the same number"
     assert titles(figure) == ("Heads of the cross-attention, matched", subtitle)
     table = next(t for t in page.tables[""] if "in common" in t)
     assert list(table["first"]) == heads
@@ -268,7 +268,7 @@ def facts(folder: str, code: str, own, forced) -> dict[str, str]:
         "BLEU (validation sets)": scores("sacrebleu", 2),
         "bits per character (validation sets)": scores("bits_per_char", 4),
         "log-probability of its own translation": number(own.log_probs.sum(), 3),
-        "log-probability of the first's translation": number(forced.log_probs.sum(), 3),
+        "log-probability of the first model's translation": number(forced.log_probs.sum(), 3),
     }
 
 
@@ -310,7 +310,7 @@ def test_side_by_side(pages, models, which):
     if which == SAME:
         match = page.claim_matching(
             r"Both are fed the same translation; the log-probability of a token differs by at "
-            r"most (.+?) nats\. Their speed may differ\."
+            r"most (.+?) nats\. The two may still differ in speed\."
         )
         ids = tuple(token.id for token in own[0].target_out)
         forced = [model.inspect(TEXTS[which], target_ids=ids) for model in models[which]]

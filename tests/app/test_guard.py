@@ -445,12 +445,12 @@ async def test_stored_bytes_are_limited_per_address_and_in_total():
     for session in ("a", "b"):
         assert (await upload(guard, streamlit, files, put(session))).status == 200
     third = await upload(guard, streamlit, files, put("c"))
-    assert third.status == 429 and "from your address take 10 MB" in third.text
+    assert third.status == 429 and "from your address may take 10 MiB" in third.text
     for session in ("d", "e"):
         other = put(session, client="198.51.100.1")
         assert (await upload(guard, streamlit, files, other)).status == 200
     fifth = await upload(guard, streamlit, files, put("g", client="203.0.113.1", size=1))
-    assert fifth.status == 503 and "take 20 MB, the limit" in fifth.text
+    assert fifth.status == 503 and "may take 20 MiB together" in fifth.text
     assert dict(fifth.sent[0]["headers"])[b"retry-after"] == b"60"
     sizes = [len(f.data) for stored in files.file_storage.values() for f in stored.values()]
     assert sum(sizes) == 20 * MB

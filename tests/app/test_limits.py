@@ -257,7 +257,8 @@ def test_an_unusable_port_is_a_one_line_error(limited):
     assert code == 1
     assert output == f"port {found.port} is in use, choose another: make app PORT=8502\n"
     code, output = failed_start([*START, "--server.port", "70000"], HOME="/")
-    assert code == 1 and output == "port 70000: choose from 1 to 65535: make app PORT=8501\n"
+    said = "port 70000 does not exist: choose one from 1 to 65535, such as make app PORT=8501\n"
+    assert (code, output) == (1, said)
 
 
 def test_a_user_without_a_home_is_a_one_line_error():
@@ -284,7 +285,7 @@ def test_an_unreadable_home_is_a_one_line_error(tmp_path, monkeypatch):
     assert start.home_error() is None
     monkeypatch.setattr(start.Path, "home", lambda: Home(tmp_path))
     line = start.home_error()
-    assert line and line.startswith(f"HOME={tmp_path} cannot be read: make app HOME=")
+    assert line and line.startswith(f"HOME={tmp_path} cannot be read: run make app HOME=")
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,14 @@ def test_answers_that_do_not_fit_are_one_line(monkeypatch):
 
     assert failures(18 << 20) == {}
     (line,) = failures(3 << 20).values()
-    assert re.fullmatch(r"The page could not be computed: it takes \d\.\d MB; .* is 3 MB", line)
+    assert re.fullmatch(
+        r"The page could not be computed: the answer takes \d\.\d MiB; .* is 3 MiB", line
+    )
     assert failures(1 << 19).keys() == {"page", "quantity", "exact"}
     payload(record, VIEW)
     monkeypatch.setattr(module, "MESSAGE_LIMIT", sent - 5_000)
     with pytest.raises(
-        ValueError, match="the record takes .* MB; the limit is 0 MB: use a shorter"
+        ValueError, match="the record takes .* MiB; the limit is 0 MiB: use a shorter"
     ):
         payload(record, VIEW)
 

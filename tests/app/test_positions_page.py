@@ -219,8 +219,8 @@ def test_sums_of_embeddings_and_positions(record, weights, which):
     )
     ratio = np.mean(lengths[1] / lengths[0])
     page.claim(
-        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model, "
-        f"and the angle between the embedding alone and the sum has a cosine of "
+        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model. "
+        f"The angle between the embedding alone and the sum has a mean cosine of "
         f"{cosine.mean():.3f} (from {cosine.min():.3f} to {cosine.max():.3f}; 1 would be "
         "no change)."
     )

@@ -211,15 +211,15 @@ def test_captions_say_what_was_measured(index, links):
             if edits == "causal":
                 shown = [percent(np.triu(m, 1)[:-1].sum(-1).mean()) for m in maps]
                 said = (
-                    f"Layer {layer + 1} head {head + 1} of the decoder puts {shown[0]} of its weight on "
-                    "later tokens with the causal mask, over all rows but the last. Without it these "
-                    f"rows may attend to them, and {shown[1]} goes there."
+                    f"In all rows but the last, layer {layer + 1} head {head + 1} of the decoder puts "
+                    f"{shown[0]} of its weight on later tokens. Without the causal mask, these rows may "
+                    f"attend to later tokens, and put {shown[1]} of their weight there."
                 )
             else:
                 shown = [percent(np.diagonal(m, -1).mean()) for m in maps]
                 said = (
                     f"Layer {layer + 1} head {head + 1} of the encoder puts {shown[0]} of its weight on "
-                    f"the token before. Without the source's positions it puts {shown[1]} there."
+                    f"the token before. Without the source's positions, it puts {shown[1]} on that token."
                 )
         else:
             number = SENTENCES[link["direction"]].index(link["source"])

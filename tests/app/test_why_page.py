@@ -733,7 +733,7 @@ def check_agreement(page, answers, referee, step) -> None:
             undecided.append(sum(low <= 0 <= high for low, high in ends))
         note += (
             " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
-            f"whose order they leave undecided: {undecided[0]} of 21 for this token, "
+            f"whose order these intervals leave undecided: {undecided[0]} of 21 for this token, "
             f"{undecided[1]} for all tokens."
         )
     page.claim(note, "why_agreement_note")
@@ -752,7 +752,9 @@ def test_post_norm_models_get_their_own_texts(monkeypatch):
         model = dataclasses.replace(card.model, norm_first=False, final_norm=False)
         return dataclasses.replace(card, model=model), rec
 
-    note = "This network applies a layer norm after each sub-layer. Norm rollout ignores them."
+    note = (
+        "This network applies a layer norm after each sub-layer. Norm rollout ignores these norms."
+    )
     every = ("open_lens", "open_decoder_lens", "open_sources")
     usual = render("why", *every, source=SHORT)
     assert note not in usual.texts() and "final norm" in " ".join(usual.texts(every[0]))

@@ -22,12 +22,12 @@ def address(
 ) -> None:
     """Write these query parameters into the page's URL; None removes a parameter.
 
-    `seen` are the parameters as last read, `arrival` counts these reads. A URL that has changed
-    since then, by back/forward navigation, is left alone.
+    `seen` holds the parameters as last read; `arrival` counts the reads. If back/forward navigation
+    has changed the URL since then, it is left alone.
 
     Streamlit would add a history entry for every change, which breaks the Back button. This
-    component replaces the current entry. With `entry`, each change after the first write adds an
-    entry, without the parameters that `entry` names.
+    component replaces the current entry. With `entry`, each change after the first write adds a
+    history entry instead, without the parameters that `entry` names.
     """
     data = {
         "page": page,

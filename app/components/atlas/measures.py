@@ -24,13 +24,14 @@ _SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One number per head: `values` [N, 3] with the bounds of its interval; NaN: not measured.
+    """One number per head: `values` [N, 3] holds it with its interval's bounds; NaN: not measured.
 
     `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
-    `places` are decimals, `where` is the array of the file and, if there is one, the key of the
-    JSON, with {n} for the head's place on axis N and {kind}, {layer}, {head} for its parts.
-    `no_effect` [N] is True for changes that are not distinguishable from 0 (Holm's correction);
-    None if nothing was tested. `lowest_first`: a low value says that the head is needed.
+    `places` is the number of decimals. `where` names the array in the file and, if there is one,
+    the key in the JSON: {n} stands for the head's index on axis N, and {kind}, {layer} and {head}
+    for what identifies it. `no_effect` [N] is True for changes that are not distinguishable from 0
+    (Holm's correction); None if nothing was tested. `lowest_first` is True if a low value means
+    that the head is needed.
     """
 
     key: str
@@ -76,8 +77,8 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
             "entropy",
             "Entropy",
             "share",
-            "how evenly a row of the map is spread, on average: 100 % is the entropy of a row that "
-            "gives every key it may see the same weight, 0 % that of a row with a single key",
+            "how evenly a row of the map is spread, on average: 100 % if all keys that it may see "
+            "get the same weight, 0 % if one key gets all the weight",
             arrays["entropy"],
             "entropy[{n}], heads[{n}].entropy",
         ),
@@ -199,7 +200,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 
 def _places(values: NDArray, least: int, most: int) -> int:
-    """Return the decimals that half an interval's width justifies: its second digit."""
+    """Return the decimals to print: down to the second digit of half a typical interval's width."""
     widths = (values[:, 2] - values[:, 1]) / 2
     width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:
@@ -213,5 +214,5 @@ def gold_name(origin: Origin) -> str:
 
 
 def slug(name: str) -> str:
-    """Return a name as an address holds it: previous-token."""
+    """Return a name in the form used in URLs: previous-token."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")

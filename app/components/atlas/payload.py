@@ -34,10 +34,8 @@ from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
 from core.atlas.roles import ROLES
 from core.kinds import KINDS, Kind
 
-LIMIT = 300_000
-"""Bytes of the payload of a network of the shipped size; larger networks take more."""
 SHOWN = 6
-"""Most heads shown that cover for a head, and as many that make it help more or harm less."""
+"""The most heads listed that cover for a head, and that make it help more or harm less."""
 NONE = 255  # decile of a sentence without a strength
 
 
@@ -45,12 +43,13 @@ NONE = 255  # decile of a sentence without a strength
 class Shown:
     """What the page adds to an atlas.
 
-    `opened` are the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
-    ones are ignored. The visitor's last choice is kept until `turn` changes, and beyond that where
-    the URL asks for nothing else. `link` are the query parameters that choose this network;
-    `counterpart` those of the network with which its heads were matched, or None. `definitions`
-    explain roles by name. `training` says whether the network has snapshots of its training.
-    `credit` names author and licence of imported weights.
+    `opened` holds the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
+    ones are ignored. The visitor's last choices are kept until `turn` changes. After that, the URL
+    overrides those that it sets. `in_url` says whether the component keeps its choices in the URL.
+    `link` holds the query parameters that choose this network; `counterpart` holds those of the
+    network with which its heads were matched, or is None. `definitions` explain roles by name.
+    `training` says whether the network has snapshots of its training. `credit` names author and
+    licence of imported weights.
     """
 
     opened: Mapping[str, str | None] = field(default_factory=dict)
@@ -66,10 +65,15 @@ class Shown:
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
-    JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
-    `values` is float32 [M, N, 3], `distance` float32 [N, A], `role_KIND` float32 [O, n, 7] (score,
-    bounds, nulls of shuffled rows, random networks and the distance profile, part of rows),
-    `strength` float32 [N, P], `decile` uint8 [N, P] and `cell` int16 [N, P, 2].
+    It has JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
+
+        values    float32 [M, N, 3]
+        distance  float32 [N, A]
+        role_KIND float32 [O, n, 7]: score; lower and upper bound; nulls of shuffled rows, of random
+                  networks and of the distance profile; share of rows
+        strength  float32 [N, P]
+        decile    uint8 [N, P]
+        cell      int16 [N, P, 2]
     """
     if (content := _contents.get(atlas)) is None:
         content = _contents[atlas] = _content(atlas)
@@ -130,14 +134,14 @@ def _content(atlas: Atlas) -> dict[str, Any]:
 
 
 def default_choices(found: tuple[Measure, ...]) -> dict[str, str]:
-    """Return what is shown first: what is lost with a head, against how it attends."""
+    """Return the measures shown first: the loss change without a head, against its entropy."""
     keys = [measure.key for measure in found]
     first = "zero" if "zero" in keys else keys[0]
     return {"measure": first, "x": "entropy", "y": first, "curve": "loss"}
 
 
 def _opened(atlas: Atlas, shown: Shown) -> dict[str, Any]:
-    """Return the head and measures to open with, which were asked for, and a URL's defaults."""
+    """Return the head and measures to open with, which of them the URL sets, and the defaults."""
     found = measures(atlas)
     places = {f"{kind}.{layer}.{head}": n for n, (kind, layer, head) in enumerate(atlas.heads)}
     keys = {measure.key for measure in found}
@@ -235,7 +239,7 @@ def _pairs(atlas: Atlas, n: int) -> dict[str, Any] | None:
 
 
 def _pruning(atlas: Atlas) -> list[dict[str, Any]]:
-    """Return the curve of each order of removal: what is left after 0, 1, … heads."""
+    """Return the curves of each order of removal: loss and BLEU without 0, 1, … heads."""
     curves = []
     for kind in (ALL, *KINDS):
         if (order := atlas.arrays.get(f"prune_{kind}_order")) is None:

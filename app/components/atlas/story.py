@@ -1,4 +1,4 @@
-"""Describes one head in sentences composed from an atlas, what is unknown included."""
+"""Describes one head in sentences composed from an atlas, and says what is unknown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ KIND_WORDS = {
 
 @dataclass(frozen=True)
 class Interaction:
-    """A head whose joint ablation differs from the sum: `head` on axis N, nats and interval."""
+    """The interaction of a head with another one: their joint effect minus both single effects.
+
+    `head` is the index of the other head on axis N; `value` and its interval are in nats per token.
+    """
 
     head: int
     value: float
@@ -38,7 +41,7 @@ class Interaction:
 
     @property
     def places(self) -> int:
-        """Decimals, at least 3, with which the bound next to 0 is not printed as 0."""
+        """Decimals, at least 3, so that the bound nearest to 0 is not printed as 0."""
         nearest = min(abs(self.low), abs(self.high))
         return next((p for p in range(3, 7) if round(nearest, p)), 7)
 
@@ -50,10 +53,11 @@ def name(place: Place) -> str:
 
 
 def interactions(atlas: Atlas, n: int) -> tuple[list[Interaction], list[Interaction]] | None:
-    """Return the heads of its kind that interact with a head, the largest interaction first.
+    """Return the heads of the same kind that interact with head `n`, or None if not measured.
 
-    First those whose interval is above 0, which cover for it, then those whose interval is below 0,
-    without which it helps less or harms more. None if pairs were not measured.
+    The first list has the heads that cover for it, whose interval is above 0. The second list has
+    the heads without which it helps less or harms more, whose interval is below 0. Each list starts
+    with the largest interaction.
     """
     kind = atlas.heads[n][0]
     if (pairs := atlas.arrays.get(f"pair_{kind}")) is None:
@@ -75,7 +79,7 @@ def stories(
     """Return a few sentences about each head, in the order of axis N."""
     by_key = {measure.key: measure for measure in found}
     parts: tuple[Callable[[int], str], ...] = (
-        # The role of one sentence would need an interval: the page says so once, on top.
+        # Measured on one sentence, a role has no interval: the page says so once, on top.
         lambda n: "" if atlas.origin.sentences < 2 else _role(atlas, n, labelled[n]),
         lambda n: _effect(atlas, by_key, n),
         lambda n: _bleu(atlas, by_key, n),
@@ -98,8 +102,8 @@ def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     roles = [label.role for label in found]
     if scores is None or not tested:
         return (
-            "Which role it has is unknown: no role was measured with an interval, its nulls and in "
-            f"at least {percent(ROWS)} of the rows."
+            "Its role is unknown: no role was measured with an interval and nulls in at least "
+            f"{percent(ROWS)} of the rows."
         )
     if not roles:
         return (
@@ -135,7 +139,7 @@ def _rows(atlas: Atlas, kind: Kind, role: int) -> str:
 
 
 def _measured_on(atlas: Atlas, role: str) -> str:
-    """Say what a role is measured on if it is not the corpus as it is, after a comma."""
+    """Say, after a comma, what a role is measured on, unless it is the unchanged corpus."""
     if role in _REORDERED:
         return ", with the source words in random order"
     if role in _OF_GOLD and atlas.origin.gold:
@@ -176,7 +180,7 @@ def _with_interval(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) ->
 
 
 def _unclear(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str | None:
-    """Describe a change that is not distinguishable from 0; None if it is."""
+    """Describe a change if it is not distinguishable from 0, else return None."""
     if measure.no_effect is None or not measure.no_effect[n]:
         return None
     change = _with_interval(atlas, measure, p, n, unit)
@@ -266,7 +270,7 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
 
 
 def _other_text(atlas: Atlas) -> str:
-    """Say that the alignments are of another text than the corpus, if they are."""
+    """Say that the manual alignments are not of the atlas's corpus, or return ""."""
     of = atlas.origin.gold.partition(" of ")[2]
     return f", not on {atlas.origin.corpus}" if of and of != atlas.origin.corpus else ""
 
@@ -277,7 +281,7 @@ AVERAGE_HEAD = "the average head of this network, in the best of its four readin
 def average_error(atlas: Atlas) -> float:
     """Return the mean over cross-attention heads of each head's lowest alignment error.
 
-    A head's own figure is its best of four, so that of an average head must be one, too.
+    A head's story gives the best of its four readings, so the average is over best readings too.
     """
     lowest_LH = atlas.arrays["aer"][:, :, :-1, :-1, 0].min((0, 1))
     return float(lowest_LH.mean(dtype=float))

@@ -20,7 +20,7 @@ _mount = component(__file__, "main.js", ".beam-tree")
 class Chosen:
     """The pinned node, and the prefix that was just forced, if any.
 
-    `force` are token ids from the start; `text` was typed and follows them.
+    `force` holds the forced token ids from the start; the typed `text` follows them.
     """
 
     node: int
@@ -32,7 +32,7 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
     """Show a tree; navigation is client-side and reports the pinned node.
 
     `state` is the component's last state, the session value of `key`. It determines the node that
-    is pinned initially, so that the tree and the page below show the same one.
+    is pinned initially, so that the tree and the page below show the same node.
     """
     data = payload(written)
     node = _pinned(data, state)

@@ -25,7 +25,7 @@ def payload(written: WrittenTree) -> dict[str, Any]:
 
     A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats.
     `first` is the node pinned initially, `tree` a hash of the tree, and `meanings` explains the
-    terms in its panel.
+    terms in the component's panel.
     """
     tree = written.tree
     values = {

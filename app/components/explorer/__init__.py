@@ -1,1 +1,1 @@
-"""The attention explorer. Only `mount` needs Streamlit: saved pages use the same files."""
+"""The attention explorer. Only `mount` needs Streamlit: saved pages use the other modules."""

@@ -35,9 +35,9 @@ def answers(
     """Return the answer to each request about a record, by the request's name.
 
     `requests` is the component's state: `Requests` in types.js; the answers are `Answer` there. A
-    chosen quantity holds for every sentence; all other requests name theirs, and get no answer when
-    another is shown. `effects` computes the effect of each head. A failure becomes `failed`: one
-    line, never an exception.
+    chosen quantity applies to every sentence. All other requests name a sentence, and get no answer
+    while another sentence is shown. `effects` computes the effect of each head. A failure becomes
+    `failed`: one line, never an exception.
     """
     computed: dict[str, Arrays] = {}
 
@@ -88,11 +88,11 @@ def _answer(
     request: Mapping[str, Any],
     make: Callable[[Mapping[str, Any]], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what `make` returns, or one line for the reader."""
+    """Return the answer that `make` computes or, if it fails, one line for the reader."""
     about = {"sentence": record.id, "name": name, "request": request.get("request")}
     try:
         answer = {**about, **make(request)}
-        check_size(answer, "it")
+        check_size(answer, "the answer")
     except _FAILURES as error:
         what = request["quantity"] if name == "quantity" else _NAMES[name]
         line = " ".join(str(error).split()) or type(error).__name__
@@ -103,7 +103,7 @@ def _answer(
 def _exact(
     record: Any, request: Mapping[str, Any], compute: Callable[[str], Arrays]
 ) -> dict[str, Any]:
-    """The requested maps. Raises ValueError if they do not exist."""
+    """Return the answer with the requested maps. Raises ValueError if they do not exist."""
     quantity, kind = request.get("quantity", ""), request.get("kind")
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind!r}")

@@ -29,9 +29,9 @@ def explorer(
 
     `payload` comes from `payload.payload` and contains the component's key. Switching and hovering
     are client-side. Data that the payload lacks is requested through the component's state, which
-    `answers.answers` reads. Each answer is a message of its own: Streamlit replaces the unchanged
-    payload by a reference. `on_edit` is called before the rerun when "What if" has triggered an
-    `edit`.
+    `answers.answers` reads. Each answer is its own message, so that Streamlit can replace the
+    unchanged payload by a reference. `on_edit` is called before the rerun when "What if" has
+    triggered an `edit`.
 
     Returns the URL's query if the link into the shown head was just clicked, else None.
     """

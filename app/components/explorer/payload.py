@@ -17,10 +17,10 @@ from core.kinds import KINDS
 from core.record.words import group_words
 
 BYTE_LIMIT = 600_000
-"""Up to this size, all maps are sent as float32; beyond it, quantised."""
+"""Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
-"""Bytes of a payload: slightly below the server's maxMessageSize, which has other data to carry."""
-_MOST = 1 + 1e-3  # a weight with the rounding error of a float16 row, whose one weight is 1
+"""Bytes of a payload: slightly below the server's maxMessageSize, which includes other data."""
+_MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
 
@@ -32,9 +32,9 @@ Arrays = Mapping[str, np.ndarray]
 class Host:
     """What the app does for an explorer; `streamlit.js` reads it.
 
-    `key` is the component's. `answers` are the requests that get an answer: see `Requests` in
-    types.js. `address`: whether the page's URL stores the view: for at most one explorer per page.
-    `head_page`: URL of a page that opens one head and takes the same parameters.
+    `key` is the component's key. `answers` names the requests that get an answer: see `Requests` in
+    types.js. `address` says whether the page's URL stores the view: for at most one explorer per
+    page. `head_page` is the URL of a page that opens one head and takes the same parameters.
     """
 
     key: str = "explorer"
@@ -66,7 +66,8 @@ def payload(
             optionally the pinned `q` and `k` and other parameters of a link.
         quantities: What can be shown beside the weights; None if it has to be requested.
         checked: Where the checks were made: "here", in this process, or "elsewhere", by the writer
-            of a file; these are not shown. It becomes "never" for an edited pass without its edits.
+            of a file. Checks made elsewhere are not shown. If a record has lost the edits of its
+            pass, "never" is sent instead.
         what_if: The edits and their effect, if edits can be made: `WhatIf` in types.js.
         together: Name of a group of explorers that follow each other's selection and pins.
         provenance: Where imported weights come from and what was compared on import, to be listed
@@ -74,9 +75,9 @@ def payload(
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
-    and the unmasked cells of each map. These are little-endian float32 if all three kinds fit in
-    `BYTE_LIMIT` or if `host` is None; otherwise integers 0..`levels` over a kind's `range`
-    (0..1 for weights), in two bytes if those fit, else in one. Quantities are float32 or two bytes.
+    and the unmasked cells of each map. Cells are little-endian float32 if all three kinds fit in
+    `BYTE_LIMIT` or if `host` is None. Otherwise they are integers 0..`levels` over a kind's `range`
+    (0..1 for weights), of two bytes if that fits, else of one. Quantities are float32 or two bytes.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
     counts (unless imported), a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if
@@ -156,7 +157,7 @@ def payload(
 
 
 def quantity_answer(record: Any, name: str, arrays: Arrays) -> dict[str, Any]:
-    """Return a quantity as an answer holds it, in the precision of the app's payload."""
+    """Return the part of an answer with a quantity, in the precision of the app's payload."""
     as_floats = 4 * _cells(record) <= BYTE_LIMIT
     about, numbers = _quantity(name, arrays, _masks(record), as_floats)
     return {"quantities": {name: about}, **numbers}
@@ -165,7 +166,7 @@ def quantity_answer(record: Any, name: str, arrays: Arrays) -> dict[str, Any]:
 def exact_answer(
     record: Any, quantity: str, kind: str, layer: int | None, head: int | None, numbers: np.ndarray
 ) -> dict[str, Any]:
-    """Return maps [layer, head, query, key] in full precision, as an answer holds them.
+    """Return the part of an answer with maps [layer, head, query, key] in full precision.
 
     `layer` and `head` say which maps these are, counted from 0; None means all.
     """
@@ -174,10 +175,10 @@ def exact_answer(
 
 
 def effects_answer(effects: Arrays) -> dict[str, Any]:
-    """Return the effect of each head as an answer holds it.
+    """Return the part of an answer with the effect of each head.
 
-    By kind, the change in each target token's log-probability when a head is ablated, [layer, head,
-    target token] in nats.
+    By kind, this is the change in each target token's log-probability when a head is ablated,
+    [layer, head, target token] in nats.
     """
     return {"effects": True, **{f"effects_{kind}": _float32(effects[kind]) for kind in KINDS}}
 
@@ -186,7 +187,7 @@ def check_size(data: dict[str, Any], what: str, advice: str = "") -> None:
     """Raise ValueError, with a single-line message, if a message is above `MESSAGE_LIMIT`."""
     if (size := _size(data)) > MESSAGE_LIMIT:
         limit = MESSAGE_LIMIT >> 20
-        raise ValueError(f"{what} takes {size / 1e6:,.1f} MB; the limit is {limit} MB{advice}")
+        raise ValueError(f"{what} takes {size / 2**20:,.1f} MiB; the limit is {limit} MiB{advice}")
 
 
 def _masks(record: Any) -> dict[str, np.ndarray]:

@@ -66,7 +66,7 @@ class Drawing:
 
 
 def names(config: ModelConfig) -> dict[str, str]:
-    """Return what each block is called in a sentence, by its id."""
+    """Return a description of each block for this network, by the block's id."""
     heads = f"{config.num_heads} head{'s' * (config.num_heads > 1)}"
     norm = "before each attention and each feed-forward layer"
     if not config.norm_first:
@@ -83,7 +83,7 @@ def names(config: ModelConfig) -> dict[str, str]:
         "source_embedding": f"Input embedding: {size} for each source token",
         "source_positions": f"Positional encoding of the source: {positions}",
         "encoder": f"Encoder self-attention, {heads} {encoder}: source tokens look at each other",
-        "norm": f"Add & norm: the sum with what went in, and a norm {norm}{final}",
+        "norm": f"Add & norm: a layer's input is added to its output; norms {norm}{final}",
         "feed": f"Feed-forward layers: {config.dim_feedforward:,} hidden numbers for each token",
         "outputs": "Outputs, shifted right: the tokens written so far, after <bos>",
         "target_embedding": f"Output embedding: {size} for each token written so far",
@@ -99,10 +99,10 @@ def names(config: ModelConfig) -> dict[str, str]:
 def draw(
     config: ModelConfig, href: Href, current: Iterable[str] = (), in_view: str = ""
 ) -> Drawing:
-    """Lay out a network's figure; `href` gives each block's link, `in_view` says what is current.
+    """Lay out a network's figure; `href` gives each block's link, `in_view` describes `current`.
 
-    With `norm_first`, norms are drawn below their sub-layer, as computed; otherwise above it,
-    as in the paper. `final_norm` adds one above each stack.
+    With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
+    in the paper. `final_norm` adds one above each stack.
     """
     encoder, decoder = (_Stack(config, x) for x in _COLUMNS.values())
     encoder.inputs("inputs", "source", ("Inputs",), "Input")
@@ -154,7 +154,7 @@ def draw(
 
 @dataclass
 class _Stack:
-    """One column, drawn from the bottom: y grows upwards, and is the top of what is drawn."""
+    """One column, drawn from the bottom up; `y` is the top of what has been drawn so far."""
 
     config: ModelConfig
     x: float
@@ -169,7 +169,7 @@ class _Stack:
 
     @property
     def side(self) -> int:
-        """The outer side, of residual connections and positions: left −1, right 1."""
+        """The side of residual connections and positions: −1 for left, 1 for right."""
         return -1 if self.x < WIDTH / 2 else 1
 
     def box(self, id: str, text: tuple[str, ...], height: float, boxed: bool = True) -> None:

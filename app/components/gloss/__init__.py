@@ -12,7 +12,7 @@ _mount = component(__file__, "main.js", ".gloss")
 
 
 def gloss(words: Sequence[tuple[str, str]], title: str, *, key: str) -> None:
-    """Show pairs (word, gloss), with – for an empty gloss; `title` is the list's spoken name."""
+    """Show pairs (word, gloss), with – for an empty gloss; screen readers announce `title`."""
     _mount(
         key=key,
         data={"words": list(map(list, words)), "title": title},

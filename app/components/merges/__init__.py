@@ -1,4 +1,4 @@
-"""Mounts a sentence's words as the tokenizer splits them; one is built up merge by merge."""
+"""Mounts a sentence's words as the tokenizer splits them, and builds one up merge by merge."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def payload(
     """Return the component's data: units with their symbols before any merge, and the merges.
 
     A symbol that the network reads is [text, id or null, log-probability or ""]. `view` has the
-    chosen `unit`, by default the one with most symbols, and the number of merges shown, `step`, by
-    default all; both are kept in the page's URL if `in_url`.
+    chosen `unit` (by default the one with the most symbols) and `step`, the number of merges shown
+    (by default all). With `in_url`, the page's URL keeps both.
     """
     sizes = [len(unit.symbols) for unit in splitting.units]
     return {

@@ -96,8 +96,8 @@ function withoutWord(tools) {
     none,
     texts,
     table,
-    "A token whose probability changes depended on the hidden word. Where it hardly changes, the rest of the sentence and " +
-      "the tokens written so far are enough.",
+    "A token whose probability changes depended on the hidden word. Where a probability hardly changes, the rest of the " +
+      "sentence and the tokens written so far are enough.",
     row.place,
   );
   /** @param {Pass} pass */

@@ -1,4 +1,4 @@
-"""Mounts a script that makes a text area behave as a single line: Enter applies, it grows."""
+"""Mounts a script that makes a text area hold one line: Enter applies it, the box grows with it."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _mount = component(__file__, "one_line.js")
 
 
 def one_line(box: str, *, key: str = "one_line") -> None:
-    """Make the text area with widget key `box` a single line: Enter applies, no line breaks."""
+    """Make the text area with widget key `box` hold one line: Enter applies it."""
     _mount(key=key, data=box, width="content", height="content")

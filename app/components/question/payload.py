@@ -9,17 +9,20 @@ from typing import Any, Literal
 from core.analysis.questions import Question
 
 WORDS = frozenset("check skip yours answer right wrong near skipped cells this".split())
-"""Texts that every question needs: `yours` and `answer` with {option}, `cells` with {right} and
-{cells}; `this` tells a screen reader that an option is the answer."""
+"""The texts that every question needs.
+
+`yours` and `answer` have the placeholder {option}, `cells` has {right} and {cells}; `this` tells a
+screen reader that an option is the answer.
+"""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What can be pointed at: its label, its name in sentences, and its number, shown afterwards.
+    """An option: its label, its name in sentences, and its `value`, shown after the answer.
 
-    `said` is the option with its number, for "Your answer: {option}". `shade` colours it once it is
-    answered: a weight from 0 to 1, or for a `change` from −1 to 1. `close` sets a word directly
-    behind the one before.
+    `said` is the option with its value, for "Your answer: {option}". `shade` colours the option
+    once the question is answered: from 0 to 1 for a weight, from −1 to 1 for a change. `close` puts
+    no space between a word and the previous one.
     """
 
     label: str
@@ -50,7 +53,7 @@ class Texts:
 class Grid:
     """Options as the cells of a grid, row by row, with the labels and titles of both axes.
 
-    `filled` says whether cells show whether they are masked, rather than their number.
+    With `filled`, a cell shows whether it is masked, rather than a number.
     """
 
     rows: Sequence[str]
@@ -63,7 +66,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Asked:
-    """A question as a page asks it.
+    """A question with all its texts.
 
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the

@@ -37,16 +37,16 @@ NAMES = {
         "<eos>": ("<eos>", "weight on <eos>, the last source token"),
         appearance.ONE_TO_ONE: (
             "one to one",
-            "share of rows that look most at a source token at which no other row looks most",
+            "share of rows whose largest weight is on a source token, as that of no other row",
         ),
         appearance.SETTLED: (
             "as at the end",
-            "share of rows that look most at the same token as at the last point",
+            "share of rows whose largest weight is on the same token as at the last point",
         ),
         appearance.ALIGNING: ("aligning", ""),
     },
 }
-"""By kind and measure, its short name on the page and what it is; in the order shown."""
+"""The short name and the meaning of each measure, by kind and measure, in the order shown."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,10 @@ def payload(
         opened: What to show first: `sentence` (an index), `step` (a training step) and `kind`,
             `layer`, `head` and further parameters of an explorer's view.
 
-    Returns JSON-serialisable values and, at the top level, `bytes` in C order: the unmasked weights
-    of sentence i, `maps_<kind>_<i>`, as little-endian float16 [point, layer, head, cell], and the
-    n-th measure of a kind, `measure_<kind>_<n>`, as float32 [point, layer, head].
+    Returns JSON-serialisable values and, at the top level, little-endian `bytes` in C order.
+    `maps_<kind>_<i>` holds the unmasked weights of sentence i as float16 [point, layer, head,
+    cell]. `measure_<kind>_<n>` holds the n-th measure of a kind as float32 [point, layer, head].
+    `mask_<kind>_<i>` has one bit per cell.
 
     Raises ValueError if there is nothing to show, or more than one message can hold.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Mistake(NamedTuple):
-    """A healthy and a broken line of code, and the name of the number that tells the mistake."""
+    """A healthy and a broken line of code, and the name of the number that shows the mistake."""
 
     healthy: str
     broken: str
@@ -37,4 +37,4 @@ _MISTAKES = {
     ),
 }
 MISTAKES = {bug: _MISTAKES[bug] for bug in random.Random(8).sample(list(_MISTAKES), len(_MISTAKES))}
-"""By bug, in a shuffled order that is always the same: bug 1 of the page comes first."""
+"""Mistakes by bug, in a fixed shuffled order: that of the bugs' numbers on the page."""

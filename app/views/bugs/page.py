@@ -86,7 +86,7 @@ def padded_sides(inspection: Inspection, kind: str, padding: int) -> tuple[Side,
 
 
 def selected_head(layers: int, heads: int) -> Opened:
-    """Return the head of the link; the browser keeps later choices."""
+    """Return the head that the link opens; the browser keeps later choices."""
     names = {"layer": "bug_layer", "head": "bug_head"}
     linked = [address.pop(name) for name in names.values()]
     if any(linked):

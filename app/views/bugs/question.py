@@ -1,4 +1,4 @@
-"""Asks which mistake it is, and reveals it: what it is, by which number, and the line of code."""
+"""Asks which mistake it is, then explains it: the number that shows it and the line of code."""
 
 from __future__ import annotations
 

@@ -52,12 +52,12 @@ def _escaped(written: str) -> str:
 
 
 def name_of(measure: str) -> str:
-    """Return the name of a number."""
+    """Return the displayed name of a measure."""
     return text("bugs", f"measure.{measure}.name")
 
 
 def show_symptoms(healthy: Symptoms, broken: Symptoms, d_k: int, probes: int) -> None:
-    """Show all numbers of both networks, and on request what each is."""
+    """Show all numbers of both networks and, on request, what each number means."""
     left, right = written(healthy), written(broken)
     st.table(
         [

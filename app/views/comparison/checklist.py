@@ -17,9 +17,9 @@ from core.checkpoint.folder import Card
 def show_checklist(card: Card) -> None:
     """Run the checklist line by line on request; keep the lines for the session."""
     st.write(
-        "If the scratch code is correct, it computes the same as the library's model: with the "
-        "same weights in both, they may differ only by rounding. Each check compares one thing, "
-        "from the masks to the gradients, and shows the largest difference and the limit."
+        "If the scratch code is correct, it gives the same results as the library's model: with "
+        "the same weights, the two differ only by rounding. Each check compares one thing, from "
+        "the masks to the gradients, and shows the largest difference and the limit."
     )
     key = f"checks {card.weights_sha256}"
     run = st.button(f"Run the checklist on {plain(card.title)}", key="run_checks")

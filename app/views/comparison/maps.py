@@ -46,8 +46,8 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
     else:
         st.write(
             f"**The largest difference over all {cells:,} attention weights is {size}.** These two "
-            "were trained independently, so their maps differ; each head is compared with the one "
-            "matched to it below, because their heads are numbered arbitrarily."
+            "were trained independently, so their maps differ. Their heads are numbered "
+            "arbitrarily, so each head is compared with the one matched to it below."
         )
 
 
@@ -80,7 +80,7 @@ def show_cell(kind: str, layer: int, head: int) -> None:
 
 
 def selected_head(layers: int, heads: int) -> Opened:
-    """Return the head last set by a link or a button; the browser may have moved on."""
+    """Return the head last set by a link or a button; later choices stay in the browser."""
     names = {"layer": "compare_layer", "head": "compare_head"}
     linked = [address.pop(key) for key in names.values()]
     at = []
@@ -154,7 +154,7 @@ def show_maps(
     map_row(map_row_of(pair, records, kind, scale == "own", matching), key="compared_maps")
     st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
     scale_words = (
-        f"The scale ends at the largest difference; one below {scientific(SAME)} is rounding."
+        f"The scale ends at the largest difference; below {scientific(SAME)}, it is only rounding."
         if scale == "own"
         else "The scale is that of the weights, in both directions, so a small difference "
         "looks small."

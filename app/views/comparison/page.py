@@ -48,10 +48,10 @@ def what_is_compared(first: models.Implementation, second: models.Implementation
 def own_translation(
     model: models.Implementation, source: str, decode: DecodeConfig
 ) -> TranslationRecord:
-    """Return a model's record of its own translation, which the scratch code has searched for.
+    """Return a model's record of its own translation, found by the search of the scratch code.
 
-    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, one
-    pass over the same tokens a second.
+    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, a
+    single pass over the same tokens one second.
     """
     record = results.inspect(models.in_scratch_code(model), source, decode=decode)
     if model.architecture == "scratch":
@@ -64,7 +64,7 @@ def largest_change(first: TranslationRecord, second: TranslationRecord) -> str:
     largest = float(np.abs(first.log_probs - second.log_probs).max())
     return (
         "Both are fed the same translation; the log-probability of a token differs by at most "
-        f"{scientific(largest)} nats. Their speed may differ."
+        f"{scientific(largest)} nats. The two may still differ in speed."
     )
 
 
@@ -122,7 +122,7 @@ try:
     if same_weights:
         ids = results.token_ids(own[0].target_out)
         first, second = (results.inspect(c, source, target_ids=ids) for c in pair)
-    else:  # the other's tokenizer may know other tokens
+    else:  # the models may have different tokenizers
         first, second = (
             results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
         )
@@ -135,7 +135,7 @@ if any(c.architecture == "baseline" for c in pair):
     st.caption(
         "The scratch code searches for translations, with its KV cache. torch.nn.Transformer has "
         "none and would recompute the whole prefix for each token, so it does not search here: it "
-        "is teacher-forced on the tokens that the same weights have found in the scratch code."
+        "is teacher-forced on the tokens that the scratch code found with the same weights."
     )
 result: Matchings = None
 try:

@@ -1,4 +1,4 @@
-"""The same atlas for up to 300 lines of a visitor's own text, computed on request."""
+"""The same atlas for a visitor's own text, computed on request."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from core.record.attention_snapshots import FILE as SNAPSHOTS
 def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> Shown:
     """Return what the page adds to an atlas: what the URL asks for, and links.
 
-    `other` is the folder's name of the network with which heads were matched.
+    `other` is the folder name of the network with which heads were matched.
     """
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (kind := address.requested("kind")) and "." not in (head := opened["head"] or ""):
@@ -65,7 +65,7 @@ def shipped(card: Card) -> Atlas | None:
             f"There is no {FILE} beside this network, so what its heads do over a corpus is not "
             "known here. This command writes it. Your own text, below, needs no file."
         )
-        # Code, not text, whose invisible joiners would be copied with the command.
+        # A code block: escaped text has invisible joiners, which would be copied with the command.
         folder, file = map(shell_quoted, (card.folder, card.folder / FILE))
         st.code(
             f"python -m core.analyse atlas --checkpoint {folder} --src FILE --ref FILE "

@@ -23,10 +23,10 @@ _WEIGHTS = 3  # number of largest weights shown by name
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: `name` is the key of its code, `short` its title in the overview.
+    """One stage: `name` is its key in `PLACES`, `short` its title in the overview.
 
     `words` are Markdown, `result` is a short summary, `small` the figure in the overview. `table`
-    returns all numbers, under the title `table_title`.
+    returns all numbers, shown under the title `table_title`.
     """
 
     name: str
@@ -271,7 +271,7 @@ def _numbered(keys: list[str], first: int) -> list[str]:
 
 
 def _largest_terms(terms: np.ndarray, product: float) -> str:
-    """Say how much of q·k its largest terms contribute, and how much the others."""
+    """Say how much its largest terms contribute to q·k, and how much the others do."""
     named = largest(terms, figures.TERMS)
     part = float(terms[named].sum())
     others = len(terms) - len(named)

@@ -1,4 +1,4 @@
-"""Why a head looks there: a score split by the components that wrote query and key."""
+"""Why a head looks there: its score, split by the summands of its query and key."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
         hide_index=True,
     )
     st.caption(
-        "Each row removes one of the largest parts. Columns: the change of the score with the "
-        "layer norm fixed at its scale; with the norm recomputed; for a head, with the head "
-        "switched off in the whole pass. Last, the change of the weight with the norm recomputed."
+        "Each row removes one of the largest parts. The score's change is given with the layer "
+        "norm fixed at its scale, with the norm recomputed and, for a head, with the head switched "
+        "off in the whole pass. The last column is the weight's change with the norm recomputed."
     )
 
 

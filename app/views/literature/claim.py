@@ -34,7 +34,7 @@ PAGES = {
 
 
 def threshold(claim: Claim) -> str:
-    """Format a claim's threshold as its reason does."""
+    """Format a claim's threshold as in the reason of the verdict."""
     return amount(claim.threshold, claim.unit)
 
 

@@ -227,7 +227,7 @@ def show_without_word(inspection: Inspection) -> None:
             result,
             ("with the word", "without it"),
             "hidden",
-            "A token whose probability changes depended on the hidden word. Where it hardly "
-            "changes, the rest of the sentence and the tokens written so far are enough.",
+            "A token whose probability changes depended on the hidden word. Where a probability "
+            "hardly changes, the rest of the sentence and the tokens written so far are enough.",
         )
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

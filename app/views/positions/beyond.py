@@ -18,7 +18,7 @@ _ROWS = 48  # rows of a table that are drawn
 
 
 @waiting.fragment
-def compare_tables(inspection: Inspection) -> None:
+def compare_tables() -> None:
     """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
     cards = {card.title: card for card in models.cards().values() if card.model.learned_positions}
     st.write(
@@ -71,10 +71,10 @@ def show_extrapolation(inspection: Inspection) -> None:
         extrapolation_figure(result.shift, result.probability, longest - own, session.theme()),
         "extrapolation",
         "The words are the same everywhere, so every change is caused by the positions. Right of "
-        "the dashed line, some of them never occurred in training."
+        "the dashed line, some positions never occurred in training."
         if own <= longest
         else "The words are the same everywhere, so every change is caused by the positions. "
-        "Whatever k is, some of them never occurred in training.",
+        "Whatever k is, some positions never occurred in training.",
     )
     st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
     within = result.shift <= longest - own

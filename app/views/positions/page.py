@@ -52,7 +52,7 @@ st.subheader(CONTENTS["sums"], anchor="sums", help=meaning("norm"))
 show_sums(inspection)
 
 st.subheader(CONTENTS["learned"], anchor="learned")
-compare_tables(inspection)
+compare_tables()
 
 section(
     CONTENTS["beyond"],

@@ -35,8 +35,8 @@ def show_sums(inspection: Inspection) -> None:
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
-        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model, "
-        "and the angle between the embedding alone and the sum has a cosine of "
+        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model. "
+        "The angle between the embedding alone and the sum has a mean cosine of "
         f"{result.cosine.mean():.3f} (from {result.cosine.min():.3f} to "
         f"{result.cosine.max():.3f}; 1 would be no change)."
     )

@@ -68,7 +68,7 @@ def show_table(inspection: Inspection) -> None:
         "position_waves",
         "Short waves tell neighbours apart; waves somewhat longer than the sentence tell its "
         "beginning from its end; the longest would do so only in a far longer text. Together they "
-        "work like the digits of a number: the last changes at every step, the first rarely."
+        "work like the digits of a number: the last digit changes at every step, the first rarely."
         if positions.is_sinusoidal(rows)
         else "These positions were learned, so their columns need not be waves.",
     )

@@ -34,9 +34,9 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
 def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
-    """Yield the question about the translation without positions, then one about a position head.
+    """Yield the question about the translation without positions, then those about one head.
 
-    The latter is the encoder's head with most weight on the previous token.
+    This is the encoder's head with the most weight on the previous token.
     """
     yield lambda: asked.order(inspection.record, _without_positions(inspection))
     encoder = inspection.record.encoder

@@ -10,7 +10,7 @@ LESSON = "quiz"
 FORMS = ("A", "B")
 LETTERS = "ABCD"
 MASKED, EMPTY, UNKNOWN = "#", "_", "?"
-"""Cells of a picture that are no weight: masked, without a number, and to be found."""
+"""Marks of cells that show no weight: masked, empty, and the one to find."""
 
 
 def names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Words questions about a sentence: prompt, options and reveal, from a question's numbers."""
+"""Writes the texts of questions about a sentence: prompt, options and explanation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Candidate = Callable[[], Asked]
 class NotAskable(Exception):  # noqa: N818 (no error: another question is asked)
     """Raised when a question cannot be asked about this sentence; the message is one line.
 
-    With `later`, its numbers are still being computed: it will be asked, and no other one instead.
+    With `later`, the question's numbers are still being computed: it is asked later, and no other
+    question takes its place.
     """
 
     def __init__(self, message: str, *, later: bool = False) -> None:
@@ -97,7 +98,8 @@ def other_rows(
 ) -> Iterator[Candidate]:
     """Yield the questions about the rows of a head from `first` on, clearest first.
 
-    That is by how much more the largest share is than an even one, of the words it may attend to.
+    The clearest row is the one whose largest share most exceeds an even share of the words that the
+    row may attend to.
     """
     words = [list(word) for word in group_words(axes(record, kind)[1][0])]
     map_QK, mask_QK = record.maps(kind)[layer, head], record.mask(kind)
@@ -245,7 +247,10 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
 def matters(
     record: TranslationRecord, effects: HeadEffects, kind: str, word: Sequence[int]
 ) -> Asked:
-    """Ask which head of a kind matters most for a word, by its target tokens. Raises NotAskable."""
+    """Ask which head of a kind matters most for a word, given as indices of target tokens.
+
+    Raises NotAskable.
+    """
     say = partial(text, "why")
     known = record.words("target")
     shown = word_labels(record.target_out, known, 1)[known.index(tuple(word))]
@@ -313,9 +318,9 @@ def matters(
 def important_heads(
     record: TranslationRecord, effects: HeadEffects, token: int | None = None
 ) -> Iterator[Candidate]:
-    """Yield the questions about heads of the cross-attention, for the word of a token first.
+    """Yield a question about the cross-attention heads for each word of the translation.
 
-    Without a token, the words come by the size of the largest effect, largest first.
+    The word of `token`, if given, comes first, then the words by size of the largest effect.
     """
     words = record.words("target")
     largest = [np.abs(effects.changes["cross"][..., list(w)].sum(-1)).max() for w in words]

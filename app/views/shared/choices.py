@@ -11,7 +11,7 @@ from app.state import address
 def choose(
     label: str, options: Mapping[Any, str], default: Any, key: str, help: str | None = None
 ) -> Any:
-    """Choose one of a few options {value: label}; `default` is the default."""
+    """Choose one of a few options {value: label}; return its value."""
     address.initialise(key, options, default)
     chosen = st.segmented_control(
         label,

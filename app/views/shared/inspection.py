@@ -85,7 +85,7 @@ def ask_for_inspection() -> Inspection:
 
 @dataclass(frozen=True)
 class EditedTranslation:
-    """Effect of edits: the new translation, and the records of the old one before and after."""
+    """The effect of edits: a new translation, and records of the old one without and with them."""
 
     translation: str
     before: TranslationRecord

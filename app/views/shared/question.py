@@ -14,7 +14,7 @@ from app.views.shared.asked import NotAskable
 
 
 def in_lesson() -> bool:
-    """Return whether the page was opened from a lesson's link, which hides what answers it."""
+    """Return whether a lesson's link opened the page, which then hides answers at first."""
     return address.requested("lesson") == "1"
 
 

@@ -10,7 +10,7 @@ from app.state import address, session, waiting
 from core.serving.queue import UnansweredError
 
 AUTO_OPEN_S = 1.0
-"""Seconds: sections expected to take less open automatically."""
+"""Sections expected to take fewer seconds than this open automatically."""
 
 
 @waiting.fragment

@@ -19,7 +19,7 @@ from core.kinds import KINDS
 from core.record.edits import EditError, Edits
 from core.record.record import TranslationRecord
 
-_EDITS = "edits"  # their text form, in the session and in the URL
+_EDITS = "edits"  # the text form of the edits, in the session and in the URL
 _REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
 _REQUEST = "edit_request"  # the number of the last edit request
 _AGAIN = "Translating again under the edits, the model"
@@ -90,7 +90,7 @@ def show_edits(edits: Edits | None, problems: list[str], record: TranslationReco
 
 
 def note_unused_edits() -> None:
-    """Say on a page that shows the pass without the visitor's edits that there are some."""
+    """On a page that ignores the visitor's edits, say so if there are any."""
     if session.get(_EDITS) or address.requested(_EDITS):
         st.caption(
             "The edits made on the page Translate are not applied here: all numbers are those of "
@@ -158,7 +158,7 @@ def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeCo
 
 
 def _marked(before: str, after: str) -> str:
-    """Return the second text as Markdown, with words missing from the first in bold."""
+    """Return the second text as Markdown, with the words that the first text lacks in bold."""
     old, new = before.split(), after.split()
     parts = []
     for same, _, _, start, end in SequenceMatcher(None, old, new, False).get_opcodes():

@@ -12,14 +12,14 @@ _SAVED = "plan draft"
 
 @dataclass(frozen=True)
 class Row:
-    """A stop of the draft; `number` is never used again, so that its widgets keep their rows."""
+    """A stop of the draft; `number` is never reused, so that widgets stay with their stop."""
 
     number: int
     stop: Stop
 
 
 def rows(direction: str) -> tuple[Row, ...]:
-    """Return the draft of a direction, with the sentences as they are in their boxes."""
+    """Return the draft of a direction, with the sentences as typed so far."""
     return tuple(
         row if row.stop.on_tour else replace(row, stop=Stop(row.stop.name, _typed(row)))
         for row in _saved(direction)
@@ -27,7 +27,7 @@ def rows(direction: str) -> tuple[Row, ...]:
 
 
 def _typed(row: Row) -> str:
-    """Return the sentence in a row's box, or the row's own before the box is drawn."""
+    """Return the sentence in a row's box, or that of the stop if the box is not drawn yet."""
     typed = session.get(box(row))
     return row.stop.argument if typed is None else " ".join(str(typed).split())
 

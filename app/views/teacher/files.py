@@ -32,7 +32,7 @@ def show_files(made: Plan, chosen: controls.Selection) -> None:
 
 
 def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
-    """Return a sheet for each sentence of the plan, once, and a line for each without one."""
+    """Return one sheet per distinct sentence of the plan, and one line per sentence without one."""
     found: dict[str, Sheet] = {}
     left_out: dict[str, str] = {}
     for stop in made.stops:
@@ -48,14 +48,14 @@ def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], 
 
 
 def quoted(sentence: str) -> str:
-    """Quote a sentence, shortened to 60 characters."""
+    """Quote a sentence, shortened to `LONGEST_QUOTE` characters."""
     return (
         f"“{sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + '…'}”"
     )
 
 
 def _sheet(stop: Stop, direction: str, record: TranslationRecord) -> Sheet:
-    """Return the sheet of a sentence: with the head of the tour's stop, if it is one."""
+    """Return the sheet of a stop's sentence, with the head that a stop of the tour shows."""
     if stop.on_tour:
         try:
             shown = STOPS[direction][tour_stop(direction, stop.argument)[0]].find(record)

@@ -12,7 +12,7 @@ from app.views.teacher.files import show_files
 
 
 def label_of(stop: Stop, direction: str) -> str:
-    """Return a stop's title, with its page in front if it is one of the tour."""
+    """Return a stop's title, after "Guided tour" if the stop is on the tour."""
     title = stop.title(direction)
     return f"Guided tour: {title}" if stop.on_tour else title
 

@@ -21,11 +21,11 @@ from core.text.splitting import Splitting
 from core.text.tokenizer import typography
 
 MOST_CHARACTERS = 60
-"""Of the text in the own box."""
+"""The longest text in the visitor's box."""
 
 
 def show_counts(record: TranslationRecord) -> None:
-    """Say how many of the sentence's words are split, and name the one with most tokens."""
+    """Say how many of the sentence's words are split, and name the one with the most tokens."""
     tokens = record.source
     words = [
         word
@@ -89,7 +89,7 @@ def split_or_say(card: Card, written: str, side: Side) -> Splitting | None:
 
 
 def show_own(card: Card, chosen: controls.Selection) -> None:
-    """Draw the box for a word of the visitor's own, and how it is split."""
+    """Draw the box for a word of the visitor's own, and show how the word is split."""
     address.initialise_text("tokens_word", "", "word")
     sides: dict[Side, str] = {"encoder": chosen.source_language, "decoder": chosen.target_language}
     side: Side = "encoder"

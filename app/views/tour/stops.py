@@ -49,10 +49,11 @@ class Stop:
     network does is measured. `measured` is a sentence with the placeholders {attention}, {layer},
     {head} and {share}. `find` raises LookupError if the translation lacks a word that it needs.
     `asks` names the question that comes first: "attends", "masked", "order" (without positions),
-    "leak" (without the causal mask) or "wins" (of a beam search). Questions about the head's rows
-    begin at `first_row`, where it is measured. Until it is answered, `before` replaces a `look_for`
-    that gives the answer away. `trial` runs the network again, for stops that ask what changes;
-    `blocks` are the blocks of figure 1 that the stop is about, by default the head's attention.
+    "leak" (without the causal mask) or "wins" (of a beam search). `first_row` is the first row in
+    which the head is measured, and the first that questions are about. Until the question is
+    answered, `before` replaces a `look_for` that gives the answer away. `trial` runs the network
+    again, for stops that ask what changes. `blocks` are the blocks of figure 1 that the stop is
+    about, by default the head's attention.
     """
 
     title: str

@@ -36,7 +36,7 @@ class Bench(Protocol):
         ...
 
     def site(self, record: TranslationRecord, kind: Kind, layer: int) -> Site:
-        """Return one attention of a record's pass."""
+        """Return the inputs, weight matrices, mask and maps of one attention in a record's pass."""
         ...
 
 

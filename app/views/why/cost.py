@@ -36,7 +36,7 @@ def sources_passes(inspection: Inspection) -> int:
 def estimate_seconds(inspection: Inspection, passes: int) -> float | None:
     """Estimate the time of `passes` passes over this sentence from the last head effects.
 
-    None before the first head effects, which the page always computes first.
+    Return None before the first head effects, which the page always computes first.
     """
     last_run = results.last_run(inspection.card, core.head_effects)
     if last_run is None:

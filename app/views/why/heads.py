@@ -29,7 +29,7 @@ from core.kinds import KINDS
 FIRST_S = 0.5
 """Seconds of head effects before the rest of the page is drawn."""
 EACH_S = 1.0
-"""Seconds of head effects between two drawings; a click waits so long at most."""
+"""Seconds of head effects between two drawings; a click waits at most this long."""
 PAUSE_S = 0.2
 """Seconds after which the browser asks for more."""
 _SHOWN = 12
@@ -97,8 +97,8 @@ def show_important_heads(inspection: Inspection) -> None:
 def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterator[float]) -> None:
     """Show the ranking so far, then ablate a few more heads; rerun the page after the last one.
 
-    What is shown before the work begins is not greyed out meanwhile, as Streamlit does with the
-    elements of the run before.
+    The ranking comes first because Streamlit greys out the previous run's elements until the new
+    run has drawn them again.
     """
     progress = inspection.advance_experiment(core.head_effects, seconds=0)
     if progress.done == progress.total:
@@ -193,9 +193,10 @@ def _from_to(what: str, before: float, after: float) -> str:
 def show_pairs(inspection: Inspection) -> None:
     """Show the interaction of all pairs of heads of a kind."""
     st.write(
-        "Switch off two heads at once. If more log-probability is lost than with each alone, added "
-        "up, they back each other up: once one is off, the other helps more, or hurts less. If "
-        "less is lost, it is the reverse: once one is off, the other helps less, or hurts more."
+        "Switch off two heads at once. If more log-probability is lost than the two single losses "
+        "add up to, the heads back each other up: once one is off, the other helps more, or hurts "
+        "less. If less is lost, it is the reverse: once one is off, the other helps less, or hurts "
+        "more."
     )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = ProgressBar()

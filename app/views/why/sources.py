@@ -32,7 +32,7 @@ from core.analysis.attribution import (
 from core.frozen import Doubles
 
 SHAPLEY = "Shapley values"
-_SOON_S = 0.5  # after so long, what is done is shown while the rest is computed
+_SOON_S = 0.5  # after this time, finished methods are shown while the others are computed
 METHODS = {
     "weights": "Cross-attention weights, averaged over layers and heads (read this way by "
     "Bahdanau et al. 2015).",
@@ -40,8 +40,8 @@ METHODS = {
     "in the same way (Kobayashi et al. 2020).",
     "rollout": "Weights traced back through the encoder's layers, half of each layer being its "
     "residual connection (Abnar & Zuidema 2020).",
-    "norm rollout": "The same with the norms of what attention and the residual connection add "
-    "(after Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
+    "norm rollout": "Like rollout, with the norms of what attention and the residual connection "
+    "add (after Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
     "gradient × input": "The gradient of the log-probability with respect to each word's "
     "embedding, times the embedding (Shrikumar et al. 2016).",
     "value zeroing, all layers": "The loss of log-probability when the word's values are set to 0 "
@@ -80,7 +80,7 @@ def show_sources(inspection: Inspection) -> None:
     bar, place, shown, start = ProgressBar(), st.empty(), 0, time.monotonic()
 
     def show_so_far(answers: Attributions) -> None:
-        """Show the methods that are done while the others are computed, unless that is soon."""
+        """Show the finished methods, unless all of them were finished within `_SOON_S`."""
         nonlocal shown
         if len(answers.scores) > shown and time.monotonic() - start > _SOON_S:
             shown = len(answers.scores)
@@ -106,7 +106,8 @@ def show_sources(inspection: Inspection) -> None:
     _show_agreement(agreement(answers, shapley), shapley, chosen)
     if not inspection.card.model.norm_first:
         st.caption(
-            "This network applies a layer norm after each sub-layer. Norm rollout ignores them."
+            "This network applies a layer norm after each sub-layer. Norm rollout ignores these "
+            "norms."
         )
 
 
@@ -226,7 +227,7 @@ def _show_agreement(agrees: dict[str, Agreement], shapley: Shapley, chosen: int)
         ]
         note += (
             " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
-            "whose order they leave undecided: "
+            "whose order these intervals leave undecided: "
             f"{open_pairs[0]} of {len(both)} for this token, {open_pairs[1]} for all tokens."
         )
     st.container(key="why_agreement_note").caption(note)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.experiments.word_choice import Rivals, WordChoice
     from core.record.record import RecordToken, TranslationRecord
 
-_SOON_S = 0.5  # after so long, the terms are shown while their true effects are measured
+_SOON_S = 0.5  # after this time, the terms are shown while their true effects are measured
 _BARS = 14
 _RIBBONS = 24
 _ABLATED = 5
@@ -155,8 +155,8 @@ def _ordinal(rank: int) -> str:
 def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
     """Return the labels of tokens to compare with, by id, and the default.
 
-    Whole words come first: tokens that start a word and that the network would not continue. The
-    default is neither a prefix of the written word nor the other way round.
+    Whole words come first: tokens that start a word and that the network would not continue.
+    Neither the default nor the written word is a prefix of the other.
     """
     record = inspection.record
     own = record.target_out[step]
@@ -224,7 +224,7 @@ def _disagreement(largest: list, measured: list[float]) -> str:
 
 
 def _ribbons(inspection: Inspection, choice: WordChoice) -> list[Ribbon]:
-    """Return the largest terms by source token and layer; the others are summed."""
+    """Return the largest terms by token read and layer; the others are summed."""
     record = inspection.record
     names = _names(record)
     ribbons = []
