@@ -120,6 +120,6 @@ class PairEffects(Frozen):
         return sorted(changes, key=lambda pair: pair.beyond)
 
     def at(self, number: int) -> tuple[int, int]:
-        """Return the (layer, head) of a row or column."""
+        """Return the (layer, head) of a row or column of `pairs`."""
         layer, head = divmod(int(number), self.heads)
         return layer, head
