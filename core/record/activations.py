@@ -95,7 +95,10 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
 
 
 def activations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
-    """Return the output of each layer in order of execution, [non-padding positions, features]."""
+    """Return embeddings, layer outputs, stack outputs and logits of a pass, by name.
+
+    Each is [non-padding positions, features].
+    """
     unpadded: dict[Side, Tensor] = {
         "encoder": batch.source != PAD,
         "decoder": batch.target_in != PAD,

@@ -1,4 +1,4 @@
-"""Reference attention weights: computed from scores, mask and edits in float64 NumPy.
+"""Compute reference attention weights from scores, mask and edits in float64 NumPy.
 
 Axes: L layer, H head, Q query, K key.
 """
@@ -18,9 +18,10 @@ from core.record.edits import Edge, Edits
 def unmasked_cells(
     shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits = Edits()
 ) -> Bools:
-    """Return the cells of one kind that may hold weight [L, H, Q, K]: neither masked nor cut.
+    """Return which cells of one kind may hold weight: [L, H, Q, K].
 
-    In a row set by hand these are its nonzero weights. A query may have no such cell.
+    These cells are neither masked nor cut. In a row set by hand, they are the unmasked cells with a
+    nonzero weight. A query may have no such cell.
     """
     cells = np.broadcast_to(mask_QK, shape)
     if not edits.changes_weights:
