@@ -343,6 +343,6 @@ def _unchanged(evidence: Evidence) -> RecordCheck:
         "Recording leaves the output unchanged",
         _largest(change),
         LOGIT_LIMIT,
-        "The same pass without recording gives the same logits. Shown: the largest difference; "
-        "the faster code sums in another order, so the last digits may differ.",
+        "All logits, compared with those of the same pass without recording. Shown: the largest "
+        "difference; that pass sums in another order, so the last digits may differ.",
     )
