@@ -201,10 +201,10 @@ def _start(snapshots: AttentionSnapshots, values: Doubles, chance: float) -> Dou
 def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
     """Return a mark for each role that a head keeps, sorted by kind, role, point, layer and head.
 
-    A head has a role of ROLES, or NEXT, from the first point at which its share reaches the
-    measure's level and never falls below it again. A cross-attention head is aligning from the
-    first point at which this holds for both `one_to_one` and `agreement`. No manual alignment is
-    involved: the mark says that a head links tokens one to one, not that the links are right.
+    A head has a role of ROLES, or NEXT, from the first point from which its share never falls below
+    the measure's level. A cross-attention head is aligning from the first point from which this
+    holds for both `one_to_one` and `agreement`. No manual alignment is involved: the mark says that
+    a head links tokens one to one, not that the links are right.
     """
     found = []
     for kind, of_kind in measures(snapshots).items():

@@ -60,8 +60,8 @@ class Shapley(Frozen):
     [M / 2, T, n] holds the sampled gains, each averaged over an order and its reverse; `values` is
     their mean. Exact values have no draws.
 
-    The interval needs enough orders. Measured on captions of 8 to 10 words, it contains the exact
-    value in 91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders.
+    The interval needs enough orders. On captions of 8 to 10 words, it contains the exact value in
+    91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders, respectively.
     """
 
     words: Words
@@ -102,9 +102,10 @@ class Shapley(Frozen):
 class Subsets(Frozen):
     """The subsets of source words to evaluate for Shapley values, and how to combine the results.
 
-    `visible` [N, n] marks the words that each subset shows. For sampled values, `orders` [M, n] are
-    the orders in which the words become visible, each followed by its reverse, and `steps`
-    [M, n + 1] the subsets that each passes through, as indices into `visible`.
+    `visible` [N, n] marks the words that each subset shows. `orders` and `steps` are set for
+    sampled values only. `orders` [M, n] are the orders in which the words become visible, each
+    followed by its reverse. `steps` [M, n + 1] are the subsets that each order passes through, as
+    indices into `visible`.
     """
 
     words: Words
@@ -215,9 +216,9 @@ class Agreement(Frozen):
     def interval(self, token: int | None = None) -> tuple[float, float]:
         """Return the 95 % percentile interval of `of` over the resamples.
 
-        For exact Shapley values, both ends equal `of`. Measured with 64 orders on captions of 8 to
-        10 words, the interval contains a token's ρ by exact values in 95 of 100 cases, and the mean
-        ρ in 97.
+        For exact Shapley values, both ends equal `of`. With 64 orders, on captions of 8 to 10
+        words, the interval contains the ρ by exact values in 95 of 100 cases for a single token and
+        in 97 for the mean.
         """
         resamples = self.resamples(token)
         if not len(resamples):

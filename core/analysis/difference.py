@@ -20,8 +20,8 @@ SAME = 1e-5
 class Largest:
     """The cell where two records differ most, and its two weights.
 
-    `layer` and `head` belong to the first record. `second_layer` and `second_head` name the head of
-    the second record that it was compared with: they are equal unless heads were matched.
+    `layer` and `head` are those of the first record. `second_layer` and `second_head` are those of
+    the second record; they are equal to the first ones unless heads were matched.
     """
 
     kind: str

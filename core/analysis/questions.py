@@ -72,9 +72,12 @@ class Question:
 class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no clear answer)
     """Raised when the numbers settle no answer, so that the question must not be asked.
 
-    `reason` is "few" (too few options), "small" (the largest number is below its minimum), "tied"
-    (more than half of the options are within the margin) or "alike" (only punctuation or capitals
-    differ). `numbers` are the numbers behind the reason.
+    `numbers` are the numbers behind the `reason`, which is one of these:
+
+    - few: there are too few options
+    - small: the largest number is below its minimum
+    - tied: more than half of the options are within the margin
+    - alike: only punctuation or capitals differ
     """
 
     def __init__(self, reason: str, **numbers: float) -> None:
@@ -149,8 +152,9 @@ def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Questi
     """Ask what happens to a translation whose target tokens change from `before` to `after`.
 
     Words are compared without capitals and punctuation. The evidence for "same" is the share of
-    places with the same word, for "reordered" the share of words that both translations have, and
-    for "other" the share that they do not. Shares are relative to the longer translation.
+    places with the same word. For "reordered", it is the share of words that both translations
+    have; for "other", the share of the remaining words. Shares are relative to the longer
+    translation.
 
     Raises Unsettled if `before` has fewer than two words or only punctuation or capitals differ.
     """

@@ -129,7 +129,7 @@ class Stream(Frozen):
     """The input of a sub-layer or of the classifier, as parts [C, N, D] that add up to it.
 
     Layer norm is linearised at its actual scale: each part is centred, divided by the σ of the
-    whole input and multiplied by γ; β becomes the last component. `norm` is the last norm that the
+    whole input and multiplied by γ. β becomes the last component. `norm` is the last norm that the
     parts went through, and `before` are the parts before that norm.
     """
 
@@ -166,9 +166,9 @@ class Stream(Frozen):
 class Trace(Frozen):
     """Everything that the pass of one sentence wrote, in float64; any stream can be built from it.
 
-    By side, `embedded` holds the token and position embeddings [2, N, D], `norms` one norm per
-    sub-layer in execution order, and `last` the final norm, if any. `ends` holds the output [N, D]
-    of the last layer and of the stack. `logits_TV` are the logits of the pass.
+    By side, `embedded` holds the token and position embeddings [2, N, D], and `norms` one norm per
+    sub-layer in execution order. `last` is the final norm of each side, if any. `ends` holds the
+    output [N, D] of the last layer and of the stack. `logits_TV` are the logits of the pass.
     """
 
     norm_first: bool

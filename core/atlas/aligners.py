@@ -171,11 +171,11 @@ def best_heads(
 ) -> AlignmentHeads | None:
     """Choose the set of cross-attention heads that aligns words best; `size` is (L, H).
 
-    Greedy forward selection for each reading and quantity: add the head that lowers the AER of the
-    mean map most on the sentences with an even index, until none lowers it. Of these sets, the one
-    with the lowest AER is scored on the sentences with an odd index, which had no part in the
-    choice. With `one_layer`, all heads are in the layer of the first one chosen. `on_progress` is
-    called with the number of newly measured chunks. Return None unless each half has at least 2
+    Greedy forward selection on the sentences with an even index, for each reading and quantity: add
+    the head that lowers the AER of the mean map most, until none lowers it. Of the resulting sets,
+    the one with the lowest AER is scored on the sentences with an odd index, which had no part in
+    the choice. With `one_layer`, all heads are in the layer of the first one chosen. `on_progress`
+    is called with the number of newly measured chunks. Return None unless each half has at least 2
     sentences with sure links.
     """
     chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if _with_gold(c)]

@@ -138,9 +138,10 @@ class Atlas(Frozen):
     - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
       head, by reading and quantity; index L or H is that of the mean map over layers or heads
     - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
-    - partner int16 [N]: the matched head of another network; similarity [N, 3]: the share of
-      attention that both put on the same cells; similarity_unmatched [N, 3]: the mean of this share
-      over the other heads of that network of the same kind
+    - partner int16 [N]: the matched head of another network
+    - similarity [N, 3]: the share of attention that both heads put on the same cells
+    - similarity_unmatched [N, 3]: the mean of this share over all heads of the kind in the other
+      network but the partner
     - strength [N, P]: change of each quoted sentence's loss per token under zero ablation
     - deciles [N, 9]: the deciles of this change over the sentences of the corpus
     - cell int16 [N, P, 2]: the query and key that stand for a head in each quoted sentence, see

@@ -31,9 +31,11 @@ _PER_CHUNK = 5
 class Similarity:
     """Measure the share of attention that each head puts on the same cells as each head of another.
 
-    `other` is the folder of the other network, which must have the same tokens. Sums: same_KIND
-    [R, n, n], the smaller of two heads' weights, summed over all cells; rows_KIND [R], the rows of
-    the maps; same_sentences, the sentences.
+    `other` is the folder of the other network, which must have the same tokens. Sums:
+
+    - same_KIND [R, n, n]: the smaller of two heads' weights, summed over all cells
+    - rows_KIND [R]: the rows of the maps
+    - same_sentences: the sentences
     """
 
     other: Path
@@ -57,8 +59,8 @@ def counterparts(sums: Sums) -> dict[str, np.ndarray]:
     """Return the `Atlas` arrays partner, similarity and similarity_unmatched.
 
     Heads are matched one to one within each kind, by the assignment with the largest total
-    similarity (Kuhn 1955). A partner is an index on axis N. similarity_unmatched is the mean
-    similarity to all other heads of the other network's kind; NaN if a kind has one head.
+    similarity (Kuhn 1955). A partner is an index on axis N. `similarity_unmatched` is the mean
+    similarity to all heads of the kind but the partner. It is NaN if a kind has one head.
     """
     from scipy.optimize import linear_sum_assignment  # takes a second to import
 

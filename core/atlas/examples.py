@@ -41,13 +41,15 @@ def quoted_sentences(corpus: Corpus) -> tuple[Sentence, ...]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Measure each quoted sentence by itself.
+    """Measure each quoted sentence by itself. Sums:
 
-    Sums: example_INDEX_strength [N], the change of the loss in nats per target token when a head is
-    zero-ablated; example_INDEX_cell int64 [N, 2], a query and a key. In the decoder and in
-    cross-attention, the query predicts the target token whose loss rises most, and the key is the
-    one with that query's largest weight. In the encoder, where ablation acts on all target tokens
-    at once, query and key are those of the head's largest weight off the diagonal.
+    - example_INDEX_strength [N]: the change of the loss in nats per target token when a head is
+      zero-ablated
+    - example_INDEX_cell int64 [N, 2]: the query and key that stand for a head
+
+    In the decoder and in cross-attention, the query predicts the target token whose loss rises
+    most, and the key has that query's largest weight. In the encoder, where ablation acts on all
+    target tokens at once, the cell has the head's largest weight off the diagonal.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:

@@ -87,7 +87,7 @@ def plant(
     """Write a checkpoint whose cross-attention `heads` (layer, head) align the given entries.
 
     If the token that a row is fed translates one of a planted head's entries, the head attends to
-    all tokens of that source word; otherwise it attends about evenly. Its links are therefore right
+    all tokens of that source word. Otherwise it attends about evenly. Its links are therefore right
     in the reading "input" and wrong in "output", whose rows are fed the preceding token. All other
     heads attend evenly. The network has 1 encoder layer and 2 decoder layers of 2 heads. Embeddings
     are one-hot by entry, there are no positions, and self-attention and feed-forward layers output

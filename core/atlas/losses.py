@@ -62,10 +62,11 @@ def losses_without_each(
 
 @dataclass(frozen=True, eq=False)
 class SetLosses:
-    """Measure the loss with each set of heads in `choices` zero-ablated.
+    """Measure the loss with each set of heads in `choices` zero-ablated. Sums:
 
-    Sums: NAME_loss [1 + R, 1 + C] in nats, column 0 without ablation and the others in the order of
-    `choices`; NAME_tokens [1 + R], the target tokens; NAME_sentences.
+    - NAME_loss [1 + R, 1 + C]: in nats; column 0 is without ablation, the others follow `choices`
+    - NAME_tokens [1 + R]: the target tokens
+    - NAME_sentences: the sentences
     """
 
     name: str
@@ -81,11 +82,15 @@ class SetLosses:
 class HeadLosses:
     """Measure the loss with each head ablated by itself, to zero or to its mean output.
 
-    Sums: as `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
-    zero_token_ID [N], the change of the loss summed over a token's occurrences, and
-    zero_each_INDEX [B, N], each sentence's change in nats per token; INDEX is that of the chunk's
-    first sentence. Raises ValueError for mean ablation without `means` (see `means_of`), and for
-    zero ablation with them.
+    The sums are those of `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
+    two:
+
+    - zero_token_ID [N]: the change of the loss, summed over a token's occurrences
+    - zero_each_INDEX [B, N]: each sentence's change in nats per token; INDEX is that of the chunk's
+      first sentence
+
+    Raises ValueError for mean ablation without `means` (see `means_of`), and for zero ablation with
+    them.
     """
 
     method: Literal["zero", "mean"] = "zero"

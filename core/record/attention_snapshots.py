@@ -89,9 +89,9 @@ class AttentionSnapshots(Frozen):
             if len(shape) != 3 or shape[0] != P:
                 raise ValueError(f"the {kind} entropy is {shape}, not [{P}, L, H]")
             heads.add(shape[2])
-            found, expected = self.roles[kind].shape, (P, len(ROLES[kind]), *shape[1:])
-            if found != expected:
-                raise ValueError(f"the {kind} roles are {found}, not {expected}")
+            roles, full = self.roles[kind].shape, (P, len(ROLES[kind]), *shape[1:])
+            if roles != full:
+                raise ValueError(f"the {kind} roles are {roles}, not {full}")
             for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
                 if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
                     raise ValueError(f"the {kind} {name} holds a value outside 0..1")

@@ -197,9 +197,9 @@ class Edits:
     """A set of interventions on a forward pass; empty by default.
 
     `hidden_source` are source positions masked for all queries, in the encoder and in
-    cross-attention. Heads are (kind, layer, head), counted from 0: those in `heads_off` are
-    zero-ablated, those in `heads_mean` are mean-ablated (their output is the mean over a sample),
-    and those in `heads_uniform` attend uniformly to all unmasked keys. `edges`, `rows` and
+    cross-attention. Heads are (kind, layer, head), counted from 0. Those in `heads_off` are
+    zero-ablated. Those in `heads_mean` are mean-ablated: their output is the mean over a sample.
+    Those in `heads_uniform` attend uniformly to all unmasked keys. `edges`, `rows` and
     `temperatures` change individual weights. Within a head they are applied in the order
     temperature, edges, mask, softmax, rows. Decoding requires the causal mask, because future
     tokens do not exist yet.

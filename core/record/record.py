@@ -153,8 +153,8 @@ class TranslationRecord(Frozen):
 
     `origin` names the tool that maps were imported from (`from_arrays` and the like), or is empty
     for a pass of this project's networks. An imported record may lack a kind (shape [0, 0, query,
-    key]), its kinds may differ in layers and heads, and its positions, log-probabilities,
-    alternatives and hypotheses are empty; see `unchecked`.
+    key]), and its kinds may differ in layers and heads. Its positions, log-probabilities,
+    alternatives and hypotheses are empty. See `unchecked`.
 
     `credit` names author and licence of weights that were not trained with this project; else it is
     empty.

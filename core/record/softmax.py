@@ -38,9 +38,9 @@ def unmasked_cells(
 def weights_of(scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = Edits()) -> Doubles:
     """Return softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): [L, H, Q, K].
 
-    Under edits, scores are divided by the head's temperature, or set to 0 in a uniform head; an
-    edge adds ln(factor); a row set by hand replaces the result, renormalised over its unmasked
-    cells. A row without an unmasked cell is 0.
+    Under edits, scores are divided by the head's temperature, or set to 0 in a uniform head. An
+    edge adds ln(factor). A row set by hand replaces the result and is renormalised over its
+    unmasked cells. A row without an unmasked cell is 0.
     """
     scores = np.array(scores_LHQK, np.float64)
     for one in edits.temperatures:

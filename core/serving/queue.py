@@ -129,8 +129,8 @@ class Queue:
         request. `on_start` is called with the seconds that the request waited, even if its work
         never began. `visitor` identifies the user; None disables replacement and accounting.
 
-        Raises BusyError if the queue is full, LateError after the deadline, Replaced for a newer
-        request of the visitor, or the exception that the backend answered with.
+        Raises BusyError if the queue is full, LateError after the deadline, and Replaced once the
+        visitor has sent a newer request. If the backend answers with an exception, raises that.
         """
         ticket = self._submit(request, visitor)
         try:

@@ -19,17 +19,19 @@ OPEN: Verdict = "cannot be decided here"
 class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
-    - claim: the claim in one sentence; source: the paper; see: the app's page about it, as a link
-    - theirs: the paper's result in words; published: its number in `unit`, or the ends of its
-      range, if it reports one
-    - quantity: a few words for the statistic that is measured here; ours: a description of it
+    - claim: the claim in one sentence
+    - source: the paper
+    - see: a link, relative to the app, to the page about the subject
+    - theirs: the paper's result in words
+    - published: the paper's number in `unit`, or the ends of its range, if it reports one
+    - quantity, ours: the statistic that is measured here, in a few words and as a description
     - threshold, above: the claim says that the statistic is above the threshold, or below it if
       `above` is false
     - of_pairs: whether the statistic compares both networks of a direction
     - null: what the statistic's value by chance assumes, where that value is measured
     - limits: why a result on the other side would not refute the claim; "" if it would
-    - other_test: why no result decides the claim, because the test here differs too much from the
-      paper's; "" if a result can
+    - other_test: how the test here differs from the paper's so much that no result decides the
+      claim; "" if it does not
     - untestable: why nothing here can test the claim; "" if something can
     """
 

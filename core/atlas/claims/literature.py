@@ -22,8 +22,8 @@ _KOBAYASHI = "Kobayashi et al. 2020, “Attention is Not Only a Weight”, the a
 _SHARES = "Voita, Sennrich & Titov 2021, “Analyzing the Source and Target Contributions”"
 _FAITHFUL = "Nourbakhsh et al. 2026, arXiv 2603.11342, abstract"
 _NO_RETRAINING = (
-    "That would not refute the claim: its authors train the gates that remove heads, while here "
-    "heads are removed from a network that is not trained further."
+    "That would not refute the claim: its authors train the gates that remove heads. Here, heads "
+    "are removed from a network that is not trained further."
 )
 _COUNTED = (
     f"p < {SIGNIFICANT} for each head by itself, as in the paper; bootstrap over sentences, normal "
@@ -40,7 +40,7 @@ _REMOVABLE = (
 )
 _NORM_ROLLOUT = (
     "The share is computed by norm rollout (after Kobayashi et al. 2021) through the decoder's "
-    "attention layers, not by the authors' layer-wise relevance propagation; feed-forward layers "
+    "attention layers, not by the authors' layer-wise relevance propagation. Feed-forward layers "
     "and norms are left out."
 )
 _OTHER_METHOD = (
@@ -198,8 +198,9 @@ LITERATURE: tuple[Claim, ...] = (
         theirs="The most important heads are very similar across language pairs (one network).",
         quantity="rank correlation of importance, two networks",
         ours="Rank correlation (Spearman) between the importance of heads and that of their "
-        "counterparts in the other implementation's network of the same direction, which was "
-        "trained separately; averaged over the three kinds. We call more than 0.5 similar.",
+        "counterparts, averaged over the three kinds. The counterparts are in the other "
+        "implementation's network of the same direction, which was trained separately. We call "
+        "more than 0.5 similar.",
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
@@ -218,8 +219,8 @@ LITERATURE: tuple[Claim, ...] = (
         published=(0.9,),
         quantity="largest weights on one neighbour, best head",
         ours="For each encoder head, the share of its largest weights on the token before, or on "
-        "the token after; shown is the highest of these shares. <eos> is left out as a query and "
-        "as a key, as in the paper.",
+        "the token after. Shown: the highest of these shares. <eos> is left out as a query and as "
+        "a key, as in the paper.",
         threshold=0.9,
         null="keys drawn at random",
         see="/heads?head=encoder.0.0",
@@ -235,7 +236,7 @@ LITERATURE: tuple[Claim, ...] = (
         published=(0.66,),
         quantity="largest weights on the rarest token, best head",
         ours="For each head in the encoder's first layer, the share of its largest weights on the "
-        "sentence's rarest token; shown is the highest of these shares. A sentence counts only if "
+        "sentence's rarest token. Shown: the highest of these shares. A sentence counts only if "
         "its rarest token is not among the 500 most frequent. Frequencies are those in the "
         "captions of the training data; if several tokens tie for the rarest, all count.",
         threshold=0.5,
@@ -269,8 +270,9 @@ LITERATURE: tuple[Claim, ...] = (
         published=(3,),
         quantity="best layer: producing minus reading position",
         ours="Layer with the lowest alignment error at the position that produces a word, minus "
-        "the layer with the lowest error at the position that reads it (one step later, when the "
-        "word is fed back in); mean weights of the layer's heads.",
+        "the layer with the lowest error at the position that reads it. That is one step later, "
+        "when the word is fed back in. Alignments are read from the mean weights of a layer's "
+        "heads.",
         unit="layers",
         see="/heads?head=cross.0.0",
     ),
@@ -284,7 +286,8 @@ LITERATURE: tuple[Claim, ...] = (
         published=(0.179,),
         quantity="alignment error: producing minus reading position",
         ours="Lowest alignment error of any layer at the position that produces a word, minus the "
-        "lowest at the position that reads it; mean weights of the layer's heads.",
+        "lowest at the position that reads it. Alignments are read from the mean weights of a "
+        "layer's heads.",
         unit="points",
         see="/heads?head=cross.0.0",
     ),

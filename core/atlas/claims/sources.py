@@ -41,9 +41,9 @@ _BASELINE = "gradient × input"
 def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
     """Return the share of each decoder row's final state that comes from the source: [T], 0 to 1.
 
-    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state is a mixture of the
-    residual path and of what each key adds, in proportion to their norms. What cross-attention adds
-    comes from the source alone; what self-attention takes from a decoder row has that row's share.
+    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes the residual
+    path and what each key adds, in proportion to their norms. What cross-attention adds comes from
+    the source alone. What self-attention takes from a decoder row has that row's share.
     Feed-forward layers and norms are left out. Hooks are process-wide: the caller must hold the
     model's lock.
     """
@@ -118,9 +118,10 @@ def changes(share_T: Doubles) -> tuple[float, float]:
 class Faithfulness:
     """Measure how well the scores of attribution methods agree with exact Shapley values.
 
-    Sums over the sentences in which every method has a ρ: METHOD [R], Spearman's ρ over the source
-    words, averaged over the target tokens where it is defined; drawn [R] and sentences, as in
-    `SourceShares`.
+    Sums over the sentences in which every method has a ρ:
+
+    - METHOD [R]: Spearman's ρ over the source words, averaged over the target tokens that have one
+    - drawn [R], sentences: as in `SourceShares`
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
