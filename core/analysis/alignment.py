@@ -89,13 +89,14 @@ def read_gold(
         if not match or "0" in (match[1], match[2], match[3]):
             raise ValueError(
                 f"{name} line {number + 1}: {lines[number].strip()[:60]!r} is not in the format of "
-                "line 1: write sentence, source word, target word, each counted from 1, and S or P"
+                f"line {nonempty[0] + 1}: write sentence, source word, target word, each counted "
+                "from 1, and S or P"
             )
         sentence, i, j = (int(match[n]) - 1 for n in (1, 2, 3))
         if sentence >= sentences:
             raise ValueError(
                 f"{name} line {number + 1} refers to sentence {match[1]}, but there are only "
-                f"{sentences:,}"
+                f"{sentences:,} sentences"
             )
         sure = match[4] != "P"
         links_of[sentence].append((j, i, sure) if target_first else (i, j, sure))

@@ -228,7 +228,7 @@ def _measured(
     for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
         padded = collate([pairs[b] for b in batch]).to(device)
         with capture(model) as captured:
-            model.decode(padded.target_in, *model.encode(padded.source))  # needs no logits
+            model.decode(padded.target_in, *model.encode(padded.source))  # maps need no logits
         for kind in rows:
             weights_LBHQK = captured.maps(kind).cpu().numpy()
             for row, b in enumerate(batch):
@@ -302,7 +302,7 @@ def _by_profile(total: Sums, name: str, heads: int) -> Doubles:
     """
     if f"cells {name}" not in total:
         return np.full(heads, np.nan)
-    with np.errstate(invalid="ignore"):  # distances that no sentence has
+    with np.errstate(invalid="ignore"):  # 0 / 0 at distances that no sentence has
         mean_An = total[f"distance {name}"] / total[f"visible {name}"][:, None]
     share_n = total[f"cells {name}"] @ np.nan_to_num(mean_An)
     return np.minimum(share_n / total[f"queries {name}"][0], 1.0)

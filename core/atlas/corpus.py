@@ -80,8 +80,8 @@ def corpus(
     """
     if gold is not None and len(gold) != len(pairs):
         raise ValueError(
-            f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
-            "they need the same number, line for line"
+            f"{len(pairs)} sentence pairs and {len(gold)} alignments: give one alignment for each "
+            "pair, line by line"
         )
     sentences: list[Sentence] = []
     skipped: list[str] = []

@@ -89,7 +89,7 @@ class Archive:
         if len(shape) != axes or min(shape, default=0) < 0:
             raise ValueError(f"{name} has shape {_shape_text(shape)} and should be {axes}-D")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
-            raise ValueError(f"{name} has a different size than its shape {_shape_text(shape)}")
+            raise ValueError(f"the size of {name} does not fit its shape {_shape_text(shape)}")
         return shape, dtype, fortran_order, start
 
 

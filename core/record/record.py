@@ -47,7 +47,7 @@ _FORMAT = 2
 _MAX_UNPACKED_BYTES = 256 << 20
 _MAX_JSON_BYTES = 4 << 20
 _HEADER = 256  # bytes, upper bound of a .npy header
-# Axes of every array; a letter means the same length throughout the record.
+# Axes of every array; each letter stands for one length throughout the record.
 _AXES = {
     "encoder": "eHSS",
     "decoder": "dHTT",
@@ -75,7 +75,7 @@ _MAY_BE_EMPTY = {False: "K", True: "0eEdDcC"}  # key: whether the maps are impor
 _FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
 _ROUNDING = 1e-3  # nats by which rounding may lift a sum of log-probabilities above 0
 _MAX_ALTERNATIVES = 100  # per step; the project records 5
-_MAX_CHARACTERS = 1_000  # per token; a tokenizer's have at most 500
+_MAX_CHARACTERS = 1_000  # per token; the tokens of a tokenizer have at most 500
 _NOT_JSON = {*_AXES, "activations"}
 _MAX_ORIGIN = 60  # characters
 _MAX_CREDIT = 1_100  # characters; an author and a licence of 500 each
@@ -551,7 +551,7 @@ class TranslationRecord(Frozen):
         metadata = json.dumps({"format": _FORMAT, **self._metadata()}).encode()
         if len(metadata) + _HEADER > _MAX_JSON_BYTES:
             raise ValueError(
-                f"its texts take more than {in_megabytes(_MAX_JSON_BYTES)}, the most that is saved"
+                f"its texts take more than {in_megabytes(_MAX_JSON_BYTES)}, the limit of a file"
             )
         arrays: dict[str, Any] = {"words": np.frombuffer(metadata, np.uint8)}
         arrays |= {name: getattr(self, name) for name in _AXES}

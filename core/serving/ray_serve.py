@@ -126,7 +126,7 @@ def run(arguments: Namespace) -> None:
         from starlette.requests import Request
         from starlette.responses import Response
     except ImportError:
-        raise ValueError("Ray is not installed: pip install -e .[ray]") from None
+        raise ValueError('Ray is not installed: pip install -e ".[ray]"') from None
     for folder in arguments.folders:
         Translator.load(folder)  # to report errors before Ray starts
 
