@@ -18,7 +18,7 @@ import torch
 from core.analysis.alignment import read_gold
 from core.atlas.atlas import Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
-from core.atlas.corpus import Corpus, corpus
+from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
 from core.atlas.ray_data import on_ray
 from core.atlas.report import report
@@ -41,7 +41,7 @@ def run_atlas(arguments: Namespace) -> None:
     torch.set_num_threads(1)  # equal sums for any number of shards; more threads are no faster
     network = load(arguments.checkpoint, device)
     text = corpus(network, _pairs(arguments.src, arguments.ref)[: arguments.first])
-    extras, gold = _extras(arguments, network, text, device)
+    extras, gold = _extras(arguments, network, device)
     for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
         sys.stderr.write(f"{arguments.src.name}: {line}\n")
     origin = origin_of(
@@ -70,7 +70,7 @@ def run_atlas(arguments: Namespace) -> None:
 
 
 def _extras(
-    arguments: Namespace, network: Checkpoint, text: Corpus, device: str
+    arguments: Namespace, network: Checkpoint, device: str
 ) -> tuple[Extras, dict[str, Any]]:
     """Return the optional parts of the atlas, and the `Origin` fields about its gold alignments."""
     other = load(arguments.other, device) if arguments.other else None

@@ -44,7 +44,7 @@ def own_text(
         part = text.sentences[start : start + _STEP]
         with borrow():
             attended.append(attention(network, part))
-            # Losses and quotes share these losses, which take most of the time.
+            # `losses` and `quotes` share these results, which take most of the time.
             losses_BCT = [losses_without_each(network, sentence) for sentence in part]
             zero.append(losses.sums(part, losses_BCT))
             quoted_sums += [
