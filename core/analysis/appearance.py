@@ -23,7 +23,7 @@ MARGIN = 0.1
 ALIGNING_MARGIN = 0.2
 """An aligning head's share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5
-"""An aligning head's least share of queries that attend most to the same key as at the end."""
+"""The least share of an aligning head's queries that attend most to the same key as at the end."""
 NEXT = "next token"
 """A role that is measured on the maps, because snapshots hold only the roles in ROLES."""
 ONE_TO_ONE = "one-to-one"
@@ -36,7 +36,7 @@ class Measure(Frozen):
     """One measure of each head at each point: `values` [P, L, H], 0 to 1.
 
     `chance` is the expected value for a head without the role. Such a head attends uniformly or, in
-    measures of the largest weight, to random keys. It is None if there is nothing to compare with.
+    measures of the largest weight, to random keys. `chance` is None if no such value is known.
     `level` [L, H] is what a head with the role must reach, or None if no mark uses this measure.
     """
 
@@ -201,10 +201,10 @@ def _start(snapshots: AttentionSnapshots, values: Doubles, chance: float) -> Dou
 def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
     """Return a mark for each role that a head keeps, sorted by kind, role, point, layer and head.
 
-    A head has a role of ROLES, or NEXT, from the first point from which its share never falls below
-    the measure's level. A cross-attention head is aligning from the first point from which this
-    holds for both `one_to_one` and `agreement`. No manual alignment is involved: the mark says that
-    a head links tokens one to one, not that the links are right.
+    A head takes on a role of ROLES, or NEXT, at the first point from which its share stays at or
+    above the measure's level until the end. For aligning heads, this must hold for both
+    `one_to_one` and `agreement`. No manual alignment is involved: the mark says that a
+    cross-attention head links tokens one to one, not that the links are right.
     """
     found = []
     for kind, of_kind in measures(snapshots).items():

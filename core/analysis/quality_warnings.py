@@ -158,7 +158,7 @@ def least_certain(record: TranslationRecord) -> tuple[int, float] | None:
 def _in_capitals(text: str) -> bool:
     """Return whether at least 80 % of the letters are capitals.
 
-    One-letter words are ignored. A single word may be an abbreviation and does not count.
+    One-letter words are ignored. Return False for a single word, which may be an abbreviation.
     """
     words = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) > 1]
     cased = [c for c in "".join(words) if c.upper() != c.lower() or c == "ß"]

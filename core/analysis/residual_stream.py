@@ -151,7 +151,7 @@ class Stream(Frozen):
     def without(self, component: int) -> Doubles:
         """Return the input without one component, with the last norm recomputed: [N, D].
 
-        If there is no last norm, or the component is its shift, the part is only subtracted.
+        If there is no last norm, or the component is that norm's shift, the part is subtracted.
         """
         if self.norm is None or self.before is None or component == len(self.before):
             return self.parts.sum(0) - self.parts[component]

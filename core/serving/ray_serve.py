@@ -2,7 +2,7 @@
 
 python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
 
-Server and backend communicate over HTTP, so the app needs no Ray and survives the loss of a server.
+They communicate over HTTP, so the Backend's process needs no Ray and survives the loss of a server.
 Install Ray with the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS);
 each machine needs this project and the checkpoint folders at the same paths.
 """
