@@ -204,7 +204,7 @@ class Agreement(Frozen):
     resampled: Doubles
 
     def of(self, token: int | None = None) -> float:
-        """Return ρ of one target token or, by default, the mean of all ρ; NaN if none is defined."""
+        """Return ρ of one target token or, by default, the mean of all; NaN if none is defined."""
         return _mean(self.spearman) if token is None else float(self.spearman[token])
 
     def resamples(self, token: int | None = None) -> Doubles:
