@@ -1,1 +1,1 @@
-"""Analyses of records, one per file: records in, NumPy arrays out; no network and no UI."""
+"""Analyses, one per file, that turn records into NumPy arrays without a network or the UI."""

@@ -35,7 +35,7 @@ class Gold:
 
     @property
     def turned(self) -> "Gold":
-        """The alignment of the other direction: (target word, source word)."""
+        """The alignment for the opposite direction: links (target word, source word)."""
         return Gold(*(frozenset((j, i) for i, j in links) for links in (self.sure, self.possible)))
 
     @classmethod
@@ -89,13 +89,14 @@ def read_gold(
         if not match or "0" in (match[1], match[2], match[3]):
             raise ValueError(
                 f"{name} line {number + 1}: {lines[number].strip()[:60]!r} is not in the format of "
-                "line 1: write sentence, source word, target word, each counted from 1, and S or P"
+                f"line {nonempty[0] + 1}: write sentence, source word, target word, each counted "
+                "from 1, and S or P"
             )
         sentence, i, j = (int(match[n]) - 1 for n in (1, 2, 3))
         if sentence >= sentences:
             raise ValueError(
                 f"{name} line {number + 1} refers to sentence {match[1]}, but there are only "
-                f"{sentences:,}"
+                f"{sentences:,} sentences"
             )
         sure = match[4] != "P"
         links_of[sentence].append((j, i, sure) if target_first else (i, j, sure))
@@ -104,7 +105,10 @@ def read_gold(
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """Agreement of predicted links with gold ones (Och & Ney 2003); precision 0 without links."""
+    """Agreement of predicted links with gold links (Och & Ney 2003).
+
+    Precision is 0 without predicted links, and recall is 0 without sure gold links.
+    """
 
     aer: float
     precision: float
@@ -114,7 +118,7 @@ class AlignmentScore:
 def words_of(texts: Sequence[str], words: Sequence[str]) -> list[int]:
     """Return, for each token text, the index of the word in which the token begins.
 
-    Raises ValueError unless the tokens add up to the words without the spaces between them.
+    Raises ValueError unless the tokens have as many characters as the words, without spaces.
     """
     ends = np.cumsum([len(word) for word in words])
     if sum(map(len, texts)) != (ends[-1] if len(words) else 0):
@@ -150,10 +154,10 @@ def pharaoh(links: Iterable[Link]) -> str:
 
 @dataclass(frozen=True)
 class SentenceAlignment:
-    """The words of a sentence, as positions of their tokens, and the links between them.
+    """The words of a source and a target, as positions of their tokens, and the links between them.
 
-    `values` has the number of each link: the mean over the heads, by word. A target word without a
-    row that reads it has no link.
+    `values` maps each link to its value: the heads' mean map, merged by word. A target word that no
+    row is fed has no link in the reading "input".
     """
 
     source: Words
@@ -170,9 +174,10 @@ def align_sentence(
 ) -> SentenceAlignment:
     """Link each target word to the source word with the largest mean value of some heads.
 
-    `map_LHQK` is a quantity of the cross-attention, such as its weights; row q produces target
-    token q and is fed the one before. `reading` is "output" or "input", the row that produces a
-    token or the row that is fed it. Special tokens are no words. Links count words from 0.
+    `map_LHQK` is a quantity of the cross-attention, such as its weights. Row q produces target
+    token q and is fed the preceding token. `reading` says which row stands for a target token:
+    "output" is the row that produces it, "input" the row that is fed it. Special tokens are not
+    words. Links count words from 0.
     """
     sides = [
         tuple(word for word in group_words(tokens) if not tokens[word[0]].special)
@@ -192,7 +197,7 @@ def align_sentence(
 def score(predicted: Iterable[frozenset[Link]], gold: Iterable[Gold]) -> AlignmentScore:
     """Return AER = 1 − (|A∩S| + |A∩P|) / (|A| + |S|), precision and recall over all sentences.
 
-    Raises ValueError if there is not a single link, predicted or sure.
+    Raises ValueError if there are neither predicted nor sure links.
     """
     in_sure = in_possible = made = sure = 0
     for links_, right in zip(predicted, gold, strict=True):

@@ -1,4 +1,4 @@
-"""When in training heads take on a role: measures over a run's attention snapshots, and marks.
+"""Find when heads take on a role in training, from the attention snapshots of a run.
 
 Axes: P points of the run, L layers, H heads, Q queries, K keys, R roles.
 """
@@ -17,15 +17,15 @@ from core.kinds import KINDS, Kind
 from core.record.attention_snapshots import ROLES, AttentionSnapshots, Floats
 
 SHARE = 0.3
-"""A role's weight from which a head can have it; the explorer's captions use the same limit."""
+"""The least mean weight on a role's keys; the explorer's captions use this limit too."""
 MARGIN = 0.1
-"""A role's weight must also exceed that of step 0 and of uniform attention by this much."""
+"""The weight must also exceed that at step 0 and that of uniform attention by this much."""
 ALIGNING_MARGIN = 0.2
-"""The share of one-to-one queries must exceed that of random keys by this much."""
+"""An aligning head's share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5
-"""Share of queries whose largest weight is on the same key as in the last snapshot."""
+"""The least share of an aligning head's queries that attend most to the same key as at the end."""
 NEXT = "next token"
-"""Measured on the maps: snapshots do not hold it, as they hold the roles of ROLES."""
+"""A role that is measured on the maps, because snapshots hold only the roles in ROLES."""
 ONE_TO_ONE = "one-to-one"
 SETTLED = "as at the end"
 ALIGNING = "aligning"
@@ -35,9 +35,9 @@ ALIGNING = "aligning"
 class Measure(Frozen):
     """One measure of each head at each point: `values` [P, L, H], 0 to 1.
 
-    `chance` is the value of a head without the role: of uniform weights, or for maxima of random
-    keys; None if there is none to compare with. `level` [L, H] is what a head with the role must
-    reach; None if no mark depends on this measure.
+    `chance` is the expected value for a head without the role. Such a head attends uniformly or, in
+    measures of the largest weight, to random keys. `chance` is None if no such value is known.
+    `level` [L, H] is what a head with the role must reach, or None if no mark uses this measure.
     """
 
     name: str
@@ -51,8 +51,8 @@ class Mark:
     """The first point from which a head keeps a role until the end of the run.
 
     `point` is an index into the snapshots' steps; layer and head are counted from 0. `last` is the
-    role's measure at the last point. `diagonal`, for aligning heads alone: the share of queries
-    whose largest weight is then at most one token away from the diagonal.
+    role's measure at the last point. `diagonal` is set for aligning heads only. It is the share of
+    queries whose largest weight, at the last point, is at most one token away from the diagonal.
     """
 
     kind: Kind
@@ -83,7 +83,7 @@ def role_shares(kind: Kind, maps: Sequence[Floats]) -> Floats:
 
 
 def uniform_shares(snapshots: AttentionSnapshots, kind: Kind) -> Floats:
-    """Return the share of each role if every query spreads its weight evenly: [R]."""
+    """Return each role's share if every query spreads its weight evenly over unmasked keys: [R]."""
     maps = []
     for sentence in snapshots.sentences:
         unmasked = np.ones(sentence.map_sizes[kind])
@@ -99,7 +99,7 @@ def next_shares(snapshots: AttentionSnapshots) -> Doubles:
 
 
 def uniform_next(snapshots: AttentionSnapshots) -> float:
-    """Return `next_shares` of queries that spread their weight evenly."""
+    """Return the value of `next_shares` for queries that spread their weight evenly."""
     lengths = [len(sentence.source) for sentence in snapshots.sentences]
     return float(np.mean([1 / K if K > 1 else 0 for K in lengths]))
 
@@ -109,11 +109,11 @@ def _on_next(maps_PLHQK: Floats) -> Floats:
 
 
 def one_to_one(snapshots: AttentionSnapshots) -> Doubles:
-    """Return the share of queries whose largest weight is on a key of their own: [P, L, H].
+    """Return the share of cross-attention queries that attend most to an unshared key: [P, L, H].
 
-    In cross-attention, over all sentences: queries whose most attended source token is no other
-    query's. A head that links each word to its translation scores high; one that looks at `<eos>`
-    or spreads its attention evenly scores low, in any word order.
+    A key is unshared if no other query of the sentence attends most to it. The share is over the
+    queries of all sentences. A head that links each word to its translation scores high, whatever
+    the word order. A head that attends to `<eos>` or spreads its attention evenly scores low.
     """
     shares = []
     for top, m in zip(_tops(snapshots), snapshots.maps["cross"], strict=True):
@@ -129,9 +129,9 @@ def random_one_to_one(snapshots: AttentionSnapshots) -> float:
 
 
 def agreement(snapshots: AttentionSnapshots) -> Doubles:
-    """Return the share of queries that look most at the same key as in the last snapshot.
+    """Return the share of queries that attend most to the same key as in the last snapshot.
 
-    Over all sentences, in cross-attention: [P, L, H]; 1 at the last point.
+    Computed for cross-attention, over all sentences: [P, L, H]. It is 1 at the last point.
     """
     return np.concatenate([top == top[-1] for top in _tops(snapshots)], -1).mean(-1)
 
@@ -139,7 +139,8 @@ def agreement(snapshots: AttentionSnapshots) -> Doubles:
 def near_diagonal(snapshots: AttentionSnapshots) -> Doubles:
     """Return the share of queries whose largest weight is at most one token off the diagonal.
 
-    At the last point, in cross-attention: [L, H]. The diagonal of query q is q·(K−1)/(Q−1).
+    Computed for cross-attention at the last point: [L, H]. The diagonal of query q is at key
+    q·(K−1)/(Q−1).
     """
     near = []
     for top, m in zip(_tops(snapshots), snapshots.maps["cross"], strict=True):
@@ -155,13 +156,13 @@ def _tops(snapshots: AttentionSnapshots) -> list[NDArray[np.intp]]:
 
 
 def measures(snapshots: AttentionSnapshots) -> dict[Kind, tuple[Measure, ...]]:
-    """Return the measures of each kind: its entropy, its roles, and those that need the maps.
+    """Return the measures of each kind: entropy, roles, and those computed from the maps.
 
-    The encoder has NEXT, cross-attention `one_to_one` and `agreement`. Raises ValueError
-    without sentences or points.
+    The latter are NEXT for the encoder, and `one_to_one` and `agreement` for cross-attention.
+    Raises ValueError without sentences or points.
     """
     if not snapshots.sentences or not len(snapshots.steps):
-        raise ValueError("the snapshots hold no sentence or no point: train again to make some")
+        raise ValueError("the snapshots hold no sentences or no points: train again to record some")
     found = {}
     for kind in KINDS:
         uniform = uniform_shares(snapshots, kind)
@@ -198,12 +199,12 @@ def _start(snapshots: AttentionSnapshots, values: Doubles, chance: float) -> Dou
 
 
 def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
-    """Return where each head takes on a role for good, by kind, role, point, layer and head.
+    """Return a mark for each role that a head keeps, sorted by kind, role, point, layer and head.
 
-    A head has a role of ROLES, or NEXT, from the first point at which its share reaches the level
-    of the measure and never falls below it again. A cross-attention head is aligning from the first
-    point at which that holds for both `one_to_one` and `agreement`. This needs no manual alignment,
-    so it says that a head links tokens one to one, not that the links are right.
+    A head takes on a role of ROLES, or NEXT, at the first point from which its share stays at or
+    above the measure's level until the end. For aligning heads, this must hold for both
+    `one_to_one` and `agreement`. No manual alignment is involved: the mark says that a
+    cross-attention head links tokens one to one, not that the links are right.
     """
     found = []
     for kind, of_kind in measures(snapshots).items():
@@ -244,4 +245,4 @@ def _marks_of(
         )
         for layer, head in zip(*lasting[-1].nonzero(), strict=True)
     ]
-    return sorted(found, key=lambda mark: mark.point)  # stable: then by layer and head
+    return sorted(found, key=lambda mark: mark.point)  # stable, so ties stay by layer and head

@@ -1,6 +1,6 @@
 """Attribution of target tokens to source words: scores, Shapley values and their rank agreement.
 
-Axes: T target token, n source words, N subsets of them, M orders of them, R resamples.
+Axes: T target tokens, n source words, N subsets of the words, M orders of the words, R resamples.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Shapley(Frozen):
     [M / 2, T, n] holds the sampled gains, each averaged over an order and its reverse; `values` is
     their mean. Exact values have no draws.
 
-    The interval needs enough orders. Measured on captions of 8 to 10 words, it contains the exact
-    value in 91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders.
+    The interval needs enough orders. On captions of 8 to 10 words, it contains the exact value in
+    91, 93, 93 and 95 of 100 cases with 8, 16, 32 and 64 orders, respectively.
     """
 
     words: Words
@@ -93,7 +93,7 @@ class Shapley(Frozen):
 
     @property
     def largest_error(self) -> float:
-        """The largest deviation, over tokens, of the sum of the values from the difference."""
+        """The largest |sum of a token's values − (`everything` − `nothing`)| over the tokens."""
         sums_T = self.values.sum(-1)
         return float(np.abs(sums_T - (self.everything - self.nothing)).max())
 
@@ -102,9 +102,10 @@ class Shapley(Frozen):
 class Subsets(Frozen):
     """The subsets of source words to evaluate for Shapley values, and how to combine the results.
 
-    `visible` [N, n] marks the words that each subset shows. For sampled values, `orders` [M, n] are
-    the orders in which the words become visible, each followed by its reverse, and `steps`
-    [M, n + 1] the subsets they pass through.
+    `visible` [N, n] marks the words that each subset shows. `orders` and `steps` are set for
+    sampled values only. `orders` [M, n] are the orders in which the words become visible, each
+    followed by its reverse. `steps` [M, n + 1] are the subsets that each order passes through, as
+    indices into `visible`.
     """
 
     words: Words
@@ -125,15 +126,15 @@ class Subsets(Frozen):
 
     @classmethod
     def sampled(cls, words: Words, permutations: int, seed: int) -> Subsets:
-        """Return the subsets along `permutations` random orders, half of them reverses of others.
+        """Return the subsets along `permutations` orders: half are random, half are their reverses.
 
-        Equal seeds give equal orders. Raises ValueError unless `permutations` is even and at least
-        4.
+        Equal seeds give equal orders. Raises ValueError unless `permutations` is an even number of
+        at least 4.
         """
         n = len(words)
         if permutations < 4 or permutations % 2:
             raise ValueError(
-                f"{permutations} permutations cannot be drawn: take an even number, at least 4"
+                f"{permutations} permutations cannot be drawn: take an even number of at least 4"
             )
         rng = np.random.default_rng(seed)
         drawn = [rng.permutation(n) for _ in range(permutations // 2)]
@@ -160,7 +161,7 @@ class Subsets(Frozen):
 
 
 def _exact(values_NT: Doubles, n: int) -> Doubles:
-    """Σ_S |S|! (n − |S| − 1)! / n! · (v(S ∪ i) − v(S)) over the subsets S without i: [T, n]."""
+    """Sum |S|! (n − |S| − 1)! / n! · (v(S ∪ i) − v(S)) over the subsets S without i: [T, n]."""
     subsets = np.arange(2**n)
     weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
     shares = []
@@ -194,16 +195,16 @@ def _margin(draws: Doubles) -> Doubles:
 class Agreement(Frozen):
     """Rank agreement of a method with the Shapley values, over the words, per target token.
 
-    `spearman` [T] is 1 for the same order and −1 for the reverse. It is NaN where all words are
-    equal in either, and for a single word. `resampled` [R, T] is the same ρ for each of R bootstrap
-    resamples of the sampled orders; R is 0 where the Shapley values are exact.
+    `spearman` [T] is 1 for the same order and −1 for the reverse. It is NaN if all words have equal
+    scores or equal Shapley values, and for a single word. `resampled` [R, T] is ρ for each of R
+    bootstrap resamples of the sampled orders; R is 0 if the Shapley values are exact.
     """
 
     spearman: Doubles
     resampled: Doubles
 
     def of(self, token: int | None = None) -> float:
-        """Return ρ of one target token, or the mean over the tokens that have one, else NaN."""
+        """Return ρ of one target token or, by default, the mean of all; NaN if none is defined."""
         return _mean(self.spearman) if token is None else float(self.spearman[token])
 
     def resamples(self, token: int | None = None) -> Doubles:
@@ -213,10 +214,11 @@ class Agreement(Frozen):
         return np.array([_mean(row) for row in self.resampled])
 
     def interval(self, token: int | None = None) -> tuple[float, float]:
-        """Return the 95 % percentile interval of `of` over the sampled orders.
+        """Return the 95 % percentile interval of `of` over the resamples.
 
-        Measured against exact values on captions of 8 to 10 words, with 64 orders, it contains ρ of
-        a token in 95 of 100 cases and the mean in 97. For exact values, both ends equal `of`.
+        For exact Shapley values, both ends equal `of`. With 64 orders, on captions of 8 to 10
+        words, the interval contains the ρ by exact values in 95 of 100 cases for a single token and
+        in 97 for the mean.
         """
         resamples = self.resamples(token)
         if not len(resamples):
@@ -227,8 +229,8 @@ class Agreement(Frozen):
     def differs(self, other: Agreement, token: int | None = None) -> bool:
         """Return whether the 95 % interval of the difference between two methods' ρ excludes 0.
 
-        If not, which of them agrees better depends on the sampled orders. For exact values, return
-        whether the two ρ differ at all.
+        If it includes 0, the sampled orders do not settle which method agrees better. For exact
+        values, return whether the two ρ differ at all.
         """
         differences = self.resamples(token) - other.resamples(token)
         if not len(differences):
@@ -238,17 +240,17 @@ class Agreement(Frozen):
 
 
 RESAMPLES = 500
-"""Bootstrap resamples of the sampled orders, for the interval of a rank agreement."""
+"""The number of bootstrap resamples of the sampled orders, for the interval of an agreement."""
 
 
 def agreement(attributions: Attributions, reference: Shapley) -> dict[str, Agreement]:
-    """Compute each method's rank agreement with the Shapley values of the same pass.
+    """Compute each method's rank agreement with the Shapley values.
 
     Values are signed, so a word that counts against a token ranks last. All methods use the same
-    resamples. Raises ValueError if the two differ in words or target tokens.
+    resamples. Raises ValueError if words or target tokens differ between the arguments.
     """
     if (attributions.words, attributions.target) != (reference.words, reference.target):
-        raise ValueError("the scores and the Shapley values are of different words or tokens")
+        raise ValueError("the scores and the Shapley values have different words or target tokens")
     ranks_Tn, ranks_RTn = _ranks(reference.values), _ranks(_resampled(reference))
     return {
         method: Agreement(
@@ -279,7 +281,7 @@ def _ranks(scores: Doubles) -> Doubles:
 def _correlations(first_Tn: Doubles, second_RTn: Doubles) -> Doubles:
     """Return Pearson's r of centred rows, NaN where either is constant: [..., T].
 
-    Of ranks, this is Spearman's ρ. `scipy.stats.spearmanr` takes one pair of rows at a time.
+    For ranks, this is Spearman's ρ; `scipy.stats.spearmanr` would take one pair of rows at a time.
     """
     norms = np.sqrt((first_Tn**2).sum(-1) * (second_RTn**2).sum(-1))
     with np.errstate(invalid="ignore"):

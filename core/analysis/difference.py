@@ -1,4 +1,4 @@
-"""Compare the attention maps of two records of one source and target, cell by cell."""
+"""Compare, cell by cell, the attention maps of two records with the same source and target."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 SAME = 1e-5
-"""Differences up to this are rounding: two float32 passes with the same weights show them."""
+"""Differences up to this are rounding, as between two float32 passes with the same weights."""
 
 
 @dataclass(frozen=True)
 class Largest:
     """The cell where two records differ most, and its two weights.
 
-    `layer` and `head` belong to the first record; `second_layer` and `second_head` are the ones
-    compared with them: the same numbers, unless heads were matched.
+    `layer` and `head` are those of the first record. `second_layer` and `second_head` are those of
+    the second record; they are equal to the first ones unless heads were matched.
     """
 
     kind: str
@@ -79,8 +79,8 @@ def largest_difference(
 ) -> Largest:
     """Return the cell with the largest absolute difference over all kinds, layers and heads.
 
-    `matchings`, by kind, pair the heads of the two records; without it, heads with the same number
-    are compared. Raises ValueError as `check_comparable` does.
+    `matchings`, by kind, pair the heads of the two records. Without matchings, heads with equal
+    layer and head numbers are compared. Raises ValueError as `check_comparable` does.
     """
     check_comparable(first, second)
     by_kind = {

@@ -30,9 +30,9 @@ def first_cell(
     """Return the cell to show first, or None if no cell qualifies.
 
     `source` holds the key tokens, `produced` the query tokens. Both tokens must be whole words of
-    at least `LEAST_LETTERS` letters. The cell must be the largest of its row both in one head, with
-    at least `LEAST_WEIGHT`, and in the mean over all layers and heads. Among these, return the one
-    with the highest weight × mean weight × (1 − similarity of the two spellings), so that names and
+    at least `LEAST_LETTERS` letters. The cell must have at least `LEAST_WEIGHT` in one head, and be
+    the largest of its row in the mean over all layers and heads. Among these cells, return the one
+    with the highest weight × mean weight × (1 − similarity of the two spellings). So names and
     other copied words come last.
     """
     queries, keys = whole_words(produced), whole_words(source)

@@ -77,8 +77,8 @@ class HeadEffects(Frozen):
 class PairEffects(Frozen):
     """The effect of ablating each pair of heads of one kind on one sentence; read-only.
 
-    `pairs` [N, N, T], symmetric, is the change in each target token's log-probability, in nats,
-    with both heads ablated; the diagonal holds the effects of single heads.
+    `pairs` [N, N, T] is the change in each target token's log-probability, in nats, with both heads
+    ablated. It is symmetric; its diagonal holds the effects of single heads.
     """
 
     kind: str
@@ -120,6 +120,6 @@ class PairEffects(Frozen):
         return sorted(changes, key=lambda pair: pair.beyond)
 
     def at(self, number: int) -> tuple[int, int]:
-        """Return the (layer, head) of a row or column."""
+        """Return the (layer, head) of a row or column of `pairs`."""
         layer, head = divmod(int(number), self.heads)
         return layer, head

@@ -168,8 +168,8 @@ PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
         "output": (_theirs("attn_output = linear(attn_output, out_proj_weight, out_proj_bias)"),),
     },
 }
-"""The lines that compute each stage, by architecture.
+"""The lines of code that compute each stage, by architecture.
 
-They are a table because the library's lines have no markers to read them from; a test looks up
-every line in the installed source, so a new torch version cannot make the page wrong.
+Torch's source has no markers from which to find these lines, so they are listed here. A test looks
+up each line in the installed source: a new torch version cannot make the page wrong unnoticed.
 """

@@ -1,4 +1,4 @@
-"""Measure information leaking from future tokens: two records, with and without causal mask."""
+"""Measure how information leaks from future tokens when the causal mask is off."""
 
 from dataclasses import dataclass
 
@@ -22,12 +22,12 @@ class Leak(Frozen):
 
     @property
     def gained(self) -> float:
-        """The mean probability gained by seeing the future; negative means lost."""
+        """The mean probability gained by seeing future tokens; negative for a loss."""
         return float((self.open - self.masked).mean())
 
 
 def leak(masked: TranslationRecord, opened: TranslationRecord) -> Leak:
-    """Compare two records of the same target, the second made without the causal mask.
+    """Compare two records of one target, of which the second was made without the causal mask.
 
     Raises ValueError if the targets differ, or for imported maps, which have no probabilities.
     """

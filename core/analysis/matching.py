@@ -30,7 +30,7 @@ class Matching(Frozen):
         super().__post_init__()
         N = self.layers * self.heads
         if sorted(self.partner) != list(range(N)) or self.similarity.shape != (N, N):
-            raise ValueError(f"a matching of {N} heads must name each of them once on either side")
+            raise ValueError(f"a matching of {N} heads must pair each head with one partner")
 
     def of(self, layer: int, head: int) -> tuple[int, int]:
         """Return the second model's (layer, head) matched with a head of the first."""
@@ -39,7 +39,7 @@ class Matching(Frozen):
     def reordered(self, maps: NDArray) -> NDArray:
         """Reorder the second model's maps [L, H, Q, K] into the first model's order of heads.
 
-        Raises ValueError for another number of layers or heads.
+        Raises ValueError if the maps have another number of layers or heads than the matching.
         """
         if maps.shape[:2] != (self.layers, self.heads):
             raise ValueError(f"maps {maps.shape} do not have {self.layers} × {self.heads} heads")
@@ -52,7 +52,7 @@ class Matching(Frozen):
 
     @property
     def same_number(self) -> Doubles:
-        """The similarity of each head to the head with the same number, unmatched: [N]."""
+        """The similarity of each head to the second model's head of the same number: [N]."""
         return self.similarity.diagonal()
 
     @property
@@ -70,8 +70,8 @@ def match_heads(first: Sequence[NDArray], second: Sequence[NDArray]) -> Matching
     """
     if not first or len(first) != len(second):
         raise ValueError(
-            f"{len(first)} and {len(second)} sentences: matching needs the same sentences for both "
-            "models, at least one"
+            f"{len(first)} and {len(second)} sentences cannot be matched: give at least one, the "
+            "same for both models"
         )
     for a, b in zip(first, second, strict=True):
         if a.ndim != 4 or a.shape != b.shape or a.shape[:2] != first[0].shape[:2]:

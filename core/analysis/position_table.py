@@ -40,12 +40,12 @@ def products_by_distance(positions: NDArray) -> tuple[NDArray, Doubles, Doubles,
 
 @dataclass(frozen=True, eq=False)
 class Sums(Frozen):
-    """The effect of adding positions to a sentence's embeddings: per token [N], in 2-D [N, 2].
+    """The effect of adding position encodings to a sentence's N embeddings.
 
-    `content`, `position` and `total` are the norms of embedding·√d_model, of PE and of their sum.
-    `cosine` is between the embedding and the sum, 0 where either is 0. `before` and `after` are
-    embedding and sum, projected onto the first two principal components of all 2N points, which
-    explain the share `explained` of their variance.
+    `content`, `position` and `total` [N] are the norms of embedding·√d_model, of PE and of their
+    sum. `cosine` [N] is between the embedding and the sum, 0 where either is 0. `before` and
+    `after` [N, 2] are embedding and sum, projected onto the first two principal components of all
+    2N points. These components explain the share `explained` of the points' variance.
     """
 
     content: Doubles

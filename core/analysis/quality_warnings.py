@@ -1,7 +1,7 @@
 """Rule-based warnings about a translation, from its source, its text and its probability.
 
-On held-out captions and everyday sentences, the domain of the shipped models, they are rare. A word
-split into several tokens is not a warning sign: 60 to 84 % of those sentences contain one.
+They are rare on held-out captions and everyday sentences, the domain of the shipped models. A word
+that is split into several tokens gives no warning: 60 to 84 % of those sentences contain one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from core.record.record import TranslationRecord
 
 LOW = 0.4
-"""A geometric mean of the tokens' probabilities below this raises a warning."""
+"""A geometric mean of a translation's token probabilities below this raises a warning."""
 
 _SHOWN = 3  # items quoted per warning; the explorer marks every unknown token
 
@@ -74,10 +74,10 @@ class QualityWarnings:
     """Reasons to doubt a translation; falsy if there are none.
 
     `unknown` lists the parts of the source that map to <unk>, as typed. `language` is the language
-    the source seems to be in, if not the expected one. `probability` is the geometric mean
-    probability per token of the translation, if below LOW. `wordless`: the source has no letters or
-    digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
-    missing from the translation.
+    that the source seems to be in, if not the expected one. `probability` is the geometric mean of
+    the translation's token probabilities, if below LOW. `wordless` says that the source has neither
+    letters nor digits, `capitals` that it is written in capitals. `lost` lists the numbers and
+    addresses of the source that are missing from the translation.
     """
 
     unknown: tuple[str, ...] = ()
@@ -129,7 +129,11 @@ def warnings_about(
     unknown: tuple[str, ...],
     probability: float,
 ) -> QualityWarnings:
-    """Return the warnings; `probability` is the geometric mean of the tokens' probabilities."""
+    """Return the warnings about a translation.
+
+    `unknown` lists the source's unknown parts, `probability` is the geometric mean of the
+    translation's token probabilities.
+    """
     return QualityWarnings(
         unknown,
         other_language(source, source_language),
@@ -152,7 +156,10 @@ def least_certain(record: TranslationRecord) -> tuple[int, float] | None:
 
 
 def _in_capitals(text: str) -> bool:
-    """Return whether (nearly) all letters are capitals; one word may be an abbreviation."""
+    """Return whether at least 80 % of the letters are capitals.
+
+    One-letter words are ignored. Return False for a single word, which may be an abbreviation.
+    """
     words = [word for word in re.findall(r"[^\W\d_]+", text) if len(word) > 1]
     cased = [c for c in "".join(words) if c.upper() != c.lower() or c == "ß"]
     return len(words) > 1 and sum(c.isupper() for c in cased) >= 0.8 * len(cased) > 0
@@ -167,7 +174,8 @@ _WRITTEN_OUT = 12
 def _lost(source: str, translation: str) -> tuple[str, ...]:
     """Return the addresses and larger numbers of a source that are missing from its translation.
 
-    Numbers are compared by their digits, so 1.234 matches 1,234; an hour may use a 12-hour clock.
+    Numbers are compared by their digits, so 1.234 matches 1,234. An hour may be written on the
+    12-hour clock.
     """
     addresses = [found for found in _ADDRESS.findall(source) if found not in translation]
     rest = _ADDRESS.sub(" ", source)
@@ -194,7 +202,7 @@ def _listed(texts: Sequence[str], shown: Callable[[str], str]) -> str:
 def other_language(text: str, expected: str) -> str | None:
     """Return the language that a text's function words suggest, if it is not the expected one.
 
-    Return None if there are too few such words (a name or a single noun fits any language) or if
+    Return None if too few words suggest another language (a name or a single noun fits any), or if
     the expected language has no word list.
     """
     if expected not in FUNCTION_WORDS:

@@ -1,4 +1,4 @@
-"""Questions about a sentence whose answers its numbers settle: what to point at, what is right."""
+"""Questions about a sentence whose right answers follow from its measured numbers."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from core.record.words import group_words, is_punctuation
 LEAST_SHARE = 0.3
 """Attention: the largest share of a row must be at least this."""
 NEAR_SHARE = 0.05
-"""Attention: words whose shares are within this of the largest one count as well."""
+"""Attention: words whose shares are within this of the largest share also count as right."""
 LEAST_NATS = 0.1
 """Ablation: the largest change of a log-probability must be at least this."""
 NEAR_NATS = 0.05
-"""Ablation: heads whose effects are within this of the largest one count as well."""
+"""Ablation: heads whose effects are within this of the largest effect also count as right."""
 NEAR_SCORE = 0.01
-"""Search: hypotheses whose scores are within this of the best one count as well."""
+"""Search: hypotheses whose scores are within this of the best score also count as right."""
 MOST_CELLS = 6
-"""A grid of cells has at most this many rows, and as many columns."""
+"""A grid of cells has at most this many rows and at most this many columns."""
 NEAR_MEAN = 0.005
-"""Masks: mean probabilities that differ by at most this count as the same."""
+"""Masks: mean probabilities that differ by at most this count as equal."""
 ORDERS = ("same", "reordered", "other")
-"""What can happen to a translation: the same words in the same or another order, other words."""
+"""What can become of a translation: the same words in the same or another order, other words."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question to answer by pointing at one option, or with `every`, at all that are right.
+    """A question that is answered by one right option or, with `every`, by all right options.
 
-    `options` are what can be pointed at: words as positions of their tokens, heads as (kind, layer,
-    head), cells as (query, key), indices of hypotheses, or `ORDERS`. `evidence` has one number per
-    option. `correct` are the indices of the right options; `near` those of near-ties, which count
-    as well. All are counted from 0.
+    `options` are words as positions of their tokens, heads as (kind, layer, head), cells as (query,
+    key), indices of hypotheses, or names of outcomes such as `ORDERS`. `evidence` has one number
+    per option. `correct` holds the indices of the right options, `near` those of near-ties, which
+    also count as right. All are counted from 0.
 
-    Raises ValueError if the numbers do not match the options or no option is right.
+    Raises ValueError unless there is one number per option and at least one right option. Near-ties
+    must not be right options, and cannot be combined with `every`.
     """
 
     name: str
@@ -53,24 +54,30 @@ class Question:
 
     def __post_init__(self) -> None:
         if len(self.evidence) != len(self.options):
-            raise ValueError(f"{len(self.options)} options need as many numbers as evidence")
+            raise ValueError(
+                f"{len(self.options)} options and {len(self.evidence)} numbers of evidence: give "
+                "one for each option"
+            )
         if not self.correct or not self.correct | self.near <= set(range(len(self.options))):
             raise ValueError("the right answers must be options, and at least one must be right")
         if self.correct & self.near or (self.near and self.every):
-            raise ValueError("a near-tie is another option, where one option is asked for")
+            raise ValueError("near-ties cannot be right options too, or be combined with `every`")
 
     @property
     def best(self) -> int:
-        """The right option, or with `every` the first one."""
+        """The index of the right option; with `every`, of the first right one."""
         return min(self.correct)
 
 
 class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no clear answer)
     """Raised when the numbers settle no answer, so that the question must not be asked.
 
-    `reason` is "few" (fewer than two options), "small" (the largest number is below the least
-    one), "tied" (more than half of the options are near-ties) or "alike" (only punctuation or
-    capitals differ); `numbers` are those that decided.
+    `numbers` are the numbers behind the `reason`, which is one of these:
+
+    - few: there are too few options
+    - small: the largest number is below its minimum
+    - tied: more than half of the options are within the margin
+    - alike: only punctuation or capitals differ
     """
 
     def __init__(self, reason: str, **numbers: float) -> None:
@@ -83,9 +90,9 @@ class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no cl
 def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: int) -> Question:
     """Ask which word a row of a head attends to most.
 
-    The options are the words with an unmasked key, special tokens and punctuation included, as
-    their unmasked tokens; a word's share of the row is the sum over these. Raises Unsettled; see
-    `LEAST_SHARE` and `NEAR_SHARE`.
+    The options are the words with an unmasked key, including special tokens and punctuation. Each
+    is given as its unmasked tokens, and its share of the row is the sum of their weights. Raises
+    Unsettled; see `LEAST_SHARE` and `NEAR_SHARE`.
     """
     tokens = record.target_in if kind == "decoder" else record.source
     unmasked_K = record.mask(kind)[query]
@@ -113,16 +120,20 @@ def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:
 
 
 def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = None) -> Question:
-    """Ask which cells of a part of a mask are masked; `mask_QK` is True = may attend.
+    """Ask which cells are masked in the part of a mask at `queries` and `keys`.
 
-    The evidence is the largest weight that a head gives the cell, from `maps` [layer, head, query,
-    key]; without maps, 1 for an unmasked cell and 0 for a masked one.
+    `mask_QK` is True = may attend. The evidence is the largest weight that any head gives the cell,
+    from `maps` [layer, head, query, key]. Without maps, it is 1 for an unmasked cell and 0 for a
+    masked one.
 
-    Raises Unsettled if no cell of the part is masked, or all are, and ValueError if the part is
-    larger than `MOST_CELLS` rows or columns.
+    Raises Unsettled if none or all of these cells are masked, and ValueError for more than
+    `MOST_CELLS` rows or columns.
     """
     if max(len(queries), len(keys)) > MOST_CELLS:
-        raise ValueError(f"at most {MOST_CELLS} rows and columns of cells can be asked about")
+        raise ValueError(
+            f"{len(queries)} × {len(keys)} cells are too many: the limit is {MOST_CELLS} rows and "
+            f"{MOST_CELLS} columns"
+        )
     part = np.ix_(queries, keys)
     unmasked = np.asarray(mask_QK, bool)[part]
     shown = unmasked.astype(float) if maps is None else maps.max((0, 1))[part]
@@ -138,13 +149,14 @@ def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = No
 
 
 def order(before: Sequence[RecordToken], after: Sequence[RecordToken]) -> Question:
-    """Ask what happens to a translation: `before` and `after` are its target tokens.
+    """Ask what happens to a translation whose target tokens change from `before` to `after`.
 
-    Words are compared without capitals and punctuation. The evidence for the same words in the same
-    order is the share of places with the same word; for the same words in another order, the share
-    of words that both have; for other words, the rest. Shares are of the longer translation.
+    Words are compared without capitals and punctuation. The evidence for "same" is the share of
+    places with the same word. For "reordered", it is the share of words that both translations
+    have; for "other", the share of the remaining words. Shares are relative to the longer
+    translation.
 
-    Raises Unsettled if there are fewer than two words, or only punctuation or capitals differ.
+    Raises Unsettled if `before` has fewer than two words or only punctuation or capitals differ.
     """
     old, new = (compared_words(tokens) for tokens in (before, after))
     if len(old) < 2:
@@ -181,7 +193,7 @@ def compared_words(tokens: Sequence[RecordToken]) -> list[str]:
 
 
 def wins(texts: Sequence[str], scores: Sequence[float], seed: str) -> Question:
-    """Ask which of the finished hypotheses of a search wins: the one with the best score.
+    """Ask which finished hypothesis of a search wins, that is, has the highest score.
 
     The options are indices into `texts`, in an order that `seed` determines. Of hypotheses with
     the same text, only the best one is an option. Raises Unsettled; see `NEAR_SCORE`.
@@ -207,7 +219,7 @@ def _largest(
     least: float,
     margin: float,
 ) -> Question:
-    """Return the question for the option of the largest size; sizes within a margin count too."""
+    """Ask which option has the largest size; options within `margin` of it are near-ties."""
     if len(options) < 2:
         raise Unsettled("few", options=len(options))
     largest = max(sizes)

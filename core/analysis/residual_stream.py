@@ -73,9 +73,10 @@ class Component:
 
     @property
     def group(self) -> str:
-        """Its group over all layers: token, position, feed-forward, heads of a kind, or the rest.
+        """The group that the component belongs to, over all layers.
 
-        The rest, "norms, biases", does not depend on any word.
+        Groups are "token", "position", "feed-forward", the heads of each kind, and "norms, biases"
+        for the rest, which does not depend on any word.
         """
         if self.what in ("token", "position", "feed-forward"):
             return self.what
@@ -84,7 +85,7 @@ class Component:
 
 @dataclass(frozen=True, eq=False)
 class Norm(Frozen):
-    """A layer norm as it ran: γ, β, eps, and its input and output [N, D].
+    """A layer norm as it ran: γ [D] (`gain_D`), β [D] (`shift_D`), eps, input and output [N, D].
 
     It belongs to an attention (kind and layer), to a feed-forward layer (no kind), or to the end of
     a side's stack (no layer).
@@ -113,7 +114,7 @@ class Norm(Frozen):
         return self.gain_D * (parts - parts.mean(-1, keepdims=True)) / self._scale(self.input_ND)
 
     def recomputed(self, x: Doubles) -> Doubles:
-        """Apply the norm to another input [..., N, D], with its own σ."""
+        """Apply the norm to another input [..., N, D], with the σ of that input."""
         return self.gain_D * (x - x.mean(-1, keepdims=True)) / self._scale(x) + self.shift_D
 
     def _scale(self, x: Doubles) -> Doubles:
@@ -128,7 +129,7 @@ class Stream(Frozen):
     """The input of a sub-layer or of the classifier, as parts [C, N, D] that add up to it.
 
     Layer norm is linearised at its actual scale: each part is centred, divided by the σ of the
-    whole input and multiplied by γ; β becomes the last component. `norm` is the last norm that the
+    whole input and multiplied by γ. β becomes the last component. `norm` is the last norm that the
     parts went through, and `before` are the parts before that norm.
     """
 
@@ -157,17 +158,17 @@ class Stream(Frozen):
         return self.norm.recomputed(self.before.sum(0) - self.before[component])
 
     def largest_error(self, input_ND: Doubles) -> float:
-        """The largest deviation of the sum of the parts from the input, relative to its maximum."""
+        """Return the largest |sum of the parts − input|, relative to the largest |input|."""
         return float(np.abs(self.parts.sum(0) - input_ND).max() / np.abs(input_ND).max())
 
 
 @dataclass(frozen=True, eq=False)
 class Trace(Frozen):
-    """Everything one sentence's pass wrote, in float64; any stream can be built from it.
+    """Everything that the pass of one sentence wrote, in float64; any stream can be built from it.
 
-    `embedded` holds each side's token and position embeddings [2, N, D]. `norms` are in execution
-    order, one per sub-layer; `last` is the final norm, if any. `ends` holds the last layer's output
-    and the stack's output [N, D]. `logits_TV` are those of the pass.
+    By side, `embedded` holds the token and position embeddings [2, N, D], and `norms` one norm per
+    sub-layer in execution order. `last` is the final norm of each side, if any. `ends` holds the
+    output [N, D] of the last layer and of the stack. `logits_TV` are the logits of the pass.
     """
 
     norm_first: bool
@@ -184,7 +185,7 @@ class Trace(Frozen):
         return self.sites[kind, layer]
 
     def queries(self, kind: Kind, layer: int, positions: slice = slice(None)) -> Stream:
-        """Return the stream that an attention's queries are computed from, at these positions."""
+        """Return the stream at `positions` that an attention's queries are computed from."""
         return self._stream("encoder" if kind == "encoder" else "decoder", positions, (kind, layer))
 
     def keys(self, kind: Kind, layer: int) -> Stream:
@@ -192,7 +193,10 @@ class Trace(Frozen):
         return self.final("encoder") if kind == "cross" else self.queries(kind, layer)
 
     def final(self, side: Side, positions: slice = slice(None), by_key: bool = False) -> Stream:
-        """Return a stack's output, after its norm; `by_key` splits the heads by key."""
+        """Return the stream at `positions` at the end of a stack, after its final norm.
+
+        `by_key` splits each head's part by key.
+        """
         return self._stream(side, positions, by_key=by_key)
 
     def _stream(

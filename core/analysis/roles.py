@@ -1,4 +1,4 @@
-"""Measure a head's role on one sentence: the share of its weight on the cells of that role."""
+"""Measure a head's role on one sentence: the share of its weight on the role's cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from core.record.words import group_words
 
 @dataclass(frozen=True)
 class Strongest:
-    """The head with the largest share of weight, 0 to 1, on some cells; counted from 0."""
+    """The head with the largest share of weight (0 to 1) on some cells; counted from 0."""
 
     layer: int
     head: int
@@ -20,7 +20,7 @@ class Strongest:
 
 
 def strongest(shares_LH: Floats) -> Strongest:
-    """Return the head with the largest share of [layer, head]; the first one if tied."""
+    """Return the head with the largest of the shares [layer, head]; the first if tied."""
     layer, head = np.unravel_index(int(shares_LH.argmax()), shares_LH.shape)
     return Strongest(int(layer), int(head), float(shares_LH[layer, head]))
 

@@ -15,12 +15,12 @@ from core.record.record import TranslationRecord
 def rollout(record: TranslationRecord) -> dict[str, Floats]:
     """Compute how much of each input reaches each layer's output, by kind: [L, 1, Q, K].
 
-    For self-attention, this is the product of ½(Ā + I) over the layers so far, where Ā is the mean
-    over a layer's heads and I the residual path (Abnar & Zuidema 2020, §3). A decoder column is the
+    For self-attention, this is the product of ½(Ā + I) over the layers so far (Abnar & Zuidema
+    2020, §3). Ā is the mean over a layer's heads, and I the residual path. A decoder column is the
     token fed in. Cross-attention has no residual path between its two sides, so a product over its
-    layers is not defined: each layer's mean weights are multiplied by the encoder's full rollout
-    instead, which leads back to the input tokens. Every row sums to 1. A kind that the record lacks
-    stays without layers. Raises ValueError for cross-attention without an encoder.
+    layers is not defined. Instead, each layer's mean weights are multiplied by the encoder's full
+    rollout, which leads back to the input tokens. Every row sums to 1. A kind that the record lacks
+    gets no layers. Raises ValueError for cross-attention maps without encoder maps.
     """
     if not can_roll_out(record):
         raise ValueError("rollout of cross-attention needs the encoder's maps as well")
@@ -39,7 +39,10 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
 
 
 def can_roll_out(record: TranslationRecord) -> bool:
-    """Whether the record has the maps that rollout needs; imported maps may lack the encoder's."""
+    """Return whether the record has the maps that rollout needs.
+
+    Imported records may have cross-attention maps without encoder maps.
+    """
     return len(record.maps("encoder")) > 0 or not len(record.cross)
 
 

@@ -1,1 +1,1 @@
-"""What attention heads do over a corpus: statistics that add up over shards, and the atlas file."""
+"""The atlas: what attention heads do over a corpus, from statistics that add up over shards."""

@@ -1,4 +1,4 @@
-"""Cross-attention heads as word aligners: their error with nulls, and the best set of heads.
+"""Measure cross-attention heads as word aligners: error, null baselines and the best set of heads.
 
 Axes: R replicates, the sample itself first; L layers, H heads, T target words, S source words.
 """
@@ -36,32 +36,37 @@ HeadSet = tuple[tuple[int, int], ...]
 
 COMBINATIONS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, QUANTITIES))
 BY_WEIGHTS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, ("weights",)))
-"""What other programs can read of a network: its attention weights, in either reading."""
+"""The combinations that other programs can use: they read attention weights, not norms."""
 
 _LINKS = ("made", "sure")
 _SIZES = (*_LINKS, "sentences")
 
 CHOSEN_ON, SCORED_ON = 0, 1
-"""Which sentences choose the best set and which score it: those with index % 2 == 0 or 1."""
+"""Sentences with an even index (0) choose the best set; those with an odd one (1) score it."""
 
 
 def check_gold(checkpoint: Checkpoint, corpus: Corpus) -> None:
-    """Raise ValueError if an alignment does not fit its pair, or if none has a sure link."""
+    """Raise ValueError if an alignment does not fit its sentence pair, or if no link is sure."""
     for sentence, gold in _with_gold(corpus.sentences):
         check_pair(checkpoint, _texts(sentence), gold, sentence.index + 1)
     if not any(gold.sure for _, gold in _with_gold(corpus.sentences)):
-        raise ValueError("the gold has no link for these sentences: at least 1 sure link is needed")
+        raise ValueError(
+            "the gold alignments have no sure link for these sentences: at least 1 is needed"
+        )
 
 
 @dataclass(frozen=True)
 class HeadLinks:
-    """A measure: how many links of each cross-attention head are in the gold.
+    """Measure how many links of each cross-attention head are in the gold alignments.
 
-    Its sums, by replicate: `in_sure` and `in_possible` [R, 2, 2, L + 1, H + 1] by reading and
-    quantity, index L or H being the mean over layers or heads; the same for the monotone diagonal,
-    `diagonal_in_sure` and `diagonal_in_possible` [R]; `made` and `sure` [R], how many links there
-    are; `sentences` [R]. A head links each target word to the source word with the largest value,
-    so `made` is the same for all. Sentences without gold do not count.
+    A head links each target word to the source word with the largest value, so all heads make
+    equally many links. Sentences without gold do not count. Sums, by replicate:
+
+    - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: a head's links among the sure or possible ones,
+      by reading and quantity; index L or H is that of the mean map over layers or heads
+    - diagonal_in_sure, diagonal_in_possible [R]: the links of the monotone diagonal among them
+    - made, sure [R]: the links that each head makes, and the sure links in the gold
+    - sentences [R]
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
@@ -87,11 +92,11 @@ class HeadLinks:
 
 @dataclass(frozen=True)
 class SetLinks:
-    """A measure: how many links of some sets of heads, on half of the sentences, are in the gold.
+    """Measure how many links of sets of heads are in the gold alignments of half the sentences.
 
-    A set's map is the mean of its heads' maps. `sets` has the sets n of each of COMBINATIONS; those
-    of number c have the sums `in_sure_c` and `in_possible_c` [R, n]. `made`, `sure` and `sentences`
-    are [R].
+    A set's map is the mean of its heads' maps. `sets[c]` holds the n sets for COMBINATIONS[c];
+    `half` is CHOSEN_ON or SCORED_ON. Sums: in_sure_c and in_possible_c [R, n] for each c; made,
+    sure and sentences [R], as in `HeadLinks`.
     """
 
     sets: tuple[tuple[HeadSet, ...], ...]
@@ -132,13 +137,13 @@ def diagonal(T: int, S: int) -> NDArray[np.int64]:
 
 
 def aligner_arrays(total: Sums) -> dict[str, NDArray[np.float32]]:
-    """Turn the sums of `HeadLinks` into the arrays aer, precision, recall, and the nulls' aer.
+    """Turn the sums of `HeadLinks` into `Atlas` arrays: aer, precision, recall and the nulls' aer.
 
-    See `Atlas`. `aer_random` is of a head, reading and quantity drawn at random: the mean of the
-    AER over all of them. Raises ValueError if no sentence has gold links.
+    `aer_random` is the expected AER of a random head, reading and quantity: the mean over all of
+    them. Raises ValueError if no sentence has gold links.
     """
     if not total or not total["sure"][0] or not total["made"][0]:
-        raise ValueError("no sentence has a gold alignment: at least 1 sure link is needed")
+        raise ValueError("no sentence has a sure gold link: at least 1 is needed")
     made, sure = (total[name].reshape(-1, 1, 1, 1, 1) for name in ("made", "sure"))
     count = round(total["sentences"][0])
     aer = _aer(total["in_sure"], total["in_possible"], made, sure)
@@ -166,11 +171,12 @@ def best_heads(
 ) -> AlignmentHeads | None:
     """Choose the set of cross-attention heads that aligns words best; `size` is (L, H).
 
-    Greedy forward selection for each reading and quantity: add the head that lowers the AER of the
-    mean map most on the sentences with an even index, until none lowers it. The set with the lowest
-    AER there is scored on the other sentences, which had no part in the choice. `one_layer` keeps
-    the heads in the layer of the first one. `on_progress` is called with the number of newly
-    measured chunks. None unless each half has 2 sentences with sure links.
+    Greedy forward selection on the sentences with an even index, for each reading and quantity: add
+    the head that lowers the AER of the mean map most, until none lowers it. Of the resulting sets,
+    the one with the lowest AER is scored on the sentences with an odd index, which had no part in
+    the choice. With `one_layer`, all heads are in the layer of the first one chosen. `on_progress`
+    is called with the number of newly measured chunks. Return None unless each half has at least 2
+    sentences with sure links.
     """
     chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if _with_gold(c)]
     linked = [s.index % 2 for s, gold in _with_gold(corpus.sentences) if gold.sure]
@@ -222,12 +228,12 @@ def _fits(heads: HeadSet, head: tuple[int, int], one_layer: bool) -> bool:
 
 
 def _sizes(T: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
-    """Count the links made and sure of one sentence."""
+    """Return the sums `made`, `sure` and `sentences` of one sentence with T target words."""
     return {name: np.array(n) for name, n in zip(_SIZES, (T, len(gold.sure), 1), strict=True)}
 
 
 def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:
-    """Count the links of target word t to source word source_T[t], [..., T], that are in gold."""
+    """Count the links from target words t to source words `source_T[..., t]` in the gold: [...]."""
     T = source_T.shape[-1]
     counts = {}
     for name, links in (("in_sure", gold.sure), ("in_possible", gold.possible)):
@@ -242,7 +248,7 @@ def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int
 def _weighted(
     counts: Sequence[tuple[Sentence, dict[str, NDArray]]], shapes: dict[str, tuple[int, ...]]
 ) -> Sums:
-    """Add up the counts of sentences, weighted by the replicates: [R, …] for each name."""
+    """Add up the counts of sentences in each replicate: [R, …] by name."""
     weights_BR = bootstrap_weights(sentence.index for sentence, _ in counts)
     return Sums(
         {

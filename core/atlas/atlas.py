@@ -1,7 +1,8 @@
 """The Atlas: what every head of a network does over a corpus, as one frozen value and one file.
 
-Axes: N heads, counted kind by kind, layer by layer; n heads of one kind, or all; O roles of a kind;
-A distances; P quoted sentences; 3 a value and the bounds of its 95 % bootstrap interval.
+Axes: N heads, counted kind by kind, layer by layer; n heads of one kind, or of all; O roles of a
+kind; A distances; P quoted sentences; L layers of cross-attention; H heads of a layer; 3: a value
+and the bounds of its 95 % bootstrap interval.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from core.record.archive import archive
 FILE = "atlas.npz"
 LIMIT = 300_000  # bytes
 DISTANCES = tuple(range(-20, 21))
-"""Axis A: key minus query position (self-attention) or minus the diagonal's; the ends hold more."""
+"""Axis A: key position minus query position or, in cross-attention, minus the diagonal's position.
+
+The first and last distance include all that are larger.
+"""
 READINGS = ("output", "input")
 QUANTITIES = ("weights", "norms")
 ALL = "all"
-"""Names the pruning curve over all kinds."""
+"""The name of the pruning curve over the heads of all kinds."""
 
 _FORMAT = 1
 _MAX_UNPACKED_BYTES = 8 << 20
@@ -43,8 +47,8 @@ _MAX_TEXT = 600  # characters of a quoted sentence
 class Origin:
     """What an atlas was computed from, so that it can be computed again.
 
-    `sources_sha256` and `references_sha256` are of the corpus lines joined by "\\n". `gold` is ""
-    or names the file of manual alignments, which may be of another text.
+    `sources_sha256` and `references_sha256` are hashes of the corpus lines joined by "\\n". `gold`
+    names the file of manual alignments, which may be those of another text; "" for none.
     """
 
     command: str
@@ -66,7 +70,7 @@ class Origin:
 
     @property
     def other(self) -> str:
-        """The folder's name of the network with which heads were matched; "" for none."""
+        """The folder name of the network whose heads were matched with this one's; "" for none."""
         words = self.command.split()
         return next((name for option, name in pairwise(words) if option == "--other"), "")
 
@@ -75,7 +79,8 @@ class Origin:
 class AlignmentHeads:
     """The best set of cross-attention heads [(layer, head), …] as a word aligner.
 
-    Chosen greedily on one half of the gold sentences; `aer`, `low` and `high` are of the other.
+    The set is chosen greedily on one half of the gold sentences; `aer`, `low` and `high` are
+    measured on the other half.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -96,7 +101,10 @@ class Quoted:
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """A target token that suffers when a head is ablated: mean change of its loss, in nats."""
+    """A target token whose loss rises when a head is zero-ablated.
+
+    `change` is the mean change in nats over the token's `count` occurrences in the corpus.
+    """
 
     text: str
     change: float
@@ -109,32 +117,37 @@ class Atlas(Frozen):
 
     Names and axes of `arrays`, float32 unless stated otherwise (NaN: not measurable here):
 
-    - loss, bleu [3]: the network's own, in nats per target token and BLEU points
+    - loss, bleu [3]: loss in nats per target token and BLEU points, without ablation
     - zero, mean [N, 3]: change of the loss when a head is zero- or mean-ablated
     - bleu_zero [N, 3]: change of BLEU when a head is zero-ablated
     - zero_p, mean_p, bleu_zero_p [N]: p-values of no change, after Holm's correction over N heads
     - entropy, largest [N, 3]: mean row entropy relative to a uniform row's; mean largest weight
     - distance [N, A]: mean weight by distance
-    - role_KIND [O, n, 3]: share of attention on each role's keys; role_KIND_shuffled [O, n]: the
-      same with each row shuffled; role_KIND_random [O]: the highest of any head of random networks;
-      role_KIND_profile [O, n]: what the head's mean weight by distance would give, NaN for roles
-      that are a distance; role_KIND_rows [O]: the part of all rows in which the role is measured,
-      which have a key of this role and one that is not
-    - prune_X_order int16 [n]: heads in the order of removal, X a kind or "all";
-      prune_X_loss, prune_X_bleu [n + 1, 3]: after each removal
-    - single_KIND [n], pair_KIND [n, n, 3]: on a sample, the change of loss for one head, and the
-      part of a pair's joint change that the sum of both lacks (positive: they cover for each other)
+    - role_KIND [O, n, 3]: share of attention on each role's keys
+    - role_KIND_shuffled [O, n]: that share with each row shuffled
+    - role_KIND_random [O]: the highest share of any head of random networks
+    - role_KIND_profile [O, n]: the share if each cell had the head's mean weight at that distance;
+      NaN for roles that are a distance
+    - role_KIND_rows [O]: the share of rows in which the role is measured, because they have both a
+      key of the role and another key
+    - prune_X_order int16 [n]: heads in the order of removal, X a kind or "all"
+    - prune_X_loss, prune_X_bleu [n + 1, 3]: loss and BLEU without removal and after each one
+    - single_KIND [n]: on a sample, the change of loss when a head is zero-ablated
+    - pair_KIND [n, n, 3]: a pair's joint change on that sample, minus the sum of its two single
+      changes (positive: the heads are redundant)
     - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
-      head, by reading and quantity; index L or H is the mean over layers or heads
+      head, by reading and quantity; index L or H is that of the mean map over layers or heads
     - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
-    - partner int16 [N], similarity [N, 3]: the matching head of another network, and the share of
-      attention on the same cells; similarity_unmatched [N, 3]: the mean share for its other heads
-      of this kind
-    - strength [N, P]: change of each quoted sentence's loss per token under zero ablation;
-      deciles [N, 9] of it over the corpus; cell int16 [N, P, 2]: the query whose token suffers most
-      and the key with its largest weight
+    - partner int16 [N]: the matched head of another network
+    - similarity [N, 3]: the share of attention that both heads put on the same cells
+    - similarity_unmatched [N, 3]: the mean of this share over all heads of the kind in the other
+      network but the partner
+    - strength [N, P]: change of each quoted sentence's loss per token under zero ablation
+    - deciles [N, 9]: the deciles of this change over the sentences of the corpus
+    - cell int16 [N, P, 2]: the query and key that stand for a head in each quoted sentence, see
+      core.atlas.examples
 
-    `roles` names axis O for each kind, `tokens` has up to 12 target tokens per head. Raises
+    `roles` names axis O for each kind; `tokens` has up to 12 target tokens per head. Raises
     ValueError for parts that do not fit together.
     """
 
@@ -181,7 +194,7 @@ class Atlas(Frozen):
         )
 
     def span(self, kind: str) -> slice:
-        """The part of axis N that holds the heads of a kind, or of "all"."""
+        """Return the part of axis N that holds the heads of a kind; all of it for "all"."""
         if kind == ALL:
             return slice(0, self.count)
         before = sum(self.layers[k] for k in KINDS[: KINDS.index(kind)])
@@ -234,13 +247,13 @@ class Atlas(Frozen):
             if share and not ((array >= -1e-6) & (array <= 1 + 1e-6) | np.isnan(array)).all():
                 raise ValueError(f"{name} holds a number outside 0..1")
         if self.tokens and len(self.tokens) != self.count:
-            raise ValueError(f"tokens of {len(self.tokens)} heads, not {self.count}")
+            raise ValueError(f"its tokens are those of {len(self.tokens)} heads, not {self.count}")
         if any(max(len(q.source), len(q.target)) > _MAX_TEXT for q in self.quoted):
             raise ValueError(f"a quoted sentence has more than {_MAX_TEXT} characters")
 
     def to_bytes(self) -> bytes:
         """Serialise as NPZ: arrays, and the rest as JSON; no pickle."""
-        words = {
+        metadata = {
             "format": _FORMAT,
             "origin": dataclasses.asdict(self.origin),
             "layers": dict(self.layers),
@@ -251,7 +264,7 @@ class Atlas(Frozen):
             "quoted": [[q.source, q.target] for q in self.quoted],
             "alignment_heads": self.alignment_heads and dataclasses.asdict(self.alignment_heads),
         }
-        encoded = np.frombuffer(json.dumps(words).encode(), np.uint8)
+        encoded = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, allow_pickle=False, words=encoded, **self.arrays)
         return buffer.getvalue()
@@ -270,36 +283,36 @@ class Atlas(Frozen):
         """Read and validate a file written by `save`. Raises ValueError, one line, otherwise."""
         remedy = "write it again with `python -m core.analyse atlas`"
         with archive(file, "an atlas of heads", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
-            words = npz.json("words", _MAX_JSON_BYTES)
+            metadata = npz.json("words", _MAX_JSON_BYTES)
             try:
-                if words["format"] != _FORMAT:
-                    raise ValueError(f"its format is {str(words['format'])[:20]}, not {_FORMAT}")
-                heads = words["alignment_heads"]
+                if metadata["format"] != _FORMAT:
+                    raise ValueError(f"its format is {str(metadata['format'])[:20]}, not {_FORMAT}")
+                heads = metadata["alignment_heads"]
                 arrays = {
                     name: npz.array(name, [np.int16 if _integers(name) else np.float32], axes)
-                    for name, axes in words["arrays"].items()
+                    for name, axes in metadata["arrays"].items()
                 }
                 return cls(
-                    _typed(Origin, words["origin"]),
-                    {kind: _integer(words["layers"][kind], 64) for kind in KINDS},
-                    _integer(words["num_heads"], 64),
-                    {kind: tuple(map(_text, words["roles"][kind])) for kind in KINDS},
+                    _typed(Origin, metadata["origin"]),
+                    {kind: _integer(metadata["layers"][kind], 64) for kind in KINDS},
+                    _integer(metadata["num_heads"], 64),
+                    {kind: tuple(map(_text, metadata["roles"][kind])) for kind in KINDS},
                     arrays,
                     tuple(
                         tuple(
                             TokenLoss(_text(t), float(c), _integer(n, 1 << 40)) for t, c, n in each
                         )
-                        for each in words["tokens"]
+                        for each in metadata["tokens"]
                     ),
-                    tuple(Quoted(_text(s), _text(t)) for s, t in words["quoted"]),
+                    tuple(Quoted(_text(s), _text(t)) for s, t in metadata["quoted"]),
                     heads and _alignment_heads(heads),
                 )
             except (KeyError, TypeError, AttributeError, OverflowError) as error:
-                raise ValueError(f"its words have another structure: {error}") from None
+                raise ValueError(f"its metadata has another structure: {error}") from None
 
 
 def read_atlas(file: Path, weights_sha256: str) -> Atlas:
-    """Read the atlas of some weights. Raises ValueError, one line, if it is of other weights."""
+    """Read an atlas. Raises ValueError, one line, if it is invalid or belongs to other weights."""
     atlas = Atlas.load(file)
     if atlas.origin.weights_sha256 != weights_sha256:
         raise ValueError(
@@ -322,7 +335,7 @@ def _integers(name: str) -> bool:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise ValueError("one of its texts is not a text")
+        raise ValueError("one of its texts is not a string")
     return value
 
 
@@ -333,7 +346,7 @@ def _integer(value: Any, most: int) -> int:
 
 
 def _typed(cls: Any, values: Any) -> Any:
-    """Build a dataclass of texts and counts from JSON."""
+    """Build a dataclass of strings and counts from JSON."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
     if not isinstance(values, dict) or set(values) != set(fields):
         raise ValueError(f"its {cls.__name__.lower()} has other fields")

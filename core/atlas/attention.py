@@ -1,7 +1,7 @@
-"""Measure where heads attend, averaged over a corpus: roles, nulls, entropy and distances.
+"""Measure where heads attend over a corpus: roles, null baselines, entropy and distances.
 
-Axes: B sentences, n heads of a kind (layer by layer), Q queries, K keys, O roles, A distances,
-R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself.
+Axes: B sentences, n heads of a kind (layer by layer), Q queries, K keys, O roles, A distances, R =
+1 + REPLICATES bootstrap replicates, of which the first is the sample itself.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from core.model.interface import Seq2Seq
 from core.record.capture import capture
 
 SEEDS = (0, 1, 2)
-"""Of the networks with fresh random weights; the highest score of their heads is a null."""
+"""The seeds of random networks, whose highest score over all heads is a null baseline."""
 MIN_SENTENCES = 5
-"""With fewer there is no interval: so few sentences cannot be resampled to any use."""
+"""With fewer sentences there is no interval, because resampling so few says nothing."""
 
 _TOKENS = 2048  # per batch and side, with padding
 
 
 @dataclass(frozen=True)
 class Attention:
-    """The measure of where heads attend: `roles` and, with `averages`, entropy and distances.
+    """Measure where heads attend: `roles` and, with `averages`, entropy and distances.
 
-    Roles that need a manual alignment are measured in the sentences that have one, others in all or
-    in all with reordered source tokens. Networks with fresh random weights, one for each of
-    `seeds`, run on the same sentences.
+    Roles that need a manual alignment are measured in the sentences that have one, all others in
+    every sentence. A role with `reordered` is measured with reordered source tokens. One network
+    with random weights for each of `seeds` runs on the same sentences.
     """
 
     facts: Facts
@@ -70,7 +70,7 @@ class Attention:
         roles: Sequence[Role],
         averages: bool,
     ) -> dict[str, NDArray]:
-        """Run all networks on the chunk as it is, and measure these roles."""
+        """Run all networks on the chunk, without reordering it, and measure these roles."""
         weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
         of_kind = {kind: [role for role in roles if kind in role.kinds] for kind in KINDS}
         rows = {
@@ -125,9 +125,10 @@ class Attention:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is measured in one sentence's maps of a kind, before any network runs.
+    """What is known of one sentence's maps of a kind before any network runs.
 
-    `cells` [O, Q, K] are each role's target cells in the rows that count, `counts` [O, Q].
+    `counts` [O, Q] says which rows count for each role, `cells` [O, Q, K] are the role's target
+    cells in these rows.
     """
 
     maps: Maps
@@ -151,19 +152,19 @@ class _Rows:
 
     @property
     def choice(self) -> Bools:
-        """The rows with a choice, whose query may see at least two keys: [Q]."""
+        """Which rows leave a choice, because their query may see at least two keys: [Q]."""
         return self.visible_count > 1
 
     def measurable(self, role: Role) -> int:
-        """Return the number of rows, 0 if the role needs an alignment and there is none."""
+        """Return the number of rows; 0 if the role needs an alignment that is missing."""
         aligned = self.maps.sentence.gold is not None
         return len(self.choice) if aligned or role not in GOLD_ROLES else 0
 
     @property
     def uniform(self) -> Doubles:
-        """Each role's expected share when a row is shuffled, summed over the rows that count: [O].
+        """Each role's expected share in a shuffled row, summed over the rows that count: [O].
 
-        A row sums to 1, so the mean over all orders of its weights is uniform, for every head.
+        A row sums to 1, so the mean over all orders of its weights is uniform for every head.
         """
         return (self.cells.sum(-1) / self.visible_count).sum(-1)
 
@@ -192,8 +193,8 @@ class _Rows:
     def everything(self, map_nQK: Doubles) -> tuple[Doubles, Doubles, Doubles, Doubles]:
         """Return shares [O, n], entropy [n], largest weight [n] and weights by distance [A, n].
 
-        All are sums over rows; entropy, relative to a uniform row's, and largest weight only over
-        those with a choice.
+        All are sums over rows. Entropy, which is relative to a uniform row's, and largest weight
+        are summed over the rows with a choice only.
         """
         chosen_nQK = map_nQK[:, self.choice]
         logs_nQK = np.log(chosen_nQK, out=np.zeros_like(chosen_nQK), where=chosen_nQK > 0)
@@ -203,7 +204,10 @@ class _Rows:
 
 
 def _distances(kind: Kind, queries: int, keys: int) -> NDArray[np.int64]:
-    """Return key minus query, or in the cross-attention minus the diagonal's key: [Q, K]."""
+    """Return key minus query position or, in cross-attention, minus the diagonal's key: [Q, K].
+
+    Distances are clipped to DISTANCES.
+    """
     origin_Q = diagonal(queries, keys) if kind == "cross" else np.arange(queries)
     return np.clip(np.arange(keys) - origin_Q[:, None], DISTANCES[0], DISTANCES[-1])
 
@@ -214,9 +218,9 @@ def _measured(
     rows: Mapping[Kind, list[_Rows]],
     measure: Callable[[_Rows, Doubles], Any],
 ) -> dict[Kind, list[Any]]:
-    """Run a network on a chunk and measure each sentence's maps [n, Q, K], for the kinds of `rows`.
+    """Run a network on a chunk and measure each sentence's maps [n, Q, K] of the kinds in `rows`.
 
-    Maps are reduced batch by batch, since those of long sentences fill the memory.
+    Maps are measured and dropped batch by batch, because those of long sentences fill the memory.
     """
     device = next(model.parameters()).device
     pairs = [sentence.ids for sentence in chunk]
@@ -224,7 +228,7 @@ def _measured(
     for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
         padded = collate([pairs[b] for b in batch]).to(device)
         with capture(model) as captured:
-            model.decode(padded.target_in, *model.encode(padded.source))  # needs no logits
+            model.decode(padded.target_in, *model.encode(padded.source))  # maps need no logits
         for kind in rows:
             weights_LBHQK = captured.maps(kind).cpu().numpy()
             for row, b in enumerate(batch):
@@ -236,7 +240,7 @@ def _measured(
 
 @lru_cache(maxsize=len(SEEDS))
 def random_network(architecture: str, config: ModelConfig, seed: int, device: str = "cpu") -> Model:
-    """Return a network of this shape with fresh random weights, in evaluation mode."""
+    """Return a network of this shape with random weights, in evaluation mode."""
     with torch.random.fork_rng(devices=[]), torch_defaults("cpu"):
         torch.manual_seed(seed)
         return build(architecture, config).eval().to(device)
@@ -244,7 +248,7 @@ def random_network(architecture: str, config: ModelConfig, seed: int, device: st
 
 @dataclass(frozen=True)
 class Attended:
-    """The result for an Atlas: the measured roles of each kind, and arrays by their names there."""
+    """The parts of an `Atlas` that `Attention` measures: roles by kind, and arrays by name."""
 
     roles: Mapping[Kind, tuple[str, ...]]
     arrays: Mapping[str, NDArray]
@@ -253,8 +257,8 @@ class Attended:
 def finish(total: Sums) -> Attended:
     """Turn the sums over a corpus into estimates with 95 % percentile bootstrap intervals.
 
-    A role that could be measured in no sentence is left out. Bounds are NaN where fewer than
-    MIN_SENTENCES could be measured.
+    A role that could not be measured in any sentence is left out. Bounds are NaN where fewer than
+    MIN_SENTENCES sentences could be measured.
     """
     roles: dict[Kind, tuple[str, ...]] = {}
     arrays: dict[str, NDArray] = {}
@@ -292,22 +296,22 @@ def finish(total: Sums) -> Attended:
 def _by_profile(total: Sums, name: str, heads: int) -> Doubles:
     """Return a role's score if each cell had its head's mean weight at that distance: [n].
 
-    NaN for roles that are a distance. Where this explains a score, the keys of the role happen to
-    be where the head attends anyway. (Voita et al. 2019, §5.2, compare syntactic heads with the
-    most frequent distance in the same way.)
+    NaN for roles that are a distance. A head whose score is no higher attends to certain distances,
+    where the role's keys happen to be. Voita et al. 2019, §5.2, likewise compare syntactic heads
+    with the most frequent distance.
     """
     if f"cells {name}" not in total:
         return np.full(heads, np.nan)
-    with np.errstate(invalid="ignore"):  # distances that no sentence has
+    with np.errstate(invalid="ignore"):  # 0 / 0 at distances that no sentence has
         mean_An = total[f"distance {name}"] / total[f"visible {name}"][:, None]
     share_n = total[f"cells {name}"] @ np.nan_to_num(mean_An)
     return np.minimum(share_n / total[f"queries {name}"][0], 1.0)
 
 
 def _estimate(total: Sums, part: str, whole: str, sentences: str) -> Doubles:
-    """Return the quotient of two weighted sums and the bounds of its interval: [n, 3]."""
+    """Return the quotient of two sums, `part` / `whole`, and the bounds of its interval: [n, 3]."""
     part_Rn, whole_R = total[part], total[whole]
-    drawn_R = whole_R > 0  # a replicate of few sentences may have none
+    drawn_R = whole_R > 0  # a replicate of few sentences may draw no measurable row
     quotient_Rn = part_Rn[drawn_R] / whole_R[drawn_R, None]
     bounds_2n = np.quantile(quotient_Rn[1:], (0.025, 0.975), axis=0)
     if total[sentences] < MIN_SENTENCES:

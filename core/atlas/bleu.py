@@ -1,7 +1,8 @@
 """BLEU of greedy translations with heads ablated, as sums over a corpus.
 
-Axes: B sentences, C sets of ablated heads, R replicates, G = 10 n-gram statistics of sacreBLEU: the
-lengths of translation and reference, then matches and totals of 1- to 4-grams.
+Axes: B sentences; N heads; C sets of ablated heads, in [1 + C] after the unedited network; R
+replicates, in [1 + R] after the sample itself; G = 10 n-gram statistics of sacreBLEU (the lengths
+of translation and reference, then matches and totals of 1- to 4-grams).
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _NGRAMS = 4
 
 
 class Statistics:
-    """sacreBLEU's n-gram statistics of translations of the same references.
+    """Compute sacreBLEU's n-gram statistics of translations, always against the same references.
 
-    sacreBLEU adds these up to score a corpus but has no public function that returns them, so this
-    class calls a private method of `BLEU`, in one place.
+    sacreBLEU adds these up to score a corpus but has no public function that returns them. This
+    class is the only place that calls the private method of `BLEU`.
     """
 
     def __init__(self, references: Sequence[str]):
@@ -53,9 +54,9 @@ class Statistics:
 
 
 def bleu(statistics: Array) -> Doubles:
-    """Return BLEU, 0 to 100, of summed statistics: [..., G] → [...], as sacreBLEU's `corpus_score`.
+    """Return BLEU (0 to 100) of summed statistics, as sacreBLEU's `corpus_score`: [..., G] → [...].
 
-    NaN for no sentences.
+    It is NaN without sentences.
     """
     settings = _bleu()
     scores = [
@@ -76,11 +77,12 @@ def bleu(statistics: Array) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class SetBleu:
-    """Measure greedy translations with each of some sets of heads zero-ablated, in a fixed order.
+    """Measure the BLEU statistics of greedy translations with each set of heads zero-ablated.
 
-    Sums: NAME_ngrams int64 [1 + R, 1 + C, G], column 0 without ablation; NAME_sentences. Sets with
-    the same encoder heads share the encoder's passes. A baseline is translated with by the
-    from-scratch model with the same weights, which has a KV cache.
+    Sums: NAME_ngrams int64 [1 + R, 1 + C, G] and NAME_sentences. Column 0 is without ablation, the
+    others are the sets in the order of `choices`. Sets with the same encoder heads share the
+    encoder's passes. In place of a baseline, which has no KV cache, the from-scratch model
+    translates with the same weights.
     """
 
     name: str
@@ -113,7 +115,7 @@ class SetBleu:
 
 @dataclass(frozen=True)
 class HeadBleu:
-    """Measure greedy translations with each head zero-ablated; the sums of `SetBleu("bleu", …)`."""
+    """Measure `SetBleu("bleu", …)` with each head zero-ablated by itself."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         choices = tuple((head,) for head in heads_of(checkpoint.model))
@@ -123,7 +125,7 @@ class HeadBleu:
 def head_bleu(sums: Sums) -> Arrays:
     """Return the `Atlas` arrays bleu, bleu_zero and bleu_zero_p from the sums of `HeadBleu`.
 
-    A change is the difference within each replicate, so that both scores are of the same sentences.
+    A change is a difference within a replicate, so both scores are of the same sentences.
     """
     bleu_RC, count = bleu(sums["bleu_ngrams"]), int(sums["bleu_sentences"])
     change_RN = bleu_RC[:, 1:] - bleu_RC[:, :1]
@@ -140,7 +142,7 @@ _Memory = dict[tuple[tuple[int, ...], ...], tuple[Tensor, Tensor]]
 
 @contextmanager
 def _remembering(model: Model, memory: _Memory) -> Generator[None]:
-    """Inside the block, let `encode` look up in `memory` what it has already encoded."""
+    """Cache the results of `model.encode` in `memory` inside the block."""
     encode = model.encode
 
     def remembered(source_BS: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,7 +169,10 @@ def _with_kv_cache(model: Model) -> Model:
 
 
 def _bleu(references: Sequence[Sequence[str]] | None = None) -> BLEU:
-    """Return sacreBLEU's default BLEU, as in `core.evaluate`; it warns of no tokenised text."""
+    """Return sacreBLEU's default BLEU, as in `core.evaluate`.
+
+    `force` suppresses the warning about text that looks tokenised.
+    """
     from sacrebleu.metrics import BLEU
 
     return BLEU(force=True, references=references)

@@ -34,17 +34,17 @@ from core.checkpoint.folder import Checkpoint
 from core.kinds import KINDS, Kind
 
 _SEED = 2
-_GREEDY = 2  # passes that a greedy translation takes as much time as
+_GREEDY = 2  # a greedy translation takes about as long as this many passes
 TEXT_ROLES = tuple(role for role in ROLES if role not in GOLD_ROLES)
-"""The roles that any text allows."""
+"""The roles that can be measured on any text, because they need no manual alignments."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """How an atlas is computed: who runs the measures, and where unfinished sums are kept.
+    """How an atlas is computed: what runs the measures, and where unfinished sums are kept.
 
-    `on_progress` is called with newly finished passes of one sentence through the network; see
-    `count_passes`.
+    `on_progress` is called with the number of newly finished passes, each of one sentence through
+    the network; see `count_passes`.
     """
 
     run: Runner
@@ -54,11 +54,12 @@ class Work:
 
 @dataclass(frozen=True)
 class Extras:
-    """What an atlas holds beside what every text allows.
+    """The optional parts of an atlas.
 
-    `gold` has manual alignments, of this text or another. `other` is a network with the same
-    tokenizers, whose heads are matched with this one's. `bleu` translates the corpus with heads
-    ablated, which takes more time than everything else.
+    `gold` is a corpus with manual alignments: the measured text or another. `other` is a network
+    with the same tokenizers, whose heads are matched with those of the measured network. `bleu`
+    says whether to translate the corpus with heads ablated, which takes more time than all other
+    measures together.
     """
 
     gold: Corpus | None = None
@@ -69,8 +70,8 @@ class Extras:
 def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras: Extras) -> Atlas:
     """Compute the atlas of a network over a text.
 
-    Raises ValueError before any work if the gold does not fit its text, or the other network has
-    other tokens.
+    Raises ValueError before any work if gold alignments do not fit their text, or if the other
+    network has different tokens or numbers of heads.
     """
     if extras.gold is not None:
         check_gold(network, extras.gold)
@@ -148,7 +149,7 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
 
 
 def count_passes(network: Checkpoint, text: Corpus, extras: Extras) -> int:
-    """Return about how many passes of one sentence `build` makes, as reported to `on_progress`."""
+    """Estimate how many passes of one sentence `build` makes, as reported to `on_progress`."""
     cost = _Costs(network)
     B = len(text.sentences)
     total = B * (cost.attention + 2 * cost.heads + 1 + cost.curves)
@@ -172,7 +173,7 @@ def layers_of(network: Checkpoint) -> dict[Kind, int]:
 
 
 class _Costs:
-    """Passes per sentence that each measure takes, for the progress bar."""
+    """The number of passes per sentence that each measure takes, for the progress bar."""
 
     def __init__(self, network: Checkpoint):
         self._layers = layers_of(network)
@@ -195,7 +196,7 @@ class _Costs:
 
 
 def _check_other(network: Checkpoint, other: Checkpoint) -> None:
-    """Raise ValueError unless the other network has the same tokens and heads."""
+    """Raise ValueError unless both networks have the same tokens, layers and heads."""
     both = [
         (c.source_tokenizer.to_json(), c.target_tokenizer.to_json(), *_size(c))
         for c in (network, other)
@@ -203,8 +204,8 @@ def _check_other(network: Checkpoint, other: Checkpoint) -> None:
     if both[0] != both[1]:
         names = network.card.folder.name, other.card.folder.name
         raise ValueError(
-            f"{names[1]} has other tokens or another number of heads than {names[0]}: choose a "
-            "network with the same tokenizers and size"
+            f"{names[1]} has different tokens, layers or heads than {names[0]}: choose a network "
+            "with the same tokenizers and size"
         )
 
 
@@ -219,13 +220,13 @@ def _with_roles(
     more: Any,
     more_arrays: Any,
 ) -> tuple[dict[Any, tuple[str, ...]], dict[str, np.ndarray]]:
-    """Append roles that were measured on another text along axis O."""
+    """Append, along axis O, roles that were measured on another text."""
     merged = dict(arrays)
     for kind in KINDS:
         for part in ("", "_shuffled", "_random", "_profile", "_rows"):
             name = f"role_{kind}{part}"
             if more[kind]:
-                parts = [part[name] for part in (arrays, more_arrays) if name in part]
+                parts = [each[name] for each in (arrays, more_arrays) if name in each]
                 merged[name] = np.concatenate(parts)
     return {kind: (*roles[kind], *more[kind]) for kind in KINDS}, merged
 
@@ -233,7 +234,7 @@ def _with_roles(
 def origin_of(
     network: Checkpoint, text: Corpus, corpus_name: str, command: str, **gold: Any
 ) -> Origin:
-    """Return what identifies an atlas of a network over a text."""
+    """Return the origin of an atlas of a network over a text; `gold` are the gold_… fields."""
     from core import __version__
 
     card = network.card

@@ -18,7 +18,7 @@ import torch
 from core.analysis.alignment import read_gold
 from core.atlas.atlas import Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
-from core.atlas.corpus import Corpus, corpus
+from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
 from core.atlas.ray_data import on_ray
 from core.atlas.report import report
@@ -29,19 +29,19 @@ from core.command import progress_bar, refuse_unwritable, table, whole_number, w
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
 
-_LINES = 12  # of problems with single sentences
+_LINES = 12  # the most lines written about skipped sentences
 
 
 def run_atlas(arguments: Namespace) -> None:
-    """Compute everything that is known of each head over a corpus, and write it to one file."""
+    """Compute the atlas of a network over a corpus, and write it to one file."""
     refuse_unwritable("--out", arguments.out)
     if arguments.shards > 1 and arguments.device not in ("auto", "cpu"):
         raise ValueError("--shards are processes on the CPU: leave out --device or --shards")
     device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
-    torch.set_num_threads(1)  # so that shards agree; with more, small networks are no faster
+    torch.set_num_threads(1)  # equal sums for any number of shards; more threads are no faster
     network = load(arguments.checkpoint, device)
     text = corpus(network, _pairs(arguments.src, arguments.ref)[: arguments.first])
-    extras, gold = _extras(arguments, network, text, device)
+    extras, gold = _extras(arguments, network, device)
     for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
         sys.stderr.write(f"{arguments.src.name}: {line}\n")
     origin = origin_of(
@@ -70,9 +70,9 @@ def run_atlas(arguments: Namespace) -> None:
 
 
 def _extras(
-    arguments: Namespace, network: Checkpoint, text: Corpus, device: str
+    arguments: Namespace, network: Checkpoint, device: str
 ) -> tuple[Extras, dict[str, Any]]:
-    """Return the gold, the other network and whether to translate; and what identifies the gold."""
+    """Return the optional parts of the atlas, and the `Origin` fields about its gold alignments."""
     other = load(arguments.other, device) if arguments.other else None
     if (arguments.gold_src is None) != (arguments.gold_ref is None):
         raise ValueError("--gold-src and --gold-ref go together: give both, or none")
@@ -113,7 +113,7 @@ def _names(*files: Path) -> str:
 
 
 def _command(arguments: Namespace) -> str:
-    """Return the command that reproduces an atlas, with the names of its files alone."""
+    """Return the command that reproduces an atlas, with file names but without folders."""
     words = ["python -m core.analyse atlas"]
     for option in ("checkpoint", "src", "ref", "gold", "gold_src", "gold_ref", "other", "out"):
         if (file := getattr(arguments, option)) is not None:
@@ -173,18 +173,25 @@ def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") ->
 
 def add_arguments(p: ArgumentParser) -> None:
     """Add the options of this command to those that all analyses share."""
-    p.add_argument("--out", type=Path, required=True, help="write the atlas here, an .npz file")
-    p.add_argument("--gold", type=Path, help="manual alignments, for alignment errors and roles")
-    p.add_argument("--gold-src", type=Path, help="the gold's own source sentences, if not --src")
-    p.add_argument("--gold-ref", type=Path, help="the gold's own translations, if not --ref")
+    p.add_argument("--out", type=Path, required=True, help="write the atlas to this .npz file")
+    p.add_argument(
+        "--gold", type=Path, help="manual alignments, to measure alignment errors and aligned roles"
+    )
+    p.add_argument("--gold-src", type=Path, help="source sentences of --gold, if not --src")
+    p.add_argument("--gold-ref", type=Path, help="translations of --gold, if not --ref")
     p.add_argument("--one-based", action="store_true", help="links count words from 1")
     p.add_argument(
         "--gold-target-first", action="store_true", help="links name the target word first"
     )
     p.add_argument("--other", type=Path, help="a network whose heads are matched with this one's")
-    p.add_argument("--no-bleu", action="store_true", help="translate nothing: half the time")
     p.add_argument(
-        "--shards", type=whole_number(1, 1024), default=1, help="processes, or workers with --ray"
+        "--no-bleu", action="store_true", help="leave out BLEU, which takes more than half the time"
+    )
+    p.add_argument(
+        "--shards",
+        type=whole_number(1, 1024),
+        default=1,
+        help="number of processes or, with --ray, of workers",
     )
     p.add_argument("--ray", action="store_true", help="run the shards on Ray Data")
     p.add_argument("--first", type=whole_number(1), metavar="N", help="use only the first N pairs")

@@ -1,4 +1,4 @@
-"""A corpus for the atlas: sentence pairs as tokens, with what roles and references need to know."""
+"""A corpus for the atlas: tokenised sentence pairs with texts, alignments and token counts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.checkpoint.folder import Checkpoint
 from core.text.tokenizer import BOS, EOS, Token, encode_source, special
 
 CHUNK = 25
-"""Sentences that are measured together. Chunks are fixed, so results do not depend on shards."""
+"""The number of sentences in a chunk. It is fixed, so results do not depend on shards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0.
 
-    A source begins with its tokenizer's `first` tokens, if it has any.
+    A source begins with the `first` tokens of the source tokenizer, if there are any.
     """
 
     index: int
@@ -52,7 +52,7 @@ class Corpus:
     """Sentence pairs in the order of their lines.
 
     `source_counts` and `target_counts` say how often each token id occurs. `skipped` has one line
-    for each pair that cannot be measured. The SHA-256 are of the lines as given, joined by "\\n".
+    for each pair that cannot be measured. Each SHA-256 is of the lines as given, joined by "\\n".
     """
 
     sentences: tuple[Sentence, ...]
@@ -73,15 +73,15 @@ class Corpus:
 def corpus(
     checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], gold: Sequence[Gold] | None = None
 ) -> Corpus:
-    """Tokenise pairs of text for a checkpoint; skip pairs with an empty side or one too long.
+    """Tokenise pairs of text for a checkpoint; skip pairs with a side that is empty or too long.
 
-    `gold` are manual alignments of the pairs' words, split at spaces. Raises ValueError if another
-    number of them is given, or if no pair is left.
+    `gold` has one manual alignment per pair, of words split at spaces. Raises ValueError if the
+    numbers of pairs and alignments differ, or if no pair is left.
     """
     if gold is not None and len(gold) != len(pairs):
         raise ValueError(
-            f"{len(pairs)} sentence pairs and {len(gold)} alignments: "
-            "they need the same number, line for line"
+            f"{len(pairs)} sentence pairs and {len(gold)} alignments: give one alignment for each "
+            "pair, line by line"
         )
     sentences: list[Sentence] = []
     skipped: list[str] = []

@@ -1,4 +1,4 @@
-"""The counterpart of each head in another network with the same tokenizers, by its maps.
+"""Find the counterpart of each head in another network with the same tokenizers, by its maps.
 
 Axes: R replicates, n heads of a kind of either network.
 """
@@ -24,15 +24,18 @@ from core.model.interface import Seq2Seq
 from core.record.capture import capture
 
 _PER_CHUNK = 5
-"""Sentences of each chunk that are compared: the similarity of two heads varies little."""
+"""The number of sentences compared in each chunk: few, since similarity varies little."""
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """Measure the share of attention that each head puts on the same cells as each of the other's.
+    """Measure the share of attention that each head puts on the same cells as each head of another.
 
-    Sums: same_KIND [R, n, n], the smaller of two weights summed over all cells, and rows_KIND [R];
-    same_sentences. `other` is the folder of the other network, which must have the same tokens.
+    `other` is the folder of the other network, which must have the same tokens. Sums:
+
+    - same_KIND [R, n, n]: the smaller of two heads' weights, summed over all cells
+    - rows_KIND [R]: the rows of the maps
+    - same_sentences: the sentences
     """
 
     other: Path
@@ -53,10 +56,11 @@ class Similarity:
 
 
 def counterparts(sums: Sums) -> dict[str, np.ndarray]:
-    """Return the `Atlas` arrays partner and similarity, a one-to-one matching within each kind.
+    """Return the `Atlas` arrays partner, similarity and similarity_unmatched.
 
-    The assignment with the largest total similarity (Kuhn 1955). A partner is counted on axis N.
-    similarity_unmatched is the mean similarity to the other heads of the kind; NaN for one head.
+    Heads are matched one to one within each kind, by the assignment with the largest total
+    similarity (Kuhn 1955). A partner is an index on axis N. `similarity_unmatched` is the mean
+    similarity to all heads of the kind but the partner. It is NaN if a kind has one head.
     """
     from scipy.optimize import linear_sum_assignment  # takes a second to import
 

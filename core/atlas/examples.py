@@ -1,4 +1,4 @@
-"""Sentences quoted as examples, with each head's strength and most telling cell in them.
+"""Quote sentences as examples, with each head's strength and a telling cell in each of them.
 
 Axes: N heads, P quoted sentences, Q queries, K keys, T target tokens.
 """
@@ -24,7 +24,7 @@ from core.record.capture import capture
 
 QUOTED = 64
 MAX_CHARACTERS = 200
-"""Of each side of a quoted sentence."""
+"""The most characters of each side of a quoted sentence."""
 
 _SEED = 64
 
@@ -41,13 +41,15 @@ def quoted_sentences(corpus: Corpus) -> tuple[Sentence, ...]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Measure each quoted sentence by itself.
+    """Measure each quoted sentence by itself. Sums:
 
-    Sums: example_INDEX_strength [N], the change of the loss in nats per target token when a head is
-    zero-ablated; example_INDEX_cell int64 [N, 2], a query and a key. For decoder and
-    cross-attention, the query is the row that predicts the target token whose loss rises most. In
-    the encoder, where ablation acts on all target tokens at once, it is the row with the
-    largest weight on another key than itself. The key is the one with that row's largest weight.
+    - example_INDEX_strength [N]: the change of the loss in nats per target token when a head is
+      zero-ablated
+    - example_INDEX_cell int64 [N, 2]: the query and key that stand for a head
+
+    In the decoder and in cross-attention, the query predicts the target token whose loss rises
+    most, and the key has that query's largest weight. In the encoder, where ablation acts on all
+    target tokens at once, the cell has the head's largest weight off the diagonal.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -56,7 +58,7 @@ class Examples:
     def sums(
         self, checkpoint: Checkpoint, chunk: Sequence[Sentence], losses_BCT: Sequence[Doubles]
     ) -> Sums:
-        """Return the sums of a chunk from each sentence's losses, see `losses_without_each`."""
+        """Return the sums of a chunk from its sentences' losses; see `losses_without_each`."""
         arrays: dict[str, np.ndarray] = {}
         for sentence, losses_CT in zip(chunk, losses_BCT, strict=True):
             change_NT = losses_CT[1:] - losses_CT[0]
@@ -75,7 +77,7 @@ class Examples:
 def examples(
     sentences: Sequence[Sentence], sums: Sums
 ) -> tuple[tuple[Quoted, ...], dict[str, np.ndarray]]:
-    """Return the quotations, and the `Atlas` arrays strength and cell, of quoted sentences."""
+    """Return the sentences as quotations, and the `Atlas` arrays strength and cell."""
     quoted = tuple(Quoted(s.source_text, s.reference) for s in sentences)
     strength_PN, cell_PN2 = (
         [sums[f"example_{s.index}_{what}"] for s in sentences] for what in ("strength", "cell")
@@ -97,7 +99,7 @@ def _maps(checkpoint: Checkpoint, sentence: Sentence) -> dict[Kind, np.ndarray]:
 
 
 def _cell(kind: Kind, map_QK: np.ndarray, change_T: Doubles) -> tuple[int, int]:
-    """Return the query and the key that stand for a head in a sentence."""
+    """Return the query and the key that stand for a head in a sentence; see `Examples`."""
     if kind == "encoder":
         elsewhere_QK = np.where(np.eye(len(map_QK), dtype=bool), -1.0, map_QK)
         query, key = np.unravel_index(np.argmax(elsewhere_QK), map_QK.shape)

@@ -10,7 +10,7 @@ import numpy as np
 from core.frozen import Doubles
 
 LEVEL = 0.95
-"""Of every interval."""
+"""The level of every interval."""
 ALPHA = 0.05
 """Below this corrected p-value, a head is said to have an effect."""
 
@@ -18,9 +18,9 @@ ALPHA = 0.05
 def interval(replicates: Doubles, sentences: int) -> Doubles:
     """Return a statistic and the bounds of its 95 % percentile interval: [1 + R, …] → […, 3].
 
-    Row 0 is the statistic of the sample itself, the others those of the replicates; replicates
-    that drew no sentence are NaN and left out. The bounds are NaN for fewer than 2 sentences, which
-    say nothing about other sentences (Efron & Tibshirani 1993, §13.3).
+    Row 0 is the statistic of the sample itself, the other rows are those of the replicates.
+    Replicates that drew no sentence are NaN and are left out. For fewer than 2 sentences, which say
+    nothing about other sentences, the bounds are NaN (Efron & Tibshirani 1993, §13.3).
     """
     tail = (1 - LEVEL) / 2
     if sentences < 2:
@@ -34,9 +34,9 @@ def p_values(replicates: Doubles, sentences: int, resolution: float = 0.0) -> Do
     """Return two-sided p-values of "no change", from replicates of a change: [1 + R, …] → […].
 
     A normal approximation: the change divided by its bootstrap standard error is compared with the
-    standard normal distribution. 1000 replicates alone could not tell p-values below 0.002 apart,
-    which Holm's correction needs. 1 for a change of at most `resolution`, below which differences
-    are rounding. NaN for fewer than 2 sentences.
+    standard normal distribution. Holm's correction needs this, because 1000 replicates alone cannot
+    tell p-values below 0.002 apart. The p-value is 1 for a change of at most `resolution`, which
+    may be rounding, and NaN for fewer than 2 sentences.
     """
     change = replicates[0]
     if sentences < 2:
@@ -50,7 +50,8 @@ def p_values(replicates: Doubles, sentences: int, resolution: float = 0.0) -> Do
 def holm(p: Doubles) -> Doubles:
     """Return p-values after Holm's step-down correction over all of them [n] (Holm 1979).
 
-    They control the probability of one or more false findings. NaN stays NaN and is not counted.
+    The correction limits the probability of one or more false findings. NaN stays NaN and is not
+    counted.
     """
     adjusted = np.full(p.shape, np.nan)
     order = np.argsort(p)[: np.isfinite(p).sum()]
@@ -60,5 +61,5 @@ def holm(p: Doubles) -> Doubles:
 
 
 def no_effect(adjusted: Doubles) -> np.ndarray:
-    """Return which corrected p-values leave a head indistinguishable from one without effect."""
+    """Return which corrected p-values do not show an effect, bool: those not below ALPHA."""
     return ~(adjusted < ALPHA)

@@ -13,18 +13,18 @@ from core.kinds import KINDS, Kind
 MARGIN = 0.1
 """How far a score's lower bound must exceed each null, as a share of attention.
 
-A null is the highest score in three random networks; other random networks may score higher. In 51
-more of the shipped shapes (2,448 heads), no head exceeded its nulls by more than 0.051 in any role,
-so 0.1 is twice what chance reached. Heads of much smaller networks differ more: of 180 networks of
-width 16, one had a head with a label. Voita et al. 2019 (§5.2) likewise ask a head to exceed its
-baseline by 10 points.
+One null is the highest score of any head in three random networks; other random networks may score
+higher. In 51 further random networks of the shipped sizes (2,448 heads), no head exceeded its nulls
+by more than 0.051 in any role, so 0.1 is about twice what chance reached. Heads of much smaller
+networks differ more: of 180 random networks of width 16, one had a head with a label. Voita et al.
+2019 (§5.2) likewise ask a head to exceed its baseline by 10 points.
 """
 
 FLOOR = 0.3
-"""The share of attention that a score's lower bound must reach; a choice, not a test."""
+"""The share of attention that a score's lower bound must reach, by convention."""
 
 ROWS = 0.1
-"""The share of rows in which a role must be measurable: a label describes a head in general."""
+"""The share of rows in which a role must be measured, since a label describes a head in general."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Label:
 
 
 def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
-    """Return each head's labels (often none), heads in the order of axis N.
+    """Return each head's labels (often none), with the heads in the order of axis N.
 
-    They are sorted by excess over the nulls; the first is shown as the head's role. A role is a
-    label if it can be measured in at least ROWS of all rows, and the lower bound of its score
-    exceeds every null by more than MARGIN and reaches FLOOR; so there is no label without an
-    interval.
+    Labels are sorted by excess over the nulls; the first is shown as the head's role. A role is a
+    label if it is measured in at least ROWS of all rows and the lower bound of its score both
+    reaches FLOOR and exceeds every null by more than MARGIN. So a score without an interval gives
+    no label.
     """
     found: list[tuple[Label, ...]] = []
     for kind in KINDS:
@@ -60,9 +60,9 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
 
 
 def excess_over_nulls(atlas: Atlas, kind: Kind, role: int) -> Doubles:
-    """Return a role's score and its bounds, less the largest of its nulls, per head: [n, 3].
+    """Return each head's score in a role and its bounds, minus the largest null: [n, 3].
 
-    The head's distance profile is not a null for a role that is a distance itself.
+    The distance profile of a head is no null for a role that is itself a distance.
     """
     random = np.float64(atlas.arrays[f"role_{kind}_random"][role])
     shuffled_n, profile_n = (

@@ -1,7 +1,7 @@
 """A generated language pair with known alignments, and a network with planted aligning heads.
 
 A method that finds or scores alignments must find what was planted. The pair has what makes real
-alignments hard: other word order, words with two translations or none, words of several tokens.
+alignments hard: different word order, words with two translations or none, words of several tokens.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import BOS, EOS, SPECIALS
 
 ENTRIES = 16
-"""Source words of the language."""
+"""The number of source words in the language."""
 
 _SHORTEST, _LONGEST = 4, 9  # source words of a sentence
-_SHARPNESS = 40.0  # of the planted heads' queries: the aligned word gets all weight to 1e-6
+_SHARPNESS = 40.0  # scales a planted head's queries, so that the aligned word gets all but 1e-6
 _BOUNDARY = "▁"
 
 Word = tuple[str, ...]
@@ -86,12 +86,12 @@ def plant(
 ) -> None:
     """Write a checkpoint whose cross-attention `heads` (layer, head) align the given entries.
 
-    A planted head attends from a token to all tokens of the word that it translates, if that is
-    one of its entries, and else about evenly to all others. So it is right in the reading *input*,
-    and wrong in *output*, whose rows are fed the token before. All other heads attend evenly. The
-    network has 1 encoder layer and 2 decoder layers of 2 heads; embeddings are one-hot by entry,
-    there are no positions, and self-attention and feed-forward layers output 0. `reverse` swaps the
-    two sides.
+    If the token that a row is fed translates one of a planted head's entries, the head attends to
+    all tokens of that source word. Otherwise it attends about evenly. Its links are therefore right
+    in the reading "input" and wrong in "output", whose rows are fed the preceding token. All other
+    heads attend evenly. The network has 1 encoder layer and 2 decoder layers of 2 heads. Embeddings
+    are one-hot by entry, there are no positions, and self-attention and feed-forward layers output
+    0. `reverse` swaps the two sides.
     """
     made = language()
     entries = [tuple((word,) for word in made.source), made.target]
@@ -134,7 +134,7 @@ def plant(
 
 
 def _plant_heads(site: nn.Module, words: Mapping[int, Iterable[int]]) -> None:
-    """Let query and key of each head compare the dimensions of its words."""
+    """Make each head's queries and keys agree in the dimensions of its words alone."""
     assert isinstance(site, MultiHeadAttention)
     for head, known in words.items():
         for k in known:
@@ -153,7 +153,7 @@ def _syllables(consonants: str) -> Iterator[str]:
 
 
 def _tokenizer(words: Iterable[Word]) -> SubwordTokenizer:
-    """Return a tokenizer with one token per syllable, at the start of a word and inside."""
+    """Return a tokenizer with a token for each syllable inside a word and one at its start."""
     syllables = sorted({syllable for word in words for syllable in word})
     merges = [list(s) for s in syllables] + [[_BOUNDARY, s] for s in syllables]
     letters = sorted({letter for s in syllables for letter in s})

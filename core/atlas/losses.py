@@ -32,7 +32,7 @@ Chunk = Sequence[Sentence]
 Arrays = dict[str, NDArray]
 
 TOKENS = 12
-"""Target tokens named for each head."""
+"""The most target tokens that are named for a head."""
 LEAST_COUNT = 5
 """How often a token must occur in the corpus to be named."""
 
@@ -62,10 +62,11 @@ def losses_without_each(
 
 @dataclass(frozen=True, eq=False)
 class SetLosses:
-    """Measure the loss with each of some sets of heads zero-ablated, given in a fixed order.
+    """Measure the loss with each set of heads in `choices` zero-ablated. Sums:
 
-    Sums: NAME_loss [1 + R, 1 + C] in nats, column 0 without ablation; NAME_tokens [1 + R] target
-    tokens; NAME_sentences.
+    - NAME_loss [1 + R, 1 + C]: in nats; column 0 is without ablation, the others follow `choices`
+    - NAME_tokens [1 + R]: the target tokens
+    - NAME_sentences: the sentences
     """
 
     name: str
@@ -81,10 +82,15 @@ class SetLosses:
 class HeadLosses:
     """Measure the loss with each head ablated by itself, to zero or to its mean output.
 
-    Sums: as `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
-    zero_token_ID [N], the change of the loss summed over a token's occurrences, and
-    zero_each_INDEX [B, N], each sentence's change in nats per token. Mean ablation needs `means`,
-    see `means_of`. Raises ValueError without them.
+    The sums are those of `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
+    two:
+
+    - zero_token_ID [N]: the change of the loss, summed over a token's occurrences
+    - zero_each_INDEX [B, N]: each sentence's change in nats per token; INDEX is that of the chunk's
+      first sentence
+
+    Raises ValueError for mean ablation without `means` (see `means_of`), and for zero ablation with
+    them.
     """
 
     method: Literal["zero", "mean"] = "zero"
@@ -95,7 +101,7 @@ class HeadLosses:
             raise ValueError("mean ablation needs the mean outputs, zero ablation takes none")
 
     def __repr__(self) -> str:
-        """Identify the measure, with a hash of its means: a tensor's own text leaves most out."""
+        """Identify the measure, with a hash of its means: a tensor's repr omits most values."""
         digest = hashlib.sha256()
         for where, mean_HD in sorted((self.means or {}).items()):
             digest.update(repr(where).encode() + mean_HD.cpu().numpy().tobytes())
@@ -107,7 +113,7 @@ class HeadLosses:
         return self.sums(chunk, losses_BCT)
 
     def sums(self, chunk: Chunk, losses_BCT: Sequence[Doubles]) -> Sums:
-        """Return the sums of a chunk from each sentence's losses, see `losses_without_each`."""
+        """Return the sums of a chunk from its sentences' losses; see `losses_without_each`."""
         arrays = _weighted(self.method, chunk, np.array([x.sum(-1) for x in losses_BCT]))
         if self.method == "zero":
             changes_B = [losses[1:] - losses[0] for losses in losses_BCT]
@@ -122,7 +128,7 @@ class HeadLosses:
 
 @dataclass(frozen=True)
 class HeadOutputs:
-    """Measure each head's output, whose means are what mean ablation puts in its place.
+    """Measure each head's output, whose mean replaces it in mean ablation.
 
     Sums: outputs_KIND_LAYER [H, D] over all queries, and queries_KIND_LAYER.
     """
@@ -151,7 +157,7 @@ def means_of(sums: Sums, device: str = "cpu") -> Means:
 def per_token(sums: Sums, name: str) -> Doubles:
     """Return the loss in nats per target token in each replicate: [1 + R, 1 + C].
 
-    NaN in a replicate that drew no sentence.
+    It is NaN in a replicate that drew no sentence.
     """
     with np.errstate(invalid="ignore"):
         return sums[f"{name}_loss"] / sums[f"{name}_tokens"][:, None]
@@ -165,7 +171,7 @@ def sentences_of(sums: Sums, name: str) -> int:
 def head_losses(sums: Sums, method: Literal["zero", "mean"] = "zero") -> Arrays:
     """Return the `Atlas` arrays from the sums of `HeadLosses`.
 
-    For "zero" loss, zero, zero_p and deciles; for "mean" mean and mean_p.
+    For "zero", these are loss, zero, zero_p and deciles; for "mean", they are mean and mean_p.
     """
     loss_RC, count = per_token(sums, method), sentences_of(sums, method)
     change_RN = loss_RC[:, 1:] - loss_RC[:, :1]
@@ -183,9 +189,9 @@ def affected_tokens(
 ) -> tuple[tuple[TokenLoss, ...], ...]:
     """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
 
-    At most TOKENS, largest rise first, of those that occur LEAST_COUNT times or more; `counts` are
-    the corpus's own. Tokens whose loss does not rise are left out. Those with few occurrences rank
-    high by chance more easily.
+    Each head gets at most TOKENS, largest rise first. Only tokens whose loss rises and that occur
+    at least LEAST_COUNT times in the corpus are named; `counts` are these occurrences. The rarer a
+    token, the more easily it ranks high by chance.
     """
     ids = sorted(id for id, count in counts.items() if count >= LEAST_COUNT)
     if not ids:
@@ -202,7 +208,7 @@ def affected_tokens(
 
 
 def _weighted(name: str, chunk: Chunk, losses_BC: Doubles) -> dict[str, np.ndarray]:
-    """Return the sums of `SetLosses` from summed losses of each sentence."""
+    """Return the sums of `SetLosses` from each sentence's loss, summed over its tokens: [B, C]."""
     weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
     tokens_B = np.array([len(sentence.target) for sentence in chunk], np.float64)
     return {

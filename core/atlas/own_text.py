@@ -1,4 +1,4 @@
-"""An atlas of a text that a visitor gives: what can be measured in seconds."""
+"""An atlas of a visitor's own text, limited to what can be measured in seconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.experiments.experiment import Progress, Steps
 MAX_LINES = 300
 
 _STEP = 5
-"""Sentences between two reports of progress, during which other threads wait for the model."""
+"""The number of sentences in a step, during which other threads wait for the model."""
 
 
 def own_text(
@@ -27,7 +27,7 @@ def own_text(
     network: Checkpoint,
     pairs: Sequence[tuple[str, str]],
 ) -> Steps[tuple[Atlas, Corpus]]:
-    """Yield progress, and return the atlas of some sentence pairs and the text as measured.
+    """Yield progress, and return the atlas of some sentence pairs and the corpus made of them.
 
     The atlas has roles with their nulls, entropies, distances, zero ablation, tokens and quoted
     sentences. `borrow` gives exclusive access to the network for one step. Raises ValueError for
@@ -38,17 +38,17 @@ def own_text(
     text = corpus(network, pairs)
     chosen = quoted_sentences(text)
     quoted_indices = {sentence.index for sentence in chosen}
-    attention, losses, telling = Attention(Facts.of(text), TEXT_ROLES), HeadLosses(), Examples()
+    attention, losses, quotes = Attention(Facts.of(text), TEXT_ROLES), HeadLosses(), Examples()
     attended, zero, quoted_sums = [], [], []
     for start in range(0, len(text.sentences), _STEP):
         part = text.sentences[start : start + _STEP]
         with borrow():
             attended.append(attention(network, part))
-            # Both need the losses without each head, which take most of the time.
+            # `losses` and `quotes` share these results, which take most of the time.
             losses_BCT = [losses_without_each(network, sentence) for sentence in part]
             zero.append(losses.sums(part, losses_BCT))
             quoted_sums += [
-                telling.sums(network, [sentence], [losses_CT])
+                quotes.sums(network, [sentence], [losses_CT])
                 for sentence, losses_CT in zip(part, losses_BCT, strict=True)
                 if sentence.index in quoted_indices
             ]

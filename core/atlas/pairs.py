@@ -17,11 +17,11 @@ from core.kinds import Kind
 from core.model.interface import Seq2Seq
 
 SAMPLE = 250
-"""Sentences at most: a kind of 16 heads has 120 pairs."""
+"""The most sentences to measure: few, since a kind with 16 heads already has 120 pairs."""
 
 
 def pair_losses(model: Seq2Seq, kind: Kind) -> SetLosses:
-    """Return the measure of the loss without each head, then without each pair, of a kind."""
+    """Return the measure of the loss without each head and then without each pair of one kind."""
     heads = heads_of(model, (kind,))
     return SetLosses(f"pair_{kind}", (*combinations(heads, 1), *combinations(heads, 2)))
 
@@ -30,9 +30,9 @@ def pair_effects(model: Seq2Seq, kind: Kind, sums: Sums) -> Arrays:
     """Return the `Atlas` arrays single_KIND [n] and pair_KIND [n, n, 3], in nats per token.
 
     pair_KIND is the change of the loss with both heads ablated, minus the sum of their single
-    changes. Positive: they cover for each other, so that ablating both costs more than the single
-    ablations add up to. Negative: without the one, the other helps less or harms more. The
-    diagonal is 0.
+    changes. Positive: the heads are redundant, so ablating both costs more than the single
+    ablations add up to. Negative: they depend on each other, so without one the other helps less
+    or harms more. The diagonal is 0.
     """
     name, n = f"pair_{kind}", len(heads_of(model, (kind,)))
     loss_RC = per_token(sums, name)

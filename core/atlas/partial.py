@@ -21,8 +21,8 @@ _DONE = "done"
 class Partial:
     """A folder with the sums of each measure over the chunks that are done.
 
-    `identity` names what the sums depend on beside the measure: weights, corpus, version. Sums of
-    another identity or measure are not used.
+    `identity` names what the sums depend on besides the measure: weights, corpus, version. Sums of
+    another identity or measure are ignored.
     """
 
     def __init__(self, folder: Path | None, identity: str):
@@ -37,10 +37,10 @@ class Partial:
         run: Runner,
         on_progress: Callable[[int], object] = lambda count: None,
     ) -> Sums:
-        """Return the sums of a measure over all chunks; continue from a saved part.
+        """Return the sums of a measure over all chunks, continuing from sums saved earlier.
 
-        `on_progress` is called with the number of newly measured sentences. The part is saved every
-        20 seconds, and at an interruption.
+        `on_progress` is called with the number of newly measured sentences, and first with that of
+        sentences measured earlier. The sums are saved every 20 seconds and on interruption.
         """
         file = self._file(measure, chunks)
         done, total = self._load(file, len(chunks))

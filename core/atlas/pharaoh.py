@@ -1,9 +1,8 @@
-"""Word alignments for a corpus: i-j lines, symmetrised if wanted, and the heads for other programs.
+"""Align the words of a corpus, symmetrised if wanted, and export the heads for other programs.
 
-The one-layer form `alignment_layer` and `alignment_heads` is that of OpenNMT-py, fairseq and
-CTranslate2's translation models: layer `alignment_layer`, the mean of its first `alignment_heads`
-heads. The other, [[layer, head], …], is that of Whisper in Hugging Face Transformers
-(generation_config.json) and in CTranslate2 (config.json).
+Two export forms exist. OpenNMT-py, fairseq and CTranslate2's translation models average the first
+`alignment_heads` heads of layer `alignment_layer`. Whisper takes a list [[layer, head], …], in
+Hugging Face Transformers (generation_config.json) and in CTranslate2 (config.json).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from core.experiments.aligning import word_maps
 Links = frozenset[Link]
 """Links (source word, target word), counted from 0."""
 
-# Steps to the next target word and source word.
+# Steps (target word, source word) from a link to its neighbours.
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -51,7 +50,7 @@ def aligned(
     forward: Aligner,
     reverse: Aligner | None = None,
 ) -> Iterator[tuple[Links, str]]:
-    """Yield the links of each pair and "", or no links and the reason.
+    """Yield each pair's links and "", or no links and the reason why the pair has none.
 
     With `reverse`, the aligner of a network for the other direction, the links of both are combined
     by `grow_diag_final`.
@@ -71,10 +70,11 @@ def aligned(
 def grow_diag_final(first: Links, second: Links) -> Links:
     """Combine the links of both directions by grow-diag-final (Koehn, Och & Marcu 2003).
 
-    Start from the intersection. Add neighbours, also diagonal ones, that are in the union and link
-    a word that has no link yet, until no such link is left. Finally, add the links of `first`, then
-    those of `second`, that link such a word. Links are visited by target word, then source word, as
-    in the pseudocode of Moses; the order matters, as a new link changes which words have none.
+    Start from the intersection. Add neighbours, including diagonal ones, that are in the union and
+    link at least one word without links, until there is no such neighbour. Finally, add the links
+    of `first` and then those of `second` that link at least one word without links. As in the
+    pseudocode of Moses, links are visited by target word, then by source word. The order matters,
+    because each new link changes which words have none.
     """
     union = sorted(first | second, key=_by_target)
     found = set(first & second)
@@ -106,8 +106,8 @@ def score_with_interval(
 ) -> dict[str, float]:
     """Return AER, its 95 % bootstrap interval (`low`, `high`), precision and recall.
 
-    `indices` are the sentences' places in the corpus, which decide how replicates weigh them.
-    Raises ValueError if nothing is linked, or nothing is sure.
+    `indices` are the sentences' positions in the corpus, on which their bootstrap weights depend.
+    Raises ValueError without predicted links or without sure gold links.
     """
     both = list(zip(predicted, gold, strict=True))
     in_sure, in_possible, made, sure = (
@@ -120,7 +120,7 @@ def score_with_interval(
         )
     )
     if not (made[0] and sure[0]):
-        raise ValueError("there is nothing to score: at least 1 link and 1 sure gold link needed")
+        raise ValueError("nothing to score: at least 1 link and 1 sure gold link are needed")
     with np.errstate(invalid="ignore"):
         aer = interval(1 - (in_sure + in_possible) / (made + sure), len(both))
     rates = float(in_possible[0] / made[0]), float(in_sure[0] / sure[0])

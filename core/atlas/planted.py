@@ -29,14 +29,14 @@ from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import EOS, SPECIALS
 
 LANGUAGE = "en"
-"""Of both sides: the words "a" and "i" are English function words."""
+"""The language of both sides; in English, "a" and "i" are function words."""
 
 _TRANSLATIONS = dict(zip("bcdefg", "opqrst", strict=True)) | dict(zip("aimn", "aimn", strict=True))
 _LONG = {"hj": "uv", "kl": "wx"}  # words of two tokens, each at most once in a sentence
 _STARTS = "".join((*_TRANSLATIONS, "opqrst", "hk", "uw"))
 _LETTERS = _STARTS + "jlvx"
 _POSITIONS = 16
-_UNITS = 7  # of two tokens each, at most, so that <eos> fits too
+_UNITS = 7  # the most units of two tokens in a sentence, so that <eos> fits too
 _LAYERS, _HEADS = 3, 4
 _SCORE = 30.0  # exp(30) outweighs all other keys of a row
 
@@ -54,11 +54,11 @@ class Planted:
 def planted(sentences: int = 60, seed: int = 0) -> Planted:
     """Generate sentences and build a network with a head for every role of every kind.
 
-    Each head's scores are a bilinear form of position and token, so it can know what both are, but
-    not what the sentence is like elsewhere. Three roles therefore rely on the language. A source
-    and its target have equally many tokens, so the diagonal is where positions are equal; and each
-    pair of positions is swapped, so the source of the token to be produced, or of its copy, follows
-    from the position. All remaining heads are uniform.
+    A head's scores are a bilinear form of the features of query and key. So they depend on the
+    positions and ids of these two tokens alone, and some roles rely on the language. A source and
+    its target have equally many tokens, so the diagonal is where positions are equal. Positions
+    come in pairs, and a target token is aligned to a word at the other position of its pair, where
+    its copy is too, if it has one. All remaining heads attend evenly.
     """
     rng = random.Random(seed)
     generated = [_sentence(rng) for _ in range(sentences)]
@@ -100,8 +100,8 @@ def planted(sentences: int = 60, seed: int = 0) -> Planted:
 def _sentence(rng: random.Random) -> tuple[str, str, Gold]:
     """Return a source, its translation and their alignment.
 
-    It is a sequence of units of two tokens: two words, which are swapped in the target; a word of
-    two tokens; or a word and a comma.
+    A sentence is a sequence of units of two tokens: two words, which are swapped in the target; a
+    word of two tokens; or a word and a comma.
     """
     source: list[str] = []
     target: list[str] = []
@@ -127,7 +127,7 @@ def _sentence(rng: random.Random) -> tuple[str, str, Gold]:
 
 
 def _tokenizer() -> SubwordTokenizer:
-    """Return a tokenizer with one token per letter, which keeps the start of a word apart."""
+    """Return a tokenizer with a token for each letter and another for each at a word's start."""
     entries = [*SPECIALS, "▁", ",", *_LETTERS, *(f"▁{letter}" for letter in _STARTS)]
     return SubwordTokenizer.from_json(
         {
@@ -139,10 +139,10 @@ def _tokenizer() -> SubwordTokenizer:
 
 
 def _network(vocabulary: int) -> Transformer:
-    """Return a network in which every layer sees the features of a token, and changes nothing.
+    """Return a network in which every layer sees the features of a token and changes nothing.
 
-    A token is embedded as two ones, at its position and at its id. All such vectors have the same
-    mean and variance, which lets the norms be undone; sublayers add 0.
+    The embedding of a token is 1 at its position and at its id, and 0 elsewhere. All such vectors
+    have the same mean and variance, so each norm is set up to return its input. Sub-layers add 0.
     """
     features = _POSITIONS + vocabulary
     size = features + features % 2
@@ -204,7 +204,7 @@ def _weight(module: torch.nn.Module, name: str) -> Tensor:
 
 @dataclass(frozen=True)
 class _Forms:
-    """The scores of heads that play a role, from the features of query and key: [F, F]."""
+    """The forms [F, F] of heads that play a role: scores by query feature and key feature."""
 
     kind: Kind
     tokenizer: SubwordTokenizer
@@ -216,7 +216,7 @@ class _Forms:
         position = np.arange(P)
         form = np.zeros((P + self.tokenizer.size, P + self.tokenizer.size))
         at, tokens = form[:P, :P], form[P:, P:]  # by both positions; by both tokens
-        any_query = form[:P]  # the same row for every position: any query
+        any_query = form[:P]  # equal rows for all query positions, so for any query
         match role:
             case "previous token":
                 at[position[1:], position[:-1]] = 1

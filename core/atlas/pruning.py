@@ -24,13 +24,14 @@ from core.record.edits import Head
 
 CURVES = (*KINDS, ALL)
 SAMPLE = 50
-"""Sentences on which the order of removal is chosen.
+"""The number of sentences on which the order of removal is chosen.
 
-The curve is of the whole corpus, which includes them: of a small corpus, its loss is too low.
+The curve is measured on the whole corpus, which includes these sentences. If the corpus is small,
+the curve's loss is therefore too low.
 """
 
 Order = Sequence[int]
-"""Heads in the order of removal, counted within their kind, or over all."""
+"""Heads in the order of removal, as indices into `heads_on`."""
 
 
 def removal_order(
@@ -42,8 +43,8 @@ def removal_order(
     """Choose the order of removal for a kind, for kinds joined by "+", or for "all", greedily.
 
     Each step removes the head without which the loss on `sentences` is lowest, given the heads
-    already removed; the last step removes the last head. Of equal heads, the first is removed.
-    `on_progress` receives the number of newly removed heads.
+    already removed; the last step removes the last head. If heads tie, the first of them is
+    removed. `on_progress` is called with the number of newly removed heads.
     """
     heads = heads_on(checkpoint.model, curve)
     order: list[int] = []
@@ -62,7 +63,7 @@ def removal_order(
 class RemovalOrder:
     """Measure `removal_order` on one chunk that is the whole sample.
 
-    Sums: prune_CURVE_order [n], which do not add up: measure one chunk only.
+    Sums: prune_CURVE_order [n]. Orders cannot be added up, so measure one chunk only.
     """
 
     curve: str
@@ -83,7 +84,7 @@ def pruning_bleu(model: Seq2Seq, orders: Mapping[str, Order]) -> SetBleu:
 
 
 def pruning_curves(model: Seq2Seq, orders: Mapping[str, Order], sums: Sums) -> Arrays:
-    """Return the `Atlas` arrays prune_X_order and, as far as measured, prune_X_loss and _bleu."""
+    """Return the `Atlas` arrays prune_X_order and, if measured, prune_X_loss and prune_X_bleu."""
     number = {choice: i for i, choice in enumerate(((), *_choices(model, orders)))}
     arrays: Arrays = {}
     for curve, order in orders.items():
@@ -111,6 +112,6 @@ def _removed(model: Seq2Seq, curve: str, order: Order) -> list[tuple[Head, ...]]
 
 
 def _choices(model: Seq2Seq, orders: Mapping[str, Order]) -> tuple[tuple[Head, ...], ...]:
-    """Return each distinct set of removed heads once; without the empty one."""
+    """Return each distinct nonempty set of removed heads once."""
     removed = (off for curve, order in orders.items() for off in _removed(model, curve, order))
     return tuple(off for off in dict.fromkeys(removed) if off)

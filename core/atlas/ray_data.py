@@ -14,9 +14,9 @@ from core.atlas.sums import Sums
 def on_ray(workers: int) -> Runner:
     """Return a runner with a pool of up to `workers` Ray actors of one processor each.
 
-    Ray is the extra `ray`. `ray.init` connects to the cluster of RAY_ADDRESS, or starts one on this
-    machine. Each machine needs this project and the checkpoint folder at the same paths. Raises
-    ValueError without Ray.
+    `ray.init` connects to the cluster at RAY_ADDRESS, or starts one on this machine. Each machine
+    needs this project and the checkpoint folder at the same paths. Raises ValueError if Ray, the
+    extra `ray` of this project, is not installed.
     """
     try:
         import ray

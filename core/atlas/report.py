@@ -18,8 +18,8 @@ def report(atlas: Atlas) -> list[dict[str, Any]]:
     """Return one entry per head, with null for what was not measured.
 
     `loss_change`, `low` and `high` are of zero ablation. `aer` is a cross-attention head's
-    alignment error by its weights, in the reading in which it is lower. A role's `label` says
-    whether the head may be called by it. Every other measure has [value, low, high].
+    alignment error by weights, in the reading that gives the lower error. A role's `label` says
+    whether the head may be labelled with it. `measures` has [value, low, high] by name.
     """
     entries = []
     named = labels(atlas)

@@ -26,7 +26,7 @@ Tokens = tuple[Token, ...]
 _SEED = 3
 
 ITSELF = "itself"
-"""The only role for which a query's own position is a target."""
+"""The only self-attention role for which a query's own position is a target."""
 
 
 def diagonal(queries: int, keys: int) -> NDArray[np.int64]:
@@ -35,9 +35,9 @@ def diagonal(queries: int, keys: int) -> NDArray[np.int64]:
 
 
 def reordered(sentence: Sentence) -> Sentence:
-    """Put the source's tokens in random order, always the same for an index.
+    """Put the source's tokens in a random order that depends only on the sentence's index.
 
-    <eos> stays the last, and special tokens in front stay in front.
+    Special tokens stay in place: <eos> at the end, and any others in front.
     """
     lead = sentence.lead
     text = sentence.source[lead:-1]
@@ -47,7 +47,7 @@ def reordered(sentence: Sentence) -> Sentence:
 
 
 def visible(kind: Kind, queries: int, keys: int) -> Bools:
-    """Return which keys each query may see: all of them, but none to come in the decoder."""
+    """Return which keys each query may see, [Q, K]: all, except later ones in the decoder."""
     cells = np.ones((queries, keys), np.bool_)
     return np.tril(cells) if kind == "decoder" else cells
 
@@ -104,7 +104,7 @@ class Maps:
 
     @cached_property
     def queries(self) -> Tokens:
-        """The tokens along axis Q: in the decoder and the cross-attention those that are fed."""
+        """The tokens along axis Q: in the decoder and in cross-attention, the tokens fed in."""
         return self.sentence.source if self.kind == "encoder" else self.sentence.target_in
 
     @cached_property
@@ -148,12 +148,12 @@ class Maps:
 
 @dataclass(frozen=True)
 class Role:
-    """A role: its name, the kinds it applies to, a definition for readers, and where it is from.
+    """A role: its name, the kinds it applies to, a definition for readers, and its source.
 
-    `targets` returns a map's target keys, bool [Q, K]. A share of attention is the sum of a query's
-    weights on its targets. `reordered` says that it is measured in sentences whose source tokens
-    are in random order, to tell attention to positions from attention to words. `positional` says
-    that the targets are at a fixed distance, so that the role is what a distance profile shows.
+    `targets` returns a map's target keys, bool [Q, K]. A head's share of attention in a row is the
+    sum of its weights on the targets. A role with `reordered` is measured in sentences whose source
+    tokens are in random order, to tell attention to positions from attention to words. The targets
+    of a `positional` role are at a fixed distance, so a distance profile already shows the role.
     """
 
     name: str
@@ -167,9 +167,9 @@ class Role:
     def cells(self, maps: Maps) -> tuple[Bools, Bools]:
         """Return the target cells [Q, K] and which queries count [Q].
 
-        In self-attention, a query's own position is a target of "itself" only. A query counts if
-        at least one key that it may see is a target, and at least one is not: otherwise its share
-        is 0 or 1 for every head.
+        In self-attention, a query's own position is a target of "itself" only. A query counts if,
+        of the keys that it may see, at least one is a target and at least one is not. The share of
+        any other query is 0 or 1 for every head.
         """
         cells = self.targets(maps) & maps.visible
         if maps.kind != "cross" and self.name != ITSELF:
@@ -245,9 +245,10 @@ def _copy_of_produced(maps: Maps) -> Bools:
 
 
 def _forms(tokens: Tokens) -> list[tuple[str, bool] | None]:
-    """Return each token's text and whether it starts a word, so that “a” differs from Katz·“a”.
+    """Return each token's text and whether it starts a word.
 
-    None for special tokens, punctuation and lone word boundaries.
+    So the word “a” differs from an “a” inside a word. Special tokens, punctuation and lone word
+    boundaries are None.
     """
     return [
         None if t.special or not t.text or is_punctuation(t.text) else (t.text, t.starts_word)
@@ -271,7 +272,7 @@ def _aligned_to_produced(maps: Maps) -> Bools:
     cells = maps.none()
     try:
         words = _aligned_words(maps.sentence)
-    except ValueError:  # among the notes of Facts
+    except ValueError:  # reported in the notes of Facts
         words = None
     if words is not None and maps.sentence.gold is not None:
         of_source, of_target = map(np.array, words)
@@ -351,7 +352,8 @@ ROLES: tuple[Role, ...] = (
     Role(
         "punctuation",
         KINDS,
-        "Attends to punctuation marks; in self-attention, to others than the query itself.",
+        "Attends to punctuation marks; in self-attention, only to those at other positions than "
+        "the query.",
         "Clark et al. 2019, §3.2",
         _punctuation,
     ),
@@ -372,8 +374,9 @@ ROLES: tuple[Role, ...] = (
     Role(
         "rarest token",
         KINDS,
-        "Attends to the token that is rarest in the corpus, or to all that are tied, among those "
-        "the query may see. Queries that are the rarest token themselves are left out.",
+        "Attends to the token that is rarest in the corpus among those that the query may see, or "
+        "to all such tokens if several tie. A query that is itself the only rarest token is left "
+        "out.",
         "Voita et al. 2019, §5.3 (there: the largest weight; here: the share of attention)",
         _rarest,
     ),
@@ -381,8 +384,8 @@ ROLES: tuple[Role, ...] = (
         "function words",
         KINDS,
         "Attends to words in spaCy's list of stop words: articles, pronouns, prepositions and "
-        "other frequent words, among them some verbs and adjectives; in self-attention, to others "
-        "than the query itself.",
+        "other frequent words, among them some verbs and adjectives. In self-attention, only "
+        "positions other than the query's count.",
         _HERE,
         _function_words,
     ),
@@ -390,8 +393,8 @@ ROLES: tuple[Role, ...] = (
         "diagonal",
         _CROSS,
         "Attends as far along the source as the query is along the target, give or take one "
-        "position. The source tokens are put in random order: with similar word orders, all heads "
-        "that find the translation would otherwise seem to go by position.",
+        "position. It is measured with the source tokens in random order. Otherwise, where word "
+        "orders are similar, every head that finds the translation would seem to go by position.",
         _HERE,
         _diagonal,
         reordered=True,

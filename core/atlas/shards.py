@@ -21,13 +21,13 @@ Chunk = tuple[Sentence, ...]
 
 
 class Measure(Protocol):
-    """What is measured: one chunk of sentences → sums. Instances travel to other processes."""
+    """Computes the sums of one chunk of sentences. Instances are pickled for other processes."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums: ...
 
 
 class Runner(Protocol):
-    """Applies a measure to chunks, in any order and anywhere; yields (chunk number, sums)."""
+    """Applies a measure to numbered chunks; yields (number, sums) in any order."""
 
     def __call__(
         self, measure: Measure, folder: Path, chunks: Sequence[tuple[int, Chunk]]
@@ -35,7 +35,7 @@ class Runner(Protocol):
 
 
 def in_process(checkpoint: Checkpoint) -> Runner:
-    """Return a runner that measures chunk after chunk with a loaded checkpoint."""
+    """Return a runner that measures the chunks in turn with a loaded checkpoint."""
 
     def run(
         measure: Measure, folder: Path, chunks: Sequence[tuple[int, Chunk]]
@@ -50,8 +50,8 @@ def in_process(checkpoint: Checkpoint) -> Runner:
 def in_processes(count: int) -> Generator[Runner]:
     """Context manager: a runner with `count` processes of one thread each.
 
-    The processes load a checkpoint once and serve any number of measures. A process that dies is a
-    BrokenProcessPool, a RuntimeError.
+    The processes load a checkpoint once and serve any number of measures. If a process dies, the
+    runner raises BrokenProcessPool, a RuntimeError.
     """
     spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
     with ProcessPoolExecutor(count, spawn, _begin) as pool:
@@ -71,7 +71,7 @@ def in_processes(count: int) -> Generator[Runner]:
 
 
 def _begin() -> None:
-    """Prepare a process of the pool: its parent ends it at an interruption."""
+    """Prepare a process of the pool; it ignores Ctrl+C, because its parent ends it."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

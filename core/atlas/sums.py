@@ -1,4 +1,4 @@
-"""Sums over sentences: named arrays that add up, so that a corpus can be split over machines."""
+"""Named arrays of sums over sentences, which add up when a corpus is split over machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.files import printable
 from core.frozen import Doubles
 
 REPLICATES = 1000
-"""Bootstrap replicates of every interval."""
+"""The number of bootstrap replicates of every interval."""
 
 _SEED = 48
 
@@ -49,7 +49,7 @@ class Sums(Mapping[str, Array]):
 
     @classmethod
     def total(cls, parts: Iterable[Sums]) -> Sums:
-        """Add up any number of parts; without parts, no sums."""
+        """Add up any number of parts; the result is empty without parts."""
         added: dict[str, Array] = {}
         for part in parts:
             for name, array in part.items():

@@ -44,10 +44,10 @@ _UNBOUNDED = sys.float_info.max  # replaces NaN and infinity, which JSON lacks
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the checklist: the largest difference and its limit.
+    """One line of the checklist: the largest absolute difference and its limit.
 
-    In float64 it is the largest absolute difference. In float32 the limit grows with the value, so
-    both numbers belong to the element closest to its limit. Counts have the limit 0.
+    In float32 the limit grows with the value, so difference and limit are those of the element
+    closest to its limit. A count of differing items has the limit 0.
     """
 
     name: str
@@ -62,8 +62,8 @@ def checklist(
 ) -> Iterator[Check]:
     """Yield the lines for a checkpoint's weights, or for each of the `variants`.
 
-    The checkpoint's network is not changed. Raises ValueError if its weights do not fit both
-    implementations.
+    The checkpoint's network is not changed. Raises ValueError if the checkpoint's weights do not
+    fit both implementations.
     """
     if checkpoint is not None:
         yield from compare(*same_weights(checkpoint.model), checkpoint_pairs(checkpoint))
@@ -109,7 +109,7 @@ def compare(baseline: Baseline, scratch: Transformer, pairs: list[Pair]) -> Iter
 
 
 def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """Compare the parameters' number, names, shapes and values."""
+    """Compare the number, names, shapes and values of the parameters, and the output's shape."""
     sizes = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
     yield _count("number of parameters", abs(sizes[0] - sizes[1]), f"{sizes[0]:,} and {sizes[1]:,}")
     ours = {name: p.shape for name, p in scratch.named_parameters()}
@@ -124,9 +124,10 @@ def _structure(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterat
 
 
 def _formula(scratch: Transformer, batch: Batch) -> Iterator[Check]:
-    """Check embedding·√d_model + position against the formula, because both models share the class.
+    """Check embedding·√d_model + position against the paper's formula.
 
-    Sinusoids are in float32, as in the models.
+    Both models share the embedding class, so comparing them would show nothing. Sinusoids are in
+    float32, as in the models.
     """
     embeddings, width = scratch.embeddings, scratch.config.d_model
     scale = math.sqrt(width) if scratch.config.scale_embeddings else 1.0
@@ -166,8 +167,8 @@ def _forward_float32(
 ) -> Iterator[Check]:
     """Compare the stacks' outputs in float32 over all cases, under torch's default tolerances.
 
-    Layers are compared only in float64: in a pre-norm stack the residual stream grows, and its
-    rounding exceeds the tolerance of 1e-5 near 0.
+    Single layers are compared in float64 only. In a pre-norm stack the residual stream grows, and
+    its rounding exceeds the tolerance of 1e-5 for values near 0.
     """
     models = [copy.deepcopy(model).float() for model in (scratch, baseline)]
     passes = [[activations(model, batch) for batch in batches.values()] for model in models]
@@ -177,7 +178,7 @@ def _forward_float32(
 
 
 def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
-    """Compare logits without hooks and gradients, which is when torch fuses its encoder layers."""
+    """Compare logits without hooks and gradients, so that torch fuses its encoder layers."""
     real = batch.target_in != PAD
     with torch.inference_mode():
         logits = [model(batch.source, batch.target_in)[real] for model in (scratch, baseline)]
@@ -212,7 +213,7 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
     for kind in KINDS:
         real = (batch.source if kind == "encoder" else batch.target_in) != PAD
         for layer, maps in enumerate(ours.maps(kind)):
-            # Stacked maps against single calls, so that a wrong layer order is noticed.
+            # Compare stacked maps with single calls, so that a wrong layer order is noticed.
             mine, its = maps.transpose(1, 2), calls[kind, layer].transpose(1, 2)
             heads = (mine[real] - its[real]).abs().amax(dim=(0, 2))
             check = _close(f"{kind} attention maps, layer {layer + 1}", mine[real], its[real])
@@ -224,9 +225,9 @@ def _maps(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Ch
 def _training(baseline: Baseline, scratch: Transformer, batch: Batch) -> Iterator[Check]:
     """Compare the loss, its gradients, and weights and logits after 20 Adam steps.
 
-    A key bias adds the same value to all scores of a query, and the softmax is invariant to it. Its
-    true gradient is 0, its computed one about 1e-18. Adam divides by √v + eps and so amplifies this
-    rounding up to the limit used here. All other weights and the logits keep 1e-12.
+    A key bias adds an equal value to all scores of a query, which the softmax ignores. So its true
+    gradient is 0, but the computed one is about 1e-18. Adam divides by √v + eps and amplifies this
+    rounding up to the limit used here. All other weights and the logits have the limit 1e-12.
     """
     models = copy.deepcopy(baseline).train(), copy.deepcopy(scratch).train()
     theirs, ours = (_loss(model, batch) for model in models)
@@ -271,7 +272,7 @@ def _searches(baseline: Baseline, scratch: Transformer, source_NS: Tensor) -> It
 
 
 def _loss(model: Seq2Seq, batch: Batch) -> Tensor:
-    """Return the label-smoothed mean training loss over real tokens."""
+    """Return the label-smoothed mean training loss over non-padding tokens."""
     logits = model(batch.source, batch.target_in).flatten(0, 1)
     target = batch.target_out.flatten()
     return F.cross_entropy(logits, target, ignore_index=PAD, label_smoothing=0.1)
@@ -299,7 +300,10 @@ Named = tuple[str, Tensor, Tensor]
 def _matched(
     baseline: Baseline, scratch: Transformer, of: Callable[[nn.Parameter], Tensor]
 ) -> Iterator[Named]:
-    """Yield scratch name and both models' values of each parameter, splitting packed ones."""
+    """Yield (scratch name, baseline value, scratch value) of each parameter.
+
+    Packed parameters of the baseline are split. A name that scratch lacks has the value NaN.
+    """
     ours = dict(scratch.named_parameters())
     for theirs, parameter in baseline.named_parameters():
         names = scratch_names(theirs)
@@ -308,7 +312,7 @@ def _matched(
 
 
 def _gap(ours: Tensor, theirs: Tensor) -> float:
-    """Return the largest absolute difference; _UNBOUNDED for different shapes or NaN."""
+    """Return the largest absolute difference; _UNBOUNDED for different shapes, NaN or infinity."""
     if ours.shape != theirs.shape:
         return _UNBOUNDED
     gap = (ours - theirs).abs().max()
@@ -321,7 +325,7 @@ def _close(name: str, ours: Tensor, theirs: Tensor) -> Check:
 
 
 def _close_float32(name: str, ours: Tensor, theirs: Tensor) -> Check:
-    """Apply assert_close's rule; report the element closest to its limit."""
+    """Apply the rule of torch.testing.assert_close to the element closest to its limit."""
     gap = (ours - theirs).abs().nan_to_num(torch.inf).flatten()
     limits = (FLOAT32_ATOL + FLOAT32_RTOL * theirs.abs()).nan_to_num(FLOAT32_ATOL).flatten()
     nearest = (gap / limits).argmax()

@@ -94,7 +94,7 @@ VARIANTS: Mapping[str, ModelConfig] = {
 
 
 def fresh(config: ModelConfig) -> Model:
-    """Return a baseline with random weights, biases and norms, so that swapped ones are noticed."""
+    """Return a baseline whose biases and norms are random too, so that swapped ones are noticed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = build("baseline", config)
@@ -105,7 +105,7 @@ def fresh(config: ModelConfig) -> Model:
 
 
 def same_weights(network: Model) -> tuple[Baseline, Transformer]:
-    """Return both architectures with this network's weights, in float64 on the CPU, no dropout.
+    """Return both architectures with a network's weights, in float64 on the CPU without dropout.
 
     Raises ValueError if the parameters do not match.
     """
@@ -128,7 +128,7 @@ def random_pairs(config: ModelConfig) -> list[Pair]:
 
 
 def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
-    """Return sentences encoded by the checkpoint's tokenizers, truncated to its positions."""
+    """Return sentence pairs encoded by the checkpoint's tokenizers, cut to leave room for TAIL."""
     card = checkpoint.card
     sides = (card.source_language, card.target_language)
     sources, targets = (SENTENCES.get(language, SENTENCES["en"]) for language in sides)

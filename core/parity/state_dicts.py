@@ -11,7 +11,7 @@ from core.model.transformer import Transformer
 
 @dataclass(frozen=True)
 class MapRow:
-    """A baseline parameter and the scratch parameters that correspond to it."""
+    """A baseline parameter and its counterparts in the scratch model, all of `scratch_shape`."""
 
     baseline: str
     baseline_shape: tuple[int, ...]

@@ -59,8 +59,8 @@ class States:
 def hidden_states(model: Seq2Seq) -> Generator[States]:
     """Capture the hidden states of one forward pass; remove the hooks on exit.
 
-    In a pre-norm network the state after a sub-layer is the input of the next norm, or the output
-    of the layer; in a post-norm network it is the output of the sub-layer's own norm.
+    In a pre-norm network, the state after a sub-layer is the input of the next norm, or the output
+    of the layer. In a post-norm network, it is the output of the norm after that sub-layer.
     """
     states = States()
 
@@ -95,7 +95,10 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
 
 
 def activations(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
-    """Return the output of each layer in order of execution, [non-padding positions, features]."""
+    """Return embeddings, layer outputs, stack outputs and logits of a pass, by name.
+
+    Each is [non-padding positions, features].
+    """
     unpadded: dict[Side, Tensor] = {
         "encoder": batch.source != PAD,
         "decoder": batch.target_in != PAD,

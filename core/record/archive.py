@@ -1,7 +1,7 @@
 """Safe reader for untrusted .npz files: sizes are checked before anything is unpacked.
 
 An untrusted file may hold a pickle, claim terabytes or nest its JSON without end, and each library
-that reads it raises errors of its own. Here all of them become a ValueError of one line.
+that reads it raises errors of its own. This module turns all of them into a ValueError of one line.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Archive:
             )
 
     def has(self, name: str) -> bool:
-        """Whether an array of this name exists."""
+        """Return whether an array of this name exists."""
         return f"{name}.npy" in self._members
 
     def json(self, name: str, max_bytes: int, finite: bool = True) -> Any:
-        """Return the JSON stored in an array of bytes; see core.checkpoint.strict_json.parse."""
+        """Return metadata stored as JSON in an array of bytes; see core.checkpoint.strict_json."""
         member = self._members.get(f"{name}.npy")
         if member is not None and member.file_size > max_bytes:
-            raise ValueError(f"its {name} take more than {in_megabytes(max_bytes)}")
+            raise ValueError(f"its metadata takes more than {in_megabytes(max_bytes)}")
         try:
             return parse(self.array(name, [np.uint8], 1).tobytes(), _MAX_JSON_ITEMS, finite)
         except ValueError as error:
-            raise ValueError(f"its {name} cannot be read: {error}") from None
+            raise ValueError(f"its metadata cannot be read: {error}") from None
 
     def shape(self, name: str, dtypes: Sequence[DTypeLike], axes: int) -> tuple[int, ...]:
         """Return the shape of an array with one of these types and `axes` axes; read no data."""
@@ -72,7 +72,7 @@ class Archive:
     def _header(
         self, name: str, dtypes: Sequence[DTypeLike], axes: int
     ) -> tuple[tuple[int, ...], np.dtype, bool, int]:
-        """Return shape, type, whether in Fortran order, and the offset of the data."""
+        """Return an array's shape, type, whether it is in Fortran order, and its data's offset."""
         wrong = ValueError(f"{name} is missing or not an array of the right type")
         member = self._members.get(f"{name}.npy")
         if member is None or member.compress_type not in _COMPRESSIONS:
@@ -87,9 +87,9 @@ class Archive:
         if version != (1, 0) or dtype not in [np.dtype(kind) for kind in dtypes]:
             raise wrong
         if len(shape) != axes or min(shape, default=0) < 0:
-            raise ValueError(f"{name} is {_shape_text(shape)} and should have {axes} axes")
+            raise ValueError(f"{name} has shape {_shape_text(shape)} and should be {axes}-D")
         if start + math.prod(shape) * dtype.itemsize != member.file_size:
-            raise ValueError(f"{name} has a different size than its shape {_shape_text(shape)}")
+            raise ValueError(f"the size of {name} does not fit its shape {_shape_text(shape)}")
         return shape, dtype, fortran_order, start
 
 

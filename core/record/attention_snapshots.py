@@ -1,6 +1,6 @@
 """Attention snapshots of a training run, as frozen NumPy arrays.
 
-Axes: P points of the run, L layers, H heads, Q query, K key, R roles.
+Axes: P points of the run, L layers, H heads, Q queries, K keys, R roles.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from core.record.archive import Archive, archive, in_megabytes
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
 SAMPLE = 64
-"""Validation pairs, at most, on which loss and BLEU are measured."""
+"""The most validation pairs on which loss and BLEU are measured."""
 ROLES = {
     "encoder": ("previous token", "itself", "<eos>"),
     "decoder": ("previous token", "itself", "<bos>"),
     "cross": ("<eos>",),
 }
-"""The keys whose mean weight is measured for each kind, in the order of axis R."""
+"""Axis R of each kind: the keys whose mean weight is measured."""
 
 _FORMAT = 1
 _MAX_UNPACKED_BYTES = 32 << 20  # the shipped networks take 1.3 MB
 _MAX_JSON_BYTES = 1 << 20
 _HEADER = 256  # bytes, upper bound of a .npy header
-_ROUNDING = 4e-3  # of the sum of a row of float16 weights
+_ROUNDING = 4e-3  # tolerance for the sum of a row of float16 weights
 
 Floats = NDArray[np.floating]
 
@@ -60,10 +60,11 @@ class Sentence:
 class AttentionSnapshots(Frozen):
     """Measurements at P points of one run, on a small validation sample and fixed sentences.
 
-    `steps`, `loss` (nats per target token) and `bleu` are [P]; the last two are of the sample.
-    `maps[kind][i]` are sentence i's weights, float16 [P, L, H, Q, K]. `entropy[kind]` [P, L, H] is
-    the mean row entropy relative to a uniform row's, in 0..1; `roles[kind]` [P, R, L, H] is the
-    mean weight on the keys that ROLES names. Raises ValueError for inconsistent parts.
+    `steps`, `loss` (nats per target token) and `bleu` are [P]; loss and BLEU are measured on the
+    sample. `maps[kind][i]` are the weights of sentence i, float16 [P, L, H, Q, K]. `entropy[kind]`
+    [P, L, H] is the mean row entropy relative to a uniform row's, in 0..1. `roles[kind]`
+    [P, R, L, H] is the mean weight on the keys that ROLES names. Raises ValueError for inconsistent
+    parts.
     """
 
     sentences: tuple[Sentence, ...]
@@ -88,8 +89,9 @@ class AttentionSnapshots(Frozen):
             if len(shape) != 3 or shape[0] != P:
                 raise ValueError(f"the {kind} entropy is {shape}, not [{P}, L, H]")
             heads.add(shape[2])
-            if self.roles[kind].shape != (P, len(ROLES[kind]), *shape[1:]):
-                raise ValueError(f"the {kind} roles are {self.roles[kind].shape}")
+            roles, full = self.roles[kind].shape, (P, len(ROLES[kind]), *shape[1:])
+            if roles != full:
+                raise ValueError(f"the {kind} roles are {roles}, not {full}")
             for name, values in (("entropy", self.entropy[kind]), ("roles", self.roles[kind])):
                 if not ((values >= 0) & (values <= 1 + _ROUNDING)).all():
                     raise ValueError(f"the {kind} {name} holds a value outside 0..1")
@@ -116,7 +118,8 @@ class AttentionSnapshots(Frozen):
     def of_network(cls, folder: Path, model: ModelConfig) -> AttentionSnapshots | None:
         """Return the snapshots in a checkpoint's folder, or None if it has none.
 
-        Raises ValueError, one line, for a file that `load` rejects or of a network of another size.
+        Raises ValueError, one line, for a file that `load` rejects and for a file of a network with
+        other numbers of layers or heads.
         """
         file = folder / FILE
         if not file.exists():
@@ -135,12 +138,15 @@ class AttentionSnapshots(Frozen):
         return snapshots
 
     def until(self, step: int) -> AttentionSnapshots:
-        """Return the points up to and including a step."""
+        """Return the snapshots without the points after a step."""
         count = int((self.steps <= step).sum())
         return self._mapped(lambda values: values[:count])
 
     def append(self, later: AttentionSnapshots) -> AttentionSnapshots:
-        """Append the points of a later part of the same run."""
+        """Append the points of a later part of the run.
+
+        Raises ValueError for different sentences or steps that do not increase.
+        """
         if self.sentences != later.sentences:
             raise ValueError("the two parts have different sentences")
         return self._mapped(lambda *values: np.concatenate(values), later)
@@ -148,7 +154,7 @@ class AttentionSnapshots(Frozen):
     def _mapped(
         self, change: Callable[..., Any], *others: AttentionSnapshots
     ) -> AttentionSnapshots:
-        """Apply `change` to each array, with the same array of `others` as further arguments."""
+        """Apply `change` to each array, with the corresponding arrays of `others` as arguments."""
 
         def apply(*values: Any) -> Any:
             if isinstance(values[0], Mapping):
@@ -209,7 +215,7 @@ class AttentionSnapshots(Frozen):
         with archive(file, "a saved snapshot file", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
             metadata = npz.json("words", _MAX_JSON_BYTES)
             if not isinstance(metadata, dict) or set(metadata) != {"format", "sentences"}:
-                raise ValueError("its words should hold format and sentences, and nothing else")
+                raise ValueError("its metadata should hold format and sentences only")
             if metadata["format"] != _FORMAT:
                 raise ValueError(f"its format is {str(metadata['format'])[:20]}, not {_FORMAT}")
             if not isinstance(metadata["sentences"], list):

@@ -18,9 +18,9 @@ from core.model.interface import AttentionSite, Seq2Seq
 def explicit_attention(
     model: Seq2Seq, sites: Sequence[AttentionSite] | None = None
 ) -> Generator[None]:
-    """Run all sites, or `sites`, on the explicit softmax path, as with `need_weights=True`.
+    """Make all sites, or `sites`, use the explicit softmax, as with `need_weights=True`.
 
-    The same pre-hook serves both models. For short sentences this is also faster in CPU training,
+    One pre-hook serves both models. For short sentences this also speeds up training on a CPU,
     because dropout rules out torch's fused kernel.
     """
     with ExitStack() as stack:
@@ -56,7 +56,7 @@ class Captured:
         """The ids [batch, length] of each embedding lookup, in order of execution."""
 
     def put(self, call: AttentionCall) -> None:
-        """Keep one site's call. Raises RuntimeError on a second pass, which would mix maps."""
+        """Keep one site's call. Raises RuntimeError for a second pass, which would mix maps."""
         kind, layer = call.site.kind, call.site.layer
         if (kind, layer) in self._calls:
             raise RuntimeError(f"{kind} layer {layer} ran twice inside one capture")
@@ -75,7 +75,7 @@ class Captured:
 
 
 class _RecordLookups(TorchFunctionMode):
-    """Records the ids of every embedding lookup: the target's is a function call, not a module."""
+    """Records the ids of every F.embedding call, since no module hook sees the target's lookup."""
 
     def __init__(self, embedded: list[Tensor]):
         super().__init__()
@@ -93,7 +93,7 @@ class _RecordLookups(TorchFunctionMode):
 def capture(model: Seq2Seq) -> Generator[Captured]:
     """Record every attention map and its inputs during one forward pass inside the block.
 
-    Hooks are on the modules, which threads share: the caller must hold the model's lock.
+    The hooks are on modules that threads share, so the caller must hold the model's lock.
     """
     captured = Captured()
 

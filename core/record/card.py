@@ -15,7 +15,7 @@ def card(
 ) -> str:
     """Return HTML for (language, text) pairs, a line of facts, and (name, passed) checks.
 
-    `unchecked` names the checks that could not run for lack of the weights.
+    `unchecked` names the checks that could not run, because they need the weights.
     """
     lines = [
         f'<p style="margin:0 0 0.4em"><small>{escape(language)}</small><br>'

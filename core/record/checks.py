@@ -24,9 +24,9 @@ from core.record.softmax import error_scale, unmasked_cells, weights_of
 from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
 
 WEIGHT_LIMIT = 1e-5
-"""Float32 and float64 differ by about 1e-6 at most; real errors are far larger."""
+"""Rounding to float32 causes differences of about 1e-6 at most; real errors are far larger."""
 LOGIT_LIMIT = 1e-4
-"""Without hooks, attention uses a fused kernel that sums in another order: last digits differ."""
+"""Attention without hooks uses a fused kernel, which sums in another order: last digits differ."""
 _BARRED = 200.0  # below the largest logit: e^−200 is 0 in float32
 
 
@@ -201,7 +201,7 @@ def _unequal(labels: list, truth: tuple | list) -> int:
 
 
 def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
-    """Compare each target token with its id, and each source token with the typed text."""
+    """Compare texts with token ids, and the source tokens with the typed text."""
     source, target = tokenizers
     typed = [_fields(t) for t in (*encode_source(source, record.source_text), special(EOS))]
     wrong = _unequal([_fields(t) for t in record.source], typed)
@@ -232,7 +232,10 @@ def _fields(token: Token | RecordToken) -> tuple:
 
 
 def _matches(shown: RecordToken, own: Token, begun: bool) -> bool:
-    """Whether a target token shows the text of its id; an unknown word shows the typed text."""
+    """Return whether a target token shows the text of its id; an unknown word shows what was typed.
+
+    `own` is the vocabulary's token, `begun` whether a visible token comes before this one.
+    """
     if shown.id == UNK and shown.unknown:
         return shown.piece == own.piece
     if shown.text == own.piece != own.text:  # a typed "▁" is shown as typed but read as a space
@@ -276,7 +279,7 @@ def _probabilities(record: TranslationRecord, evidence: Evidence) -> RecordCheck
 
 
 def _hypotheses(record: TranslationRecord, evidence: Evidence) -> list[float]:
-    """Return the errors of the hypotheses' sums and scores, and of their order: best first."""
+    """Return the errors of the hypotheses' sums and scores, and of their order, best first."""
     if record.decode is None or not record.hypotheses:
         return [math.inf]
     alpha = 0.0 if record.decode.beam == 1 else record.decode.length_penalty
@@ -315,9 +318,10 @@ def _positions(record: TranslationRecord, evidence: Evidence, edits: Edits) -> R
 
 
 def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | None) -> Doubles:
-    """Return the encodings of the first positions: rows of a table, or of the formula (paper §3.5).
+    """Return the encodings of the first `length` positions, under an edit: [length, width].
 
-    Row numbers are computed here, independently of the code that applies the edit.
+    They are rows of `table` or, without a table, sinusoids (paper §3.5). Row numbers are computed
+    here, independently of the code that applies the edit.
     """
     rows = np.arange(length)
     reordered = min(length, len(edit.order))
@@ -339,6 +343,6 @@ def _unchanged(evidence: Evidence) -> RecordCheck:
         "Recording leaves the output unchanged",
         _largest(change),
         LOGIT_LIMIT,
-        "The same pass without recording gives the same logits. Shown: the largest difference; "
-        "the faster code sums in another order, so the last digits may differ.",
+        "All logits, compared with those of the same pass without recording. Shown: the largest "
+        "difference; that pass sums in another order, so the last digits may differ.",
     )

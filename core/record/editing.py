@@ -57,10 +57,10 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
     """Apply edits inside the block, in full passes and in decoding steps.
 
     `means` are the mean head outputs for `heads_mean`. The model is restored on exit, even after
-    an exception. Threads share the model: the caller must hold its lock. Raises EditError for
-    heads that do not exist and for missing means, and, inside the block, for a position that the
-    source or a learned table does not have. Raises NestedEditsError for nested edits of masks, of
-    one side's positions or of one site's weights.
+    an exception. Threads share the model, so the caller must hold its lock. Raises EditError for
+    heads that do not exist and for missing means. The block raises EditError for a position that
+    the source or a learned table does not have. Raises NestedEditsError for nested edits of masks,
+    of one side's positions or of one site's weights.
     """
     if problems := edits.fitting(limits_of(model))[1]:
         raise EditError(problems[0])
@@ -102,8 +102,8 @@ def _ablate_heads(site: AttentionSite, edits: Edits, means: Means | None, stack:
     if mean:
         if means is None or here not in means:
             raise EditError(
-                f"{site.kind} layer {site.layer}, head {min(mean)} cannot be set to its mean: "
-                "it is missing, compute it with `python -m core.analyse means`"
+                f"{site.kind} layer {site.layer}, head {min(mean)} cannot be set to its mean, "
+                "which is missing: compute it with `python -m core.analyse means`"
             )
         mean_D = means[here][sorted(mean)].sum(0)
     if off or mean:
@@ -114,10 +114,10 @@ def _ablate_heads(site: AttentionSite, edits: Edits, means: Means | None, stack:
 def _zeroed_heads(
     site: AttentionSite, heads: frozenset[int], mean_D: Tensor | None = None
 ) -> Generator[None]:
-    """Zero these heads' columns of a site's output projection, and add `mean_D` to its bias.
+    """Zero these heads' columns of a site's output projection, and add `mean_D` to the bias.
 
-    Both models multiply by this matrix in full passes and in decoding steps, so swapping its data
-    covers all cases. The original tensors are restored on exit.
+    Both models multiply by this projection in full passes and in decoding steps, so swapping its
+    data covers all cases. The original data are restored on exit.
     """
     weight, bias = site.projections().output
     tensors = [weight] if bias is None else [weight, bias]
@@ -149,7 +149,7 @@ class _PositionHook:
 
 
 def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
-    """Return any rows of a table; sinusoids are unbounded, a learned table is not."""
+    """Return rows of a position table. Raises EditError for rows that a learned table lacks."""
     if isinstance(module, LearnedPositions):
         if len(rows_N) and not 0 <= rows_N.min() <= rows_N.max() < len(module.weight):
             raise EditError(
@@ -161,10 +161,10 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
 
 
 def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
-    """Pass edited masks to self-attention; cross-attention uses the mask that `encode` returns.
+    """Pass edited masks to self-attention, and to cross-attention through what `encode` returns.
 
     This covers decoding steps too: they attend to the generated tokens without a mask, and to the
-    source with the encoder's mask.
+    source with the mask from `encode`.
     """
     if "encode" in vars(model):
         raise NestedEditsError("the masks are already edited: mask edits cannot be nested")
@@ -200,7 +200,8 @@ def _mask_hook(
 class _TargetRange:
     """A pre-hook on the target's position table that records which positions are being computed.
 
-    In a full pass these are 0 to T−1; in a decoding step a single one, shared by all hypotheses.
+    In a full pass these are 0 to T−1. In a decoding step it is a single position, which all
+    hypotheses share.
     """
 
     def __init__(self) -> None:
@@ -269,7 +270,7 @@ class _EditedSoftmax:
             steps_BQK = (mask[:, 0].cumsum(-1) - 1).clamp(min=0)
 
         def to_keys(table_HQP: Tensor) -> Tensor:
-            """Index a table by key instead of by position."""
+            """Index a table by key instead of by position; in a full pass these are equal."""
             table_HQP = table_HQP.to(dtype).to(device)
             if steps_BQK is None:
                 return table_HQP
@@ -304,7 +305,7 @@ class _EditedSoftmax:
         return 1 + max((p for p in positions if p is not None), default=-1)
 
     def _bias(self, start: int, length: int, P: int) -> Tensor:
-        """Return ln(factor) of each cell [H, Q, P] for queries from `start`; −∞ cuts."""
+        """Return ln(factor) of each cell [H, Q, P] for `length` queries from `start`; −∞ cuts."""
         bias = torch.zeros(self.site.num_heads, length, P, dtype=torch.float64)
         for edge in self.edits.edges:
             if edge.query is None or start <= edge.query < start + length:
@@ -326,5 +327,5 @@ class _EditedSoftmax:
 
 
 def _slice(index: int | None) -> slice:
-    """One index of an axis, or all of it."""
+    """Return the slice of one index of an axis, or of the whole axis for None."""
     return slice(None) if index is None else slice(index, index + 1)

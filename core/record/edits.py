@@ -36,7 +36,7 @@ class EditError(ValueError):
 class PositionEdit:
     """Replace the position encoding PE(p) by scale · PE(row(p)).
 
-    row(p) = stretch · order[p] + shift; positions past the end of `order` keep their own p.
+    row(p) = stretch · order[p] + shift, with order[p] = p for positions past the end of `order`.
     """
 
     scale: float = 1.0
@@ -63,7 +63,7 @@ class PositionEdit:
 
     @classmethod
     def shuffled(cls, seed: int, length: int) -> Self:
-        """Randomly permute the first `length` positions; deterministic for a seed.
+        """Return an edit that permutes the first `length` positions at random, fixed by the seed.
 
         With two or more positions the permutation is never the identity.
         """
@@ -88,8 +88,8 @@ STRETCHED = PositionEdit(stretch=2)
 class Edge:
     """Multiply exp(score) of some cells by `factor` before the softmax; 0 cuts the edge.
 
-    None means all layers, heads, queries or keys. Overlapping edges multiply; masked cells stay
-    masked. A query with all keys cut gets zeros, like a fully masked row.
+    None means all layers, heads, queries or keys. The factors of overlapping edges multiply; masked
+    cells stay masked. A query with all keys cut gets weights of 0, like a fully masked row.
     """
 
     kind: Kind
@@ -112,7 +112,7 @@ class Edge:
 
     @property
     def where(self) -> tuple:
-        """Everything but the factor: edges with the same key conflict."""
+        """All fields but the factor: edges that agree in these conflict."""
         return self.kind, self.layer, self.head, self.query, self.key
 
 
@@ -120,9 +120,9 @@ class Edge:
 class Row:
     """Set the attention weights of one query in one head.
 
-    Keys past the end of `weights` get 0. The row is renormalised over its unmasked keys; edges and
-    temperatures do not affect it. The weights are normalised to sum to 1 and rounded to six
-    decimals.
+    `weights` are normalised to sum to 1 and rounded to six decimals. Keys past their end get 0. In
+    the pass, the row is renormalised over its unmasked keys; edges and temperatures do not affect
+    it.
     """
 
     kind: Kind
@@ -150,7 +150,7 @@ class Row:
 
     @property
     def where(self) -> tuple:
-        """Everything but the weights: rows with the same key conflict."""
+        """All fields but the weights: rows that agree in these conflict."""
         return self.kind, self.layer, self.head, self.query
 
 
@@ -197,12 +197,12 @@ class Edits:
     """A set of interventions on a forward pass; empty by default.
 
     `hidden_source` are source positions masked for all queries, in the encoder and in
-    cross-attention. Heads are (kind, layer, head), counted from 0: those in `heads_off` are
-    zero-ablated, those in `heads_mean` are mean-ablated (their output is the mean over a sample),
-    and those in `heads_uniform` attend uniformly to all unmasked keys. `edges`, `rows` and
-    `temperatures` change individual weights; within a head the order is temperature, edges, mask
-    and softmax, and rows last. Decoding requires the causal mask, because future tokens do not
-    exist yet.
+    cross-attention. Heads are (kind, layer, head), counted from 0. Those in `heads_off` are
+    zero-ablated. Those in `heads_mean` are mean-ablated: their output is the mean over a sample.
+    Those in `heads_uniform` attend uniformly to all unmasked keys. `edges`, `rows` and
+    `temperatures` change individual weights. Within a head they are applied in the order
+    temperature, edges, mask, softmax, rows. Decoding requires the causal mask, because future
+    tokens do not exist yet.
 
     Equality does not depend on order, and edits without effect (a factor or temperature of 1) are
     dropped. Raises EditError for conflicting edits of one target, and for more than 200 edits.
@@ -361,7 +361,7 @@ class Edits:
     def fitting(self, limits: Limits) -> tuple[Edits, list[str]]:
         """Return the edits that apply within these limits, and one message per rejected edit.
 
-        Target positions are limited by the model alone: an edit at one that a translation does not
+        Only the model limits target positions: an edit at a position that a translation does not
         reach has no effect.
         """
         kept, problems = [], []
@@ -417,7 +417,7 @@ def _merged(singles: list[Edits]) -> Edits:
 
 
 def _target_of(one: Edits) -> tuple | None:
-    """Return a key of what a single edit changes, to detect conflicts; None if nothing."""
+    """Return a key for what a single edit changes, to detect conflicts; None for no edit."""
     for field in dataclasses.fields(one):
         value = getattr(one, field.name)
         if isinstance(value, tuple | frozenset):
@@ -590,10 +590,15 @@ def _head_problem(kind: Kind, layer: int | None, head: int | None, limits: Limit
 
 
 def _position_problem(kind: Kind, name: str, position: int | None, limits: Limits) -> str | None:
-    """Source positions are encoder queries, and encoder and cross keys; all others are target."""
+    """Return why a position does not exist, or None if it does.
+
+    Encoder queries and the keys of encoder and cross-attention are source positions; all others are
+    target positions.
+    """
     of_source = kind == "encoder" or (kind == "cross" and name == "key")
     length = limits.source_length if of_source else limits.max_length
     if position is None or length is None or position < length:
         return None
     side = "source" if of_source else "target"
-    return f"{name} {position} of {kind} does not exist: the {side} ends at {length - 1}, from 0"
+    last = f"the {side} ends at {length - 1}, counted from 0"
+    return f"{name} {position} of {kind} does not exist: {last}"

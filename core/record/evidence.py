@@ -32,9 +32,9 @@ class SiteEvidence:
 class Evidence:
     """Sites in the order in which they ran, token ids and logits of one pass.
 
-    `plain_logits_TV` are the logits of the same pass without hooks; `log_probs` maps target ids to
-    the sum of their log-probabilities in that pass. `learned_positions` are the tables of both
-    sides, [max_length, D], or None for sinusoids.
+    `plain_logits_TV` are the logits of a second pass, without hooks. `log_probs` maps the target
+    ids of hypotheses to the sum of their log-probabilities in that second pass. `learned_positions`
+    are the tables of both sides, [max_length, D], or None for sinusoids.
     """
 
     sites: tuple[SiteEvidence, ...]
@@ -58,8 +58,8 @@ class Evidence:
     ) -> Evidence:
         """Return the evidence of one batch row, with `lengths` tokens of source and target.
 
-        The caller must hold the model's lock. Raises RuntimeError if the pass did not embed one
-        source and then one target, or if anything but padding follows these lengths.
+        The caller must hold the model's lock. Raises RuntimeError unless the pass embedded exactly
+        two sequences, source and target, and only padding follows these lengths.
         """
         if len(captured.embedded) != 2:
             raise RuntimeError(f"the pass embedded {len(captured.embedded)} sequences, not 2")

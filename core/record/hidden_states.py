@@ -37,11 +37,11 @@ class Activations(Frozen):
 
     `source_embeddings` [S, D] and `target_embeddings` [T, D] include positions and enter the first
     layers. `encoder_states` [L, 2, S, D] are the residual stream after each layer's self-attention
-    and feed-forward sub-layers, `decoder_states` [L, 3, T, D] after self-attention,
+    and feed-forward sub-layers. `decoder_states` [L, 3, T, D] are those after self-attention,
     cross-attention and feed-forward. `encoder_output` [S, D] and `decoder_output` [T, D] are the
-    stacks' outputs after the final norm: the input of cross-attention and of the classifier.
-    The scores are q·k/√d_k before any mask, [L, H, Q, K], computed in float64 from the inputs of
-    each attention; masked cells have scores too.
+    outputs of the stacks after the final norm, that is, the inputs of cross-attention and of the
+    classifier. The scores are q·k/√d_k before any mask, [L, H, Q, K], computed in float64 from the
+    inputs of each attention. Masked cells have scores too.
     """
 
     source_embeddings: Floats

@@ -19,7 +19,7 @@ class RecordToken:
 
 @dataclass(frozen=True, slots=True)
 class RecordHypothesis:
-    """One finished hypothesis, in nats; `score` is normalised by the length penalty."""
+    """One finished hypothesis; `log_prob` is in nats, `score` divides it by the length penalty."""
 
     text: str
     ids: tuple[int, ...]

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RECORD_TOKENS = 512
-"""Per side; the limit for drawing, sending and loading."""
+"""The most tokens of each side that can be drawn, sent and loaded."""
 MAX_RECORD_MAPS = 4_096
-"""Layers × heads of all three kinds: the maximum that core.config allows."""
+"""Limit for the sum of layers × heads over the three kinds: the most that core.config allows."""
 MAX_RECORD_WEIGHTS = 1 << 24
-"""Layers × heads × queries × keys of all three kinds: 64 MB."""
+"""Limit for the sum of layers × heads × queries × keys over the three kinds: 64 MB."""
 
 _FORMAT = 2
 _MAX_UNPACKED_BYTES = 256 << 20
 _MAX_JSON_BYTES = 4 << 20
 _HEADER = 256  # bytes, upper bound of a .npy header
-# Axes of every array; a letter means the same length throughout the record.
+# Axes of every array; each letter stands for one length throughout the record.
 _AXES = {
     "encoder": "eHSS",
     "decoder": "dHTT",
@@ -60,8 +60,8 @@ _AXES = {
     "log_probs": "T",
     "alternative_log_probs": "TK",
 }
-# Maps from another tool: layers and heads differ by kind, and "0" axes are empty for lack of a
-# network.
+# Axes of maps from another tool: layers and heads may differ by kind, and axes "0" are empty,
+# because no network ran.
 _IMPORTED_AXES = _AXES | {
     "encoder": "eESS",
     "decoder": "dDTT",
@@ -71,11 +71,11 @@ _IMPORTED_AXES = _AXES | {
     "log_probs": "0",
     "alternative_log_probs": "T0",
 }
-_MAY_BE_EMPTY = {False: "K", True: "0eEdDcC"}  # by whether the maps are imported
+_MAY_BE_EMPTY = {False: "K", True: "0eEdDcC"}  # key: whether the maps are imported
 _FINITE = ("source_positions", "target_positions", "log_probs", "alternative_log_probs")
 _ROUNDING = 1e-3  # nats by which rounding may lift a sum of log-probabilities above 0
 _MAX_ALTERNATIVES = 100  # per step; the project records 5
-_MAX_CHARACTERS = 1_000  # per token; a tokenizer's have at most 500
+_MAX_CHARACTERS = 1_000  # per token; the tokens of a tokenizer have at most 500
 _NOT_JSON = {*_AXES, "activations"}
 _MAX_ORIGIN = 60  # characters
 _MAX_CREDIT = 1_100  # characters; an author and a licence of 500 each
@@ -84,13 +84,13 @@ _EDITED = ", edited"
 
 
 class _Checks(tuple[RecordCheck, ...]):
-    """Checks with the identity of the record that they belong to."""
+    """Checks together with `of`, the identity of the record that they belong to."""
 
     of: tuple[str, tuple[tuple[int, ...], ...]]
 
 
 class Attention:
-    """Attention weights by kind, layer and head, counted from 0; negative ones count from the end.
+    """Attention weights by kind, layer and head, counted from 0; negative numbers count backwards.
 
     `attention["cross", 2, 0]` and `attention("cross", 2, 0)` are one head's [query, key];
     `attention["cross", 2]` is [head, query, key], and `attention["cross"]` all of a kind. Raises
@@ -128,7 +128,7 @@ def check_size(layers: tuple[int, int], heads: int, source: int, target: int) ->
 def _check_size(maps_by_kind: tuple[int, int, int], source: int, target: int) -> None:
     encoder, decoder, cross = maps_by_kind
     if (maps := sum(maps_by_kind)) > MAX_RECORD_MAPS:
-        raise ValueError(f"{maps:,} maps are too many: a record holds {MAX_RECORD_MAPS:,}")
+        raise ValueError(f"{maps:,} maps are too many: the limit is {MAX_RECORD_MAPS:,}")
     weights = encoder * source**2 + decoder * target**2 + cross * target * source
     if weights > MAX_RECORD_WEIGHTS:
         raise ValueError(
@@ -141,21 +141,23 @@ def _check_size(maps_by_kind: tuple[int, int, int], source: int, target: int) ->
 class TranslationRecord(Frozen):
     """The result of one teacher-forced pass over (source, target), with read-only arrays.
 
-    Maps are weights after softmax and before dropout, [layer, head, query, key]; masks: True = may
-    attend. Decoder and cross row t is the query of target_in[t] and predicts target_out[t].
-    `alternatives[t]` are the most probable tokens at step t, best first. `decode` holds the
-    settings of the search, or None for a given target. `edits` are the interventions on the pass
-    and on the search before it; `lost_edits` marks a record from an older file that says that
-    there were edits, but not which. `checks` are the results of core.record.checks; a modified
-    copy of a checked record has none. `activations` are captured on request, and are neither saved
-    nor part of `id`. Two records are equal if everything covered by `id` is.
+    Maps are weights after softmax and before dropout, [layer, head, query, key]. Masks are [query,
+    key], True = may attend. In decoder and cross-attention, row t is the query of target_in[t] and
+    predicts target_out[t]. `alternatives[t]` are the most probable tokens at step t, best first.
+    `decode` holds the settings of the search, or None for a given target. `edits` are the
+    interventions on the pass and on the search before it; `lost_edits` marks a record from an older
+    file that says that there were edits, but not which. `checks` are the results of
+    core.record.checks; a modified copy of a checked record has none. `activations` are captured on
+    request, and are neither saved nor part of `id`. Two records are equal if all parts that `id`
+    covers are equal.
 
     `origin` names the tool that maps were imported from (`from_arrays` and the like), or is empty
     for a pass of this project's networks. An imported record may lack a kind (shape [0, 0, query,
-    key]), its kinds may differ in layers and heads, and its positions, log-probabilities,
-    alternatives and hypotheses are empty; see `unchecked`.
+    key]), and its kinds may differ in layers and heads. Its positions, log-probabilities,
+    alternatives and hypotheses are empty. See `unchecked`.
 
-    `credit` names author and licence of weights that were not trained with this project, else "".
+    `credit` names author and licence of weights that were not trained with this project; else it is
+    empty.
 
     Raises ValueError, in one line, for inconsistent axes, weights that are not probabilities, and
     non-finite numbers.
@@ -223,7 +225,7 @@ class TranslationRecord(Frozen):
         source_language: str = "Source",
         target_language: str = "Target",
     ) -> TranslationRecord:
-        """Return a record of what `generate` of Hugging Face returned; see adapters.generate."""
+        """Return a record of a Hugging Face `generate` call; see core.record.adapters.generate."""
         from core.record.adapters.generate import from_generate
 
         languages = source_language, target_language
@@ -240,7 +242,7 @@ class TranslationRecord(Frozen):
         source_language: str = "Source",
         target_language: str = "Target",
     ) -> TranslationRecord:
-        """Return a record of an encoder-decoder cache; see adapters.transformer_lens."""
+        """Return a record of a TransformerLens cache; see core.record.adapters.transformer_lens."""
         from core.record.adapters.transformer_lens import from_transformer_lens
 
         languages = source_language, target_language
@@ -308,7 +310,7 @@ class TranslationRecord(Frozen):
             raise ValueError(f"alternatives: axis K should be {alternatives} at each step")
 
     def _check_imported(self) -> None:
-        """Check that nothing is claimed that needs a network, and that masks follow from maps."""
+        """Check that nothing in the record needs a network, and that masks follow from maps."""
         for kind in KINDS:
             if not self.has(kind) and any(self.maps(kind).shape[:2]):
                 raise ValueError(f"{kind} has layers without heads, or heads without layers")
@@ -346,7 +348,7 @@ class TranslationRecord(Frozen):
             if not np.isfinite(values).all():
                 raise ValueError(f"{name} holds a number that is not finite")
             if name.endswith("log_probs") and values.max(initial=0) > _ROUNDING:
-                raise ValueError(f"{name} holds a value above 0, so not a log-probability")
+                raise ValueError(f"{name} holds a value above 0, which is not a log-probability")
         for token in (*self.source, *self.target_in, *self.target_out, *chain(*self.alternatives)):
             if (length := max(len(token.piece), len(token.text))) > _MAX_CHARACTERS:
                 raise ValueError(
@@ -417,7 +419,7 @@ class TranslationRecord(Frozen):
 
     @property
     def unchecked(self) -> tuple[str, ...]:
-        """Names of the checks that cannot run for lack of the weights; empty if none."""
+        """The names of the checks that cannot run, because the maps came without the weights."""
         return NEED_WEIGHTS if self.origin else ()
 
     def maps(self, kind: str) -> Floats:
@@ -549,7 +551,7 @@ class TranslationRecord(Frozen):
         metadata = json.dumps({"format": _FORMAT, **self._metadata()}).encode()
         if len(metadata) + _HEADER > _MAX_JSON_BYTES:
             raise ValueError(
-                f"its words take more than {in_megabytes(_MAX_JSON_BYTES)}: too many to save"
+                f"its texts take more than {in_megabytes(_MAX_JSON_BYTES)}, the limit of a file"
             )
         arrays: dict[str, Any] = {"words": np.frombuffer(metadata, np.uint8)}
         arrays |= {name: getattr(self, name) for name in _AXES}
@@ -600,7 +602,7 @@ def _short(text: str) -> str:
 
 
 def _as_dict(part: RecordToken | RecordHypothesis | RecordCheck) -> dict[str, Any]:
-    """Shallow and so faster than `dataclasses.asdict`."""
+    """Convert a part to a dict, shallowly, which is faster than `dataclasses.asdict`."""
     return {name: getattr(part, name) for name in part.__slots__}
 
 
@@ -609,7 +611,7 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     # finite=False: the figure of a failed check may be NaN or infinite.
     metadata = members.json("words", _MAX_JSON_BYTES, finite=False)
     if not isinstance(metadata, dict) or "format" not in metadata:
-        raise ValueError("its words do not say in which format it was saved")
+        raise ValueError("its metadata does not say in which format it was saved")
     if (saved := metadata.pop("format")) != _FORMAT:
         raise ValueError(f"it was saved in format {str(saved)[:20]}, not in format {_FORMAT}")
     edits = metadata.pop("edits", None)  # absent if there are none
@@ -620,7 +622,7 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
     if not isinstance(credit, str) or len(credit) > _MAX_CREDIT:
         raise ValueError(f"credit is not a text of at most {_MAX_CREDIT:,} characters")
     if odd := sorted(expected ^ set(metadata)):
-        raise ValueError(f"missing or unknown: {', '.join(odd[:5])}")
+        raise ValueError(f"fields missing or unknown: {', '.join(odd[:5])}")
     for name in ("source", "target_in", "target_out"):
         metadata[name] = _read_list(metadata, name, RecordToken)
     rows = {str(t): row for t, row in enumerate(_checked_list(metadata, "alternatives"))}
@@ -659,7 +661,7 @@ def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
 
 
 def _read_edits(text: Any) -> Edits:
-    """Parse all edits of a record; a single invalid one invalidates its maps."""
+    """Parse the edits of a record. Raises ValueError if any is invalid: the maps depend on all."""
     if not isinstance(text, str):
         raise ValueError("edits is not a text")
     edits, problems = Edits.parse(text)

@@ -1,4 +1,4 @@
-"""Reference attention weights: computed from scores, mask and edits in float64 NumPy.
+"""Compute reference attention weights from scores, mask and edits in float64 NumPy.
 
 Axes: L layer, H head, Q query, K key.
 """
@@ -18,9 +18,10 @@ from core.record.edits import Edge, Edits
 def unmasked_cells(
     shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits = Edits()
 ) -> Bools:
-    """Return the cells of one kind that may hold weight [L, H, Q, K]: neither masked nor cut.
+    """Return which cells of one kind may hold weight: [L, H, Q, K].
 
-    In a row set by hand these are its nonzero weights. A query may have no such cell.
+    These cells are neither masked nor cut. In a row set by hand, they are the unmasked cells with a
+    nonzero weight. A query may have no such cell.
     """
     cells = np.broadcast_to(mask_QK, shape)
     if not edits.changes_weights:
@@ -37,9 +38,9 @@ def unmasked_cells(
 def weights_of(scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = Edits()) -> Doubles:
     """Return softmax(QKᵀ/√d_k + mask) of all layers of one kind (paper eq. 1): [L, H, Q, K].
 
-    Under edits, scores are divided by the head's temperature, or set to 0 in a uniform head; an
-    edge adds ln(factor); a row set by hand replaces the result, renormalised over its unmasked
-    cells. A row without an unmasked cell is 0.
+    Under edits, scores are divided by the head's temperature, or set to 0 in a uniform head. An
+    edge adds ln(factor). A row set by hand replaces the result and is renormalised over its
+    unmasked cells. A row without an unmasked cell is 0.
     """
     scores = np.array(scores_LHQK, np.float64)
     for one in edits.temperatures:

@@ -1,6 +1,6 @@
-"""Teacher-forced pass over a known target, which yields everything a record holds.
+"""Teacher-forced pass over a known target, which yields everything that a record holds.
 
-It is exact because of causality: row t of a full pass sees the same tokens as step t of decoding.
+Causality makes it exact: row t of a full pass sees the tokens that step t of decoding sees.
 """
 
 import math
@@ -34,7 +34,7 @@ ALTERNATIVES = 5
 class TeacherForcedPass:
     """One sentence's pass: maps [L, H, Q, K], masks [Q, K], positions [·, D], log-probabilities.
 
-    `evidence` allows the rest to be verified independently.
+    `evidence` is what core.record.checks needs to verify all other fields.
     """
 
     encoder: Tensor
@@ -53,9 +53,9 @@ class TeacherForcedPass:
 
 
 class PassInput(NamedTuple):
-    """One sentence to feed: ids of source and target, and the hypotheses of the search.
+    """One sentence to feed: ids of the source, the target and the hypotheses of the search.
 
-    All end with <eos>, unless they hit a limit.
+    Each sequence ends with <eos>, unless it was cut at a length limit.
     """
 
     source: Sequence[int]
@@ -64,7 +64,7 @@ class PassInput(NamedTuple):
 
     @property
     def rows(self) -> list[list[int]]:
-        """The target and each other hypothesis once: the rows of the pass without hooks."""
+        """The target, then each other hypothesis: the decoder rows of the pass without hooks."""
         target = list(self.target)
         return [target, *(list(ids) for ids in self.hypotheses if list(ids) != target)]
 
@@ -85,8 +85,8 @@ def teacher_forced_pass(
     """Feed `source` and `target` ids once, both with their <eos>, and capture everything.
 
     A second pass runs without hooks: its logits show whether recording changed anything, and it
-    yields the log-probabilities of the `hypotheses`. Both passes run under the edits, and masks
-    and positions are the edited ones; `means` are needed for mean-ablated heads.
+    yields the log-probabilities of the `hypotheses`. Both passes run under the edits; the captured
+    masks and positions are the edited ones. `means` are needed for mean-ablated heads.
     """
     return teacher_forced_passes(
         model, [PassInput(source, target, hypotheses)], edits, activations, means
@@ -103,7 +103,7 @@ def teacher_forced_passes(
 ) -> list[TeacherForcedPass]:
     """Run several sentences as one padded batch; results hold no padding.
 
-    Each result equals that of the sentence alone, except for rounding.
+    Each result equals that of a pass over the sentence alone, except for rounding.
     """
     device = next(model.parameters()).device
     source_BS = pad([list(one.source) for one in inputs]).to(device)
@@ -122,10 +122,10 @@ def teacher_forced_passes(
 
 
 def plan_batches(inputs: Sequence[PassInput], batch_tokens: int) -> list[list[int]]:
-    """Return the indices of each batch: similar lengths, at most `batch_tokens` padded tokens.
+    """Return the indices of the inputs in each batch of at most `batch_tokens` padded tokens.
 
-    All rows count, including those of the hypotheses. A sentence above the limit is a batch of its
-    own.
+    Inputs of similar length share a batch. All rows count, including those of the hypotheses. An
+    input above the limit is a batch by itself.
     """
     batches: list[list[int]] = []
     rows = 0
@@ -181,7 +181,7 @@ def _one(
 
 
 def _activations(states: States, row: int, S: int, T: int, evidence: Evidence) -> Activations:
-    """Return one row's hidden states, and its scores, recomputed from the inputs of each site."""
+    """Return one row's hidden states, and its scores as recomputed from the inputs of each site."""
     lengths: dict[Side, int] = {"encoder": S, "decoder": T}
     scores = {}
     for kind in KINDS:
@@ -218,7 +218,7 @@ def site_scores(site: SiteEvidence) -> NDArray[np.float64]:
 def _plain_logits(
     model: Seq2Seq, source_BS: Tensor, targets: Sequence[list[list[int]]]
 ) -> list[list[Tensor]]:
-    """Run several targets of each source without hooks; return logits [length, V] of each."""
+    """Run the targets of each source without hooks; return each target's logits [length, V]."""
     memory_BSD, source_mask = model.encode(source_BS)
     counts, rows = list(map(len, targets)), list(chain.from_iterable(targets))
     target_KT = pad(rows).to(source_BS.device)

@@ -22,15 +22,15 @@ class Token(Protocol):
 
 
 def is_punctuation(text: str) -> bool:
-    """Whether a text is nonempty and all punctuation."""
+    """Return whether a text consists of punctuation only and is not empty."""
     return bool(text) and all(unicodedata.category(c).startswith("P") for c in text)
 
 
 def group_words(tokens: Sequence[Token]) -> Words:
     """Return the token positions of each word, in order.
 
-    A token continues the previous word unless it starts one, or either token is punctuation or
-    special: such tokens are words of their own.
+    Punctuation and special tokens are words by themselves. Any other token continues the preceding
+    word unless it starts a word or follows such a token.
     """
     words: list[tuple[int, ...]] = []
     joins = False

@@ -1,1 +1,1 @@
-"""Serving one network to many visitors: requests, backends, queues and fair sharing."""
+"""Serving networks to many visitors: requests, backends, queues and fair sharing."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # imports torch
     from core.translator import Translation
 
 MAX_BATCH = 16
-"""Maximum number of sentences per batch."""
+"""The most requests in a batch."""
 
 
 @dataclass(frozen=True)
@@ -62,5 +62,5 @@ class Backend(Protocol):
         ...
 
     def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
-        """Return a record with checks for each sentence; batching does not change the tokens."""
+        """Return a record with checks for each sentence; its tokens do not depend on the batch."""
         ...

@@ -7,24 +7,25 @@ import time
 from collections.abc import Callable, Hashable
 
 CREDIT_S = 2.0
-"""Total debt, in seconds of processor time, at which heavy accounts have to wait."""
+"""Debt, in seconds of processor time, that heavy accounts may have together before they wait."""
 LIGHT_S = CREDIT_S / 4
 """Debt in seconds below which an account is light; a light account never waits."""
 SHARE = 1 / 3
-"""Maximum share of processor time for all heavy accounts together while others are active."""
+"""Maximum share of processor time for all heavy accounts together while light ones are active."""
 LIGHT_SHARE = 1 / 20
 """Share of processor time that an account can use indefinitely and stay light."""
 RECENT_S = 30.0
-"""Seconds after a request for which its visitor counts as active."""
+"""A visitor counts as active for this many seconds after a request."""
 
 
 class FairShare:
-    """Accounts of processor time, safe for all threads.
+    """Thread-safe accounts of processor time.
 
-    An account is a leaky bucket: it owes the seconds it has used, and the debt decays at the rate
-    `LIGHT_SHARE` while it is below `LIGHT_S`. Accounts above it are heavy and divide the rate
-    `SHARE` and the credit among them, so that each extra tab gains at most `LIGHT_SHARE`. Heavy
-    accounts wait only while a light visitor is active.
+    An account is a leaky bucket: it owes the seconds that it has used, and the debt decays over
+    time. Below `LIGHT_S`, an account is light and its debt decays at the rate `LIGHT_SHARE`. All
+    other accounts are heavy and divide the rate `SHARE` and the credit `CREDIT_S` among them, so
+    that each extra browser tab gains at most `LIGHT_SHARE`. Heavy accounts wait only while a light
+    visitor is active.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -48,7 +49,7 @@ class FairShare:
                 self._owed[account] = self._owed.get(account, 0.0) + seconds
 
     def has_to_wait(self, account: Hashable, visitor: Hashable) -> bool:
-        """Whether an account has used up its credit while light visitors are active."""
+        """Return whether an account is out of credit while another, light visitor is active."""
         with self._lock:
             self._settle()
             now, heavy = self._clock(), self._heavy()
@@ -58,7 +59,7 @@ class FairShare:
             return bool(others) and self._owed.get(account, 0.0) >= credit
 
     def is_light(self, account: Hashable) -> bool:
-        """Whether an account has priority over heavy ones."""
+        """Return whether an account is light, which gives it priority over heavy ones."""
         with self._lock:
             self._settle()
             return self._owed.get(account, 0.0) < LIGHT_S

@@ -70,7 +70,7 @@ def _call_batch(
 ) -> list[T | Exception]:
     """Answer requests that share a batch; if that fails, answer each alone.
 
-    An invalid request, or one that needs too much memory, then costs the others only time.
+    So a request that is invalid or needs too much memory costs the other requests only time.
     """
     try:
         return [*call(batch)]

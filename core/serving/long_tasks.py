@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from core.serving.queue import POLL_S, BusyError
 
-WAITING = 4
+WAITING = 4  # tasks that may wait behind the running one
 T = TypeVar("T")
 
 
@@ -33,10 +33,11 @@ class LongTaskQueue:
         begin: Callable[[], Iterable[T]],
         on_wait: Callable[[int], object] = lambda ahead: None,
     ) -> Generator[T, None, Any]:
-        """Yield the steps of a task once its turn has come; close the generator when done.
+        """Yield the steps of a task once its turn has come, and return the task's result.
 
-        While waiting, `on_wait` is called repeatedly with the number of tasks ahead; an exception
-        that it raises ends the wait. Raises BusyError at the first step if the queue is full.
+        The caller must close the generator when done. While the task waits, `on_wait` is called
+        repeatedly with the number of tasks ahead; an exception that it raises ends the wait. Raises
+        BusyError at the first step if the queue is full.
         """
         task = object()
         with self._changed:
@@ -48,7 +49,7 @@ class LongTaskQueue:
                 on_wait(ahead)
             try:
                 return (yield from begin())
-            finally:  # the steps are closed, so their memory is free
+            finally:  # the steps are closed, so that their memory can be released
                 release_memory()
         finally:
             with self._changed:

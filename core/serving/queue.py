@@ -20,11 +20,11 @@ POLL_S = 0.05
 _BATCH_CHARACTERS = 800
 """Limit of a padded batch: one of the longest sentences, or 16 of the usual length.
 
-A batch cannot be interrupted, so this bounds how long others wait for it.
+A batch cannot be interrupted, so this limits how long other requests wait for it.
 """
 
 LONG = 100
-"""Characters above which a sentence is long; its search takes several times as long."""
+"""A sentence with more characters is long: its search takes several times as long."""
 
 Request = TranslateRequest | InspectRequest
 
@@ -48,7 +48,7 @@ class LateError(UnansweredError):
 class Replaced(BaseException):
     """A waiting request was replaced by a newer one of the same visitor.
 
-    A BaseException, so that no handler takes it for a failure.
+    It is a BaseException, so that no `except Exception` takes it for a failure.
     """
 
 
@@ -64,7 +64,7 @@ class _Job:
 
     @property
     def visitors(self) -> set[Hashable]:
-        """The visitors waiting for it."""
+        """The visitors waiting for the answer."""
         return {ticket.visitor for ticket in self.tickets}
 
     @property
@@ -82,7 +82,7 @@ class _Ticket:
     replaced: bool = False
 
     def waited(self) -> float:
-        """Return the seconds until the work began, or until now."""
+        """Return the seconds from submission until the work began or, if it has not, until now."""
         started = self.job.started
         return max(0.0, (time.monotonic() if started is None else started) - self.submitted)
 
@@ -90,11 +90,11 @@ class _Ticket:
 class Queue:
     """A first-come, first-served queue for one backend that batches compatible requests.
 
-    One worker thread answers them and ends when the queue is empty. Each visitor has at most one
-    waiting request; a newer one takes its place. Equal requests are answered once. While other
-    visitors ask for short sentences, long ones get at most a third of the worker's time. Heavy
-    users have lower priority and are throttled while others are active (core.serving.fair_share);
-    queues with the same `shares` use the same accounts.
+    One worker thread answers the requests and ends when the queue is empty. Each visitor has at
+    most one waiting request; a newer one takes its place. Equal requests are answered once. While
+    other visitors ask for short sentences, long ones get at most a third of the worker's time.
+    Heavy users have lower priority and are throttled while light ones are active (see
+    core.serving.fair_share). Queues that are given one FairShare have common accounts.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Queue:
         self._lock = threading.Condition()
         self._waiting: list[_Job] = []
         self._jobs: dict[Request, _Job] = {}  # waiting or in the current batch
-        self._tickets: dict[Hashable, _Ticket] = {}  # the last waiting one of each visitor
+        self._tickets: dict[Hashable, _Ticket] = {}  # the latest ticket of each visitor
         self._shares = shares or FairShare()
         self._has_worker = False
         self._short: dict[Hashable, float] = {}  # time of each visitor's last short sentence
-        self._no_long_before = 0.0  # if others ask for short sentences
+        self._no_long_before = 0.0  # until then, long sentences wait if others ask for short ones
 
     def ask(
         self,
@@ -129,7 +129,8 @@ class Queue:
         request. `on_start` is called with the seconds that the request waited, even if its work
         never began. `visitor` identifies the user; None disables replacement and accounting.
 
-        Raises BusyError if the queue is full, LateError, Replaced, or the request's own error.
+        Raises BusyError if the queue is full, LateError after the deadline, and Replaced once the
+        visitor has sent a newer request. If the backend answers with an exception, raises that.
         """
         ticket = self._submit(request, visitor)
         try:
@@ -148,7 +149,7 @@ class Queue:
         return ticket.job.answer
 
     def _reason(self, ticket: _Ticket) -> str:
-        """Say what a late request's time went to: other requests, its own computation, or both."""
+        """Say what a late request spent its time on: waiting for others, computing, or both."""
         late, waited = f"no answer within {self._deadline_s:g} s", ticket.waited()
         if ticket.job.started is None:
             return f"{late}, because other requests came first: try again"
@@ -190,9 +191,9 @@ class Queue:
         return ticket
 
     def _leave(self, ticket: _Ticket) -> int:
-        """Remove a ticket, and its job if it was the last one; return the freed position.
+        """Remove a ticket, and also its job if nobody else waits for it and it has not started.
 
-        The caller holds the lock.
+        Return the freed position in the queue, or the end. The caller holds the lock.
         """
         job = ticket.job
         job.tickets.discard(ticket)
@@ -212,7 +213,7 @@ class Queue:
             with self._lock:
                 self._charge(batch, time.thread_time() - cpu)
                 if any(len(job.request.source) > LONG for job in batch):
-                    # Wall-clock time, because that is what others had to wait.
+                    # Wall-clock time, because other visitors waited for that long.
                     now = time.monotonic()
                     self._no_long_before = now + (now - start) * (1 / SHARE - 1)
                 for job, answer in zip(batch, answers, strict=True):
@@ -222,7 +223,7 @@ class Queue:
             del batch, answers  # free their memory while waiting
 
     def _next(self) -> list[_Job]:
-        """Take the first ready job and later ones that can share its batch."""
+        """Take the first ready job and later ones that can share its batch; none if all is done."""
         with self._lock:
             while (ready := self._ready()) == [] and self._waiting:
                 self._lock.wait(POLL_S)
@@ -260,7 +261,7 @@ class Queue:
         return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 
     def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
-        """Divide a batch's time among the visitors who wait for it. The caller holds the lock."""
+        """Charge each waiting visitor one job's share of the time. The caller holds the lock."""
         for visitor in {v for job in batch for v in job.visitors}:
             self._shares.charge(visitor, seconds / len(batch))
 

@@ -2,9 +2,9 @@
 
 python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
 
-They communicate over HTTP, so the client does not need Ray and survives the loss of its machines.
-Ray is the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS); each
-machine needs this project and the checkpoint folders at the same paths.
+They communicate over HTTP, so the Backend's process needs no Ray and survives the loss of a server.
+Install Ray with the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS);
+each machine needs this project and the checkpoint folders at the same paths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class LostError(UnansweredError):
-    """The server of a model does not answer; the message is one line for the user."""
+    """The server with the models does not answer; the message is one line for the user."""
 
 
 class RayBackend:
@@ -126,9 +126,9 @@ def run(arguments: Namespace) -> None:
         from starlette.requests import Request
         from starlette.responses import Response
     except ImportError:
-        raise ValueError("Ray is not installed: pip install -e .[ray]") from None
+        raise ValueError('Ray is not installed: pip install -e ".[ray]"') from None
     for folder in arguments.folders:
-        Translator.load(folder)  # report errors before starting Ray
+        Translator.load(folder)  # to report errors before Ray starts
 
     class Models:
         def __init__(self, folders: list[str]) -> None:
@@ -163,9 +163,15 @@ def run(arguments: Namespace) -> None:
 def parser() -> Parser:
     p = Parser(prog="python -m core.serving.ray_serve", description=__doc__)
     p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
-    p.add_argument("--replicas", type=whole_number(1, 1000), default=1, metavar="N")
+    p.add_argument(
+        "--replicas",
+        type=whole_number(1, 1000),
+        default=1,
+        metavar="N",
+        help="number of servers that share the requests (%(default)s)",
+    )
     p.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    p.add_argument("--port", type=whole_number(1, 65_535), default=8000)
+    p.add_argument("--port", type=whole_number(1, 65_535), default=8000, help="port (%(default)s)")
     return p
 
 

@@ -35,7 +35,10 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def to_bytes(value: Any) -> bytes:
-    """Serialise a request, an answer, an exception (an unknown one as text) or a list of them."""
+    """Serialise a request, an answer, an exception or a list of these.
+
+    An exception of an unknown type becomes a RuntimeError with its text.
+    """
     arrays: dict[str, Any] = {}
     arrays["tree"] = np.frombuffer(json.dumps(_tree(value, arrays)).encode(), np.uint8)
     buffer = io.BytesIO()
@@ -44,9 +47,9 @@ def to_bytes(value: Any) -> bytes:
 
 
 def from_bytes(content: bytes) -> Any:
-    """Deserialise; lists become tuples. Raises ValueError for any other content.
+    """Deserialise what `to_bytes` wrote; lists become tuples. Raises ValueError for anything else.
 
-    Messages are not compressed, so content that unpacks to more bytes is rejected.
+    Messages are not compressed, so content that unpacks to more bytes than it has is rejected.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:

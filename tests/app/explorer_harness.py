@@ -128,8 +128,8 @@ CHECKS = (
         "Recording leaves the output unchanged",
         3.8e-6,
         1e-4,
-        "The same pass without recording gives the same logits. Shown: the largest difference; "
-        "the faster code sums in another order, so the last digits may differ.",
+        "All logits, compared with those of the same pass without recording. Shown: the largest "
+        "difference; that pass sums in another order, so the last digits may differ.",
     ),
 )
 

@@ -242,7 +242,7 @@ def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
 
 
 def test_snapshots_without_points_or_sentences_are_rejected():
-    with pytest.raises(ValueError, match="no sentence or no point"):
+    with pytest.raises(ValueError, match="no sentences or no points"):
         measures(planted().until(-1))
 
 

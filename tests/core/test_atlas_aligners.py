@@ -165,7 +165,7 @@ def test_sentences_without_gold_do_not_count(planted, text):
     assert (
         found["aer"].tolist() == aligner_arrays(total(planted, pairs[:9], gold[:9]))["aer"].tolist()
     )
-    with pytest.raises(ValueError, match="no sentence has a gold alignment"):
+    with pytest.raises(ValueError, match="no sentence has a sure gold link"):
         aligner_arrays(HeadLinks()(planted, tuple(some[9:])))
 
 
@@ -219,5 +219,5 @@ def test_gold_that_does_not_fit_is_named(planted, text):
     with pytest.raises(ValueError, match="sentence 5: its alignment links word 70 to word 0"):
         check_gold(planted, corpus(planted, pairs, wrong))
     check_gold(planted, corpus(planted, pairs, gold))
-    with pytest.raises(ValueError, match="the gold has no link for these sentences"):
+    with pytest.raises(ValueError, match="the gold alignments have no sure link"):
         check_gold(planted, corpus(planted, pairs, [Gold.parse("0?0")] * len(pairs)))

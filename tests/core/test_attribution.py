@@ -314,7 +314,7 @@ def test_agreement_of_each_method_with_the_shapley_values():
     assert found["rows"].spearman.tolist() == [1, -1] and found["rows"].of() == 0
     assert math.isnan(exact_agreement({"some": np.ones((1, 1))}, np.ones((1, 1)))["some"].of())
     referee = Shapley(words(3), (7, 9), values, values, values, values.sum(-1), np.zeros(2), 8, 0)
-    with pytest.raises(ValueError, match="of different words or tokens"):
+    with pytest.raises(ValueError, match="have different words or target tokens"):
         agreement(Attributions(words(3), (7, 8), scores), referee)
 
 

@@ -240,7 +240,7 @@ LIMITS = Limits(2, 3, 4, 20, source_length=6)
         ("temp.cross.3.0.2", "cross layer 3, head 0 cannot be edited: counted from 0"),
         ("cut.cross.all.9.all.0", "cross layer all, head 9 cannot be edited"),
         ("hide.6", "position 6 cannot be hidden: there are 6 tokens"),
-        ("cut.cross.0.0.0.6", "key 6 of cross does not exist: the source ends at 5, from 0"),
+        ("cut.cross.0.0.0.6", "key 6 of cross does not exist: the source ends at 5, counted"),
         ("cut.encoder.0.0.6.0", "query 6 of encoder does not exist: the source ends at 5"),
         ("cut.decoder.0.0.20.0", "query 20 of decoder does not exist: the target ends at 19"),
         ("row.cross.0.0.0.0-0-0-0-0-0-1", "key 6 of cross does not exist"),

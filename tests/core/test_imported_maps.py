@@ -176,7 +176,7 @@ def rejects(message: str, source=SOURCE, target=TARGET, **named) -> None:
         (("decoder", (1, 0, 1, 0)), -0.1, "decoder, layer 2, head 1 holds a negative weight"),
         (
             ("cross", (4, 0, 5, 4)), 0.9,
-            r"cross, layer 5, head 1, row 6 sums to 1\.\d+, not to 1 within 0\.001: pass weights",
+            r"cross, layer 5, head 1, row 6 sums to 1\.\d+, not to 1 within 0\.001: pass the",
         ),
     ],
 )  # fmt: skip

@@ -83,7 +83,7 @@ def test_unequal_shapes_are_rejected(first, second):
 
 
 def test_a_matching_is_one_to_one():
-    with pytest.raises(ValueError, match="each of them once"):
+    with pytest.raises(ValueError, match="each head with one partner"):
         Matching(1, 2, (0, 0), np.zeros((2, 2)))
 
 

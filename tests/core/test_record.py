@@ -154,11 +154,11 @@ def drop(*names: str):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict.clear, "do not say in which format"),
-        (drop("format"), "do not say in which format"),
+        (dict.clear, "does not say in which format"),
+        (drop("format"), "does not say in which format"),
         (lambda w: w.update(format=1), "saved in format 1"),
-        (drop("source"), "missing or unknown: source"),
-        (lambda w: w.update(extra=1), "missing or unknown: extra"),
+        (drop("source"), "fields missing or unknown: source"),
+        (lambda w: w.update(extra=1), "fields missing or unknown: extra"),
         (lambda w: w.update(source={}), "source is not a list"),
         (lambda w: w.update(alternatives=3), "alternatives is not a list"),
         (lambda w: w["alternatives"].__setitem__(0, None), "is not a list"),

@@ -209,7 +209,7 @@ def test_what_generate_lacks_is_one_line():
     for ids in ([[5, EOS]] * 3, [SOURCES[2]] * 2):
         change = {"input_ids": torch.tensor(ids), "attention_mask": torch.ones(len(ids), 5)}
         rejects(
-            "inputs are not those of this call", lambda _, i, new=change: i.update(new), index=0
+            "the inputs do not fit the outputs", lambda _, i, new=change: i.update(new), index=0
         )
     rejects(
         "encoder, layer 1, head 1, row 1 sums to",  # a key with weight is called padding
@@ -277,7 +277,7 @@ def test_caches_that_cannot_be_read_are_one_line():
     rejects(
         "the cache needs a hook_pattern", {"blocks.0.attn.hook_pattern": torch.ones(1, 1, 4, 4)}
     )
-    rejects("the target two tokens", cached(), (NAMES[0], ["<pad>"]))
+    rejects("the target needs two tokens", cached(), (NAMES[0], ["<pad>"]))
     incomplete = cached()
     del incomplete[SITES["encoder"].format(1)]
     rejects("the cache lacks the encoder pattern of layer 2", incomplete)

@@ -200,7 +200,7 @@ def test_what_generate_did_not_return_is_one_line(networks, tokenizer):
     plain = networks["t5"].generate(**inputs, max_new_tokens=3, return_dict_in_generate=True)
     rejects("no attention: load the model with attn_implementation=.eager", plain, index=0)
     for wrong in (batch(SENTENCES[:2]), batch([[5, 6, EOS]] * 3)):
-        with pytest.raises(ValueError, match="inputs are not those of this call"):
+        with pytest.raises(ValueError, match="the inputs do not fit the outputs"):
             TranslationRecord.from_generate(outputs, tokenizer, wrong, index=0)
     outputs.encoder_attentions = None  # with encoder_outputs that came without
     record = TranslationRecord.from_generate(outputs, tokenizer, inputs, index=0)

@@ -187,7 +187,8 @@ function problemWith([field, item], edits, config, S) {
   const lastKey = field === "rows" && kind !== "decoder" ? keys.at(-1) : item.key;
   for (const [axis, position, ofSource] of [["query", query, kind === "encoder"], ["key", lastKey, kind !== "decoder"]]) {
     const length = ofSource ? S : config.max_length, side = ofSource ? "source" : "target";
-    if (position >= length) return `${axis} ${position} of ${kind} does not exist: the ${side} ends at ${length - 1}, from 0`;
+    const last = `the ${side} ends at ${length - 1}, counted from 0`;
+    if (position >= length) return `${axis} ${position} of ${kind} does not exist: ${last}`;
   }
   const isOpen = (key) => (kind === "decoder" ? key <= query || !edits.causalMask : !edits.hiddenSource.includes(key));
   const isMasked = field === "rows" && !keys.some(isOpen);

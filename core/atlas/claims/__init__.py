@@ -1,1 +1,1 @@
-"""Published claims about attention heads, tested on networks: statistics, verdicts, their file."""
+"""Published claims about attention heads, tested on networks: statistics, verdicts and file."""

@@ -1,7 +1,4 @@
-"""Statistics of claims about word alignment: which layer, which row, weights or norms.
-
-Axes: R replicates, L layers; by reading and quantity, in the order of READINGS and QUANTITIES.
-"""
+"""Statistics of claims about word alignment: which layer, which row, weights or norms."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _WEIGHTS, _NORMS = map(QUANTITIES.index, ("weights", "norms"))
 
 
 def alignment(network: Network) -> Mapping[str, Statistic]:
-    """Return the statistics of all claims about word alignment; none without gold alignments."""
+    """Return the statistics of all claims about word alignment; empty without gold alignments."""
     if network.gold is None:
         return {}
     aligned = [sentence for sentence in network.gold.sentences if sentence.gold is not None]
@@ -28,7 +25,7 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
 
 
 def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
-    """Return the statistics from the sums of `HeadLinks`, of each layer's mean over heads."""
+    """Return the statistics from the sums of `HeadLinks`, using each layer's mean over heads."""
     made, sure = (sums[name].reshape(-1, 1, 1, 1) for name in ("made", "sure"))
     right = (sums["in_sure"] + sums["in_possible"])[:, :, :, :-1, -1]
     with np.errstate(invalid="ignore"):

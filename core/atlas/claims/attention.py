@@ -26,25 +26,27 @@ from core.text.tokenizer import Token
 
 OFFSETS = (-1, 1)
 FREQUENT = 500
-"""The tokens that occur most often; a sentence of these alone has no rare token."""
+"""The number of most frequent tokens; a sentence of these alone has no rare token."""
 
 
 @dataclass(frozen=True)
 class Attended:
     """Measure where the largest weights are, and the cross-attention on tokens without content.
 
-    `counts` says how often each source token occurs, by id; those that it lacks never do.
-    `frequent` are the ids of the tokens that occur most often. Sums, each with R weights:
+    `counts` says how often each source token occurs, by id; a token that it lacks never occurs.
+    `frequent` are the ids of the tokens that occur most often. Sums ("uniform": the value expected
+    of keys drawn at random):
 
     - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS,
-      without <eos> as a query or a key; neighbours [R, 2]: queries that have such a neighbour;
-      neighbour_uniform [R, 2]: with keys drawn at random
+      without <eos> as a query or a key; neighbour_uniform [R, 2]
+    - neighbours [R, 2]: queries that have such a neighbour
     - rarest [R, H]: queries of each head of the first encoder layer with the largest weight on a
-      rarest token, in sentences whose rarest token is not frequent; rarest_uniform, queries,
-      rare_sentences [R]
-    - empty, empty_uniform [R]: cross-attention on <eos> and punctuation, averaged over heads and
-      summed over rows; rows [R]
-    - sentences
+      rarest token, in sentences whose rarest token is not frequent; rarest_uniform [R]
+    - queries, rare_sentences [R]: the queries in these sentences, and the sentences
+    - empty [R]: cross-attention on <eos> and punctuation, averaged over heads and summed over rows;
+      empty_uniform [R]
+    - rows [R]: the rows of the cross-attention
+    - sentences: the sentences in the sample itself
     """
 
     counts: Mapping[int, int]
@@ -78,7 +80,7 @@ _KINDS: tuple[Kind, Kind] = ("encoder", "cross")
 def neighbours(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray | float]:
     """Count the largest weights on neighbouring keys in one sentence's encoder maps.
 
-    Special tokens, such as <eos>, are left out, of keys and of queries.
+    Special tokens, such as <eos>, are left out of both keys and queries.
     """
     words = [k for k, token in enumerate(tokens) if not token.special]
     W = len(words)
@@ -97,9 +99,10 @@ def on_rarest(
     counts: Mapping[int, int],
     frequent: frozenset[int],
 ) -> dict[str, NDArray | float]:
-    """Count the largest weights on the rarest tokens; <eos> is neither one nor a query here.
+    """Count a layer's largest weights on the rarest tokens of one sentence.
 
-    A sentence whose rarest token is frequent is left out: all its numbers are 0.
+    Special tokens, such as <eos>, are left out of the queries and cannot be rarest, but they are
+    keys. A sentence whose rarest tokens are all frequent is left out: its numbers are 0.
     """
     words = [k for k, token in enumerate(tokens) if not token.special]
     least = min(counts.get(tokens[k].id, 0) for k in words)

@@ -26,8 +26,9 @@ _TEXTS = ("claim", "source", "theirs", "published", "quantity", "ours", "reason"
 class Origin:
     """What a board was computed from, so that it can be computed again.
 
-    `weights` are the SHA-256 of each network's weights by its name, `sources` those of the corpus
-    lines by direction. `gold` is "" or the name of the alignments.
+    `weights` has the SHA-256 of each network's weights, by the network's name; `sources` has that
+    of the source lines of the corpus, by direction. `gold` names the file of manual alignments; ""
+    for none.
     """
 
     command: str
@@ -53,11 +54,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """All claims of LITERATURE, decided.
+    """All claims of LITERATURE with their estimates, from which the verdicts follow (see `decide`).
 
-    `estimates` and `means` hold what could be estimated, by claim and network, or direction where a
-    claim is about pairs of networks; `missing` says by claim what was missing. Verdicts follow from
-    them (see `decide`).
+    `estimates` are by claim and network or, where a claim is about pairs of networks, by claim and
+    direction. `means` are by claim. Claims that could not be estimated are absent from both;
+    `missing` says for each of them what was missing.
     """
 
     origin: Origin
@@ -76,7 +77,7 @@ class Board:
         return tuple(rows)
 
     def to_values(self) -> dict[str, Any]:
-        """Return the board as plain values for JSON: numbers, and the texts that explain them."""
+        """Return the board as JSON values: the numbers, and the texts that explain them."""
         return {
             "format": _FORMAT,
             "origin": {
@@ -113,15 +114,16 @@ class Board:
     def load(cls, file: Path) -> Board:
         """Read a file written by `save`.
 
-        Texts are those of LITERATURE, so that rewording one needs no new measurement. Raises
-        ValueError, one line, for another file: one that does not hold numbers, or whose thresholds
-        and verdicts are not those that follow here from its numbers. Raises FileNotFoundError.
+        Texts are taken from LITERATURE, not from the file, so that rewording one needs no new
+        measurement. Raises ValueError, one line, for an invalid file, and for one whose thresholds
+        or verdicts differ from those that this version derives from its numbers. Raises
+        FileNotFoundError if there is no file.
         """
         try:
             values = parse(safe_read(file, LIMIT), _MAX_ITEMS)
             board = cls._of(values)
             if _decided(board.to_values()) != _decided(values):
-                raise ValueError("its claims or verdicts are those of another version")
+                raise ValueError("its claims or verdicts come from another version of the project")
         except FileNotFoundError:
             raise
         except (KeyError, TypeError, AttributeError) as error:
@@ -166,7 +168,7 @@ class Board:
 
 
 def _decided(values: Any) -> Any:
-    """Return what must agree between a file and what follows from its numbers: all but texts."""
+    """Return the values without texts: a file and the board read from it must agree in these."""
     rows = [{name: row[name] for name in row if name not in _TEXTS} for row in values["rows"]]
     return values | {"rows": rows}
 
@@ -177,11 +179,11 @@ def _estimate(values: Any) -> Estimate:
         raise ValueError("one of its estimates is not a number")
     null = values["null"]
     if null is not None and type(null) not in (int, float):
-        raise ValueError("one of its values by chance is not a number")
+        raise ValueError("one of its chance values is not a number")
     return Estimate(*numbers, null)
 
 
 def _text(value: Any) -> str:
     if type(value) is not str or len(value) > _MAX_TEXT:
-        raise ValueError("one of its texts is not a text, or too long")
+        raise ValueError(f"one of its texts is not a string of at most {_MAX_TEXT:,} characters")
     return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio"]
-"""Shares are 0..1 and shown in percent, points are differences of shares."""
+"""Shares are 0..1 and shown in percent; points are differences of shares."""
 Verdict = Literal["holds", "does not hold", "cannot be decided here"]
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
@@ -19,16 +19,20 @@ OPEN: Verdict = "cannot be decided here"
 class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
-    `claim` is one sentence, `source` the paper, `theirs` its result in words and `published` its
-    number in this `unit`, or the ends of its range, if it has one. `quantity` names the statistic
-    in a few words, `ours` describes it. The claim says that the statistic is above `threshold`, or
-    below it if `above` is false. `of_pairs`: it compares both networks of a direction.
-    `limits` says why a result on the other side would not refute the claim; "" if it would.
-    `other_test` says how the test here differs from the paper's so much that no result decides the
-    claim; "" if it does not. `null`
-    describes what the statistic would be by chance, where that is measured. `untestable` says why
-    nothing here can test the claim. `see` is a link to the page, relative to the app, that shows
-    the subject.
+    - claim: the claim in one sentence
+    - source: the paper
+    - see: a link, relative to the app, to the page about the subject
+    - theirs: the paper's result in words
+    - published: the paper's number in `unit`, or the ends of its range, if it reports one
+    - quantity, ours: the statistic that is measured here, in a few words and as a description
+    - threshold, above: the claim says that the statistic is above the threshold, or below it if
+      `above` is false
+    - of_pairs: whether the statistic compares both networks of a direction
+    - null: what the statistic's value by chance assumes, where that value is measured
+    - limits: why a result on the other side would not refute the claim; "" if it would
+    - other_test: how the test here differs from the paper's so much that no result decides the
+      claim; "" if it does not
+    - untestable: why nothing here can test the claim; "" if something can
     """
 
     id: str
@@ -52,9 +56,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic, the bounds of its 95 % interval, and its value by chance, if measured.
+    """A statistic, the bounds of its 95 % interval, and its value by chance (`null`), if measured.
 
-    Raises ValueError unless the value and its bounds are finite and in order.
+    Raises ValueError unless all numbers are finite and `low` is at most `high`.
     """
 
     value: float
@@ -74,10 +78,9 @@ def decide(
     """Return the verdict on a claim and the reason for it, from its estimates by network.
 
     The claim holds if in every network the whole interval lies on the claimed side of the
-    threshold. It does not hold if in every network the whole interval lies on the other side,
-    provided that this would refute it. In all other cases it cannot be decided here, and neither
-    can a claim whose test here differs so much from the paper's that no result could decide it.
-    `missing` says what was missing to estimate the statistic.
+    threshold. It does not hold if in every network the whole interval lies on the other side and
+    the claim has no `limits`. In all other cases, and for every claim with an `other_test`, it
+    cannot be decided here. `missing` says what was missing if there are no estimates.
     """
     if claim.untestable:
         return OPEN, claim.untestable
@@ -111,7 +114,7 @@ def decide(
 
 
 def _everywhere(count: int, noun: str) -> str:
-    """Return "In the network", "In both networks", "In all 4 networks"."""
+    """Return "In the network", "In both networks" or, for instance, "In all 4 networks"."""
     return (
         f"In the {noun}"
         if count == 1

@@ -16,6 +16,7 @@ from core.atlas.claims.statistic import Statistic
 from core.atlas.counterpart import Similarity, counterparts
 from core.atlas.intervals import p_values
 from core.atlas.losses import HeadLosses, per_token, sentences_of
+from core.atlas.sums import Sums
 from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.kinds import KINDS
@@ -24,7 +25,7 @@ from core.kinds import KINDS
 def importance(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about single heads on one network.
 
-    The statistic of a pair of networks belongs to the one that has its `other`.
+    The statistic of a pair of networks is returned for the network that has an `other`.
     """
     model = network.checkpoint.model
     encoder = tuple((head,) for head in heads_of(model, ["encoder"]))
@@ -46,10 +47,10 @@ def importance(network: Network) -> Mapping[str, Statistic]:
 
 
 def single_changes(change_Rn: Doubles, sentences: int) -> dict[str, Statistic]:
-    """Return the share of heads that change BLEU by no significant amount, and how many raise it.
+    """Return the share of heads without a significant effect on BLEU, and how many heads harm it.
 
-    Each head is tested by itself at SIGNIFICANT, as by the authors; the bounds are the numbers at
-    STRICT and LENIENT.
+    A head harms BLEU if ablating it raises BLEU significantly. Each head is tested by itself at
+    SIGNIFICANT, as in the paper; the bounds are the values at STRICT and LENIENT.
     """
     p_n = p_values(change_Rn, sentences)
     unchanged = [float((p_n >= level).mean()) for level in (SIGNIFICANT, LENIENT, STRICT)]
@@ -67,9 +68,9 @@ def single_changes(change_Rn: Doubles, sentences: int) -> dict[str, Statistic]:
 def matched_correlation(
     own_RN: Doubles, other_RN: Doubles, partner_N: np.ndarray, kinds: list
 ) -> Doubles:
-    """Return Spearman's ρ between matched heads, averaged over kinds: [R].
+    """Return Spearman's ρ of importance between matched heads, averaged over kinds: [R].
 
-    Kinds are not pooled: heads of one kind may all be more important than those of another.
+    Kinds are ranked apart, because heads of one kind may all be more important than the others.
     """
     from scipy.stats import rankdata  # takes a second to import
 
@@ -86,6 +87,7 @@ def matched_correlation(
     return np.mean(of_kind, axis=0)
 
 
-def _changes(sums, name: str) -> Doubles:
+def _changes(sums: Sums, name: str) -> Doubles:
+    """Return the change of the loss per token under each ablation: [R, N]."""
     loss_RC = per_token(sums, name)
     return loss_RC[:, 1:] - loss_RC[:, :1]

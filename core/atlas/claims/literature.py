@@ -7,7 +7,7 @@ from core.atlas.claims.claim import Claim
 DROP = 0.25
 """BLEU: the largest drop that is still called almost none."""
 SIGNIFICANT, STRICT, LENIENT = 0.01, 0.001, 0.05
-"""p-values of one head's change of BLEU: as the authors test it, and for the bounds of a count."""
+"""Significance levels of one head's change of BLEU: the paper's, and those for a count's bounds."""
 
 _VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
 _BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"
@@ -22,8 +22,8 @@ _KOBAYASHI = "Kobayashi et al. 2020, “Attention is Not Only a Weight”, the a
 _SHARES = "Voita, Sennrich & Titov 2021, “Analyzing the Source and Target Contributions”"
 _FAITHFUL = "Nourbakhsh et al. 2026, arXiv 2603.11342, abstract"
 _NO_RETRAINING = (
-    "That would not refute the claim: its authors train the gates that remove heads, while here "
-    "heads are removed from a network that is not trained further."
+    "That would not refute the claim: its authors train the gates that remove heads. Here, heads "
+    "are removed from a network that is not trained further."
 )
 _COUNTED = (
     f"p < {SIGNIFICANT} for each head by itself, as in the paper; bootstrap over sentences, normal "
@@ -40,7 +40,7 @@ _REMOVABLE = (
 )
 _NORM_ROLLOUT = (
     "The share is computed by norm rollout (after Kobayashi et al. 2021) through the decoder's "
-    "attention layers, not by the authors' layer-wise relevance propagation; feed-forward layers "
+    "attention layers, not by the authors' layer-wise relevance propagation. Feed-forward layers "
     "and norms are left out."
 )
 _OTHER_METHOD = (
@@ -97,13 +97,12 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Encoder self-attention heads are removed first, cross-attention heads last.",
         source=_BLOG,
         theirs="Encoder heads go first; cross-attention heads survive longest.",
-        quantity="heads left: cross over decoder, or decoder over encoder",
-        ours="When half of all heads have been removed: share of the cross-attention heads that "
-        "are left minus the share of the decoder heads, or the share of the decoder heads minus "
-        "that of the encoder heads, whichever is smaller on average. Heads are removed one at a "
-        "time, each time the one whose removal raises the loss least; the network is not trained "
-        "further. The order is found separately on eight groups of ten sentences; Student's t "
-        "interval over the groups.",
+        quantity="heads left: cross minus decoder, or decoder minus encoder",
+        ours="Half of all heads are removed, one at a time, each time the one whose removal raises "
+        "the loss least; the network is not trained further. Two differences compare the shares "
+        "of heads that are left: cross-attention minus decoder, and decoder minus encoder. Shown: "
+        "the difference that is smaller on average. The order is found separately on eight groups "
+        "of ten sentences; Student's t interval over the groups.",
         unit="points",
         limits=_NO_RETRAINING,
         see="/heads?head=cross.0.0",
@@ -138,7 +137,7 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="cross-collapses",
         family=PRUNING,
-        claim="Cross-attention depends on having many heads more than the encoder's attention.",
+        claim="Cross-attention depends more on having many heads than encoder self-attention does.",
         source=f"{_MICHEL}, abstract; the 60 % {_SECOND_HAND}",
         theirs="Quality collapses when more than 60 % of the cross-attention heads are removed, "
         "but not with 60 % of the encoder's.",
@@ -153,7 +152,7 @@ LITERATURE: tuple[Claim, ...] = (
         family=PRUNING,
         claim="The last layer of cross-attention needs more than one head.",
         source=_QUOTED,
-        theirs="13.56 BLEU lost when all heads of the layer but the best are removed.",
+        theirs="13.56 BLEU lost when all heads of the layer but the best one are removed.",
         published=(13.56,),
         quantity="BLEU lost with one head left in that layer",
         ours="BLEU lost when all heads but one of the last cross-attention layer are removed; the "
@@ -171,8 +170,9 @@ LITERATURE: tuple[Claim, ...] = (
         theirs="88 of 96 encoder heads change BLEU by no significant amount (p < 0.01).",
         published=(88 / 96,),
         quantity="encoder heads without significant change",
-        ours="Share of encoder heads whose removal does not change BLEU significantly. That is no "
-        f"proof that they do nothing: a smaller change is found in more sentences. {_COUNTED}",
+        ours="Share of encoder heads whose removal does not change BLEU significantly. That does "
+        "not prove that they do nothing: with more sentences, smaller changes become significant. "
+        f"{_COUNTED}",
         threshold=0.5,
         see="/heads?head=encoder.0.0",
     ),
@@ -198,13 +198,15 @@ LITERATURE: tuple[Claim, ...] = (
         theirs="The most important heads are very similar across language pairs (one network).",
         quantity="rank correlation of importance, two networks",
         ours="Rank correlation (Spearman) between the importance of heads and that of their "
-        "counterparts in the other implementation's network of the same direction, which was "
-        "trained separately; averaged over the three kinds. We call more than 0.5 similar.",
+        "counterparts, averaged over the three kinds. The counterparts are in the other "
+        "implementation's network of the same direction, which was trained separately. We call "
+        "more than 0.5 similar.",
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
         other_test="No result here would decide the claim: it is about several language pairs in "
-        "one network, the test here about networks that were trained separately, for one pair.",
+        "one network, while the test here compares networks that were trained separately for one "
+        "pair.",
         see="/comparison",
     ),
     Claim(
@@ -216,8 +218,9 @@ LITERATURE: tuple[Claim, ...] = (
         "offset, the token before or after.",
         published=(0.9,),
         quantity="largest weights on one neighbour, best head",
-        ours="Highest share of largest weights on the token before, or on the token after, of any "
-        "encoder head. <eos> is left out as a query and as a key, as by the authors.",
+        ours="For each encoder head, the share of its largest weights on the token before, or on "
+        "the token after. Shown: the highest of these shares. <eos> is left out as a query and as "
+        "a key, as in the paper.",
         threshold=0.9,
         null="keys drawn at random",
         see="/heads?head=encoder.0.0",
@@ -232,10 +235,10 @@ LITERATURE: tuple[Claim, ...] = (
         "half are on one of the two rarest.",
         published=(0.66,),
         quantity="largest weights on the rarest token, best head",
-        ours="Highest share of largest weights on the sentence's rarest token of any head in the "
-        "encoder's first layer, in sentences whose rarest token is not among the 500 most "
-        "frequent. Frequencies are those in the captions of the training data; tied tokens all "
-        "count.",
+        ours="For each head in the encoder's first layer, the share of its largest weights on the "
+        "sentence's rarest token. Shown: the highest of these shares. A sentence counts only if "
+        "its rarest token is not among the 500 most frequent. Frequencies are those in the "
+        "captions of the training data; if several tokens tie for the rarest, all count.",
         threshold=0.5,
         null="keys drawn at random",
         see="/heads?head=encoder.0.0",
@@ -259,16 +262,17 @@ LITERATURE: tuple[Claim, ...] = (
     Claim(
         id="early-input-layer",
         family=ALIGNMENT,
-        claim="A word aligns best in an early layer at the decoder position that reads it, in a "
-        "later layer at the position that produces it.",
+        claim="A word aligns best in an early layer at the decoder position that reads it, but in "
+        "a later layer at the position that produces it.",
         source=_KOBAYASHI,
         theirs="Reading position: best in layer 2 of 6 in all five networks. Producing position: "
         "best in layer 5 (layer 4 in one network).",
         published=(3,),
         quantity="best layer: producing minus reading position",
         ours="Layer with the lowest alignment error at the position that produces a word, minus "
-        "the layer with the lowest error at the position that reads it (one step later, when the "
-        "word is fed back in); mean weights of the layer's heads.",
+        "the layer with the lowest error at the position that reads it. That is one step later, "
+        "when the word is fed back in. Alignments are read from the mean weights of a layer's "
+        "heads.",
         unit="layers",
         see="/heads?head=cross.0.0",
     ),
@@ -282,14 +286,16 @@ LITERATURE: tuple[Claim, ...] = (
         published=(0.179,),
         quantity="alignment error: producing minus reading position",
         ours="Lowest alignment error of any layer at the position that produces a word, minus the "
-        "lowest at the position that reads it; mean weights of the layer's heads.",
+        "lowest at the position that reads it. Alignments are read from the mean weights of a "
+        "layer's heads.",
         unit="points",
         see="/heads?head=cross.0.0",
     ),
     Claim(
         id="norms-align-better",
         family=ALIGNMENT,
-        claim="The norm of what a source word adds aligns better than its attention weight.",
+        claim="The norm of the vector that a source word adds aligns better than its attention "
+        "weight.",
         source=_KOBAYASHI,
         theirs="Alignment error 25.0 % by norms against 29.8 % by weights (best layer, position "
         "that reads the word, mean of five networks).",
@@ -333,9 +339,9 @@ LITERATURE: tuple[Claim, ...] = (
         family=SOURCES,
         claim="Zeroing values tells where a token came from better than gradient × input does.",
         source=_FAITHFUL,
-        theirs="Attention, value zeroing and layer gradient × activation help most; saliency, "
-        "integrated gradients, DeepLIFT, input × gradient and GradientShap help less (German, "
-        "French and Arabic to English; BLEU of a student).",
+        theirs="A student network gains most from attention, value zeroing and layer gradient × "
+        "activation; it gains less from saliency, integrated gradients, DeepLIFT, input × gradient "
+        "and GradientShap (German, French and Arabic to English; BLEU of the student).",
         quantity="rank correlation with Shapley values: difference",
         ours=f"{_SHAPLEY}of value zeroing in all layers, minus that of gradient × input.",
         unit="correlation",
@@ -348,9 +354,9 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Cross-attention weights tell where a token came from better than gradient × input "
         "does.",
         source=_FAITHFUL,
-        theirs="Attention, value zeroing and layer gradient × activation help most; saliency, "
-        "integrated gradients, DeepLIFT, input × gradient and GradientShap help less (German, "
-        "French and Arabic to English; BLEU of a student).",
+        theirs="A student network gains most from attention, value zeroing and layer gradient × "
+        "activation; it gains less from saliency, integrated gradients, DeepLIFT, input × gradient "
+        "and GradientShap (German, French and Arabic to English; BLEU of the student).",
         quantity="rank correlation with Shapley values: difference",
         ours=f"{_SHAPLEY}of mean cross-attention weights, minus that of gradient × input.",
         unit="correlation",

@@ -26,7 +26,7 @@ CORPUS, SPLIT, TRAINING = "multi30k", "val", "train"
 
 @dataclass(frozen=True)
 class GoldFile:
-    """A file of manual alignments of German-English pairs, and how it counts words.
+    """A file of manual alignments of German-English pairs, and how its links are written.
 
     Its texts are beside it, under the same name with the endings .de and .en. A link names the
     German word first, unless `english_first`.
@@ -53,7 +53,7 @@ class GoldFile:
 
 
 def runner(checkpoints: Sequence[Checkpoint], shards: int) -> AbstractContextManager[Runner]:
-    """Return a context manager of a runner: in this process, or in several."""
+    """Return a context manager that yields a runner in this process or, for shards, in several."""
     if shards > 1:
         return in_processes(shards)
     loaded = {checkpoint.card.folder: in_process(checkpoint) for checkpoint in checkpoints}
@@ -75,7 +75,7 @@ def networks_of(
     unfinished: Path | None = None,
     first: int | None = None,
 ) -> list[Network]:
-    """Return the networks with their texts; `first` keeps only the first pairs.
+    """Return the networks with their texts; `first` limits these to the first pairs.
 
     Unfinished sums are kept in the folder `unfinished`. Raises ValueError and OSError for missing
     texts, for gold that does not fit its text, and for languages other than German and English.
@@ -106,7 +106,7 @@ def networks_of(
 
 
 def _shape(checkpoint: Checkpoint) -> tuple[object, ...]:
-    """Return what must agree so that heads can be compared: direction, tokens, heads."""
+    """Return what must agree so that heads can be compared: direction, layers, heads, tokens."""
     config = checkpoint.card.model
     sizes = config.num_encoder_layers, config.num_decoder_layers, config.num_heads
     sides = checkpoint.source_tokenizer, checkpoint.target_tokenizer

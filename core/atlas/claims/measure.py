@@ -23,7 +23,7 @@ _MEASURES: tuple[Callable[[Network], Measured], ...] = (
     importance,
     pruning,
 )
-_PARTS = (2, 1, 7, 30, 60)  # about the time that each takes
+_PARTS = (2, 1, 7, 30, 60)  # parts of the work in each measure, about proportional to its time
 PARTS = sum(_PARTS)
 
 
@@ -36,7 +36,8 @@ def measure_board(
 ) -> Board:
     """Measure every claim on every network.
 
-    `on_progress` is called with newly finished parts of the work, PARTS for each network.
+    `on_progress` is called with the number of newly finished parts of the work, of which each
+    network has PARTS.
     """
     from core import __version__
 

@@ -17,8 +17,8 @@ class Network:
     """A network, a corpus tokenised for it, and gold alignments of another corpus, if any.
 
     `frequencies` says how often each source token occurs in the training data, by id.
-    `other` is the network of the same direction in the other implementation: the first of two such
-    networks has it, the second does not, so that a pair is measured once.
+    `other` is the network of the same direction in the other implementation. Only the first of two
+    such networks has an `other`, so that a pair is measured once.
     """
 
     checkpoint: Checkpoint
@@ -31,15 +31,15 @@ class Network:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """The name of the network's folder."""
         return self.checkpoint.card.folder.name
 
     def measured(
         self, measure: Measure, sentences: Sequence[Sentence] | None = None, size: int = CHUNK
     ) -> Sums:
-        """Return the sums of a measure over some sentences, by default all; measured once."""
+        """Return the sums of a measure over `sentences`, by default the whole text; cached."""
         chosen = self.text.sentences if sentences is None else tuple(sentences)
-        key = f"{measure!r} {[s.index for s in chosen]} {size} {chosen is self.text}"
+        key = f"{measure!r} {[s.index for s in chosen]} {size} {sentences is None}"
         if key not in self._measured:
             chunks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
             folder = self.checkpoint.card.folder

@@ -1,4 +1,4 @@
-"""Statistics of claims about pruning: how many heads can go, in which order, and at what cost.
+"""Statistics of claims about pruning: how many heads can be removed, in which order, at what cost.
 
 Axes: R replicates, n heads of a curve, G groups of sentences.
 """
@@ -24,19 +24,19 @@ from core.frozen import Doubles
 from core.kinds import KINDS
 
 GROUPS, GROUP = 8, 10
-"""Groups of sentences, and sentences in each, on which the order of removal is found."""
+"""The number of sentence groups, and of sentences in each, to find the order of removal on."""
 RANKED = "encoder+cross"
-"""The kinds of which a third of the heads is removed: those that Kim et al. rank."""
+"""The kinds that Kim et al. rank; a third of the heads of these kinds is removed."""
 _SEED = 2
-_REMOVED = 0.6  # of the heads of a kind, when cross-attention and encoder are compared
+_REMOVED = 0.6  # the share of a kind's heads that is removed to compare cross-attention and encoder
 
 
 @dataclass(frozen=True)
 class Survivors:
     """Measure which heads are left when half of all have been removed greedily on one chunk.
 
-    Sums: left_INDEX [kinds], the share of the heads of each kind, by the index of the chunk's first
-    sentence: each chunk is one observation.
+    Sums: left_INDEX [kinds], the share of each kind's heads that are left. INDEX is that of the
+    chunk's first sentence, so that chunks do not add up: each is one observation.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -97,7 +97,8 @@ def without_a_third(network: Network, sample: Sequence[Sentence]) -> Doubles:
 def removable_share(curve_Rn: Doubles) -> Doubles:
     """Return the largest share of heads without which BLEU is within DROP: [R, n + 1] → [R].
 
-    `curve_Rn` is BLEU after each removal, the first without any. An earlier dip does not count.
+    `curve_Rn` is BLEU without removal and after each one. The last point within DROP decides, even
+    if BLEU is lower at earlier points.
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
     heads = curve_Rn.shape[1] - 1
@@ -111,7 +112,7 @@ def lost_at(curve_Rn: Doubles, share: float) -> Doubles:
 
 
 def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
-    """Return the BLEU lost when only the head with the highest BLEU in the sample is kept: [R]."""
+    """Return the BLEU lost with only one head kept: the one with the highest BLEU in row 0: [R]."""
     return unedited_R - kept_Rn[:, kept_Rn[0].argmax()]
 
 
@@ -132,5 +133,5 @@ def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:
 
 
 def _or_nan(values_R: Doubles, curve_Rn: Doubles) -> Doubles:
-    """Return NaN for replicates that drew no sentence."""
+    """Return the values, with NaN for replicates that drew no sentence."""
     return np.where(np.isnan(curve_Rn[:, 0]), np.nan, values_R)

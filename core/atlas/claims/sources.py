@@ -1,4 +1,4 @@
-"""Statistics of claims about where tokens come from: the source's share, and faithful methods.
+"""Statistics of claims about where tokens come from: shares of the source, faithful attributions.
 
 Axes: R replicates, B sentences, L layers, T target tokens, D d_model.
 """
@@ -27,7 +27,7 @@ from core.record.activations import hidden_states
 from core.record.capture import AttentionCall, capture
 
 SAMPLE = 60
-"""Sentences for which Shapley values are computed, which takes 2ⁿ passes for n words."""
+"""The number of sentences with Shapley values, which take 2ⁿ passes for n words."""
 MOST_WORDS = 9
 _SEED = 2
 METHODS = {
@@ -39,12 +39,13 @@ _BASELINE = "gradient × input"
 
 @torch.inference_mode()
 def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
-    """Return which share of each decoder row's state comes from the source: [T], 0 to 1.
+    """Return the share of each decoder row's final state that comes from the source: [T], 0 to 1.
 
-    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state is mixed from what
-    each key adds and from its residual path, in proportion to their norms. Cross-attention adds
-    source only; what a decoder row takes from earlier rows has their share. Feed-forward layers and
-    norms are left out. Hooks are process-wide: the caller must hold the model's lock.
+    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes the residual
+    path and what each key adds, in proportion to their norms. What cross-attention adds comes from
+    the source alone. What self-attention takes from a decoder row has that row's share.
+    Feed-forward layers and norms are left out. Hooks are process-wide: the caller must hold the
+    model's lock.
     """
     model = checkpoint.model
     with capture(model) as captured, hidden_states(model) as states:
@@ -78,9 +79,11 @@ def _norms(vectors: Tensor) -> Doubles:
 class SourceShares:
     """Measure how the source's share changes along a sentence, and at <eos>.
 
-    Sums: along [R], the share in the last third of the rows minus that in the first, of sentences
-    with 3 rows or more before <eos>; at_eos [R], the share where <eos> is produced minus that in
-    the row before; drawn [R] and sentences, of these sentences.
+    Only sentences with at least 3 rows before <eos> count. Sums over them:
+
+    - along [R]: the mean share in the last third of the rows before <eos>, minus that in the first
+    - at_eos [R]: the share where <eos> is produced, minus that in the preceding row
+    - drawn [R]: how many sentences each replicate draws; sentences: how many there are
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -101,7 +104,10 @@ class SourceShares:
 
 
 def changes(share_T: Doubles) -> tuple[float, float]:
-    """Return the change of a share from the first to the last third, and at <eos>, the last row."""
+    """Return how a share changes from the first to the last third of the rows, and at <eos>.
+
+    The last row produces <eos>: it belongs to neither third and is compared with the row before.
+    """
     words = share_T[:-1]
     third = len(words) // 3
     along = words[-third:].mean() - words[:third].mean()
@@ -110,10 +116,12 @@ def changes(share_T: Doubles) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """Measure how well scores of methods agree with Shapley values of the source words.
+    """Measure how well the scores of attribution methods agree with exact Shapley values.
 
-    Sums: METHOD [R], Spearman's ρ over source words, averaged over the target tokens that have one;
-    drawn [R] and sentences.
+    Sums over the sentences in which every method has a ρ:
+
+    - METHOD [R]: Spearman's ρ over the source words, averaged over the target tokens that have one
+    - drawn [R], sentences: as in `SourceShares`
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -154,13 +162,13 @@ def sources(network: Network) -> Mapping[str, Statistic]:
 
 
 def share_statistics(sums: Sums) -> dict[str, Statistic]:
-    """Return the statistics from the sums of `SourceShares`; none without sentences."""
+    """Return the statistics from the sums of `SourceShares`; empty without sentences."""
     names = {"source-share-falls": "along", "source-share-at-eos": "at_eos"}
     return _means(sums, {id: sums.get(name) for id, name in names.items()})
 
 
 def faithfulness_statistics(sums: Sums) -> dict[str, Statistic]:
-    """Return the statistics from the sums of `Faithfulness`; none without sentences."""
+    """Return the statistics from the sums of `Faithfulness`; empty without sentences."""
     if not sums:
         return {}
     return _means(sums, {id: sums[name] - sums[_BASELINE] for id, name in METHODS.items()})

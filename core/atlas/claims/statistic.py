@@ -1,6 +1,6 @@
 """The statistic of a claim on one network: its bootstrap replicates, and the mean over networks.
 
-Axes: R = 1 + REPLICATES bootstrap weights, of which column 0 is the sample itself; G groups of
+Axes: R = 1 + REPLICATES bootstrap replicates, of which the first is the sample itself; G groups of
 sentences, D differences.
 """
 
@@ -20,7 +20,7 @@ from core.frozen import Doubles
 class Statistic:
     """A statistic of `sentences` sentences: its replicates [R] and its value by chance, if known.
 
-    `bounds` replace the percentile interval where the statistic has bounds of its own.
+    `bounds`, if given, replace the percentile interval of the replicates.
     """
 
     replicates: Doubles
@@ -30,7 +30,7 @@ class Statistic:
 
     @property
     def estimate(self) -> Estimate | None:
-        """The estimate with its 95 % interval; None if there is not enough to estimate it."""
+        """The estimate with its 95 % interval; None if value or interval cannot be computed."""
         value, low, high = interval(self.replicates, self.sentences).tolist()
         if not np.isfinite([value, low, high]).all():
             return None
@@ -41,10 +41,10 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class SmallestDifference:
-    """The smallest of some mean differences over few groups of sentences: [G, D].
+    """The smallest of D mean differences, from `differences` [G, D] in a few groups of sentences.
 
-    Its interval is Student's t interval of that difference: a percentile interval of so few groups
-    is too narrow.
+    Its interval is Student's t interval, because a percentile interval of so few groups would be
+    too narrow.
     """
 
     differences: Doubles
@@ -68,8 +68,8 @@ class SmallestDifference:
 def mean_of(statistics: Sequence[Statistic | SmallestDifference]) -> Estimate | None:
     """Return the mean over networks measured on the same sentences, with its interval.
 
-    A sentence counts equally often in each network's replicate, so the replicates are averaged, and
-    so are the differences in each group. Bounds of their own are averaged too.
+    A replicate draws a sentence equally often in every network, so replicates are averaged one by
+    one. Differences are averaged group by group. Explicit `bounds` are averaged too.
     """
     differences = [s.differences for s in statistics if isinstance(s, SmallestDifference)]
     if differences:
@@ -89,5 +89,5 @@ def mean_of(statistics: Sequence[Statistic | SmallestDifference]) -> Estimate | 
 
 
 def _rounded(value: float) -> float:
-    """Keep six significant digits: more than the interval allows, in a small file."""
+    """Round to six significant digits, more than the interval supports, to keep the file small."""
     return float(f"{value:.6g}") + 0.0  # not −0

@@ -18,11 +18,11 @@ def from_arrays(
 ) -> dict[str, Any]:
     """Return the fields of a record of `maps` by kind, [layer, head, query, key] after softmax.
 
-    Each may be None, an array, a tensor or a sequence of one [head, query, key] per layer; kinds
-    may differ in layers and heads. `source` are the keys of cross-attention. `target` are the
-    tokens produced, one per decoder row; `start` is the token fed in first. Tokens may carry a
-    tokenizer's word marks. A decoder without weight on later tokens is causal; otherwise no cell
-    counts as masked.
+    The maps of a kind may be None, an array, a tensor or a sequence with one [head, query, key] per
+    layer; kinds may differ in layers and heads. `source` holds the tokens at the keys of
+    cross-attention, `target` the tokens produced, one per decoder row, and `start` the token fed in
+    first. Tokens may carry a tokenizer's word marks. A decoder without weight on later tokens
+    counts as causally masked; no other cells count as masked.
 
     Raises ValueError, in one line, for wrong shapes or numbers of tokens, weights that are
     non-finite or negative, and rows that do not sum to 1 within `map_checks.ROW_LIMIT`.

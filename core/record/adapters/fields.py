@@ -27,9 +27,9 @@ def build(
     languages: Languages,
     origin: str,
 ) -> dict[str, Any]:
-    """Return the fields of a record of maps by kind, its checks included; see `from_arrays`.
+    """Return the fields of a record of maps by kind, including its checks; see `from_arrays`.
 
-    Raises ValueError, in one line, for no maps at all and for maps that do not fit the tokens.
+    Raises ValueError, in one line, if there are no maps or if maps do not fit the tokens.
     """
     if all(weights is None for weights in maps.values()):
         raise ValueError("no attention: pass encoder, decoder or cross, [layer, head, query, key]")
@@ -51,7 +51,7 @@ def build(
 
 
 def stacked(weights: Any) -> Any:
-    """Return maps as a NumPy array: of an array, a tensor, or a sequence of one per layer."""
+    """Convert maps to a NumPy array, from an array, a tensor or a sequence of one per layer."""
     if hasattr(weights, "detach"):
         return weights.detach().float().cpu().numpy()
     if isinstance(weights, list | tuple) and any(hasattr(one, "shape") for one in weights):
@@ -65,7 +65,10 @@ def stacked(weights: Any) -> Any:
 
 
 def chosen(index: int | None, count: int, what: str) -> int:
-    """Return an index that exists; None means the only one. Raises ValueError, in one line."""
+    """Return `index`, or 0 for None and a `count` of 1.
+
+    Raises ValueError, in one line, if the index is out of range or None is ambiguous.
+    """
     if index is None and count == 1:
         return 0
     if index is None or not 0 <= index < count:

@@ -21,7 +21,7 @@ NEED_WEIGHTS = (
     "Positions recomputed",
     "Recording leaves the output unchanged",
 )
-"""The checks of core.record.checks that need the network, and so cannot run on imported maps."""
+"""The checks of core.record.checks that need the network and cannot run on imported maps."""
 
 _AXES = "[layer, head, query, key]"
 
@@ -53,8 +53,8 @@ def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
         total = weights[layer, head, row].sum(dtype=np.float64)
         raise ValueError(
             f"{kind}, layer {layer + 1}, head {head + 1}, row {row + 1} sums to {total:.4f}, not "
-            f"to 1 within {ROW_LIMIT}: pass weights after the softmax, before dropout, of all keys "
-            "and in float32 or float16"
+            f"to 1 within {ROW_LIMIT}: pass the weights of all keys, after the softmax and before "
+            "dropout, in float32 or float16"
         )
 
 

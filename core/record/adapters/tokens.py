@@ -1,4 +1,4 @@
-"""Tokens of a record from the vocabulary entries of other tokenizers, with their word marks."""
+"""Build record tokens from the vocabulary entries and word marks of other tokenizers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NO_ID = -1
 
 
 def tokens_of(pieces: Sequence[str], what: str) -> tuple[RecordToken, ...]:
-    """Return tokens whose text has no word mark; their ids are -1, unknown.
+    """Return tokens whose texts lack the word marks of `pieces`; ids are -1 for unknown.
 
-    Every token starts a word unless one has a mark. Raises ValueError, in one line, for a text in
+    If no piece has a mark, every token starts a word. Raises ValueError, in one line, for a text in
     place of a list, for an empty list, and for items that are not texts.
     """
     if isinstance(pieces, str):
@@ -35,7 +35,10 @@ def tokens_of(pieces: Sequence[str], what: str) -> tuple[RecordToken, ...]:
 
 
 def vocabulary_tokens(tokenizer: Any, ids: Sequence[int], what: str) -> tuple[RecordToken, ...]:
-    """Return the tokens of ids of a Hugging Face tokenizer, with what it calls special."""
+    """Return the tokens with these ids in a Hugging Face tokenizer.
+
+    The tokenizer says which are special; its unknown token is not special here.
+    """
     ids = [int(id) for id in ids]
     pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(ids)]
     byte_level = any(piece.startswith("Ġ") for piece in pieces)
@@ -57,7 +60,7 @@ def join(tokens: Sequence[RecordToken]) -> str:
 
 
 def _starts(pieces: list[str]) -> list[bool]:
-    """Whether each piece starts a word."""
+    """Return whether each piece starts a word; a special piece and the one after it always do."""
     if any(piece.startswith(_BEGINS) for piece in pieces):
         starts = [piece.startswith(_BEGINS) for piece in pieces]
     elif any(_is_continuing(piece) for piece in pieces):

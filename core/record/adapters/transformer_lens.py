@@ -23,12 +23,12 @@ def from_transformer_lens(
     model: str,
     languages: Languages,
 ) -> dict[str, Any]:
-    """Return the fields of a record of the patterns in a cache of `run_with_cache`.
+    """Return the fields of a record of the attention patterns in a cache.
 
-    The call is `run_with_cache(source, decoder_input=…)`. `tokens` are those of the source and
-    those fed to the decoder, start token included. The token that the last row predicts is not
-    among them: append it, or that row is left out. `index` chooses a sentence of a batch. Raises
-    ValueError, in one line, as `from_arrays` does.
+    The cache comes from `run_with_cache(source, decoder_input=…)`. `tokens` are those of the source
+    and those fed to the decoder, including the start token. The token that the last row predicts is
+    not among them: append it, or that row is left out. `index` chooses a sentence of a batch.
+    Raises ValueError, in one line, for missing patterns and as `from_arrays` does.
     """
     found: dict[Kind, dict[int, Any]] = {}
     for name in cache.keys():  # noqa: SIM118 - an ActivationCache is no dict
@@ -50,6 +50,6 @@ def from_transformer_lens(
     if not maps or not target:
         raise ValueError(
             "the cache needs a hook_pattern of encoder_blocks or decoder_blocks, and the target "
-            "two tokens: the start token and what the first row predicts"
+            "needs two tokens: the start token and the one that the first row predicts"
         )
     return build(source, tuple(target), maps, start, model, languages, "TransformerLens")
