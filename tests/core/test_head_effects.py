@@ -216,7 +216,7 @@ def translator(translating_folder) -> Translator:
     return Translator.load(translating_folder, "cpu")
 
 
-def test_the_lock_is_released_between_batches_and_closing_stops(translator, monkeypatch):
+def test_the_lock_is_released_between_batches_and_closing_stops_the_work(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 10)
     record = translator.inspect("Ein Hund läuft.")
     batches, asked = [], module.log_probs_without
