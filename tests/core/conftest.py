@@ -64,6 +64,9 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def checkpoint_folder(data, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints") / "scratch-de-en"
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # keeps `make soak` readable
+    with (
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):  # keeps `make soak` readable
         run_train("--data", data, "--out", folder)
     return folder

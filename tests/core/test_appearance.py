@@ -151,7 +151,9 @@ def test_a_head_that_is_one_to_one_before_training_is_not_marked():
         maps["cross"][place][:, 0, 0] = looking_at(order, K)
     assert described(planted(maps=maps)) == []
     late = planted(maps=maps, steps=np.array([10, 20, 30, 40], np.int32))
-    assert described(late) == [(*ALIGNED[:4], 0)], "without step 0, a head is compared with chance alone"
+    assert described(late) == [(*ALIGNED[:4], 0)], (
+        "without step 0, a head is compared with chance alone"
+    )
 
 
 @pytest.mark.parametrize(

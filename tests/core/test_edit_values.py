@@ -43,7 +43,7 @@ LINKS = {
 
 
 @pytest.mark.parametrize("text", LINKS)
-def test_parse_and_to_text_of_each_kind(text):
+def test_each_kind_of_edit_is_parsed_and_written(text):
     assert Edits.parse(text) == (LINKS[text], [])
     assert LINKS[text].to_text() == text
     assert LINKS[text].listed() == [LINKS[text]] and LINKS[text] != Edits()
@@ -72,7 +72,7 @@ weights = st.lists(st.just(0.0) | st.floats(0, 9), min_size=1, max_size=9).filte
 
 
 def without_conflicts(many):
-    """Lists of edits without conflicts."""
+    """Return a strategy for tuples of edits that do not conflict."""
     return st.lists(many, max_size=5, unique_by=lambda one: one.where).map(tuple)
 
 
