@@ -289,7 +289,7 @@ def test_claims_about_what_heads_attend_to_hold_or_fail_by_the_planted_shares(sh
 
 
 def links(aer) -> Sums:
-    """Return sums of `HeadLinks` with this AER [reading, quantity, layer] of the mean over heads."""
+    """Return sums of `HeadLinks` with this AER [reading, quantity, layer] of head means."""
     made, sure = 100.0, 300.0
     right = (1 - np.array(aer)) * (made + sure)
     in_both = np.zeros((R, 2, 2, 4, 5))

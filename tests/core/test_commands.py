@@ -59,9 +59,7 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, scores):
     ("options", "sources"),
     [(["--small-letters"], "lower-cased, without their last mark"), (["--joined", 4], "4 at once")],
 )
-def test_changed_sources_score_like_a_file_of_such_sources(
-    data, tmp_path, scores, options, sources
-):
+def test_changed_sources_score_like_a_file_of_them(data, tmp_path, scores, options, sources):
     for language in ("de", "en"):
         text = (data / f"multi30k/val.{language}").read_text().splitlines()
         assert len(text) == 6 and all(line.endswith(".") for line in text)

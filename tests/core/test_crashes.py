@@ -207,9 +207,7 @@ def test_a_run_killed_at_a_step_of_saving_ends_as_if_it_had_not_been(data, undis
 
 
 @pytest.mark.soak
-def test_a_run_killed_at_every_step_of_saving_ends_as_if_it_had_not_been(
-    data, undisturbed, tmp_path
-):
+def test_a_run_killed_at_every_step_ends_as_if_it_had_not_been(data, undisturbed, tmp_path):
     for at in itertools.count(1):
         folder = tmp_path / str(at) / "c"
         folder.parent.mkdir()
@@ -225,9 +223,7 @@ def test_a_run_killed_at_every_step_of_saving_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.soak
-def test_a_run_on_a_disk_that_fails_at_every_step_ends_as_if_it_had_not(
-    data, undisturbed, tmp_path
-):
+def test_a_run_on_a_failing_disk_ends_as_on_a_sound_one(data, undisturbed, tmp_path):
     """A run continues if only metrics.json is unreadable, because it does not need it."""
     unharmed = 0
     for at in itertools.count(1):

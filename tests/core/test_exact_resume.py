@@ -103,7 +103,7 @@ def test_every_part_of_a_state_is_needed(straight, stopped, monkeypatch, part):
 
 
 def flipped(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Yield copies with one flipped bit: at random, half in the header; each of the digest's name."""
+    """Yield copies with a flipped bit: at random, half in the header, then each of "sha256"."""
     dice, header = random.Random(seed), 8 + int.from_bytes(content[:8], "little")
     places = [dice.randrange(header if i % 2 else len(content)) for i in range(count)]
     name = content.index(b'"sha256"')

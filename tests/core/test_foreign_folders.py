@@ -438,9 +438,7 @@ def test_missing_files_are_named(saved, copy, tmp_path):
         convert(saved, tmp_path / "x-de-en", copy)
 
 
-def test_a_conversion_without_library_and_reference_says_what_is_not_proven(
-    saved, tmp_path, monkeypatch
-):
+def test_without_library_and_reference_not_proven_says_so(saved, tmp_path, monkeypatch):
     def missing(*_: object):
         raise ImportError
 
