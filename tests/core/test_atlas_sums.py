@@ -66,7 +66,7 @@ def by_processes(whole, checkpoint_folder):
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_any_number_of_shards_gives_the_same_sums(whole, by_processes, shards):
-    """Counts agree exactly and sums to 1e-12, whichever process measured a chunk and in any order."""
+    """Counts agree exactly and sums to 1e-12, whichever process measured a chunk, in any order."""
     found, expected = whole
     assert sorted(by_processes) == list(range(5))
     parts = [

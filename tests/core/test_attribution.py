@@ -235,9 +235,9 @@ def test_norm_rollout_matches_its_definition(models):
 def test_gradient_times_input_matches_finite_differences(models, monkeypatch):
     """The finite differences scale one token's embedding at a time."""
 
-    def scaled(honest, place, factor):
+    def scaled(original, place, factor):
         def look_up(ids, table):
-            rows = honest(ids, table).clone()
+            rows = original(ids, table).clone()
             if ids.shape[1] == len(SOURCE):
                 rows[:, place] *= factor
             return rows
@@ -245,12 +245,12 @@ def test_gradient_times_input_matches_finite_differences(models, monkeypatch):
         return look_up
 
     for model in models:
-        honest = model.embeddings.look_up
+        original = model.embeddings.look_up
         found = np.zeros((len(TARGET), len(SOURCE)))
         for place in range(len(SOURCE)):
             for sign in (1, -1):
                 with monkeypatch.context() as patch:
-                    look_up = scaled(honest, place, 1 + sign * 1e-5)
+                    look_up = scaled(original, place, 1 + sign * 1e-5)
                     patch.setitem(vars(model.embeddings), "look_up", look_up)
                     found[:, place] += sign * log_probs(model) / 2e-5
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
@@ -419,11 +419,11 @@ def test_experiments_use_the_words_of_the_record(translator):
 def test_the_lock_is_released_between_batches_and_closing_stops_the_work(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 20)
     record = translator.inspect("Ein Hund läuft.")
-    asked, honest = [], module.log_probs_seeing
+    asked, original = [], module.log_probs_seeing
 
     def watched(*arguments):
         asked.append(translator._lock.locked())
-        return honest(*arguments)
+        return original(*arguments)
 
     monkeypatch.setattr(module, "log_probs_seeing", watched)
     steps = shapley.steps(translator, record)

@@ -524,7 +524,7 @@ class WeightsRead(BaseException):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_hostile_folder_is_refused_in_one_line_and_its_neighbour_is_listed(
+def test_a_hostile_folder_is_refused_in_one_line_and_hides_no_other(
     case, good, tmp_path, monkeypatch
 ):
     shutil.copytree(good, tmp_path / "good-de-en")
