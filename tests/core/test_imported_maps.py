@@ -137,7 +137,7 @@ def test_the_checks_are_those_that_need_no_weights():
     assert only.name == "Every row sums to 1"
 
 
-def test_unchecked_lists_the_checks_that_need_a_network(translating_folder):
+def test_unchecked_lists_the_checks_that_need_the_network(translating_folder):
     own = Translator.load(translating_folder, device="cpu").inspect("Ein Hund.")
     ran = {
         "Every row sums to 1",

@@ -236,7 +236,7 @@ def test_a_transformer_lens_cache_equals_a_teacher_forced_pass(family):
     same_depth = {
         "decoder_layers": 3,
         "decoder_attention_heads": 4,
-    }  # TransformerLens needs equal depths
+    }  # for TransformerLens
     model, hooked = network(family, **same_depth), network(family, **same_depth)
     bridge = build_bridge_from_module(hooked, ARCHITECTURES[family], hf_config=hooked.config)
     source, written = SENTENCES[0], [EOS if family == "bart" else PAD, 9, 30, 12, 8, EOS]
