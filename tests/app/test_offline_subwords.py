@@ -162,7 +162,7 @@ def test_every_character_is_split_as_by_the_library(shared_page):
 
 
 @pytest.mark.parametrize("first", [[], [1], [20, 1]])
-def test_ids_in_front_of_a_source_are_special_and_saved(shared_page, first):
+def test_ids_in_front_of_a_source_are_those_of_python(shared_page, first):
     values = SHIPPED | {"first": first}
     many = ["", " ", "\u200b", *texts(100)]
     work = "texts.map((text) => tokenizer.encodeSource(text).map(fields))"

@@ -1,7 +1,7 @@
 """Marian and Pegasus networks in Hugging Face's folder format, written without transformers.
 
-The network is torch.nn.Transformer with the family's settings. Neither this project nor transformers
-computes its logits, maps and greedy ids.
+The network is torch.nn.Transformer with the family's settings, so that neither this project nor
+transformers computes its logits, maps and greedy ids.
 """
 
 import io
@@ -41,7 +41,7 @@ def unigram(texts: list[str], size: int) -> bytes:
 
 
 def tokenizers(folder: Path) -> dict[str, int]:
-    """Write source.spm, target.spm and vocab.json; return the vocabulary: </s> first, <pad> last."""
+    """Write source.spm, target.spm and vocab.json; return the pieces, </s> first and <pad> last."""
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
     for side, texts in TEXTS.items():
         model = unigram(texts, 60)
@@ -88,7 +88,7 @@ def halves(length: int = LENGTH) -> Tensor:
 
 
 class Network(nn.Module):
-    """nn.Transformer with a tied classifier, a bias on the logits, and the positions of `halves`."""
+    """nn.Transformer with a tied classifier, a bias on the logits, and positions from `halves`."""
 
     def __init__(self, family: str, size: int, activation: str):
         super().__init__()

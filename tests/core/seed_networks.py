@@ -100,7 +100,7 @@ def causal(target: Tensor) -> Tensor:
 
 
 class Friendshipkim(Parts):
-    """As friendshipkim/transformer-from-scratch: final norms, embeddings times √d, saved positions."""
+    """As friendshipkim/transformer-from-scratch: final norms, scale √d, saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()

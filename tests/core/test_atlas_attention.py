@@ -96,7 +96,7 @@ def test_planted_heads_are_labelled_and_uniform_heads_are_not():
 
 
 def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_the_same():
-    """The head that finds copies of the fed token reads sentences that are their own translation."""
+    """On sentences that are their own translation, the head finds copies of the fed token."""
     made, _ = language()
     lines = [" ".join(words) for words in itertools.permutations("aimn")]
     atlas = atlas_of(made.checkpoint, corpus(made.checkpoint, [(line, line) for line in lines]))
@@ -233,7 +233,7 @@ def test_the_shuffled_null_is_the_mean_over_real_shuffles():
                         total[:, o] += mean_nK[:, targets[q, :visible]].sum(-1)
                         count[o] += 1
         shuffled_On = atlas.arrays[f"role_{kind}_shuffled"]
-        # A share's standard deviation is at most 1/2; the limit is four standard errors of its mean.
+        # A share's standard deviation is at most 1/2; the limit is 4 standard errors of its mean.
         assert (np.abs(shuffled_On[:, :2].T - total / count) < 2 / np.sqrt(2000 * count)).all()
         assert np.ptp(shuffled_On, axis=1) == pytest.approx(0)  # the same for every head
 

@@ -100,7 +100,7 @@ def test_the_translation_equals_a_search_without_early_stopping(translator):
                 if kept[0][0] >= bound:
                     break
         assert first != ids
-        # The other hypotheses are the best ones finished when nothing could beat the first any more.
+        # The other hypotheses are the best ones finished when nothing could beat the first.
         assert [h.ids for h in translation.hypotheses] == [other for *_, other in kept]
 
 
