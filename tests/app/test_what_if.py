@@ -116,9 +116,7 @@ def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> 
     sliders = root.locator("[data-part=drawn-keys] input")
     expect(sliders).to_have_count(len(record.source))
     root.locator(".thumbnail[data-l='2'][data-h='1']").click()
-    expect(
-        root.locator("[data-part=drawn-row]")
-    ).to_be_hidden()  # they set the other head
+    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # as another head is chosen
     root.locator(".thumbnail[data-l='2'][data-h='0']").click()
     button(root, "row").click()
     for key in range(len(record.source)):
