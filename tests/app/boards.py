@@ -9,7 +9,7 @@ DIRECTIONS = ("de-en", "en-de")
 
 
 def estimates(claim) -> dict[str, Estimate]:
-    """Estimates on the claimed side by more than half a unit, in steps, with a null of a tenth."""
+    """Return estimates with intervals at least half a unit beyond the threshold; nulls are 0.1."""
     step = 1.0 if claim.above else -1.0
     null = 0.1 if claim.null else None
     return {
@@ -24,7 +24,7 @@ def estimates(claim) -> dict[str, Estimate]:
 
 
 def board(weights: dict[str, str] | None = None, **changes: dict[str, Estimate]) -> Board:
-    """A board on which every claim holds, but for `changes` by id with underscores for hyphens."""
+    """Return a board on which every claim holds, except `changes` (ids with underscores)."""
     of_claim = {claim.id: estimates(claim) for claim in LITERATURE if not claim.untestable}
     for id, changed in changes.items():
         assert id.replace("_", "-") in of_claim

@@ -70,7 +70,7 @@ def clear_caches() -> None:
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    """The app's default model, in this process."""
+    """Return the app's default model, loaded in this process."""
     return Translator.load(ROOT / "checkpoints/scratch-de-en", device="cpu")
 
 
@@ -161,7 +161,7 @@ def offline_context(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def opened_offline(context: BrowserContext, address: str, *own: str) -> Iterator[Page]:
-    """Open an address; fail if it made a request to another than `own`, or raised an error."""
+    """Open an address; fail if the page made a request to any but `own`, or raised an error."""
     page = context.new_page()
     requests: list[str] = []
     errors: list[str] = []

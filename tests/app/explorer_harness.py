@@ -54,7 +54,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 
 def text(texts: dict[str, str], case: str) -> str:
-    """Text of a case; for a number, that many tokens including <eos>."""
+    """Return the text of a case; for a number, that many tokens including <eos>."""
     if case in texts:
         return texts[case]
     words = range(1, int(case.removesuffix("+")))
@@ -218,7 +218,7 @@ def synthetic_record(
     random = np.random.default_rng(9)
     log_probs = -random.gamma(1.0, 0.4, target_length).astype(np.float32)
     others = pieces("cat sees near under behind")
-    # The token written is the second most likely; at every fifth step it is not among the five.
+    # The written token is the second most probable; at every fifth step it is not in the top five.
     alternatives = tuple(
         others if step % 5 == 4 else (others[0], token, *others[2:])
         for step, token in enumerate(target_out)
@@ -250,7 +250,7 @@ def synthetic_record(
 
 
 def synthetic_quantity(record: Record, name: str) -> dict[str, np.ndarray]:
-    """Numbers of the right shapes: signed scores, lengths, one map per layer for rollout."""
+    """Return numbers of the right shapes: signed scores, lengths, one map per layer for rollout."""
     random = np.random.default_rng(len(name))
     found = {}
     for kind in ("encoder", "decoder", "cross"):

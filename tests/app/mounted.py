@@ -147,15 +147,15 @@ class Mounted:
         return _plain(self.page.evaluate("state()"))
 
     def requests(self) -> list[list[Any]]:
-        """Requests to the host since the explorer was mounted."""
+        """Return the requests to the host since the explorer was mounted."""
         return self.page.evaluate("requests")
 
     def edits(self) -> list[str]:
-        """Commands of the edits requested since the explorer was mounted."""
+        """Return the commands of edits requested since the explorer was mounted."""
         return [value["command"] for name, value in self.requests() if name == "edit"]
 
     def saves(self, name: str) -> str:
-        """Content of the file that a button saves."""
+        """Return the content of the file that a button saves."""
         return self.page.evaluate(
             """async (name) => {
                 saved.length = 0;

@@ -271,7 +271,7 @@ class Picture:
         record: TranslationRecord,
         quantities: dict[str, dict[str, NDArray]] | None = None,
     ) -> None:
-        """`quantities` were sent as well: by name and kind, [layer, head, query, key]."""
+        """`quantities` that were also sent are, by name and kind, [layer, head, query, key]."""
         self.page = page
         self.record = record
         self.quantities = quantities or {}
@@ -290,7 +290,7 @@ class Picture:
     # Expected.
 
     def values(self, choice: Choice) -> tuple[NDArray, NDArray]:
-        """Values and mask of a choice, [query, key]."""
+        """Return values and mask of a choice, [query, key]."""
         maps = self.record.maps(choice.kind).astype(np.float64)
         mask = self.record.mask(choice.kind)
         if choice.quantity != "weights":
@@ -304,14 +304,14 @@ class Picture:
         return several.max((0, 1)) if choice.combine == "max" else several.mean((0, 1)), mask
 
     def labels(self, choice: Choice) -> tuple[list[str], list[str]]:
-        """Labels of rows and columns."""
+        """Return the labels of rows and columns."""
         return tuple(
             [token.text for token in tokens] if choice.unit == "pieces" else words_of(tokens)
             for tokens in sides(self.record, choice.kind)
         )
 
     def members(self, choice: Choice, axis: int) -> list[list[int]]:
-        """The tokens of each row (axis 0) or column (1)."""
+        """Return the tokens of each row (axis 0) or column (1)."""
         tokens = sides(self.record, choice.kind)[axis]
         if choice.unit == "pieces":
             return [[i] for i in range(len(tokens))]
@@ -324,7 +324,7 @@ class Picture:
         self.do("show", {**vars(choice), "hide": list(choice.hide)})
 
     def scale(self, name: str = "light") -> NDArray:
-        """The 256 colours of the current legend, cached under a name."""
+        """Return the 256 colours of the current legend, cached under a name."""
         if name not in self.scales:
             self.scales[name] = self.image("[data-part=scale]")[0, :, :3]
         return self.scales[name]
@@ -333,7 +333,7 @@ class Picture:
         return decode(self.do("image", selector))
 
     def sample(self, selector: str, xs: Iterable[int], ys: Iterable[int]) -> NDArray:
-        """The pixels at each y and x, [y, x, rgba]."""
+        """Return the pixels at each y and x, [y, x, rgba]."""
         xs, ys = list(map(int, xs)), list(map(int, ys))
         found = np.frombuffer(self.bytes("sample", selector, xs, ys), np.uint8)
         return found.reshape(len(ys), len(xs), 4)
@@ -345,7 +345,7 @@ class Picture:
         ]
 
     def svg(self, name: str = "map-svg") -> tuple[list[Text], list[Shape]]:
-        """Texts and shapes of a saved file, in px of the canvas."""
+        """Return texts and shapes of a saved file, in px of the canvas."""
         return read_svg(self.do("saved", name))
 
     def cell_colours(
@@ -373,7 +373,7 @@ class Picture:
             report.wrong.append(f"{what}, cell {q}, {k}: {colour} for {values[q, k]:.4f}")
 
     def has_colour(self, report: Report, what: str, seen: Colour | None, value: float) -> None:
-        """Compare one background with the legend's colour of a value."""
+        """Compare one background with the legend's colour for a value."""
         cell = np.array(seen or (-1, -1, -1)).reshape(1, 1, 3)
         self.cell_colours(report, what, cell, np.array([[value]]), np.ones((1, 1), bool))
 
@@ -399,17 +399,17 @@ def colour(css: str) -> Colour | None:
 
 
 def fixed(value: float, digits: int) -> str:
-    """A number as the page writes it, with a true minus."""
+    """Return a number as the page writes it, with a true minus."""
     return f"{value:.{digits}f}".replace("-", "\u2212")
 
 
 def either(value: float, near: float, digits: int) -> set[str]:
-    """The ways to print a number that is known to within `near`."""
+    """Return the ways to print a number that is known to within `near`."""
     return {fixed(value + d, digits) for d in (-near, 0, near)}
 
 
 def entropy(weights: NDArray) -> NDArray:
-    """Of each row, in bits."""
+    """Return the entropy of each row, in bits."""
     return -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
 
 
@@ -418,13 +418,13 @@ def _text(words: str, *look: object) -> Text:
 
 
 def decode(href: str) -> NDArray:
-    """Pixels of a PNG data URL, [y, x, rgba]."""
+    """Return the pixels of a PNG data URL, [y, x, rgba]."""
     image = Image.open(io.BytesIO(base64.b64decode(href.partition(",")[2])))
     return np.asarray(image.convert("RGBA"))
 
 
 def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
-    """Texts and shapes, relative to the picture's origin below its title."""
+    """Return texts and shapes, relative to the picture's origin below its title."""
     root = ElementTree.fromstring(text)
     placed = [(element, _matrix(element.get("transform", ""))) for element in _drawn(root)]
     # The first transformed element starts the picture; everything before is its title.
@@ -472,7 +472,7 @@ def _drawn(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def _matrix(transform: str) -> NDArray:
-    """The product of an SVG's translations and rotations, in degrees there."""
+    """Return the product of an SVG's translations and rotations, which it gives in degrees."""
     matrix = np.eye(3)
     for name, inside in re.findall(r"(\w+)\(([^)]*)\)", transform):
         numbers = [float(n) for n in inside.split()]

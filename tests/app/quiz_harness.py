@@ -15,7 +15,7 @@ ADDRESS = "http://127.0.0.1/the-test"
 
 
 def open_quiz(page: Page, data: dict[str, Any]) -> None:
-    """Open the test; a second call opens it again with what the browser has kept."""
+    """Open the test; a second call opens it again with the state that the browser kept."""
     script = (
         f"{joined(FOLDER / 'main.js')}\n"
         "window.saved = [];\n"

@@ -81,7 +81,7 @@ def test_hovered_weights_are_those_of_the_record(app, translator):
             assert abs(float(shown["weight"]) - weights[query, key]) <= 1 / 255
 
 
-def test_greedy_search(app, translator):
+def test_greedy_search_shows_the_greedy_record(app, translator):
     greedy = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
     translate(app, SENTENCE)
     app.locator(".st-key-search button", has_text="Greedy").click()

@@ -111,7 +111,7 @@ def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> No
 HOSTS = {
     *("explorer/streamlit.js", "training/host.js", "question/main.js", "shared/url.js"),
     *("answers/answers.js", "address/address.js"),
-    # Components of Streamlit alone.
+    # Only Streamlit mounts these components.
     *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
     *("figure_one/main.js", "merges/main.js"),
 }

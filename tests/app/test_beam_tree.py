@@ -64,7 +64,7 @@ DATA: dict[str, Any] = {
 
 
 class Tree:
-    """A mounted tree; `changes` are to its data."""
+    """A mounted tree, with `changes` to its data."""
 
     def __init__(self, page: Page, **changes: Any) -> None:
         page.set_content(
@@ -93,7 +93,7 @@ class Tree:
         self.root.locator(f".node[data-index='{index}']").dispatch_event("click")
 
     def arithmetic(self) -> list[tuple[str, str, str]]:
-        """Rows of name, computation and value."""
+        """Return rows of name, computation and value."""
         columns = [self.part("arithmetic").locator(which) for which in ("dt", ".how", ".value")]
         return list(zip(*(column.all_inner_texts() for column in columns), strict=True))
 

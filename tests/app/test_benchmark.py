@@ -98,7 +98,7 @@ def test_missing_bertviz_is_reported(monkeypatch):
     assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
 
 
-def test_bertviz_gets_the_same_number_of_maps():
+def test_bertviz_gets_as_many_maps_as_the_explorer():
     pytest.importorskip("bertviz")
     html = bertviz.page(2, 3, 4)
     assert html.count("<option value=") == 3

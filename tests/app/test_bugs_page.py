@@ -1,4 +1,4 @@
-"""The page Find the bug shows the broken network as it is, and scores the answer by its numbers."""
+"""The page Find the bug shows the broken network, and scores the answer by its numbers."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def answered(page: Rendered, name: str | None) -> Rendered:
 
 @pytest.mark.parametrize("direction", ["de-en", "en-de"])
 @pytest.mark.parametrize("place", range(1, 9))
-def test_the_table_and_the_question_of_each_bug(place, direction):
+def test_the_table_and_the_question_of_each_bug_match_the_symptoms(place, direction):
     net, record = case(direction)
     bug = ORDER[place - 1]
     page = page_of(place, direction)
@@ -256,7 +256,7 @@ def test_the_maps_are_those_of_both_networks_with_their_own_masks(bug, kind):
     assert np.array_equal(mask_of("mask"), used[0] | used[1])
 
 
-def test_both_translations_and_whether_one_was_cut_off():
+def test_both_translations_and_a_cut_off_one_are_shown():
     net, record = case("de-en")
     best = net.translate(SENTENCE, DecodeConfig(beam=1)).text
     for bug, ended in (("inverted_mask", False), ("unscaled", True)):
@@ -274,7 +274,7 @@ def test_both_translations_and_whether_one_was_cut_off():
 
 
 def test_the_code_of_each_mistake_makes_it():
-    """Each line runs, and makes the mistake that it is shown for."""
+    """Each line runs, and makes the mistake that it illustrates."""
     torch.manual_seed(0)
     B, T, H, d_k, PAD = 1, 4, 2, 3, 0
     q, k, scores, x, table = (
@@ -349,7 +349,7 @@ def test_a_wrong_answer_is_compared_by_the_number_of_its_own_mistake():
 
 
 def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(monkeypatch):
-    """Swapped with positions that look shifted: the position tells nothing, but the loss does."""
+    """The bug is swapped, with positions that look shifted: only the loss tells them apart."""
     measured = bugs.bug_symptoms
 
     def like_shifted(owner, record, bug):
@@ -410,7 +410,7 @@ def test_a_sentence_that_shows_nothing_is_not_asked_about(monkeypatch):
     assert not page.app.exception
 
 
-def test_steps_links_and_what_each_number_is():
+def test_steps_and_links_select_a_bug_and_numbers_are_explained():
     page = page_of(1)
     assert page.app.button("bug_previous").disabled and not page.app.button("bug_next").disabled
     page.app.button("bug_next").click().run()
@@ -460,7 +460,7 @@ def test_the_baseline_is_broken_in_the_same_way():
 
 
 def test_symptoms_have_a_row_each():
-    """Each number of core is on the page; a loss also as a probability."""
+    """Each number that core measures is on the page; a loss also as a probability."""
     fields = [field.name for field in dataclasses.fields(bugs.Symptoms)]
     page = page_of(1)
     assert len(page.table("bug_numbers")) == len(fields)  # tokens read and probed share a row

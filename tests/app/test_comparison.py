@@ -153,7 +153,7 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
     ],
 )
 def test_the_library_model_never_searches(pair, monkeypatch):
-    """Without a KV cache its search takes half a minute with a large network."""
+    """Without a KV cache, the search of a large network takes half a minute."""
     inspect, asked = results.inspect, []
 
     def recorded(model, source, target=None, **options):
@@ -186,7 +186,7 @@ def test_the_library_model_never_searches(pair, monkeypatch):
 
 
 def code(name: str) -> str:
-    """The architecture of a model of the page: a twin has the other one."""
+    """Return the architecture of one of the page's models; a twin has that of the other."""
     return "baseline" if (name.split("-")[0] == "baseline") != name.endswith("-twin") else "scratch"
 
 
@@ -197,7 +197,9 @@ def test_two_models_in_scratch_code_need_no_word_about_searching():
 
 def test_the_page_in_a_browser(local_page, serve):
     """Read the difference, turn the maps, reload, and run the checklist."""
-    local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")  # the smaller models
+    local_page.goto(
+        f"{serve(MAIN)}/comparison?direction=en-de"
+    )  # the direction with the smaller models
     main = local_page.locator("[data-testid=stMain]")
     expect(
         main.get_by_text(re.compile("All attention weights agree (exactly|within 1e-5)"))

@@ -62,7 +62,7 @@ def pages() -> dict[str, Rendered]:
 
 @pytest.fixture(scope="module")
 def similarities(models):
-    """By pair and kind, the share of attention that each two heads put on the same cells."""
+    """Return, by pair and kind, the share of attention that two heads put on the same cells."""
     found = {}
     for which, pair in models.items():
         common, rows = {kind: np.zeros((N, N)) for kind in KINDS}, dict.fromkeys(KINDS, 0)
@@ -151,7 +151,7 @@ def test_the_first_sentence_names_the_chosen_models(query, first, second, meanin
 
 
 @each_pair
-def test_the_largest_difference(pages, models, similarities, which):
+def test_the_largest_difference_is_named_with_its_cell(pages, models, similarities, which):
     page = pages[which]
     first, second = records(models, which)
     candidates = []
@@ -182,7 +182,7 @@ def test_the_largest_difference(pages, models, similarities, which):
 
 @pytest.mark.parametrize("kind", KINDS)
 @each_pair
-def test_the_maps_and_what_is_subtracted(models, similarities, which, kind):
+def test_maps_are_those_of_both_models_and_matched_heads(models, similarities, which, kind):
     page = render("comparison", source=TEXTS[which], compare_kind=kind, **QUERIES[which])
     first, second = records(models, which)
     header, (one, other) = map_row(page, "compared_maps")
@@ -207,7 +207,7 @@ def test_the_maps_and_what_is_subtracted(models, similarities, which, kind):
 
 
 @each_pair
-def test_matched_heads(pages, similarities, which):
+def test_matched_heads_are_ringed_and_tabulated(pages, similarities, which):
     page, similarity = pages[which], similarities[which]["cross"]
     partner = linear_sum_assignment(similarity, maximize=True)[1]
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(N)]
@@ -273,7 +273,7 @@ def facts(folder: str, code: str, own, forced) -> dict[str, str]:
 
 
 @each_pair
-def test_side_by_side(pages, models, which):
+def test_the_table_of_both_models_matches_files_and_records(pages, models, which):
     page = pages[which]
     table = next(t for t in page.tables[""] if "" in t and "first" in t and len(t) > 5)
     own = [model.inspect(TEXTS[which]) for model in models[which]]
@@ -281,7 +281,7 @@ def test_side_by_side(pages, models, which):
     assert table[""].tolist() == list(columns[0])
     for name, column in zip(("first", "second"), columns, strict=True):
         assert table[name].tolist() == list(column.values())
-    if which == APART:  # otherwise exchanged columns would not show
+    if which == APART:  # equal models would hide exchanged columns
         last = [list(column.values())[-2:] for column in columns]
         assert last[0][0] != last[1][1] != last[1][0]
     for key, label, code, record in zip(
@@ -319,7 +319,7 @@ def test_side_by_side(pages, models, which):
 
 
 @each_pair
-def test_the_curves_of_training(pages, which):
+def test_training_curves_match_the_metrics(pages, which):
     figure = pages[which].figure("curves")
     expected = [
         (f"{folder}: {word}", loss, stored(folder, "metrics.json")["curve"])
@@ -335,7 +335,7 @@ def test_the_curves_of_training(pages, which):
     assert (one in pages[which].texts(kind="caption")) == (which == SAME)
 
 
-def test_tensors_under_two_names(pages):
+def test_the_state_dict_map_covers_the_checkpoint(pages):
     """Shapes are those of the named tensors, which together are the whole checkpoint."""
     tensors = load_file(ROOT / "checkpoints/scratch-de-en/model.safetensors")
     table = next(t for t in pages[SAME].tables[""] if "shape of each" in t)
@@ -372,7 +372,7 @@ def test_the_checklist_says_how_much_it_compared(failed):
 
 @each_pair
 def test_every_number_on_the_page_is_compared(pages, models, similarities, which):
-    test_the_largest_difference(pages, models, similarities, which)
-    test_matched_heads(pages, similarities, which)
-    test_side_by_side(pages, models, which)
+    test_the_largest_difference_is_named_with_its_cell(pages, models, similarities, which)
+    test_matched_heads_are_ringed_and_tabulated(pages, similarities, which)
+    test_the_table_of_both_models_matches_files_and_records(pages, models, which)
     nothing_else(pages[which], "matched_heads", "first_scores", "second_scores", "curves", "")

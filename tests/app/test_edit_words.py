@@ -40,7 +40,7 @@ OUT = "A man in a₄ red shirt talks to a₉ dog . <eos>".split()
         ("row.encoder.1.0.9.1", "row of “einem₁₀” drawn by hand, encoder, layer 2, head 1"),
     ],
 )
-def test_an_edit_in_words(text: str, words: str) -> None:
+def test_an_edit_is_described_in_words(text: str, words: str) -> None:
     edits, problems = Edits.parse(text)
     assert not problems
     assert listed(edits, RECORD) == [{"text": text, "label": words}]
@@ -50,11 +50,11 @@ def test_an_edit_in_words(text: str, words: str) -> None:
     ("kind", "queries", "keys"),
     [("encoder", SOURCE, SOURCE), ("decoder", OUT, FED), ("cross", OUT, SOURCE)],
 )
-def test_axis_labels(kind: str, queries: list[str], keys: list[str]) -> None:
+def test_axis_labels_number_repeated_words(kind: str, queries: list[str], keys: list[str]) -> None:
     assert axis_words(RECORD, kind) == (queries, keys)
 
 
-def test_effects_of_edits() -> None:
+def test_the_effect_of_edits_is_the_change_of_log_probabilities() -> None:
     edits, _ = Edits.parse("off.cross.2.0")
     after = replace(
         RECORD,
@@ -82,7 +82,7 @@ def test_new_words_are_bold() -> None:
 
 @pytest.mark.parametrize("page", ["head", "why", "masks", "positions"])
 def test_pages_without_the_edits_say_so(page):
-    """They show the pass as trained, also while the first page shows an edited one."""
+    """They show the pass as trained, even while the first page shows an edited one."""
     note = "The edits made on the page Translate are not applied here"
     for query, count in (({}, 0), ({"edits": "off.cross.2.0"}, 1)):
         shown = render(page, source="Ein Hund läuft.", **query)

@@ -1,4 +1,4 @@
-"""Uses the explorer in a browser: pointer, keyboard, layout, links, requests to Python, files.
+"""The explorer in a browser: pointer, keyboard, layout, links, requests to Python, files.
 
 What it says and draws in each state is tested without a server: see test_explorer_text.py and
 test_pictures.py.
@@ -96,7 +96,7 @@ class Explorer:
         return self.root.locator(f".{side} .token[data-index='{index}']")
 
     def saved(self, name: str) -> tuple[str, bytes]:
-        """Name and content of the file that a button saves."""
+        """Return the name and content of the file that a button saves."""
         with self.page.expect_download() as download:
             self.button(name).click()
         return download.value.suggested_filename, Path(download.value.path()).read_bytes()
@@ -190,7 +190,9 @@ def tab_to_the_map(explorer: Explorer) -> list[dict]:
     raise AssertionError("Tab does not lead to the map")
 
 
-def test_keyboard_walk(local_page: Page, url: str, record: Record) -> None:
+def test_the_keyboard_reaches_heads_tokens_and_map(
+    local_page: Page, url: str, record: Record
+) -> None:
     explorer = Explorer(local_page, url)
     press = explorer.press
     explorer.token("source", 0).focus()
@@ -389,7 +391,7 @@ def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
     explorer.leave()
     explorer.map.focus()
     for _ in range(3):
-        explorer.press("ArrowUp")  # scrolls along
+        explorer.press("ArrowUp")  # scrolls the map, too
     assert first()[0] == 0
     for _ in range(4):
         explorer.press("-")
@@ -453,7 +455,7 @@ def test_a_long_sentence_fits_a_phone(local_page: Page, url: str) -> None:
 
 
 def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
-    """After switching back and forth it is what a fresh page draws of the same state."""
+    """After switching back and forth, it equals what a fresh page draws in that state."""
     explorer = Explorer(local_page, url)
 
     def pixels() -> str:
@@ -719,7 +721,7 @@ def test_a_pinned_cell_and_the_csv_have_exact_numbers(local_page: Page, url: str
 
 
 def test_an_answer_does_not_carry_the_maps_again(local_page: Page, url: str) -> None:
-    """What the server sends for each request: the numbers asked for, and little else."""
+    """The server sends the requested numbers, and little else."""
     frames: list[int] = []
     local_page.on(
         "websocket",

@@ -1,4 +1,4 @@
-"""What the explorer computes in the browser, on random maps and words, against NumPy."""
+"""What the explorer computes in the browser equals NumPy's results, on random maps and words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ quick = settings(
 
 
 def random_record(seed: int) -> Record:
-    """A record of random length with words of random lengths; odd ones have <bos> in front."""
+    """Return a record of random length and words; with an odd seed, <bos> is in front."""
     random = np.random.default_rng(seed)
 
     def pieces(count: int) -> tuple[Token, ...]:
@@ -94,7 +94,7 @@ def random_record(seed: int) -> Record:
 
 
 def sent(record: Record, quantity=None) -> str:
-    """A payload in base64; Playwright takes and returns long lists slowly."""
+    """Return a payload in base64, since Playwright takes and returns long lists slowly."""
     packed = pack(payload(record, VIEW, quantities=dict([quantity] if quantity else [])))
     return base64.b64encode(packed).decode()
 
@@ -102,13 +102,13 @@ def sent(record: Record, quantity=None) -> str:
 def work(
     page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
 ) -> dict:
-    """`beside`: payloads of the other explorers in the group."""
+    """Return the browser's results; `beside` are payloads of the other explorers in the group."""
     asked = [sent(record, quantity), ask, list(hide), share, list(beside)]
     return json.loads(page.evaluate(WORK, asked))
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
-    """Word index of each token; punctuation and special tokens are words of their own."""
+    """Return each token's word index; a punctuation mark or special token is a word."""
     word, found, alone = -1, [], True
     for token in tokens:
         single = token.special or token.text in (".", ",")
@@ -124,13 +124,13 @@ def sides(record: Record, kind: str) -> tuple[tuple[Token, ...], tuple[Token, ..
 
 
 def as_words(record: Record, kind: str, maps: np.ndarray) -> np.ndarray:
-    """Sum over the tokens of a key word, mean over the tokens of a query word."""
+    """Sum over the tokens of a key word; average over the tokens of a query word."""
     rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, sides(record, kind)))
     return np.einsum("qw,lhqk,kv->lhwv", rows / rows.sum(0), maps.astype(np.float64), columns)
 
 
 def arrays(found: list[dict], layers: int, heads: int) -> np.ndarray:
-    """[layers + 1, heads + 1, query, key]; the last index combines all."""
+    """Return [layers + 1, heads + 1, query, key]; the last layer and head combine all."""
     first = found[0]
     shape = layers + 1, heads + 1, first["queries"], first["keys"]
     return np.array([one["values"] for one in found]).reshape(shape)
@@ -167,7 +167,7 @@ def test_words_and_aggregates_are_sums_and_means(page, seed, unit):
 
 @quick
 @given(seed=st.integers(0, 10**6), share=st.sampled_from([0.3, 0.7, 0.95]))
-def test_measures_lines_and_hidden_mass(page, seed, share):
+def test_measures_lines_and_hidden_mass_match_numpy(page, seed, share):
     record = random_record(seed)
     ask = {"quantity": "weights", "unit": "pieces", "combine": "mean"}
     found = work(page, record, ask, hide=["eos", "punctuation"], share=share)
@@ -196,7 +196,7 @@ def test_measures_lines_and_hidden_mass(page, seed, share):
 
 
 def roles(kind: str, weights: np.ndarray, first_key: str) -> dict[str, float]:
-    """Mean weight on each role's position, relative to the token that names the row."""
+    """Return the mean weight on each role's position, relative to the token that names the row."""
     back = {"encoder": 0, "decoder": -1}.get(kind)
     first = 2 if kind == "decoder" else 0
     found = {"eos": weights[:, -1]} if kind != "decoder" else {}
@@ -213,7 +213,7 @@ def roles(kind: str, weights: np.ndarray, first_key: str) -> dict[str, float]:
 
 
 def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> None:
-    """Each row's lines cover the share, and one fewer would not."""
+    """Check that each row's lines cover the share, and that one fewer would not."""
     for query, row in enumerate(visible):
         held = [value for q, _, value in lines if q == query]
         if row.sum() == 0:
@@ -288,7 +288,7 @@ PRINTED = f"""([text, asks]) => {{
 
 
 def printed(page: Page, record: Record, asks: list[dict], **further) -> list:
-    """Error and printed numbers of each requested map."""
+    """Return the error and printed numbers of each requested map."""
     text = base64.b64encode(pack(payload(record, VIEW, **further))).decode()
     return page.evaluate(PRINTED, [text, asks])
 
@@ -298,7 +298,7 @@ def printed(page: Page, record: Record, asks: list[dict], **further) -> list:
     [("short", 4, 4, 4), ("long", 4, 8, 4), ("long", 6, 8, 2)],
 )
 def test_printed_digits_are_correct(page: Page, case, layers, heads, digits):
-    """All digits of floats are correct; quantised numbers are, to within the printed error."""
+    """All digits of floats are correct; quantised numbers are within the printed error."""
     record = synthetic_record(case, layers, heads)
     numbers = synthetic_quantity(record, "scores")
     asks = [{"quantity": name, "kind": kind} for name in ("weights", "scores") for kind in KINDS]

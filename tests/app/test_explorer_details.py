@@ -89,7 +89,7 @@ def test_selected_tokens_are_plain_text(
     assert pasted(page) == text
 
 
-def test_one_panel_is_open(shown: Mounted) -> None:
+def test_opening_a_panel_closes_the_others(shown: Mounted) -> None:
     for part, button in (("checks", "badge"), ("keys", "keys-button"), ("help", "help-button")) * 2:
         said = shown.does(("press", f"[data-part={button}]"))
         open_panels = [name for name in ("checks", "keys", "help") if name not in said["hidden"]]

@@ -25,7 +25,7 @@ LINK = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
 
 
 def opened(page: Page, serve, query: str):
-    """The explorer's root, for a link."""
+    """Open a link; return the explorer's root."""
     page.goto(f"{serve(MAIN)}/?{query}")
     return painted(page)
 

@@ -1,4 +1,4 @@
-"""Every sentence, number and name of the explorer, in many states, against NumPy on its record."""
+"""Every sentence, number and name of the explorer, in many states, follows from its record."""
 
 # ruff: noqa: E501 (page texts on one line)
 
@@ -32,7 +32,7 @@ DIRECTION = {
 
 
 def record_of() -> Record:
-    """Words of two tokens and repeated words on both sides, and an unknown word."""
+    """Return a record with words of two tokens and repeated words on both sides, and an unknown."""
     record = synthetic_record("short", LAYERS["encoder"], HEADS, LAYERS["decoder"])
     source, out = list(record.source), list(record.target_out)
     source[4] = replace(source[4], unknown=True)
@@ -107,7 +107,7 @@ def share(value: float) -> str:
 
 
 def numbered(labels: list[str], first: int) -> list[str]:
-    """Names in running text: repeated words have their position as a subscript."""
+    """Return names as in running text: repeated words have their position as a subscript."""
     marks = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
     return [
         label + str(number).translate(marks)
@@ -162,7 +162,7 @@ def choose(part: str, value: str, event: str = "change") -> tuple:
 
 
 def single_heads(said: dict) -> list[tuple[int, int, str]]:
-    """Layer, head and accessible name of every thumbnail of a single head."""
+    """Return layer, head and accessible name of every thumbnail of a single head."""
     layers = LAYERS[said["data"]["kind"]]
     return [(la, head, name) for la, head, name in said["heads"] if la < layers and head < HEADS]
 
@@ -170,7 +170,7 @@ def single_heads(said: dict) -> list[tuple[int, int, str]]:
 # The readout.
 
 
-def test_nothing_pinned(shown: Mounted) -> None:
+def test_without_a_pin_the_readout_describes_the_head(shown: Mounted) -> None:
     for kind, layer, head in (("encoder", 2, 3), ("decoder", 1, 0), ("cross", 0, 2)):
         said = shown.does(*press_head(kind, layer, head))
         peak = fixed(weights(kind, layer, head).max(-1).mean())
@@ -184,7 +184,7 @@ def test_nothing_pinned(shown: Mounted) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_a_cell(shown: Mounted, kind: str) -> None:
+def test_a_pointed_cell_is_read_out(shown: Mounted, kind: str) -> None:
     layer, head = LAYERS[kind] - 1, 2
     values, rows, columns = weights(kind, layer, head), ROWS[kind], COLUMNS[kind]
     for query, key in ((5, 3), (9, 9), (3, 3), (len(rows) - 1, len(columns) - 1)):
@@ -210,7 +210,7 @@ def test_a_cell(shown: Mounted, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_a_pinned_row(shown: Mounted, kind: str) -> None:
+def test_a_pinned_row_is_read_out(shown: Mounted, kind: str) -> None:
     layer, head, query = 1, 1, 8
     row, name, columns = weights(kind, layer, head)[query], ROWS[kind][query], COLUMNS[kind]
     said = shown.does(*press_head(kind, layer, head), press_row(kind, query))
@@ -236,7 +236,7 @@ def test_a_pinned_row(shown: Mounted, kind: str) -> None:
     assert [i for i, token in enumerate(said[side]) if token["pressed"] == "true"] == [index]
 
 
-def test_a_pinned_column(shown: Mounted) -> None:
+def test_a_pinned_column_is_read_out(shown: Mounted) -> None:
     kind, layer, head, key = "cross", 0, 3, 3
     values, name = weights(kind, layer, head), COLUMNS[kind][key]
     shown.does(*press_head(kind, layer, head))
@@ -258,7 +258,7 @@ def test_a_pinned_column(shown: Mounted) -> None:
         )
 
 
-def test_masked_and_unseen(shown: Mounted) -> None:
+def test_masked_cells_and_unknown_words_are_explained(shown: Mounted) -> None:
     said = shown.does(*press_head("decoder", 0, 0), ("over", 3, 7))
     assert said["first"] == (
         f"While producing {TARGET[4]}, {TARGET[7]} is masked: it has not been written yet."
@@ -273,7 +273,7 @@ def test_masked_and_unseen(shown: Mounted) -> None:
     assert said["second"].startswith("roten is not in the vocabulary: the model sees <unk> · ")
 
 
-def test_what_a_row_may_look_at(shown: Mounted) -> None:
+def test_rows_with_few_keys_say_so(shown: Mounted) -> None:
     said = shown.does(*press_head("decoder", 0, 0), press_token("target", 1), ("leave",))
     assert "it may attend to nothing else" in said["second"]
     said = shown.does(("press", "[data-part=hide-eos]"), press_token("target", 2), ("leave",))
@@ -285,7 +285,7 @@ def test_what_a_row_may_look_at(shown: Mounted) -> None:
     assert "in a row of the rollout of the first 2 layers is" in said["first"]
 
 
-def test_words(shown: Mounted) -> None:
+def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
     """A word's weights are sums over its key tokens, means over its query tokens."""
     query, key = 6, 6  # both words have two tokens
     said = shown.does(*press_head("cross", 1, 2), ("key", "w"), ("over", query, key))
@@ -333,7 +333,7 @@ WORDING = {
 
 
 @pytest.mark.parametrize("name", WORDING)
-def test_another_quantity(shown: Mounted, name: str) -> None:
+def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str) -> None:
     gives, to, most, column, explained = WORDING[name]
     rollout = name == "rollout"
     head = "layer 2" if rollout else "head 1 of layer 2"
@@ -373,7 +373,7 @@ def test_another_quantity(shown: Mounted, name: str) -> None:
     assert explained in f"{said['note']} {said['parts']['quantity-note']}"
 
 
-def test_means_and_maxima(shown: Mounted) -> None:
+def test_means_and_maxima_are_called_derived(shown: Mounted) -> None:
     every = RECORD.cross.astype(float)
     for layer, head, how, values, title, count, name in (
         (0, HEADS, "mean", every[0].mean(0), "Layer 1, mean of 4 heads", "4 heads", "the mean of layer 1’s heads"),
@@ -398,7 +398,7 @@ def test_means_and_maxima(shown: Mounted) -> None:
         assert "switch-head" in said["hidden"], "an edit needs a single head"
 
 
-def test_a_row_without_change(at: Mounted) -> None:
+def test_a_row_without_change_says_so(at: Mounted) -> None:
     still = {kind: np.zeros_like(getattr(RECORD, kind)) for kind in LAYERS}
     still["encoder"][0, 0, 0, :2] = 0.25, -0.25
     at.show(sent(quantities={"change": still}))
@@ -412,7 +412,7 @@ def test_a_row_without_change(at: Mounted) -> None:
 
 
 @pytest.mark.parametrize("picture", ["map", "lines"])
-def test_notes(shown: Mounted, picture: str) -> None:
+def test_notes_name_queries_and_keys(shown: Mounted, picture: str) -> None:
     row, column = ("row", "column") if picture == "map" else ("right", "left")
     each = "Each row sums to 1." if picture == "map" else "The weights of each query sum to 1."
     for kind in LAYERS:
@@ -423,7 +423,7 @@ def test_notes(shown: Mounted, picture: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_what_is_hidden(shown: Mounted, kind: str) -> None:
+def test_hidden_tokens_are_counted(shown: Mounted, kind: str) -> None:
     name, column = ("<bos>", 0) if kind == "decoder" else ("<eos>", -1)
     values = weights(kind, 0, 0)[:, column]
     said = shown.does(*press_head(kind, 0, 0), ("press", "[data-part=hide-eos]"))
@@ -436,7 +436,7 @@ def test_what_is_hidden(shown: Mounted, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_lines(shown: Mounted, kind: str) -> None:
+def test_lines_state_their_share_and_count(shown: Mounted, kind: str) -> None:
     lines = ("press", "[data-view-option=lines]")
     said = shown.does(*press_head(kind, 0, 1), lines, choose("mass", "60", "input"))
     values = weights(kind, 0, 1)
@@ -454,7 +454,7 @@ def test_lines(shown: Mounted, kind: str) -> None:
 
 
 def measures(kind: str, values: NDArray) -> list[list[str]]:
-    """A head's measures as the page lists them."""
+    """Return a head's measures as the page lists them."""
     queries, keys = values.shape
     rows = np.arange(queries)
     own = {"encoder": rows, "decoder": rows + 1, "cross": rows * (keys - 1) / (queries - 1)}[kind]
@@ -485,7 +485,7 @@ def measures(kind: str, values: NDArray) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_statistics(shown: Mounted, kind: str) -> None:
+def test_statistics_match_the_record(shown: Mounted, kind: str) -> None:
     layer, head = LAYERS[kind] - 1, 3
     said = shown.does(*press_head(kind, layer, head))
     assert said["statistics"] == measures(kind, weights(kind, layer, head))
@@ -500,7 +500,7 @@ def test_statistics(shown: Mounted, kind: str) -> None:
 # Steps and sentences.
 
 
-def test_the_step_strip(shown: Mounted) -> None:
+def test_the_step_strip_lists_the_alternatives(shown: Mounted) -> None:
     for step in (0, 3, 4, STEPS - 1):
         said = shown.does(choose("step", str(step + 1), "input"))
         assert (said["parts"]["step-number"], said["parts"]["step-count"]) == (
@@ -527,7 +527,7 @@ def test_the_step_strip(shown: Mounted) -> None:
             assert (item["written"], item["title"]) == (own, title)
 
 
-def test_the_sentences(shown: Mounted) -> None:
+def test_both_sentences_list_their_tokens(shown: Mounted) -> None:
     said = shown.does()
     texts = [token.text for token in RECORD.source]
     assert said["parts"]["source-language"] == "German"
@@ -553,14 +553,14 @@ def rgb(colour: NDArray) -> str:
 
 
 def shade(weight: float) -> str:
-    """Background of a token with this weight."""
+    """Return the background of a token with this weight."""
     step = np.array(np.round(weight * 255) / 255)
     return rgb(sequential(step, "light")) if weight >= 0.02 else ""
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_shades_of_the_words(shown: Mounted, kind: str) -> None:
-    """A row shades its keys; tokens that it cannot see are grey."""
+def test_a_pinned_row_shades_its_keys(shown: Mounted, kind: str) -> None:
+    """Tokens behind the causal mask are grey."""
     query = 8
     said = shown.does(*press_head(kind, 1, 3), press_row(kind, query))
     tokens = said["target" if kind == "decoder" else "source"]
@@ -626,7 +626,7 @@ def test_while_effects_are_computed_the_order_says_so(at: Mounted) -> None:
     assert at.does()["parts"]["sort-effect"] == "largest effect first"
 
 
-def test_the_other_orders(shown: Mounted) -> None:
+def test_heads_are_sorted_by_each_measure(shown: Mounted) -> None:
     def distance(values: NDArray) -> float:
         away = np.abs(np.subtract.outer(*[np.arange(len(values))] * 2))
         return (values * away).sum(-1).mean()
@@ -672,7 +672,7 @@ def test_a_given_target_is_never_said_to_be_written(at: Mounted) -> None:
         assert note.startswith("given, not written by the model, one token per step")
 
 
-def test_an_edited_pass(at: Mounted) -> None:
+def test_an_edited_pass_states_its_changes(at: Mounted) -> None:
     at.show(sent(replace(RECORD, lost_edits=True), what_if=WHAT_IF))
     said = at.does(*press_head("cross", 1, 2))
     total = CHANGE.sum()
@@ -697,7 +697,7 @@ def test_an_edited_pass(at: Mounted) -> None:
     assert at.edits() == ["-off.cross.1.2"]
 
 
-def test_what_each_button_would_do(at: Mounted) -> None:
+def test_each_button_states_and_sends_its_edit(at: Mounted) -> None:
     none = {**WHAT_IF, "text": "", "edits": [], "change": None}
     for kind in LAYERS:
         edge = f"{COLUMNS[kind][2]} → {ROWS[kind][8]}"
@@ -749,7 +749,7 @@ def test_an_edit_needs_a_single_token(at: Mounted) -> None:
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_the_saved_numbers(shown: Mounted, kind: str) -> None:
+def test_the_saved_numbers_are_those_of_the_record(shown: Mounted, kind: str) -> None:
     shown.does(*press_head(kind, 1, 2))
     text = shown.saves("map-csv")
     assert text.startswith("\ufeff")
@@ -772,7 +772,7 @@ def test_the_saved_numbers(shown: Mounted, kind: str) -> None:
     assert about[-2:] == [RECORD.source_text, RECORD.translation]
 
 
-def test_no_digit_more_than_a_byte_has(at: Mounted) -> None:
+def test_no_digit_is_printed_that_a_byte_does_not_hold(at: Mounted) -> None:
     """A long sentence has one byte per weight; all printed digits are still correct."""
     long = synthetic_record("long", 6, 8)
     at.show(payload(long, {"kind": "cross", "layer": 0, "head": 0}))

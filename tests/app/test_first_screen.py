@@ -102,7 +102,7 @@ def test_the_view_of_a_link_is_kept(local_page, serve, link, shown):
 
 
 def test_what_is_visible_without_scrolling(local_page, serve):
-    """At 1280 × 800 the pinned row; at 1440 × 900 the model's note; the translation only once."""
+    """At 1280 × 800 it is the pinned row, at 1440 × 900 also the model's note."""
     local_page.set_viewport_size({"width": 1280, "height": 800})
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
@@ -181,7 +181,7 @@ def run_again(page: Page) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
-    """One h1; contrast of text 4.5:1 (large 3:1) and of control borders 3:1; no icon names.
+    """Contrast is 4.5:1 for text (large: 3:1) and 3:1 for control borders; no icon names show.
 
     Without a link, the page shows the first example.
     """

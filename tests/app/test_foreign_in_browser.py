@@ -37,7 +37,7 @@ def lefts(at: Mounted, side: str) -> list[float]:
 
 
 def test_a_row_follows_the_writing_direction_of_its_sentence(at):
-    """Also if it holds words of the other direction."""
+    """The row may hold words of the other direction."""
     source, target = lefts(at, "source"), lefts(at, "target")
     assert source == sorted(source, reverse=True) and len(set(source)) == len(source) == 7
     assert target == sorted(target) and len(target) > 4

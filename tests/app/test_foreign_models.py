@@ -35,7 +35,7 @@ def clear() -> None:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Three folders: an imported and an own network of one direction, and one without author."""
+    """Return three folders: an import and an own network of one direction, one without author."""
     folder = tmp_path_factory.mktemp("models")
     foreign_models.write(folder / "opus-ar-en")
     foreign_models.write(folder / "night-ar-en", None, seed=1)
@@ -46,7 +46,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def named(root, monkeypatch):
-    """The folder, named by the environment."""
+    """Return the folder, named by the environment."""
     monkeypatch.setenv(folders.VARIABLE, str(root))
     clear()
     yield root
@@ -79,7 +79,7 @@ def test_a_bad_folder_is_one_line_and_the_others_work(tmp_path):
 
 
 def test_the_servers_command_passes_folders_on_as_absolute_paths(tmp_path, monkeypatch):
-    """It then changes into the project's folder."""
+    """The command then changes into the project's folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(folders.VARIABLE, "second")
     folders.set_folders(["first"])
@@ -152,7 +152,7 @@ def test_models_are_shipped_own_or_imported(named):
     ("imported", "label"), [(None, "Own: scratch, "), (IMPORTED, "Imported: scratch (by Lang")]
 )
 def test_a_shipped_name_does_not_make_other_weights_shipped(tmp_path, monkeypatch, imported, label):
-    """`make train` writes to such a folder, and an import may."""
+    """`make train` writes to a folder of a shipped name, and an import may too."""
     foreign_models.write(tmp_path / "scratch-de-en", imported)
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
     clear()
@@ -270,7 +270,7 @@ def test_a_forged_credit_is_rejected(named):
     [("ar", "Arabic"), ("deu", "German"), ("el", "Modern Greek"), ("sw", "Swahili"),
      ("roa", "roa"), ("german", "german"), ("xx", "xx")],
 )  # fmt: skip
-def test_languages_have_names(code, name):
+def test_a_language_code_has_its_name_or_is_shown_itself(code, name):
     assert LANGUAGES[code] == name
     assert set(LANGUAGES) == {"de", "en"}  # the languages of the corpora
 

@@ -28,7 +28,7 @@ def target_words(tokens) -> list[str]:
 
 
 def glossed(map_QK, shift: int, rec) -> list[list[str]]:
-    """Link by hand, and list for each source word the target words in their order."""
+    """Return the target words linked to each source word, in their order."""
     links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)))
     words = target_words(rec.target_out)
     return [
@@ -77,7 +77,7 @@ def test_the_gloss_is_of_the_pass_that_is_shown():
     assert words and words <= {"Some", "cats", "."}
 
 
-def test_it_is_off_by_default_and_kept_in_the_url():
+def test_the_gloss_is_off_by_default_and_kept_in_the_url():
     off = render("", source=SOURCE)
     assert "gloss_words" not in off.payloads
     assert off.app.toggle(key="gloss").value is False
@@ -97,7 +97,7 @@ def test_a_network_without_alignment_heads_says_so(beside, monkeypatch, tmp_path
     assert none in render("", source=SOURCE, gloss="1").texts()
 
 
-def test_a_visitor_switches_it_on(local_page: Page, serve):
+def test_a_visitor_switches_the_gloss_on(local_page: Page, serve):
     local_page.goto(f"{serve(MAIN)}/?source=Ein+Hund+läuft.")
     explorer = local_page.locator("section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)

@@ -63,7 +63,7 @@ PAGES = (
 )
 SCORES = {"head": "attention score", "masks": "attention score", "positions": "attention score"}
 SCORES |= {"steps": "score"}
-"""What a score is on a page: of a query and a key, or of a translation."""
+"""On each page, what "score" refers to: a query and a key, or a translation."""
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +82,7 @@ def test_technical_words_are_explained_where_they_are_used(page):
     items = [item for item in shown.items if not SIDEBAR.fullmatch(item.where)]
     prose = "\n".join(i.text.replace("\\", "") for i in items if i.kind not in not_prose)
     helps = "\n".join(i.text.replace("\\", "") for i in items if i.kind == "help")
-    if page in ("", "together"):  # the explorer has a panel of its own
+    if page in ("", "together"):  # the explorer explains its terms in a panel
         panel = markup().html
         helps += html.unescape(panel[panel.index('data-about="encoder"') :])
         helps += TERMS["layer"] + TERMS["cross-attention"]  # "Cross" there, and the rows' labels

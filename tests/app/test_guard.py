@@ -47,7 +47,7 @@ ALLOWED = {
 PAYLOADS = {
     "deferred_file": True,  # a download button
     "install_skills": False,  # writes to the home folder of the server's user
-    "dismiss_skills_nudge": False,  # the same
+    "dismiss_skills_nudge": False,  # also writes there
     "dataframe_chunk": False,  # tables over 150,000 rows
 }
 
@@ -200,7 +200,7 @@ async def talk(
 
 
 async def ask(guard: Guard, connection: Connection) -> Connection:
-    """Send a request without a body."""
+    """Send a request with an empty body."""
 
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -397,7 +397,7 @@ async def test_a_page_that_ran_stays_open():
         ("a\nb", None, True, "unknown"),
     ],
 )
-def test_the_address_that_a_request_counts_for(client, forwarded, listed, address):
+def test_a_request_counts_for_the_address_of_its_client(client, forwarded, listed, address):
     extra = {"x-forwarded-for": forwarded} if forwarded else {}
     environment = {"FORWARDED_ALLOW_IPS": "127.0.0.1"} if listed else {}
     scope = Connection(client=client, extra=extra).scope()
@@ -408,7 +408,7 @@ def test_the_address_that_a_request_counts_for(client, forwarded, listed, addres
 
 
 def put(session: str = "s", file: str = "f", size: int | None = 5 * MB, client: str = "192.0.2.1"):
-    """An upload; without a size, it is sent in chunks."""
+    """Return an upload; without a size, it is sent in chunks."""
     header = {"transfer-encoding": "chunked"} if size is None else {"content-length": str(size)}
     return Connection("http", f"/_stcore/upload_file/{session}/{file}", "PUT", client, header)
 

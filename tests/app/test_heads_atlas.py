@@ -1,4 +1,4 @@
-"""The atlas component in a browser: what it shows, says, links to and saves; without a server."""
+"""The atlas component in a browser without a server: what it shows, says, links to and saves."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_choice_outlives_new_data_until_the_page_is_opened_anew(mounted: Mou
 def cell_of(
     mounted: Mounted, whole: Atlas, kind: str, layer: int, head: int
 ) -> tuple[float, float]:
-    """Return a point in a head's cell: blocks side by side below 40 px of titles."""
+    """Return a point in a head's cell; the blocks are side by side below 40 px of titles."""
     width = mounted.page.evaluate(
         "root().querySelector('[data-part=heads]').parentElement.clientWidth"
     )
@@ -226,7 +226,7 @@ def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
 
 
 def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> None:
-    """Every point is where its shares say; across grows to the right, up grows upwards."""
+    """Every point lies where its two measures say; values grow to the right and upwards."""
     mounted.show(SMALL, opened={"x": "entropy", "y": "largest"})
     width, height = mounted.page.evaluate(
         "(() => { const c = root().querySelector('[data-part=scatter]');"
@@ -253,7 +253,7 @@ def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> Non
     assert across[n] > across[left]
 
 
-def test_numbers_of_one_head(mounted: Mounted) -> None:
+def test_numbers_of_one_head_are_those_of_the_atlas(mounted: Mounted) -> None:
     whole = SMALL
     said = mounted.show(whole, opened={"head": "decoder.1.1"}).does()  # n = 10
     rows = {row[0]: [plain(cell) for cell in row[1:]] for row in said["numbers"]}
@@ -324,7 +324,7 @@ def test_attention_without_a_main_distance_is_called_spread(mounted: Mounted) ->
 def test_ticks_of_the_distances_are_where_they_say(
     mounted: Mounted, most: float, ticks: tuple[int, int]
 ) -> None:
-    """No tick is at half a per cent: it would be printed as another number."""
+    """No tick is at half a per cent, which would be rounded to another number."""
     distance = SMALL.arrays["distance"].copy()
     distance[13] = 0.01
     distance[13, 5] = most
@@ -333,14 +333,14 @@ def test_ticks_of_the_distances_are_where_they_say(
     assert all(f">{tick}\u00a0%<" in svg for tick in ticks)
 
 
-def test_alignment_of_one_head(mounted: Mounted) -> None:
+def test_alignment_of_one_head_is_tabulated(mounted: Mounted) -> None:
     said = mounted.show(SMALL, opened={"head": "cross.1.0"}).does()
     rows = [[plain(cell) for cell in row] for row in said["alignment"]]
     for row, (r, q) in zip(rows, ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True):
         aer, precision, recall = (
             SMALL.arrays[name][r, q, 1, 0] for name in ("aer", "precision", "recall")
         )
-        # Rounded to four decimals on the way.
+        # The payload rounds to four decimals.
         assert row[2] == three(np.round(aer.astype(float), 4))
         assert row[3:] == [percent(round(float(precision), 4)), percent(round(float(recall), 4))]
     note = plain(said["parts"]["alignment-note"])
@@ -372,7 +372,7 @@ def test_alignment_of_one_head(mounted: Mounted) -> None:
     assert "alignment" in mounted.show(SMALL, opened={"head": "decoder.1.0"}).does()["hidden"]
 
 
-def test_tokens_and_counterpart(mounted: Mounted) -> None:
+def test_tokens_and_counterpart_are_those_of_the_atlas(mounted: Mounted) -> None:
     other = {**LINK, "model": "baseline"}
     n = next(
         n for n in range(18) if SMALL.arrays["partner"][n] != n and SMALL.heads[n][1:] == (1, 1)
@@ -457,7 +457,7 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
 
 
 def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
-    """Arrow keys, which walk over many heads, and measures make no history entry."""
+    """Only clicks make history entries: not arrow keys, which pass many heads, nor measures."""
     mounted.show(SMALL, opened={"head": "encoder.0.0"})
     mounted.page.evaluate(
         """() => {
@@ -512,7 +512,7 @@ def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
 
 
 def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
-    # Its intervals hold the whole network's 1.6 up to the third removal: they are no criterion.
+    # Intervals contain the whole network's 1.6 up to the third removal, so they decide nothing.
     loss = np.array(
         [(1.6, 1.5, 1.7), (1.61, 1.5, 1.7), (1.64, 1.59, 1.7), (1.66, 1.5, 1.8), (1.6, 1.5, 1.7)]
     )
@@ -585,7 +585,7 @@ def test_parts_that_were_not_measured_are_not_shown(mounted: Mounted) -> None:
     assert {"roles", "tokens", "examples"} <= set(said["hidden"])
 
 
-def test_where_the_numbers_come_from(mounted: Mounted) -> None:
+def test_the_origin_of_the_numbers_is_stated(mounted: Mounted) -> None:
     said = mounted.show(SMALL).does()
     assert said["parts"]["command"] == COMMAND
     assert plain(said["parts"]["origin"]) == (
@@ -608,7 +608,7 @@ def test_author_and_licence_of_imported_weights_are_named(mounted: Mounted, cred
         assert f"{name}, 1,000 sentences of val" in mounted.saves(f"{picture} svg")[1].decode()
 
 
-def test_saved_tables(mounted: Mounted) -> None:
+def test_saved_tables_hold_the_atlas(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "decoder.0.1", "x": "largest", "y": "mean"})
     head, *lines = mounted.csv("heads")
     assert COMMAND in head[0] and head[1:4] == ["kind", "layer", "head"]
@@ -645,7 +645,7 @@ def test_saved_tables(mounted: Mounted) -> None:
 
 
 @pytest.mark.parametrize("name", ["heads", "scatter", "roles", "distance", "pruning"])
-def test_saved_pictures(mounted: Mounted, name: str) -> None:
+def test_saved_pictures_name_what_they_show(mounted: Mounted, name: str) -> None:
     mounted.show(SMALL, opened={"head": "decoder.0.1"})
     kind, content = mounted.saves(f"{name} png")
     assert kind == "image/png" and content.startswith(b"\x89PNG")
@@ -687,7 +687,7 @@ def colours_of(mounted: Mounted, place: tuple) -> list[int]:
     )
 
 
-def test_colour_is_the_measure(mounted: Mounted) -> None:
+def test_colours_follow_the_measure(mounted: Mounted) -> None:
     """Helping heads are blue, harmful ones orange; the head needed most is the darkest."""
     zero = SMALL.arrays["zero"].copy()
     zero[:] = (0.05, 0.04, 0.06)

@@ -37,7 +37,7 @@ def own(seed: int = 5, **changes: Any) -> Atlas:
 def beside(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[[Atlas | bytes | None], Path]:
-    """Return `beside(file)`: put a file, or none, beside every network."""
+    """Return `beside(file)`, which puts a file, or none, beside every network."""
 
     def put(content: Atlas | bytes | None) -> Path:
         file = tmp_path / "atlas.npz"
@@ -183,7 +183,7 @@ def test_a_head_leads_to_its_training(beside: Callable) -> None:
         ),
     ],
 )
-def test_what_an_address_asks_for_in_vain_is_said(
+def test_what_an_address_asks_for_and_is_not_there_is_said(
     beside: Callable, query: dict[str, str], said: str
 ) -> None:
     whole = own()
@@ -269,7 +269,7 @@ def test_own_text_is_measured_on_its_own_translations(beside: Callable) -> None:
     translator = models.translator(models.cards()["de-en", "scratch"])
     greedy = [translator.translate(line, beam=1).text for line in LINES]
     assert [tuple(pair) for pair in data["quoted"]] == list(zip(LINES, greedy, strict=True))
-    # The change of the loss, computed from whole passes with the head switched off.
+    # The expected change of the loss is that of whole passes with the head switched off.
     from core.record.edits import Edits
 
     place = ("cross", 1, 2)
@@ -296,7 +296,7 @@ def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:
 
 
 def test_nothing_of_own_text_is_stored(beside: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the shared results nor beyond the session; another network hides it."""
+    """The session alone keeps the atlas, not the shared results; another network hides it."""
     from app.state import results
 
     beside(None)

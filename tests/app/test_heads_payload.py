@@ -46,7 +46,7 @@ def changed(whole: Atlas, **parts: Any) -> Atlas:
 EVERY = slice(None)
 
 
-def test_measures_are_the_arrays() -> None:
+def test_measures_are_sent_as_the_atlas_holds_them() -> None:
     data, arrays = sent(SMALL), SMALL.arrays
     for key, name in (
         ("zero", "zero"), ("mean", "mean"), ("bleu", "bleu_zero"), ("entropy", "entropy"),
@@ -114,7 +114,7 @@ def test_a_change_that_cannot_be_told_from_0_follows_the_corrected_p_value() -> 
 
 
 def test_decimals_follow_the_interval() -> None:
-    """The second digit of half the interval's width, and no more."""
+    """The last decimal is the second digit of half the interval's width, at most the fourth."""
     for width, places in ((0.2, 2), (0.02, 3), (0.002, 4), (0.0002, 4)):
         zero = np.stack([np.full(18, value) for value in (0.5, 0.5 - width, 0.5 + width)], -1)
         whole = changed(SMALL, zero=[(EVERY, zero)])
@@ -273,7 +273,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
 
 
 def test_a_word_aligner_worse_than_the_diagonal_is_called_so() -> None:
-    """And where the gold is of another text than the corpus, both are named."""
+    """If the gold belongs to another text than the corpus, both are named."""
     about = origin(gold="europarl150.align of a.de, a.en", gold_sentences=150)
     for diagonal, worse in ((0.05, True), (0.95, False)):
         whole = changed(
@@ -290,7 +290,7 @@ def test_a_word_aligner_worse_than_the_diagonal_is_called_so() -> None:
 
 
 def test_a_change_of_bleu_that_holm_rejects_is_not_called_a_change() -> None:
-    """Its own interval may exclude 0: that is said, and why it does not count."""
+    """The interval of the change may exclude 0: the text says so, and why that does not count."""
     whole = changed(SMALL, bleu_zero=[(2, (-0.63, -1.08, -0.19))], bleu_zero_p=[(2, 0.26)])
     (text,) = (t for t in sent(whole)["stories"][2] if t.startswith("BLEU"))
     places = measure(sent(whole), "bleu")["places"]
@@ -350,7 +350,7 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     )
 
 
-def test_a_head_that_harms() -> None:
+def test_a_head_that_harms_raises_probabilities_when_removed() -> None:
     whole = changed(SMALL, zero=[(4, (-0.2, -0.25, -0.15))], zero_p=[(4, 0.0)])
     text = sent(whole)["stories"][4][1]
     assert f"the probability of a target token rises by {100 * (math.exp(0.2) - 1):.0f}" in text

@@ -1,4 +1,4 @@
-"""Maps from other tools in the explorer, in saved pages, tables and pictures, and opened."""
+"""Maps from other tools in the explorer, in saved pages, tables and pictures, and as files."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_words_are_never_markup():
                 assert "<" not in re.sub("<br>|</?b>|</?su[bp]>", "", text), text
 
 
-def test_the_table_shows_the_page_s_formats_and_sorts_as_numbers():
+def test_the_table_shows_the_pages_formats_and_sorts_as_numbers():
     page = render("head", "numbers_softmax", kind="decoder", q="3", k="1")
     (table,) = page.app.dataframe
     shown = convert_arrow_bytes_to_pandas_df(table.proto.arrow_data.styler.display_values)
@@ -81,7 +81,7 @@ def test_the_menu_opens_the_cell_pinned_on_the_first_page(local_page, serve):
     local_page.goto(f"{serve(MAIN)}/?{LINK}")
     explorer = local_page.locator("section[aria-label='Attention explorer']")
     expect(explorer).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    # In one step: the menu must not depend on the URL having followed the view.
+    # In one step, because the menu must work before the URL has followed the view.
     explorer.evaluate(
         """explorer => {
             explorer.querySelector(".thumbnail[data-l='3'][data-h='1']").click();

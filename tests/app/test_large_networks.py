@@ -67,11 +67,11 @@ def nothing_is_known():
 def ablated(monkeypatch) -> list:
     """Every set of heads that head effects switch off, in order."""
     found: list = []
-    honest = module.log_probs_without
+    original = module.log_probs_without
 
     def counted(model, source, target, choices, means=None):
         found.extend(choices)
-        return honest(model, source, target, choices, means)
+        return original(model, source, target, choices, means)
 
     monkeypatch.setattr(module, "log_probs_without", counted)
     return found
@@ -93,7 +93,7 @@ def hurried(monkeypatch) -> list[float | None]:
 
 
 def bars(page: Rendered) -> dict[str, float]:
-    """The heads in the figure, from the top, with their bars."""
+    """Return the heads in the figure, from the top, with their bars."""
     (figure,) = page.figures["why_heads"]
     (trace,) = figure["data"][:1]
     rows = dict(zip(figure["layout"]["yaxis"]["ticktext"], array(trace["x"]), strict=True))
@@ -101,7 +101,7 @@ def bars(page: Rendered) -> dict[str, float]:
 
 
 def true_changes(large: Translator, heads: list[Head]) -> dict[str, float]:
-    """By name, the change of the translation's log-probability with a head off, pass by pass."""
+    """Return, by head, the change of the translation's log-probability with that head off."""
     whole = large.inspect(SOURCE)
     ids = [token.id for token in whole.target_out]
     before = large.inspect(SOURCE, target_ids=ids).log_probs.astype(float).sum()
@@ -213,7 +213,7 @@ def queue_of(run: SimpleNamespace) -> list[str]:
 
 
 def test_a_click_in_another_section_comes_before_a_long_one(run):
-    streamlit_internals.yield_to_waiting_fragment(())  # nobody waits
+    streamlit_internals.yield_to_waiting_fragment(())  # no request waits
     run.script_requests.request_rerun(RerunData(fragment_id="other"))
     with pytest.raises(StopException):
         streamlit_internals.yield_to_waiting_fragment(())
@@ -275,16 +275,16 @@ def test_a_model_above_the_limit_is_refused_in_one_line(large, monkeypatch):
 
 
 def test_room_is_made_before_a_model_is_loaded(large, monkeypatch):
-    """Otherwise the old and the new one are in memory together, above the limit."""
+    """Otherwise the old and the new model are in memory together, above the limit."""
     models._networks.clear()
     monkeypatch.setattr(models, "LIMIT", 12 * large.card.parameters)
     first = models.translator(large.card)
     sizes: list[int] = []
-    honest = models._load
+    original = models._load
 
     def load(folder: str):
         sizes.append(models._networks().size)
-        return honest(folder)
+        return original(folder)
 
     monkeypatch.setattr(models, "_load", load)
     key = models.key_of
@@ -295,7 +295,7 @@ def test_room_is_made_before_a_model_is_loaded(large, monkeypatch):
 
 
 def test_the_maps_of_a_long_sentence_are_sent_in_few_bytes(large):
-    """One byte per unmasked cell, whatever the number of heads; a megabyte for 60 tokens."""
+    """Each unmasked cell is one byte: 1.7 MB for 60 tokens and 192 heads of each kind."""
     from app.components.explorer.payload import MESSAGE_LIMIT, pack, payload
     from tests.app.explorer_harness import synthetic_record
 

@@ -12,7 +12,7 @@ LESSONS = sorted(file.stem for file in (texts.FOLDER / "en").glob("*.toml"))
 
 @pytest.fixture
 def lesson(tmp_path, monkeypatch):
-    """Write a lesson of one's own."""
+    """Return a function that writes a lesson."""
     monkeypatch.setattr(texts, "FOLDER", tmp_path)
     texts._texts.cache_clear()
     yield lambda written: [

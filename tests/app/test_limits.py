@@ -39,7 +39,7 @@ def websocket(found: Server) -> ClientConnection:
         subprotocols=["streamlit"],
         origin=f"http://{address}",
         max_size=None,
-        max_queue=None,  # else closing waits 10 s for the unread messages
+        max_queue=None,  # otherwise closing waits 10 s for the unread messages
     )
 
 
@@ -72,7 +72,7 @@ def finished(coroutine: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory) -> Iterator[tuple[Server, Path]]:
-    """A server with small limits, and its log file."""
+    """Yield a server with small limits, and its log file."""
     log = tmp_path_factory.mktemp("limits") / "log.txt"
     with server(
         log,

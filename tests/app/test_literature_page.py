@@ -52,8 +52,8 @@ def shown(tmp_path, monkeypatch):
 
 def test_verdicts_are_counted_and_listed(shown):
     page = shown()
-    # 21 claims hold but: one fails, norms and fixed heads were not measured, two are undecided, one
-    # is about another kind of network, and five are tested in another way than in their papers.
+    # Of 21 claims, one fails, norms and fixed heads were not measured, two are undecided, one is
+    # about another kind of network, and five are tested in another way than in their papers.
     page.claim(
         "Claims: 21. Hold in all networks here: 10. Do not hold: 1. Cannot be decided here: 10."
     )

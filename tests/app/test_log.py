@@ -70,7 +70,7 @@ def test_a_sentence_is_logged_if_enabled_in_ascii(lines, monkeypatch):
     assert line["sentence"] == SENTENCE
 
 
-def test_an_experiment_without_a_model(lines):
+def test_an_experiment_without_a_model_is_logged_without_a_name(lines):
     log.logged(("core.analysis:question", None, ("a", 1)), lambda: None)()
     assert only(lines)["model"] == ""
 

@@ -37,7 +37,7 @@ def test_fixed_decimals_have_a_true_minus(value, text):
         (float("nan"), "not finite"),
     ],
 )
-def test_scientific(value, text):
+def test_scientific_has_two_digits_and_a_power_of_ten(value, text):
     assert scientific(value) == text
 
 
@@ -123,7 +123,7 @@ def test_only_repeated_words_are_numbered():
 
 
 def test_right_to_left_labels_are_isolated():
-    """Else “ضسو” (1 %) reads as 1 % in front of the word."""
+    """Without isolation, “ضسو” (1 %) reads as 1 % in front of the word."""
     tokens = [word(text) for text in ("ضسو", "של", "Mann", "ضسو", "3")]
     assert labels(tokens, 1) == [
         "\u2068ضسو₁\u2069",

@@ -133,7 +133,7 @@ def shown(page: Page) -> Callable[..., dict[str, Any]]:
     return show
 
 
-def test_weights_and_their_difference(shown: Callable[..., dict[str, Any]]) -> None:
+def test_weights_and_their_difference_are_read_out(shown: Callable[..., dict[str, Any]]) -> None:
     row = weights_row()
     first, second = (drawn.values[1, 2].astype(float) for drawn in maps_of(row))
     difference = second - first
@@ -154,7 +154,7 @@ def test_weights_and_their_difference(shown: Callable[..., dict[str, Any]]) -> N
     assert plain(shown(row, ("over", 4, 0))["readout"]).startswith("query: in₅ · key: in₁ · ")
 
 
-def test_masked_scores(shown: Callable[..., dict[str, Any]]) -> None:
+def test_masked_scores_are_called_masked(shown: Callable[..., dict[str, Any]]) -> None:
     row = scores_row()
     said = shown(row, ("choose", "head", 1), ("over", 2, 5))
     assert "masked: its numbers are not used" in said["readout"]
@@ -163,7 +163,7 @@ def test_masked_scores(shown: Callable[..., dict[str, Any]]) -> None:
         assert note == f"{before}from {fixed(unmasked.min(), 2)} to {fixed(unmasked.max(), 2)}"
 
 
-def test_saved_files(shown: Callable[..., dict[str, Any]]) -> None:
+def test_saved_files_hold_the_numbers_and_names(shown: Callable[..., dict[str, Any]]) -> None:
     """Queries and keys differ, as in cross-attention, and are not legal in XML."""
     row = scores_row()
     tokens = [replace(token, text=f"q{i}\x01") for i, token in enumerate(row.queries.tokens)]

@@ -96,7 +96,7 @@ def test_the_batch_matches_the_ids_fed_in(shown, records):
         ("cross", "target", "source"),
     ],
 )
-def test_masks_and_their_axes(records, kind, query, key):
+def test_masks_and_their_axes_match_the_batch(records, kind, query, key):
     """The shortest target is shown; queries are rows, keys are columns."""
     page = render("masks", source=SENTENCE, direction="de-en", mask_kind=kind)
     at = int(np.argmin([len(r.target_in) for r in records]))
@@ -153,7 +153,7 @@ def test_masks_and_their_axes(records, kind, query, key):
             np.testing.assert_array_equal(where, reasons[trace["text"][0]][1])
 
 
-def test_shapes_in_torch(shown, records, net):
+def test_the_table_of_shapes_matches_torch(shown, records, net):
     B, H = len(records), net.card.model.num_heads
     S, T = max(len(r.source) for r in records), max(len(r.target_in) for r in records)
     table = next(t for t in shown.tables[""] if "as stored" in t)
@@ -166,7 +166,7 @@ def test_shapes_in_torch(shown, records, net):
     ]
 
 
-def test_one_row_from_score_to_weight(shown, records):
+def test_one_row_from_score_to_weight_matches_the_record(shown, records):
     """Layer 1 head 1: weights are the record's, and score differences those of their logarithms."""
     record = records[0]
     T = len(record.target_in)
@@ -242,8 +242,8 @@ def test_padding_is_that_of_the_keys(row, padded):
     assert ("This sentence has no padding" in " ".join(page.texts(kind="caption"))) != padded
 
 
-def test_the_table_of_mask_values(shown):
-    """Computed here from the scores of the strip, in the named precision."""
+def test_the_table_of_mask_values_is_recomputed(shown):
+    """The expected values are computed from the scores of the strip, in the named precision."""
     z = array(traces(shown.figure("closing_strip"), type="heatmap")[0]["z"]).astype(float)
     scores, masked = torch.tensor(z[0]), torch.tensor(np.isnan(z[1]))
     exact = scores.float().masked_fill(masked, -torch.inf).softmax(-1)
@@ -264,7 +264,7 @@ def test_the_table_of_mask_values(shown):
             assert text == ("NaN" if np.isnan(low) else expected)
 
 
-def test_the_effect_of_removing_the_causal_mask(shown, net, records):
+def test_the_effect_of_removing_the_causal_mask_matches_both_passes(shown, net, records):
     record = records[0]
     opened = net.inspect(SENTENCE, record.translation, Edits(causal_mask=False))
     before, after = np.exp(record.log_probs), np.exp(opened.log_probs)
@@ -310,8 +310,8 @@ def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
     assert verdict in match[1]
 
 
-def test_a_sentence_in_its_batch(shown, net, records):
-    """The shortest sentence alone, in the batch, and in the batch without the padding mask."""
+def test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records):
+    """The shortest sentence is alone, in the batch, and in the batch without the padding mask."""
     lengths = [len(record.source) for record in records]
     row = int(np.argmin(lengths))
     record, S = records[row], lengths[row]
@@ -361,7 +361,7 @@ def test_hiding_a_word_hides_all_its_tokens_and_no_other(shown, net, records):
     options = shown.app.selectbox(key="hidden_word").options
     assert options == [*names(record.source, 1)[:first], "Straßenmusiker", "."]
     assert "einem₄" in options
-    assert shown.texts("hidden_word", "raw_value") == ["einem₉"]  # the last but one word
+    assert shown.texts("hidden_word", "raw_value") == ["einem₉"]  # the second-to-last word
     for choice, hidden in (("Straßenmusiker", tuple(range(first, stop))), (".", (stop,))):
         query = {"source": SENTENCE, "hidden_word": str(options.index(choice))}
         page = render("masks", "open_word", direction="de-en", **query)
@@ -380,7 +380,7 @@ def test_hiding_a_word_hides_all_its_tokens_and_no_other(shown, net, records):
         )
 
 
-def test_two_small_networks_and_what_they_learned():
+def test_curves_of_two_small_networks_are_drawn():
     from core.experiments.cheating import STEPS, WORDS, CheatingPoint
 
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
@@ -398,9 +398,9 @@ def test_two_small_networks_and_what_they_learned():
 
 def test_every_number_on_the_page_is_compared(shown, records, net):
     test_the_batch_matches_the_ids_fed_in(shown, records)
-    test_one_row_from_score_to_weight(shown, records)
-    test_the_effect_of_removing_the_causal_mask(shown, net, records)
-    test_a_sentence_in_its_batch(shown, net, records)
+    test_one_row_from_score_to_weight_matches_the_record(shown, records)
+    test_the_effect_of_removing_the_causal_mask_matches_both_passes(shown, net, records)
+    test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
     shown.claim(least_certain(records[0]))
     shown.claim(f"with the word:  {records[0].translation}")

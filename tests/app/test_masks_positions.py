@@ -65,7 +65,7 @@ def test_typed_ids_give_the_published_matrices():
 
 @pytest.mark.parametrize("name", ["masks", "positions"])
 @pytest.mark.parametrize("text", ["Hund", "<b>$x$</b> *a* [l](javascript:alert(1))"])
-def test_short_and_odd_texts(name, text):
+def test_short_and_odd_texts_open_without_errors(name, text):
     page = render(name, "open_causal", "open_word", "open_what_if", "open_scores", source=text)
     assert not errors(page) and text in page.texts("lesson_sentence")[0]
 
@@ -154,7 +154,7 @@ def test_without_a_learned_table_the_page_says_so():
     ],
 )
 def test_a_section_is_computed_when_it_is_opened(name, link, opened, monkeypatch):
-    """By the visitor or by a link to a choice in it."""
+    """The visitor opens it, or a link to a choice in it does."""
     functions, inspect, run = [], results.inspect, results.run
 
     def running(model, function, *arguments):
@@ -162,7 +162,7 @@ def test_a_section_is_computed_when_it_is_opened(name, link, opened, monkeypatch
         return run(model, function, *arguments)
 
     def inspecting(*arguments, **options):
-        if options.get("edits") not in (None, NO_POSITIONS):  # which the question needs
+        if options.get("edits") not in (None, NO_POSITIONS):  # a pass that the question needs
             functions.append("edits")
         return inspect(*arguments, **options)
 

@@ -27,7 +27,7 @@ PAGES = (
 
 @pytest.fixture(scope="module", autouse=True)
 def root(tmp_path_factory):
-    """A folder of checkpoints with this network alone."""
+    """Return a folder of checkpoints with this network alone."""
     folder = tmp_path_factory.mktemp("mixed")
     mixed_network.write(folder / "mixed-de-en")
     with pytest.MonkeyPatch.context() as patch:

@@ -149,7 +149,7 @@ def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
-    """On the first page each sentence and each edit is an entry, with its pinned cell."""
+    """On the first page each sentence and each edit is a history entry, with its pinned cell."""
     opened(local_page, serve, source=OWN, search="greedy")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"[1-9]\d*"), timeout=30_000)
@@ -197,7 +197,7 @@ def test_invalid_values_in_a_link_are_ignored(local_page: Page, serve):
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
-    """It also keeps the visitor's sentence for the lessons."""
+    """The tour also keeps the visitor's sentence for the lessons."""
     opened(local_page, serve, "tour", source=OWN)
     main = local_page.locator("[data-testid=stMain]")
     for stop in ("2", "3"):
@@ -447,7 +447,7 @@ CHOICES = {
 
 @pytest.mark.parametrize("path", WITH_A_SCRIPT)
 def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
-    """The sentence, the model and search, and the page's choices, also after a reload."""
+    """Kept, also after a reload, are the sentence, the model, the search and the page's choices."""
     asked = COMMON | CHOICES.get(path, {})
     opened(local_page, serve, path, **asked)
     for reloaded in (False, True):

@@ -1,4 +1,4 @@
-"""The network in JavaScript against Python: weights, products, whole passes, steps and edits."""
+"""The network in JavaScript equals Python's: weights, products, whole passes, steps, edits."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def as_text(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """A network in the page under `name`, and the same in Python."""
+    """A network, in the page under `name` and in Python."""
 
     page: Page
     name: str
@@ -185,7 +185,7 @@ def test_maps_and_probabilities_are_those_of_python(network_page, name):
     network.compare(random_ids(1, 9, 8000), random_ids(2, 12, 8000))
 
 
-def test_a_long_sentence_and_a_single_token(captions):
+def test_a_long_sentence_and_a_single_token_match_python(captions):
     captions.compare(random_ids(3, 61, 6000), random_ids(4, 50, 6000))
     captions.compare([EOS], [EOS])
 
@@ -260,7 +260,7 @@ def test_scores_and_norms_are_those_of_python(captions, edits):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_network_that_a_configuration_can_describe(network_page, variant):
+def test_every_network_that_a_configuration_can_describe_matches_python(network_page, variant):
     config = VARIANTS[variant]
     network = small_network(network_page, variant, config)
     source, target = random_ids(12, 7, 40), random_ids(13, 6, 40)
@@ -269,7 +269,7 @@ def test_every_network_that_a_configuration_can_describe(network_page, variant):
 
 
 def small_network(page: Page, name: str, config: ModelConfig, means: bool = False) -> Network:
-    """A network with random weights, rounded to float16."""
+    """Return a network with random weights, rounded to float16."""
     torch.manual_seed(0)
     model = build("scratch", config).eval()
     with torch.no_grad():
@@ -294,7 +294,7 @@ def test_an_activation_that_the_page_lacks_is_refused(network_page):
     assert said == "This page does not know the activation gelu: export it again."
 
 
-def test_a_learned_position_that_does_not_exist(network_page):
+def test_a_learned_position_that_does_not_exist_is_refused_as_in_python(network_page):
     network = small_network(network_page, "learned", VARIANTS["learned positions"])
     ask = {"name": "learned", "source": [5, EOS], "target": [BOS]}
     for edits, position in (("positions.source.shift-63", 64), ("positions.target.shift--1", -1)):
@@ -306,7 +306,7 @@ def test_a_learned_position_that_does_not_exist(network_page):
 
 
 def failure(page: Page, script: str, ask: Any = None) -> str:
-    """The message of the error that a script throws."""
+    """Return the message of the error that a script throws."""
     return page.evaluate(
         f"async (ask) => {{ try {{ await {script}; }} catch (error) {{ return error.message; }} }}",
         ask,
@@ -326,7 +326,7 @@ def test_a_pass_refuses_what_does_not_fit(captions):
     assert said == "the means of the heads are not on this page: switch heads off instead"
 
 
-def test_a_search_that_needs_too_much_memory(captions):
+def test_a_search_that_needs_too_much_memory_is_refused(captions):
     said = failure(
         captions.page,
         """(() => {
@@ -339,8 +339,8 @@ def test_a_search_that_needs_too_much_memory(captions):
     assert said == "The sentence needs more memory than the page has reserved: shorten it."
 
 
-def test_a_memory_outlives_what_came_after_it(captions):
-    """Each of many passes over one memory gives the same, and the page's memory does not grow."""
+def test_an_encoder_output_outlives_what_came_after_it(captions):
+    """Passes over one encoder output are equal, and the page's memory does not grow."""
     found = captions.page.evaluate(
         """(name) => {
              const network = networks.get(name), used = [];
@@ -419,7 +419,7 @@ def test_the_text_form_is_read_and_checked_as_in_python(captions):
         ]  # fmt: skip
 
 
-def test_too_long_a_text_of_edits(network_page):
+def test_a_text_of_edits_that_is_too_long_is_refused(network_page):
     said = network_page.evaluate(
         """() => {
              const said = [], found = parseEdits("x".repeat(1048577), said);
@@ -430,7 +430,7 @@ def test_too_long_a_text_of_edits(network_page):
 
 
 def unpacked(page: Page, header: dict, content: bytes) -> np.ndarray:
-    """The numbers that the page makes of one stored tensor `w`."""
+    """Return the numbers that the page reads from one stored tensor `w`."""
     text = json.dumps({"config": {}, "tensors": {"w": header}}).encode()
     text += b" " * (-(4 + len(text)) % 16)
     file = len(text).to_bytes(4, "little") + text + content
@@ -490,7 +490,7 @@ def test_an_int8_file_holds_the_rounded_weights(network_page):
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_products_of_any_shape(network_page, plain):
+def test_products_of_any_shape_match_plain_sums(network_page, plain):
     largest = network_page.evaluate(
         """async (plain) => {
              const heap = await makeHeap(40000, plain), random = () => Math.random() - 0.5;
@@ -509,7 +509,7 @@ def test_products_of_any_shape(network_page, plain):
                  for (let at = 0; at < out.length; at++) {
                    const row = Math.floor(at / outStep), column = at % outStep;
                    const isIn = column < outer;
-                   let expected = isIn ? bias?.[column] ?? 0 : before[at]; // nothing past it
+                   let expected = isIn ? bias?.[column] ?? 0 : before[at]; // unchanged past the row
                    for (let i = 0; i < inner && isIn; i++)
                      expected += x[row * xStep + i] * w[column * wStep + i];
                    largest = Math.max(largest, Math.abs(out[at] - expected));
@@ -557,8 +557,8 @@ def test_a_file_that_cannot_be_read_says_so(network_page):
     assert said(kind) == "This page does not know weights stored as i4: export it again."
 
 
-def test_a_worker_of_a_page_on_disk(browser: Browser, tmp_path: Path):
-    """Module workers made from a Blob fail there in Chromium; classic ones work."""
+def test_a_classic_worker_runs_in_a_page_on_disk(browser: Browser, tmp_path: Path):
+    """There, Chromium starts classic workers from a Blob, but no module workers."""
     script = f"""{BUNDLE}{ASK}
       onmessage = async ({{ data }}) => {{
         const fast = await open("one", data.address, false);

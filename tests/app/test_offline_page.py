@@ -155,7 +155,7 @@ def tokens(page: Page, side: str) -> list[str]:
     return explorer(page).locator(f"[data-part={side}] .token .form").all_inner_texts()
 
 
-def test_it_opens_from_a_disk_and_translates(fresh, inspect):
+def test_the_page_opens_from_a_disk_and_translates(fresh, inspect):
     page = fresh()
     record = inspect(EXAMPLE)
     expect(part(page, "translation")).to_have_text(record.translation)
@@ -332,7 +332,7 @@ def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     expect(part(page, "translation")).to_have_text(EXAMPLES[0].text("en"))
 
 
-def test_two_directions(visit, inspect):
+def test_the_page_translates_in_both_directions(visit, inspect):
     page = visit()
     page.get_by_label("English → German").check()
     counterpart = EXAMPLES[0].text("en")
@@ -347,7 +347,7 @@ def test_two_directions(visit, inspect):
     assert page.get_by_label("German sentence").input_value() == own
 
 
-def test_every_search_of_the_list(visit, inspect):
+def test_every_search_of_the_list_translates_as_in_python(visit, inspect):
     page = visit(source=SHORT)
     search = page.get_by_label("Search")
     assert search.locator("option").all_inner_texts() == [
@@ -450,7 +450,7 @@ def visible(text: str) -> str:
 
 
 def damaged(file: Path, out: Path, direction: str) -> Path:
-    """Change one byte of a direction's weights and pack them again as they were."""
+    """Change one byte of a direction's weights and compress them again."""
     text = file.read_text(encoding="utf-8")
     start = text.index(f'id="weights-{direction}">') + len(f'id="weights-{direction}">')
     end = text.index("</script>", start)
@@ -468,7 +468,7 @@ def test_a_changed_byte_of_the_weights_is_said_before_translating(offline_contex
         expect(part(page, "problem")).to_contain_text("copy or download the file again")
         expect(part(page, "result")).to_be_hidden()
         expect(part(page, "translation")).to_be_empty()
-        page.get_by_label("English → German").check()  # these are intact
+        page.get_by_label("English → German").check()  # its weights are intact
         expect(explorer(page)).to_be_visible()
         expect(part(page, "problem")).to_be_empty()
 
@@ -504,7 +504,7 @@ def test_no_request_leaves_and_no_other_script_runs(visit):
     assert blocked == ["blocked", False, ["connect-src", "img-src", "script-src-elem"]]
 
 
-def test_the_interface_for_programs(visit, inspect):
+def test_the_interface_for_programs_answers_as_python(visit, inspect):
     page = visit(source=SHORT)
     text, edits = "Zwei Katzen schlafen im Garten.", "off.cross.2.0"
     found = page.evaluate(
@@ -530,7 +530,7 @@ def test_the_interface_for_programs(visit, inspect):
 
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_narrow_and_wide_in_both_schemes(browser, file, width, scheme):
+def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(browser, file, width, scheme):
     context = browser.new_context(
         offline=True, viewport={"width": width, "height": 844}, color_scheme=scheme
     )
@@ -595,7 +595,7 @@ def test_the_page_says_what_it_contains(visit):
     assert "Matrix products run as WebAssembly." in about
 
 
-def test_browsers_without_the_newest_functions(offline_context, file, inspect):
+def test_browsers_without_the_newest_functions_run_plain_javascript(offline_context, file, inspect):
     page = offline_context.new_page()
     page.add_init_script("delete Uint8Array.fromBase64")
     page.goto(f"{file.as_uri()}#{urlencode({'source': SHORT, 'plain': 1})}")
@@ -746,7 +746,7 @@ def test_new_words_are_marked(blank, before, after, bold):
     assert [text for text, is_new in runs if is_new] == bold
 
 
-def test_a_changed_text_of_both_directions(blank):
+def test_changing_the_direction_swaps_the_text(blank):
     models = [
         {"direction": "de-en", "examples": [{"text": "Hallo.", "reference": "Hello."}]},
         {"direction": "en-de", "examples": [{"text": "Hello.", "reference": "Hallo."}]},
@@ -817,6 +817,6 @@ def test_doubts_are_pythons(blank, source, translation, language):
         ({"beam": "3", "search": "greedy"}, 3),
     ],
 )
-def test_the_search_of_a_link(blank, given, beam):
+def test_the_search_of_a_link_becomes_a_beam(blank, given, beam):
     models = [{"direction": "de-en", "examples": []}]
     assert run(blank, "choice", "choiceOf(...args)", given, models)["beam"] == beam

@@ -55,7 +55,7 @@ VIEW = {"kind": "cross", "layer": 1, "head": "mean", "q": 2}
 
 
 def described_arrays(value: Any) -> Any:
-    """The JSON of a value with arrays; see DRIVER."""
+    """Return the JSON of a value with arrays; see DRIVER."""
     if isinstance(value, np.ndarray):
         kind = "f4" if value.dtype == np.float32 else "u1"
         return {kind: base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()}
@@ -68,12 +68,12 @@ def token(one: RecordToken) -> dict[str, Any]:
 
 
 def number(value: float) -> dict[str, str]:
-    """A number that JSON may not have."""
+    """Return a number as text, because JSON has no infinities."""
     return {"number": repr(value).replace("inf", "Infinity")}
 
 
 def as_worker(record: TranslationRecord) -> dict[str, Any]:
-    """A record as the worker's `PassRecord` of types.js."""
+    """Return a record as the worker's `PassRecord` of types.js."""
     decode = record.decode
     return {
         "id": record.id,
@@ -110,7 +110,7 @@ def as_worker(record: TranslationRecord) -> dict[str, Any]:
 
 
 def unpacked(packed: bytes) -> dict[str, Any]:
-    """The inverse of `payload.pack`."""
+    """Undo `payload.pack`."""
     start = 4 + struct.unpack("<I", packed[:4])[0]
     data = json.loads(packed[4:start])
     for name, value in data.items():
@@ -130,12 +130,12 @@ class Worker:
     def payload(
         self, record: TranslationRecord, before: TranslationRecord, **shown: Any
     ) -> dict[str, Any]:
-        """The payload of a record; rollout and change are computed in the page."""
+        """Return the payload of a record; the page computes rollout and change."""
         text = json.dumps([as_worker(record), as_worker(before), shown], default=described_arrays)
         return unpacked(base64.b64decode(self.page.evaluate("text => shown(text)", text)))
 
     def npz(self, record: TranslationRecord) -> tuple[str, bytes]:
-        """The id and the file of a record."""
+        """Return the id and the file of a record."""
         text = json.dumps(as_worker(record), default=described_arrays)
         found = self.page.evaluate(
             "async (text) => [await identityOf(revived(text)), npzOf(revived(text)).toBase64()]",
@@ -144,7 +144,7 @@ class Worker:
         return found[0], base64.b64decode(found[1])
 
     def views(self, records: list[TranslationRecord]) -> list[dict[str, Any]]:
-        """The views to open with."""
+        """Return the views with which records open."""
         text = json.dumps([as_worker(one) for one in records], default=described_arrays)
         script = "text => revived(text).map((record) => openingView(record, null))"
         return self.page.evaluate(script, text)
@@ -186,7 +186,7 @@ def records(translator: Translator) -> dict[str, TranslationRecord]:
 
 
 def odd_numbers(record: TranslationRecord) -> TranslationRecord:
-    """A record whose floats and characters JavaScript and Python write differently."""
+    """Return a record whose floats and characters JavaScript and Python write differently."""
     scores = (0.0, -0.0, 1.0, 1e-05, -0.00012345678901234567, 1e16, -123456.0, 5e-324, 1.5e300)
     checks = (
         RecordCheck("NaN", False, math.nan, 0.0, "é"),
@@ -204,7 +204,7 @@ def odd_numbers(record: TranslationRecord) -> TranslationRecord:
 
 
 def assert_equal(found: Any, expected: Any, where: str) -> None:
-    """Compare JSON values; numbers may differ in the sixth digit, as rounded there."""
+    """Compare JSON values; numbers are rounded to six digits and may differ in the last."""
     if isinstance(expected, dict):
         assert list(found) == list(expected), where
         for name, value in expected.items():
@@ -223,7 +223,9 @@ CASES = (*SOURCES, "greedy", "given", "edited", "unmasked", "searched", "odd")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_payload(worker: Worker, records: dict[str, TranslationRecord], name: str) -> None:
+def test_payloads_are_pythons(
+    worker: Worker, records: dict[str, TranslationRecord], name: str
+) -> None:
     record, before = records[name], records["plain"]
     quantities: dict[str, Any] = {"scores": None, "rollout": rollout(record)}
     what_if = None
@@ -255,7 +257,9 @@ def test_payload(worker: Worker, records: dict[str, TranslationRecord], name: st
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_npz(worker: Worker, records: dict[str, TranslationRecord], name: str) -> None:
+def test_saved_records_are_pythons(
+    worker: Worker, records: dict[str, TranslationRecord], name: str
+) -> None:
     record = records[name]
     identity, content = worker.npz(record)
     loaded = TranslationRecord.load(io.BytesIO(content))
@@ -263,8 +267,10 @@ def test_npz(worker: Worker, records: dict[str, TranslationRecord], name: str) -
     assert loaded.id == identity == record.id
 
 
-def test_first_view(worker: Worker, records: dict[str, TranslationRecord]) -> None:
-    """Without a link, the page opens on the same row as the app."""
+def test_the_first_view_is_that_of_the_app(
+    worker: Worker, records: dict[str, TranslationRecord]
+) -> None:
+    """A page without a link opens on the app's row."""
     found = worker.views([*records.values()])
     cells = [first_cell(one.cross, one.source, one.target_out) for one in records.values()]
     assert any(cells) and not all(cells)
@@ -276,7 +282,9 @@ def test_first_view(worker: Worker, records: dict[str, TranslationRecord]) -> No
     ]
 
 
-def test_edits_in_words(worker: Worker, records: dict[str, TranslationRecord]) -> None:
+def test_edits_are_described_as_in_python(
+    worker: Worker, records: dict[str, TranslationRecord]
+) -> None:
     """Every form of edit, with tokens that repeat, tokens past the end, and numbers of any size."""
     record = records["plain"]
     kinds = ("encoder", "decoder", "cross")
@@ -302,8 +310,8 @@ def test_edits_in_words(worker: Worker, records: dict[str, TranslationRecord]) -
             assert found == listed(edits, record)
 
 
-def test_similarity(worker: Worker) -> None:
-    """Words are compared as by difflib, ignoring case."""
+def test_words_are_compared_as_by_difflib(worker: Worker) -> None:
+    """Case is ignored."""
     random = np.random.default_rng(5)
     letters = list("abcAB\u00df\u00c4e")
     words = ["".join(random.choice(letters, random.integers(1, 9))) for _ in range(400)]
@@ -316,7 +324,7 @@ def test_similarity(worker: Worker) -> None:
     np.testing.assert_allclose(found, expected)
 
 
-def test_labels(worker: Worker) -> None:
+def test_labels_are_pythons(worker: Worker) -> None:
     """Every invisible character, joiner, selector and mark of punctuation, alone and together."""
     categories = ("Cc", "Cf", "Zs", "Zl", "Zp", "So", "Sk", "Pd", "Po", "Ps", "Sm", "Mn", "Lu")
     rare = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in categories]

@@ -1,4 +1,4 @@
-"""The offline page's search and records against Python's, in Chromium."""
+"""The offline page's search and records equal Python's, in Chromium."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ WALK = f"""(json) => {{
 
 
 def cases() -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Random tables, small vocabularies, and tables of one row, which tie all the time."""
+    """Yield random tables, small vocabularies, and tables of one row, where hypotheses tie."""
     random = np.random.default_rng(0)
     for number in range(160):
         tied = number % 4 == 0
         rows, size = (1 if tied else int(random.choice([2, 5, 40]))), int(random.choice([5, 7, 60]))
         table_RV = random.normal(size=(rows, size)) * random.choice([0.5, 2, 5])
-        if tied:  # equal tokens, so that any order of them has the same sum, exactly
+        if tied:  # equal tokens, so that sums are exactly equal in any order
             table_RV = random.choice(table_RV[0, :3], size=(1, size))
         table_RV[:, 2] += random.choice([0, 1, 3, -3])  # <eos>
         table_RV = np.float32(table_RV)
@@ -97,7 +97,7 @@ def cases() -> Iterator[tuple[dict[str, Any], np.ndarray]]:
         )
 
 
-def test_searches_of_tables(shared_page):
+def test_searches_over_tables_give_pythons_hypotheses(shared_page):
     """Length limits, penalties, ties, the stopping rule and vocabularies smaller than the beam."""
     every = list(cases())
     found = json.loads(shared_page.evaluate(WALK, json.dumps([case for case, _ in every])))
@@ -128,7 +128,7 @@ def backwards(visits) -> Iterator[OfflineNetwork]:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_sentences_have_the_same_hypotheses_and_maps(request, translator, direction):
-    """Every third sentence; `python -m tests.offline_equality` compares all."""
+    """Every third sentence is compared; `python -m tests.offline_equality` compares all."""
     if direction == "en-de":
         translator = Translator.load(ROOT / "checkpoints/scratch-en-de", device="cpu")
     offline = request.getfixturevalue({"de-en": "offline", "en-de": "backwards"}[direction])
@@ -140,7 +140,7 @@ def test_sentences_have_the_same_hypotheses_and_maps(request, translator, direct
     assert report.sentences == len(texts) >= DIRECTIONS[direction] // 3
 
 
-def test_a_record(translator, offline):
+def test_a_record_has_pythons_fields(translator, offline):
     own, found = translator.inspect(TEXT), offline.inspect(TEXT)
     names = {"id": "id", "piece": "piece", "text": "text", "starts_word": "startsWord",
              "special": "special", "unknown": "unknown"}  # fmt: skip
@@ -185,7 +185,7 @@ def test_a_record(translator, offline):
         "row.cross.1.2.3.0.5-0-0.5",
     ],
 )
-def test_searches_and_records_under_edits(translator, offline, edits):
+def test_searches_and_records_under_edits_are_pythons(translator, offline, edits):
     own = translator.inspect(TEXT, edits=Edits.parse(edits)[0])
     found = offline.inspect(TEXT, edits=edits)
     assert [h["ids"] for h in found["hypotheses"]] == [list(h.ids) for h in own.hypotheses]
@@ -197,7 +197,7 @@ def test_searches_and_records_under_edits(translator, offline, edits):
     assert [check for check in found["checks"] if not check["passed"]] == []
 
 
-def test_a_given_target(translator, offline):
+def test_a_given_target_has_pythons_pass(translator, offline):
     target = "A woman is eating ☃ in the park <eos>."
     own = translator.inspect(TEXT, target)
     found = offline.inspect(TEXT, target=target)
@@ -242,7 +242,7 @@ def test_bad_input_is_refused_in_the_same_words(translator, offline, text, optio
     assert found.get("failed") == str(refused.value)
 
 
-def test_accepted_texts(translator, offline):
+def test_accepted_texts_are_read_as_in_python(translator, offline):
     """Unknown letters, special tokens as text, and the longest texts."""
     for text in (
         "☃ und 猫",
@@ -257,7 +257,7 @@ def test_accepted_texts(translator, offline):
 
 
 @pytest.mark.parametrize("edits", ["", "off.encoder.0.1~hide.1"])
-def test_effects_of_all_heads(translator, offline, edits):
+def test_effects_of_all_heads_are_pythons(translator, offline, edits):
     text = "Zwei Kinder spielen."
     record = translator.inspect(text, edits=Edits.parse(edits)[0])
     expected, found = head_effects(translator, record), offline.effects(text, edits)

@@ -1,4 +1,4 @@
-"""The offline page's tokenizer against Python's, token by token, on texts in many scripts."""
+"""The offline page's tokenizer gives Python's tokens for texts in many scripts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORDS = (
 
 
 def texts(count: int) -> list[str]:
-    """Mix words of the languages with characters of one or more scripts; the same at each call."""
+    """Mix words of both languages with characters of some scripts; equal at each call."""
     chance = random.Random(4)
     found = ["", " ", "x" * 600, "ä" * 300, "1" * 50, "Donaudampfschifffahrt" * 12]
     while len(found) < count:
@@ -68,7 +68,7 @@ def texts(count: int) -> list[str]:
 
 
 def stored(values: dict[str, Any]) -> dict[str, Any]:
-    """A tokenizer as in a weights file: pieces by id, and merges as pairs of ids."""
+    """Return a tokenizer as in a weights file: pieces by id, and merges as pairs of ids."""
     ids = values["vocabulary"]
     merges = [[ids[first], ids[second]] for first, second in values["merges"]]
     single = values.get("single_digits", False)
@@ -115,7 +115,7 @@ STRANGE = [
 ]
 
 
-def test_2000_texts_in_many_scripts(shared_page):
+def test_2000_texts_in_many_scripts_have_pythons_tokens(shared_page):
     many = [*TEXTS, *texts(2000 - len(TEXTS))]
     assert len(many) == 2000
     wanted = expected(SHIPPED, many)
@@ -125,7 +125,7 @@ def test_2000_texts_in_many_scripts(shared_page):
 
 
 @pytest.mark.parametrize("values", STRANGE, ids=["merges", "no mark", "pairs", "digits", "numbers"])
-def test_strange_tokenizers(shared_page, values):
+def test_strange_tokenizers_give_pythons_tokens(shared_page, values):
     many = [
         *texts(300),
         "aab baab",
@@ -162,7 +162,7 @@ def test_every_character_is_split_as_by_the_library(shared_page):
 
 
 @pytest.mark.parametrize("first", [[], [1], [20, 1]])
-def test_ids_in_front_of_a_source(shared_page, first):
+def test_ids_in_front_of_a_source_are_those_of_python(shared_page, first):
     values = SHIPPED | {"first": first}
     many = ["", " ", "\u200b", *texts(100)]
     work = "texts.map((text) => tokenizer.encodeSource(text).map(fields))"
@@ -176,7 +176,7 @@ def test_lone_surrogates_are_replaced(shared_page):
     assert encoded(shared_page, SHIPPED, SURROGATES) == expected(SHIPPED, SURROGATES)
 
 
-def test_decoding_and_single_tokens(shared_page):
+def test_decoding_and_single_tokens_are_pythons(shared_page):
     chance = random.Random(5)
     work = """[
         sequences.map((ids) => tokenizer.decode(ids)),

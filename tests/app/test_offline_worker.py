@@ -59,7 +59,7 @@ def bytes_of(value: dict[str, Any]) -> Any:
 
 
 class Worker:
-    """A worker that a page from disk has started."""
+    """A worker started by a page from disk."""
 
     def __init__(self, page: Page, folder: Path, weights: bytes) -> None:
         script = joined(ROOT / "app/components/offline/worker.js")
@@ -89,7 +89,7 @@ class Worker:
         return json.loads(self.page.evaluate(script, [what, fields]), object_hook=bytes_of)
 
     def translate(self, **changes: Any) -> dict[str, Any]:
-        """The payload of a translation."""
+        """Return the payload of a translation."""
         answer = self.ask("translate", **{**ASKED, "view": VIEW, **changes})
         assert "failed" not in answer, answer
         return unpacked(answer["payload"]) | {"answered": answer["translation"]}
@@ -115,7 +115,7 @@ def worker(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def passes(translator: Translator) -> dict[str, TranslationRecord]:
-    """The records of the same passes in Python: without and with edits, and searched under them."""
+    """Return Python's records: unedited, edited, searched under the edits, with a given target."""
     edits, problems = Edits.parse(EDITS)
     assert not problems
     plain = translator.inspect(SENTENCE)
@@ -147,7 +147,9 @@ def assert_close(found: Any, expected: Any, where: str) -> None:
         assert found == expected, where
 
 
-def test_translation(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+def test_a_translation_has_pythons_payload(
+    worker: Worker, passes: dict[str, TranslationRecord]
+) -> None:
     found = worker.translate(request=3)
     record = passes["plain"]
     what_if = {
@@ -178,7 +180,9 @@ def test_checks_follow_the_payload_and_are_made_once(worker: Worker) -> None:
     assert (again["checked"], again["checks"]) == ("here", answers[0]["checks"])
 
 
-def test_edits(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
+def test_an_edited_pass_keeps_its_target_and_is_searched_again(
+    worker: Worker, passes: dict[str, TranslationRecord]
+) -> None:
     """The pass keeps its target, and then the network translates again under the edits."""
     found = worker.translate(edits=f"{EDITS}~off.cross.9.0~nonsense")
     record, before = passes["edited"], passes["plain"]
@@ -202,10 +206,10 @@ def test_edits(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
     assert again["logProb"] == pytest.approx(passes["again"].log_prob, abs=1e-4)
 
 
-def test_quantities(
+def test_quantities_are_pythons_under_the_edits(
     worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
 ) -> None:
-    """Each is computed under the edits, and once chosen comes with the next translation."""
+    """Quantities are computed under the edits; a chosen one comes with the next translation."""
     worker.translate(edits=EDITS)
     record, before = passes["edited"], passes["plain"]
     change = {kind: record.maps(kind) - before.maps(kind) for kind in KINDS}
@@ -229,7 +233,7 @@ def test_quantities(
     assert not worker.translate()["quantities"]
 
 
-def test_effects(
+def test_effects_of_heads_are_pythons(
     worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
 ) -> None:
     sentence = worker.translate(edits=EDITS)["sentence"]
@@ -241,14 +245,14 @@ def test_effects(
     assert found == {"sentence": sentence, "name": "effects", "request": 7, "effects": True}
 
 
-def test_a_request_about_another_sentence(worker: Worker) -> None:
+def test_a_request_about_another_sentence_fails(worker: Worker) -> None:
     worker.translate()
     found = worker.answer("effects", sentence="0123456789abcdef")
     assert found["failed"].endswith("another sentence is shown now")
 
 
 @pytest.mark.parametrize("name", ["plain", "edited", "given"])
-def test_npz(
+def test_python_reads_and_verifies_the_saved_record(
     worker: Worker, passes: dict[str, TranslationRecord], translator: Translator, name: str
 ) -> None:
     """Python reads the file, and finds with its own network that all of it is true."""
@@ -266,8 +270,10 @@ def test_npz(
     assert len(checked.checks) == 8
 
 
-def test_for_programs(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
-    """A text is inspected beside the one that is shown."""
+def test_a_text_from_a_program_is_inspected_beside_the_shown_one(
+    worker: Worker, passes: dict[str, TranslationRecord]
+) -> None:
+
     sentence = worker.translate()["sentence"]
     asked = {"direction": "de-en", "text": SENTENCE, "beam": 5, "edits": EDITS}
     found = worker.ask("inspect", **asked)["record"]
@@ -281,7 +287,7 @@ def test_for_programs(worker: Worker, passes: dict[str, TranslationRecord]) -> N
     assert worker.answer("quantity", quantity="weights")["sentence"] == sentence
 
 
-def test_greedy(worker: Worker, translator: Translator) -> None:
+def test_greedy_search_is_pythons(worker: Worker, translator: Translator) -> None:
     record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
     found = worker.translate(beam=1)
     assert (found["translation"], found["search"]) == (record.translation, "greedy")
@@ -295,13 +301,15 @@ def test_greedy(worker: Worker, translator: Translator) -> None:
         ({"text": "x " * 120}, "tokens are too many: the limit is 100"),
     ],
 )
-def test_bad_input(worker: Worker, changes: dict[str, Any], line: str) -> None:
+def test_bad_input_gets_one_line(worker: Worker, changes: dict[str, Any], line: str) -> None:
     failed = worker.ask("translate", **{**ASKED, "view": None, **changes})["failed"]
     assert line in failed and "\n" not in failed
 
 
-def test_edits_that_stop_the_search(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
-    """The pass is shown, the search refuses."""
+def test_edits_that_stop_the_search_leave_the_pass(
+    worker: Worker, passes: dict[str, TranslationRecord]
+) -> None:
+    """The pass is shown, but the search refuses."""
     assert "decoder_mask" in worker.translate(edits="causal")
     assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
     hidden = "~".join(f"hide.{i}" for i in range(len(passes["plain"].source)))
@@ -319,13 +327,13 @@ def test_typing_never_queues(worker: Worker) -> None:
     }"""
     failed = worker.page.evaluate(script, ASKED)
     assert failed[-2:] == [None, None]
-    # The worker may take one before the next has been sent, more often on a busy machine.
+    # A busy machine may start a translation before the next one has been sent.
     replaced = [line for line in failed[:-2] if line is not None]
     assert set(replaced) == {"A newer translation was asked for."} and len(replaced) > 20
 
 
 def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
-    """They start again after it, and are then about a sentence that is no longer shown."""
+    """The effects start again after the translation, for a sentence that is no longer shown."""
     sentence = worker.translate()["sentence"]
     script = """async ([sentence, fields]) => {
       const done = [];
@@ -340,8 +348,10 @@ def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
     assert "another sentence" in unpacked(effects["answer"])["failed"]
 
 
-def test_rounded_weights(worker: Worker, passes: dict[str, TranslationRecord]) -> None:
-    """A second network in the same worker; its records do not claim the checkpoint's weights."""
+def test_records_of_rounded_weights_do_not_claim_the_checkpoints(
+    worker: Worker, passes: dict[str, TranslationRecord]
+) -> None:
+    """The worker holds both networks; a record names the hash of the weights that made it."""
     weights = pack(ROOT / "checkpoints/scratch-de-en", int8=True)
     sha256 = hashlib.sha256(weights).hexdigest()
     script = """async ([text, sha256]) => {
@@ -357,8 +367,8 @@ def test_rounded_weights(worker: Worker, passes: dict[str, TranslationRecord]) -
     assert 1e-4 < np.abs(weights_of[0] - weights_of[1]).max() < 0.1
 
 
-def test_a_network_with_bos_in_front_of_the_source(browser: Browser, tmp_path: Path) -> None:
-    """In front of the source only, although both sides share the tokenizer; an empty text stays empty."""
+def test_bos_in_front_of_the_source_is_read_as_in_python(browser: Browser, tmp_path: Path) -> None:
+    """The target has none, although both sides share the tokenizer; an empty text stays empty."""
     folder = shutil.copytree(ROOT / "checkpoints/captions-de-en", tmp_path / "captions-de-en")
     strange_folders.tokens(lambda values: values.update(first=[1]))(folder)
     translator = Translator.load(folder, "cpu")

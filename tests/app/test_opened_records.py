@@ -24,7 +24,7 @@ SERVER_LIMIT = 20 * 1_000_000  # maxMessageSize of .streamlit/config.toml
 
 
 def even(layers: tuple[int, int], heads: int, S: int, T: int, K: int = 1, **changes):
-    """A record with uniform attention over the unmasked keys."""
+    """Return a record with uniform attention over the unmasked keys."""
     token = RecordToken(5, "a", "a", True, False, False)
     bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
     past = np.tri(T, dtype=np.float32)
@@ -89,7 +89,7 @@ def test_a_record_without_alternatives_is_sent():
 
 
 def with_arrays(record: TranslationRecord, **arrays: np.ndarray) -> bytes:
-    """A saved record with some arrays replaced by invalid ones."""
+    """Return a saved record with some arrays replaced by invalid ones."""
     with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
         found = {name: opened.read(name) for name in opened.namelist()}
     for name, array in arrays.items():

@@ -38,7 +38,7 @@ def mask(record: Record, kind: str) -> NDArray:
 
 
 def decoded(data: dict, record: Record, kind: str) -> NDArray:
-    """The maps of a payload, which has unmasked cells only."""
+    """Return the maps of a payload, which holds unmasked cells only."""
     maps, levels = getattr(record, kind), data["levels"]
     found = np.zeros(maps.shape)
     codes = np.frombuffer(data[kind], dtype=DTYPES[levels]).reshape(*maps.shape[:2], -1)
@@ -51,7 +51,7 @@ def decoded(data: dict, record: Record, kind: str) -> NDArray:
     [("short", 4, 4, None), ("long", 4, 4, None), ("long", 4, 8, 65535), ("long", 6, 8, 255)],
 )
 def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: int | None) -> None:
-    """In as many bytes as fit: 60 tokens as floats for 16 maps, two bytes for 32, one for 48."""
+    """A weight of 60 tokens is a float in 16 maps, two bytes in 32, and one byte in 48."""
     record = synthetic_record(case, layers, heads, decoder_layers=layers - 1)
     data = payload(record, VIEW)
     assert (data["levels"], data["heads"]) == (levels, heads)
@@ -85,7 +85,7 @@ def test_one_byte_per_weight_keeps_row_sums() -> None:
 
 
 def test_a_long_sentence_stays_small() -> None:
-    """60 tokens and 6 x 8 heads of three kinds: below 0.7 MB including the scripts."""
+    """The maps have 60 tokens and 6 x 8 heads of three kinds."""
     assert len(pack(payload(LONG, VIEW))) < 500_000
 
 
@@ -110,7 +110,7 @@ def test_a_quantity_decodes_to_its_numbers(name: str) -> None:
         pack(data)
 
 
-def test_tokens_masks_and_alternatives() -> None:
+def test_tokens_masks_and_alternatives_are_sent() -> None:
     record = synthetic_record("unknown")
     data = payload(record, VIEW)
     for kind in KINDS:

@@ -1,7 +1,7 @@
 """Everything that the explorer draws is what a bundled model's record holds.
 
-Each check reads one part of the pictures, by pixels and in the saved SVG. Faults that they must
-notice are in tests/plant/faults/explorer.toml.
+Each check reads one part of the pictures, by pixels and in the saved SVG. Faults that the checks
+must notice are in tests/plant/faults/explorer.toml.
 """
 
 from __future__ import annotations
@@ -81,20 +81,20 @@ class Shown:
         return self.top + self.mask.shape[0] * self.cell
 
     def inside(self, x: float, y: float) -> tuple[int, int] | None:
-        """The cell (query, key) at a point."""
+        """Return the cell (query, key) at a point."""
         query, key = int((y - self.top) // self.cell), int((x - self.left) // self.cell)
         queries, keys = self.mask.shape
         return (query, key) if 0 <= query < queries and 0 <= key < keys else None
 
     def grid(self) -> tuple[list[int], list[int]]:
-        """A point in every column and row that has neither digit nor frame."""
+        """Return a point in every column and row that has neither digit nor frame."""
         at = 3 if self.cell >= 12 else self.cell / 2
         queries, keys = self.mask.shape
         xs = [int(self.left + key * self.cell + at) for key in range(keys)]
         return xs, [int(self.top + query * self.cell + at) for query in range(queries)]
 
     def squares(self, shapes: list[Shape]) -> NDArray:
-        """Colour of the filled square in each cell of a saved picture, -1 for none."""
+        """Return the colour of the filled square in each cell of a saved picture, -1 for none."""
         found = np.full((*self.mask.shape, 3), -1)
         side = self.cell - (1 if self.cell > 9 else 0)
         for rect in shapes:
@@ -106,7 +106,7 @@ class Shown:
         return found
 
     def row_words(self, texts: list[Text]) -> tuple[dict, dict]:
-        """Labels and numbers to the left of the grid, by row."""
+        """Return labels and numbers to the left of the grid, by row."""
         words, numbers = {}, {}
         for text in texts:
             row = int((text.y - self.top) // self.cell)
@@ -118,7 +118,7 @@ class Shown:
         return words, numbers
 
     def column_words(self, texts: list[Text]) -> tuple[dict, dict]:
-        """Slanted labels and numbers above the grid, by the column that the slant leads to."""
+        """Return slanted labels and numbers above the grid, by the column to which they lead."""
         words, numbers = {}, {}
         for text in texts:
             if not text.turn or text.y > self.top:
@@ -131,7 +131,7 @@ class Shown:
 
 
 def shown(picture: Picture, choice: Choice, part: tuple = np.s_[:, :]) -> Shown:
-    """The head on screen; `part` is the visible part of an enlarged map."""
+    """Return the head on screen; `part` is the visible part of an enlarged map."""
     values, mask = picture.values(choice)
     return Shown(choice, values[part], mask[part], **picture.do("geometry"))
 
@@ -285,7 +285,7 @@ def check_fed_tokens(picture: Picture, report: Report) -> None:
 
 
 def bar_lengths(pixels: NDArray) -> float:
-    """Length of a bar in the third ink along a strip of pixels."""
+    """Return the length of a bar in the third ink along a strip of pixels."""
     dark = pixels[:, 3] / 255 * (255 - pixels[:, 0].astype(float))
     return dark.sum() / (255 - colour(INK.third)[0])
 
@@ -419,13 +419,13 @@ def check_nothing_is_cut(picture: Picture, report: Report) -> None:
 
 
 def line_words(texts: list[Text], side: str) -> list[Text]:
-    """The labels of one of the two columns, from top to bottom."""
+    """Return the labels of one of the two columns, from top to bottom."""
     align = {"left": "right", "right": "left"}[side]
     return sorted((t for t in texts if t.label and t.align == align), key=lambda t: t.y)
 
 
 def drawn_lines(picture: Picture) -> tuple[list[tuple[int, int, Shape, list]], list[Text]]:
-    """The lines of the saved picture, each with the key and query at its ends."""
+    """Return the lines of the saved picture, each with the key and query at its ends."""
     texts, shapes = picture.svg()
     keys, queries = ([t.y - 1 for t in line_words(texts, side)] for side in ("left", "right"))
     lines = []
@@ -442,7 +442,7 @@ def drawn_lines(picture: Picture) -> tuple[list[tuple[int, int, Shape, list]], l
 
 
 def fewest(weights: NDArray, share: float) -> tuple[set, set]:
-    """Cells certainly, and possibly, among the largest that cover a share of their row."""
+    """Return the cells that are certainly, and possibly, among the fewest to cover the share."""
     sure, maybe = set(), set()
     for query, row in enumerate(weights):
         held, doubt = 0.0, 2 * NEAR * (1 + len(row))
@@ -536,12 +536,12 @@ def check_lines_of_a_row(picture: Picture, report: Report) -> None:
 
 
 def in_order(frames: list[dict]) -> list[dict]:
-    """Thumbnails as arranged on the page, row by row."""
+    """Return thumbnails as arranged on the page, row by row."""
     return sorted(frames, key=lambda frame: (frame["top"], frame["left"]))
 
 
 def thumbnail(pixels: NDArray, frame: dict, shape: tuple[int, int]) -> NDArray:
-    """The pixel in the middle of each cell of a thumbnail."""
+    """Return the pixel in the middle of each cell of a thumbnail."""
     ys, xs = (
         [int(frame[side] + (i + 0.5) * frame["size"] / n) for i in range(n)]
         for side, n in zip(("top", "left"), shape, strict=True)
@@ -550,7 +550,7 @@ def thumbnail(pixels: NDArray, frame: dict, shape: tuple[int, int]) -> NDArray:
 
 
 def own_thumbnail(picture: Picture, shape: tuple[int, int]) -> NDArray:
-    """That of the chosen head."""
+    """Return those pixels of the chosen head's thumbnail."""
     [frame] = [f for f in picture.do("thumbnails") if f["outlineWidth"] == "2px"]
     return thumbnail(picture.image(THUMBNAILS), frame, shape)
 
@@ -579,7 +579,7 @@ ROLES = {  # key minus query
 
 
 def caption(picture: Picture, choice: Choice) -> tuple[str, float, str]:
-    """A head's caption: word, number and unit."""
+    """Return a head's caption: word, number and unit."""
     values, _ = picture.values(choice)
     rows, keys = values.shape
     shares = {}

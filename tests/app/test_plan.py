@@ -51,7 +51,7 @@ def test_a_stop_of_the_other_direction_is_unknown():
     assert parse(text, "de-en")[0] == Plan()
 
 
-def test_limits_of_a_plan():
+def test_a_plan_is_limited_in_stops_length_and_version():
     plan, said = parse("1" + "~masks.Ein Hund." * 43, "de-en")
     assert plan.stops == (Stop("masks", "Ein Hund."),) * 40
     left = "“masks.Ein Hund.” (a plan has at most 40 stops)"
@@ -68,7 +68,7 @@ def open_plan(plan: str = THREE, act=None, page: str = "tour", **query: str) -> 
 
 
 def press(*keys: str):
-    """Return what presses buttons one after another."""
+    """Return an action that presses buttons one after another."""
 
     def act(app) -> None:
         for key in keys:
@@ -146,7 +146,7 @@ def test_another_page_offers_the_way_back():
     assert shown(open_plan(page="positions", at="2", act=press("plan_return")))[0] == "Masks"
 
 
-def test_what_a_link_names_and_is_not_here_is_said():
+def test_stops_of_a_link_that_are_unknown_here_are_named():
     page = open_plan("1~tour.never-ahead~bugs_.x", model="own-net")
     (line,) = page.texts(kind="warning")
     assert line == (
@@ -172,7 +172,7 @@ def test_another_plan_has_its_own_note():
 
 
 def reopen(plan: str):
-    """Return what opens another plan's link in the same session."""
+    """Return an action that opens another plan's link in the same session."""
 
     def act(app) -> None:
         app.session_state["page"] = None

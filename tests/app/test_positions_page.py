@@ -88,7 +88,7 @@ def points(*traces: dict) -> np.ndarray:
 
 
 @pytest.mark.parametrize("which", ["source", "target"])
-def test_the_table_and_its_waves(record, which):
+def test_the_table_and_its_waves_match_the_formula(record, which):
     page = render("positions", source=SENTENCE, direction="de-en", position_side=which)
     tokens, first = read(record, which)
     words, N = position_labels(tokens, first), len(tokens)
@@ -129,7 +129,7 @@ def test_the_table_and_its_waves(record, which):
         assert note["yref"] == dot["yaxis"] == line["yaxis"]
 
 
-def test_products_by_distance(shown, record):
+def test_products_by_distance_match_the_formula(shown, record):
     N = len(record.source)
     table = formula(range(N)).astype(np.float32).astype(float)
     products = table @ table.T
@@ -194,7 +194,7 @@ def test_a_step_is_a_rotation(k, p):
 
 
 @pytest.mark.parametrize("which", ["source", "target"])
-def test_sums_of_embeddings_and_positions(record, weights, which):
+def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
     tokens, first = read(record, which)
     content = embedded(weights, which, tokens)
@@ -245,7 +245,9 @@ def embedded(weights, which: str, tokens) -> np.ndarray:
     return weights[own if own in weights else tied][[t.id for t in tokens]] * D**0.5
 
 
-def test_beyond_the_longest_training_sentence(shown, net, record):
+def test_probabilities_beyond_the_longest_training_sentence_match_shifted_passes(
+    shown, net, record
+):
     own = max(len(record.source), len(record.target_out))
     source, target = net.card.training["longest"]
     longest = max(source, target)
@@ -279,7 +281,7 @@ def test_beyond_the_longest_training_sentence(shown, net, record):
     )
 
 
-def test_longest_sentences_by_side(monkeypatch):
+def test_each_side_has_its_longest_sentence(monkeypatch):
     """The bundled models have equal limits on both sides, which would hide a mistake."""
     from app.state import models
 
@@ -293,7 +295,7 @@ def test_longest_sentences_by_side(monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["off", "on"])
-def test_reordered_tokens(net, record, state):
+def test_maps_of_reordered_tokens_match_the_network(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)
     header, (moved, new) = map_row(page, "order_maps")
     order = [n - 1 for n, _ in side(header, "queries")]
@@ -325,7 +327,7 @@ FORMULAS = {
 
 @pytest.mark.parametrize("sides", ["both", "source", "target"])
 @pytest.mark.parametrize("change", FORMULAS)
-def test_position_edits(net, record, change, sides):
+def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
     query = {"position_change": change, "position_change_side": sides, "position_shift": "9"}
     page = render("positions", "open_what_if", source=SENTENCE, **query)
     edited = {
@@ -359,7 +361,7 @@ def test_position_edits(net, record, change, sides):
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_the_parts_of_a_score(record, weights, kind):
+def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
     """Computed from the weights in float64; this network is pre-norm."""
     page = render("positions", "open_scores", source=SENTENCE, parts_kind=kind)
     tokens, first = read(record, kind)
@@ -420,8 +422,8 @@ def test_repeated_tokens_are_mentioned_only_if_there_are_any(net, source, repeat
 
 def test_every_number_on_the_page_is_compared(shown, net, record):
     """Texts that other tests compare on similar pages are recognised by their beginnings."""
-    test_products_by_distance(shown, record)
-    test_beyond_the_longest_training_sentence(shown, net, record)
+    test_products_by_distance_match_the_formula(shown, record)
+    test_probabilities_beyond_the_longest_training_sentence_match_shifted_passes(shown, net, record)
     shown.claim(least_certain(record))
     for beginning in (
         "Positions off: over all layers ",

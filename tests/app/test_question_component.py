@@ -295,7 +295,7 @@ def test_after_an_answer_arrow_keys_are_the_pages(page, skipped):
     assert not taken()
 
 
-def test_words_of_a_sentence_from_right_to_left(page):
+def test_arabic_words_run_from_right_to_left(page):
     words = [replace(option(label), special=label[0] == "<") for label in ("كلب", "يجري", "<eos>")]
     question = Question("attends", (0, 1, 2), frozenset({1}), (0.0, 1.0, 0.0))
     asked_page.show(page, replace(asked(), question=question, options=words))
@@ -371,7 +371,7 @@ def test_an_answer_of_an_earlier_visit_is_shown(page):
     assert page.evaluate("answers.length") == 0
 
 
-def test_layouts(page):
+def test_lists_and_grids_are_laid_out_with_their_titles(page):
     asked_page.show(page, asked(layout=Texts(), note="Note."))
     assert page.locator(".options.list .option .label").count() == 5
     assert page.locator(".note").text_content() == "Note."

@@ -72,7 +72,7 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
 
 
 def test_words_that_nearly_tie_are_named():
-    """Looked for here in the record: a row whose two largest shares are close."""
+    """The test finds in the record a row whose two largest shares are close."""
     found = record(TWO_MEN)
     top = np.sort(found.encoder, axis=-1)
     near = (top[..., -1] - top[..., -2] < 0.045) & (top[..., -1] - top[..., -3] > 0.055)
@@ -89,7 +89,7 @@ def test_words_that_nearly_tie_are_named():
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
-def test_the_query_and_the_keys_of_self_attention(kind):
+def test_queries_and_keys_of_self_attention_are_named(kind):
     """A decoder row is named by the token it produces, its keys by those it has read."""
     found = record(TWO_MEN)
     page = render("head", source=TWO_MEN, kind=kind, layer="0", head="0", q="6")

@@ -87,7 +87,7 @@ def masked(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[in
 
 
 def padded(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]]]:
-    """Put the sentence beside a longer target; the last three real rows see three of padding."""
+    """Put the sentence beside a longer target; its last three real rows have padding as keys."""
     own = [token.id for token in found.target_in]
     longer = [*own, *own[1:], *own[1:]]
     source = [token.id for token in found.source]

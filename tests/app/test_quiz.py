@@ -77,7 +77,7 @@ def cells(own: dict) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_axes(form):
+def test_items_on_axes_have_the_computed_answer(form):
     own = item("axes_1", form)
     query, key = re.search(r"how much “(.+?)” looks at “(.+?)”", own["prompt"]).groups()
     rows, columns = own["rows"].split("|"), own["columns"].split("|")
@@ -104,7 +104,7 @@ def test_axes(form):
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_masks(form):
+def test_items_on_masks_have_the_computed_answer(form):
     own = item("masks_1", form)
     words = own["rows"].split("|")
     assert own["columns"].split("|") == words
@@ -128,7 +128,7 @@ def test_masks(form):
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_scale(form):
+def test_items_on_scale_have_the_computed_answer(form):
     own = item("scale_1", form)
     d_k = int(re.search(r"d_k = (\d+)", own["prompt"])[1])
     assert right("scale_1", form) == str(math.isqrt(d_k)) and math.isqrt(d_k) ** 2 == d_k
@@ -146,7 +146,7 @@ def test_scale(form):
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_heads(form):
+def test_items_on_heads_have_the_computed_answer(form):
     d_model, heads = map(int, re.findall(r"\d+", item("head_1", form)["prompt"]))
     assert f"queries and keys of {d_model // heads} numbers" in right("head_1", form)
     assert d_model % heads == 0
@@ -157,7 +157,7 @@ def test_heads(form):
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_beam(form):
+def test_items_on_beam_search_have_the_computed_answer(form):
     own = item("beam_1", form)
     first, second = re.search(r"first token is “(\w+)” .* or “(\w+)” with", own["prompt"]).groups()
     p_first, p_second, then_first, then_second = numbers(own["prompt"])
@@ -171,7 +171,7 @@ def test_beam(form):
 
 
 @pytest.mark.parametrize("form", "AB")
-def test_limits(form):
+def test_items_on_limits_have_the_computed_answer(form):
     own = item("limits_1", form)
     words = re.findall(r"“(.+?)”", own["prompt"])[:2]
     weights, lengths = np.split(np.array(numbers(own["prompt"])), 2)
@@ -301,7 +301,7 @@ def test_answers_are_kept_counted_and_deleted(local_page: Page):
     local_page.locator("[data-part=finish]").click()
     local_page.get_by_role("button", name="Answers (.csv)").click()
     seconds = [int(row.split(",")[-1]) for row in saved(local_page).splitlines()[1:]]
-    assert seconds[0] in (12, 13) and seconds[1] in (2, 3)  # and a little real time
+    assert seconds[0] in (12, 13) and seconds[1] in (2, 3)  # plus a little real time
     assert seconds[2:] == [0] * 10
     local_page.get_by_role("button", name="Start again").click()
     expect(local_page.locator(".score")).to_be_visible()  # the first click only asks

@@ -25,7 +25,7 @@ def test_unclaimed_numbers_are_reported():
     page.everything_was_claimed()
 
 
-def test_the_visible_texts_of_a_figure():
+def test_figure_texts_lists_the_visible_texts():
     figure = {
         "data": [{"name": "one", "marker": {"color": "red"}, "y": ["a"], "text": ["0.5"]}],
         "layout": {"xaxis": {"title": {"text": "key"}}, "template": {"title": "no"}},

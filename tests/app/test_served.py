@@ -53,7 +53,7 @@ def get(address: str, path: str, method: str = "GET", **headers: str) -> http.cl
     return connection.getresponse()
 
 
-def test_server_options():
+def test_the_server_starts_with_its_options():
     code = f"from streamlit import config; print([config.get_option(n) for n in {list(SET)}])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -72,7 +72,7 @@ def test_the_page_has_its_security_headers(address):
     assert len(re.findall("<script>", answer.read().decode())) == scripts.count("sha256-")
 
 
-def test_metrics_are_closed(address):
+def test_metrics_are_not_served(address):
     for path in ("/_stcore/metrics", "/_stcore/metrics/", "/x/_stcore/metrics"):
         assert get(address, path).status == 404
         assert b"session" not in get(address, path).read()

@@ -85,7 +85,7 @@ def links(index) -> list[dict[str, str]]:
 
 
 def record_of(link: dict[str, str]) -> TranslationRecord:
-    """The pass that a link describes: of the unedited translation, under the link's edits."""
+    """Return the pass that a link describes: of the unedited translation, under the edits."""
     model = translator(NAMES[link["direction"]])
     record = model.inspect(link["source"])
     edits, problems = Edits.parse(link.get("edits", ""))
@@ -402,7 +402,9 @@ def test_the_tour_goes_on_in_the_other_direction(offline_context, tmp_path):
         expect(part(page, "tour-end")).to_be_visible()
         part(page, "tour-other").click()
         expect(part(page, "tour-place")).to_have_text("Stop 1 of 6, English → German")
-        expect(part(page, "source")).to_have_value(SENTENCES["en-de"][1])  # it lacks the first one
+        expect(part(page, "source")).to_have_value(
+            SENTENCES["en-de"][1]
+        )  # the first one is left out
         expect(part(page, "tour-other")).to_be_hidden()
         again = translator("captions-en-de").inspect(SENTENCES["en-de"][1]).translation
         expect(page.locator("#translation")).to_have_text(again)
@@ -663,7 +665,7 @@ def test_embedded_pages_show_the_explorer_alone(german):
 
 
 def test_the_walk_through_names_what_the_page_has(german):
-    """Names in italics are texts of the page."""
+    """Every name in italics is the text of something on the page."""
     text = (
         (ROOT / "app/export/README.md").read_text(encoding="utf-8").partition("## Ten minutes")[2]
     )
@@ -671,7 +673,7 @@ def test_the_walk_through_names_what_the_page_has(german):
     assert len(named) > 8
     page = german(f"source={quote(SENTENCE)}&stop=1")
     expect(explorer(page)).to_be_visible()
-    expect(page.get_by_text("Checks: ")).to_be_visible()  # they follow the first paint
+    expect(page.get_by_text("Checks: ")).to_be_visible()  # shown after the first paint
     found = page.locator("body").inner_text()
     part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
     found += lesson(page, "positions", SENTENCE).inner_text()

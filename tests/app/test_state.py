@@ -1,4 +1,4 @@
-"""Shared models and results: the right one, computed once, read-only and limited in size."""
+"""Shared models and results are the right ones, computed once, read-only and limited in size."""
 
 import functools
 import shutil
@@ -49,7 +49,9 @@ def test_models_are_evicted_completely(tmp_path, monkeypatch):
     models._listed.clear()
     models._networks.clear()
     a, b, c = (models.cards()["de-en", name[0]] for name in names)
-    monkeypatch.setattr(models, "LIMIT", 18 * a.parameters)  # room for two, but no twin
+    monkeypatch.setattr(
+        models, "LIMIT", 18 * a.parameters
+    )  # room for two, not for another implementation
     first = models.translator(a)
     assert models.translator(a) is first and models.translator(b) is not first
     assert models.translator(Implementation(b, other=True)) is not models.translator(b)
@@ -288,7 +290,7 @@ def test_a_cancelled_experiment_continues_where_it_stopped(cards, monkeypatch, n
 
 
 def counted(log: list, name: str, total: int, seconds: float = 0.0):
-    """An experiment that logs its steps; its result so far is the number of the last one."""
+    """Return an experiment that logs its steps; its result so far is the number of the last."""
 
     def steps(owner, record):
         try:
@@ -315,7 +317,7 @@ def test_an_experiment_advances_by_its_share_of_time(cards, monkeypatch, nothing
     slow = counted(log, "slow", 6, seconds=0.05)
     advance = functools.partial(results.advance_experiment, cards[0], slow, record)
     assert advance(seconds=0.001) == (1, 6, "slow 1")
-    assert advance(seconds=0) == (1, 6, "slow 1") and log == [1], "0 seconds: what there is"
+    assert advance(seconds=0) == (1, 6, "slow 1") and log == [1], "0 seconds: the result so far"
     assert advance(seconds=0.12) == (4, 6, "slow 4") and log == [1, 2, 3, 4]
     done, total, result = advance(seconds=60)
     assert done == total and result == "slow done"
@@ -358,7 +360,7 @@ def test_a_failed_experiment_starts_again(cards, monkeypatch, nothing_unfinished
 
 @pytest.mark.parametrize("call", ["ask", "ask, in steps", "search_tree", "run"])
 def test_a_disconnected_session_stops_waiting_for_the_model(call, monkeypatch):
-    """It never gets the lock; the next waiting thread does."""
+    """The disconnected session never gets the lock; the next waiting thread does."""
     card = read_card(CHECKPOINTS / "captions-de-en")
     translator, record = models.translator(card), results.inspect(card, "Ein Hund.")
     calls = {

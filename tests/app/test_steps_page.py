@@ -114,7 +114,7 @@ def caption(beam: int) -> str:
     )
 
 
-def test_the_tree_is_the_search(translator):
+def test_the_tree_matches_the_search_and_teacher_forced_passes(translator):
     page = render("steps", source=KITCHEN)
     page.claim(caption(5))
     data, nodes = page.payload("beam_tree"), nodes_of(page)
@@ -169,7 +169,7 @@ def test_the_page_opens_on_the_first_token(translator):
 
 
 def test_a_forced_prefix_is_compared_with_the_free_search(translator):
-    """A prefix of five tokens, with a worse score; the page shows the last of them."""
+    """The prefix has five tokens and a worse score; the page shows its last token."""
     own = translator.inspect(KITCHEN)
     free = tuple(token.id for token in own.target_out)
     row = 4
@@ -202,7 +202,7 @@ def test_a_forced_prefix_is_compared_with_the_free_search(translator):
     nothing_else(page)
 
 
-def test_what_greedy_search_misses_is_better(translator):
+def test_the_translation_that_greedy_search_misses_is_more_probable(translator):
     own = translator.inspect(SNOW, decode=DecodeConfig(beam=1))
     free = tuple(token.id for token in own.target_out)
     prefix = (*free[:2], own.alternatives[2][1].id)

@@ -57,7 +57,7 @@ def markdown_texts(app: AppTest) -> list[str]:
 
 
 def test_untrusted_text_is_never_markdown(root):
-    """In a folder name, a configuration key, a corpus name and a language."""
+    """The text is in a folder name, a configuration key, a corpus name and a language."""
     odd = strange_folders.good(root / ":red[r] $x^2$ `c` ![x](b.png)-de-en")
     strange_folders.network(max_length=200)(odd)
     corpus = PICTURE.replace("`", "")  # corpus names cannot contain it

@@ -199,7 +199,7 @@ def test_figures_have_no_additional_markup(some):
 
 
 def why_figures(words: Sequence[str]) -> list[go.Figure]:
-    """Return figures of Ask why."""
+    """Return the figures of the page Ask why, with these words as tokens."""
     count = len(words)
     values = np.linspace(-1, 1, count)
     hovers = [[escape(word) for word in words]] * count  # markup made by the pages

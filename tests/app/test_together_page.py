@@ -56,7 +56,7 @@ def claim_both(
     page.claim_all("two_at_once", captions, "caption")
 
 
-def test_it_opens_on_a_sentence_and_its_minimal_change(translator):
+def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
     page = render("together")
     page.claim_all("second_source", ["Second sentence", SWAPPED])
     first, second = translator.inspect(SHIRTS), translator.inspect(SWAPPED)
@@ -75,7 +75,7 @@ def test_every_known_sentence_has_a_change_of_few_words(direction):
         assert (words - others).total() + (others - words).total() <= 6, (source, second)
 
 
-def test_the_second_follows_the_first_until_it_is_edited():
+def test_the_second_sentence_follows_the_first_until_it_is_edited():
     changed = "Zwei junge Männer spielen im Park Fußball."
 
     def act(app):
@@ -180,7 +180,7 @@ def row_of_first_cell(root: Locator) -> float:
     raise AssertionError("no first row")
 
 
-def test_on_a_phone_each_has_its_own_choices(local_page: Page, serve):
+def test_on_a_phone_each_explorer_has_its_own_choices(local_page: Page, serve):
     left, right = open_both(local_page, serve, 390)
     expect(left.locator(".shared-choices")).to_have_count(0)
     for root in (left, right):

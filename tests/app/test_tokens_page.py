@@ -1,4 +1,4 @@
-"""The page Tokens: what it says and draws agrees with the tokenizer's file and its own tokens."""
+"""The page Tokens agrees with the tokenizer's file and with its output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES = json.loads((ROOT / "checkpoints/scratch-de-en/tokenizer.json").read_tex
 
 
 def ladder(word: str) -> tuple[list[list[str]], list[int]]:
-    """Merge by hand, from the tokenizer's file: the symbols at each step, and the merges' ranks."""
+    """Merge a word by the tokenizer's file; return each step's symbols, and the merges' ranks."""
     ranks = {tuple(merge): rank for rank, merge in enumerate(VALUES["merges"])}
     symbols = list("▁" + word)
     states, used = [symbols], []
@@ -86,7 +86,7 @@ def test_the_page_counts_what_is_split_and_sends_the_merges():
         ("Zauberwürfel Dogge", r"In this sentence 2 of 2 words are split \(tokens: \d, .*"),
     ],
 )
-def test_other_numbers_of_split_words(source, said):
+def test_the_page_says_how_many_words_are_split(source, said):
     page = render("tokens", source=source)
     page.claim_matching(said, "token_counts")
     assert page.texts("token_notes") == []

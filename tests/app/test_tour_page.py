@@ -117,7 +117,7 @@ def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str,
 
 
 def unanswered(app) -> list[dict]:
-    """Return the question of a stop that is not answered yet: nothing shows the answer."""
+    """Return the questions of an unanswered stop, which must not show the answer."""
     page = read(app)
     assert [key for key in page.payloads if key.startswith("tour_")] == []
     assert not re.search("weight of|puts", " ".join(page.texts("tour_text")))

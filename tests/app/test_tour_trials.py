@@ -1,4 +1,4 @@
-"""Stops of the tour that run the network again: what they say is what the network does."""
+"""Stops of the tour that run the network again: their texts agree with the network."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def words(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_without_positions(name):
+def test_the_stop_without_positions_compares_both_translations(name):
     direction = name[-5:]
     model = translator(name)
     off = PositionEdit(scale=0.0)
@@ -111,7 +111,7 @@ def test_without_positions(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_without_the_causal_mask(name):
+def test_the_stop_without_the_causal_mask_compares_probabilities(name):
     model = translator(name)
     record = model.inspect(DOGS[name[-5:]])
     ids = tuple(token.id for token in record.target_out)
@@ -130,7 +130,7 @@ def test_without_the_causal_mask(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_two_vectors_one_score(name):
+def test_the_stop_of_two_vectors_computes_one_score(name):
     sentence, target, source = VECTORS[name[-5:]]
     model = translator(name)
     record = model.inspect(sentence)
@@ -176,7 +176,7 @@ def site_of(network, record: TranslationRecord, layer: int):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_greedy_and_beam(name):
+def test_the_stop_of_two_searches_compares_their_translations(name):
     sentence, word = SEARCHES[name[-5:]]
     greedy, beam = (
         translator(name).inspect(sentence, decode=DecodeConfig(beam=width)) for width in (1, 5)
@@ -210,7 +210,7 @@ def test_greedy_and_beam(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_wrong_translation(name):
+def test_the_stop_of_a_wrong_translation_quotes_it(name):
     sentence, word, listed, right = WRONG[name[-5:]]
     record = translator(name).inspect(sentence)
     assert not set(words(record.translation)) & set(right), "no bundled model gets it right"
@@ -220,7 +220,7 @@ def test_a_wrong_translation(name):
         f"It contains none of the words that would be right for “{word}” ({listed}).",
     ]
     claim_cell(page, record, word)
-    # A stop's number is the only one left.
+    # The stop's number is the only number left.
     nothing_else(page, fixed=("Stop ", "The model reads "), but=lambda i: i.where == "tour_trial")
 
 

@@ -324,7 +324,7 @@ def test_marks_open_their_head_where_it_takes_on_its_role(mounted: Mounted) -> N
 
 
 def lanes_at(mounted: Mounted, point: int, value: float, lane: int) -> tuple[float, float]:
-    """Position of a value 0..1 in the lanes: 62 px high, from the slider's first to last centre."""
+    """Return where on the page a value 0..1 is drawn in a lane, which is 62 px high."""
     box = mounted.page.locator("canvas.lanes").bounding_box()
     assert box is not None
     data = mounted.page.locator("canvas.lanes").evaluate("canvas => ({...canvas.dataset})")
@@ -398,7 +398,7 @@ def test_pressing_in_the_lanes_moves_the_cursor_and_a_mark_opens_its_head(
 
 
 def test_labels_of_marks_have_the_order_of_their_dots(mounted: Mounted) -> None:
-    """Two heads that take on a role at the same step: the upper label is the upper dot's."""
+    """For two heads that take on a role at the same step, the upper label is the upper dot's."""
     run = snapshots()
     roles = {kind: values.copy() for kind, values in run.roles.items()}
     roles["encoder"][2:, 0, 1, 0] = 0.60  # the higher dot is the first mark
@@ -606,7 +606,7 @@ def test_a_link_reaches_the_component() -> None:
     opened, _ = unpacked(
         render("training", model="captions", direction="en-de", **wrong).payload("training")
     )
-    # The head with the most rows of their own at the last point.
+    # At the last point, this head has the most queries whose largest weight is on a key of its own.
     run = AttentionSnapshots.load(CHECKPOINTS / "captions-en-de" / FILE)
     tops = [maps[-1].argmax(-1) for maps in run.maps["cross"]]
     own = np.zeros(tops[0].shape[:2])
@@ -620,7 +620,7 @@ def test_a_link_reaches_the_component() -> None:
 
 @pytest.fixture
 def other_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A checkpoint of its own, listed alone."""
+    """A copy of a checkpoint, the only one that the app lists."""
     folder = tmp_path / "captions-de-en"
     shutil.copytree(CHECKPOINTS / "captions-de-en", folder)
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)

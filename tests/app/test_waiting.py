@@ -13,7 +13,7 @@ from core.serving.queue import BusyError
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The current session and the CPU time that each look at the thread's clock adds."""
+    """The current session, and the CPU time that each reading of the thread's clock adds."""
     state = {"session": "heavy", "cost": 1.0}
     ticks = accumulate(iter(lambda: state["cost"], None))
     monkeypatch.setattr(waiting, "session_id", lambda: state["session"])

@@ -116,7 +116,7 @@ def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> 
     sliders = root.locator("[data-part=drawn-keys] input")
     expect(sliders).to_have_count(len(record.source))
     root.locator(".thumbnail[data-l='2'][data-h='1']").click()
-    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # they belonged to another head
+    expect(root.locator("[data-part=drawn-row]")).to_be_hidden()  # as another head is chosen
     root.locator(".thumbnail[data-l='2'][data-h='0']").click()
     button(root, "row").click()
     for key in range(len(record.source)):
@@ -162,7 +162,7 @@ def test_one_edit_too_many_is_one_line(local_page: Page, serve) -> None:
     expect(root.locator("[data-part=edit-note]")).not_to_contain_text("too many", timeout=30_000)
 
 
-def test_edits_belong_to_their_network(local_page: Page, serve, record) -> None:
+def test_choosing_another_network_drops_the_edits(local_page: Page, serve, record) -> None:
     root = opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
     expect(root.locator("[data-part=edits] li")).to_have_count(1)
     local_page.locator(".st-key-model").get_by_role("combobox").click()

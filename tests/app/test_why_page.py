@@ -114,7 +114,7 @@ def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, 
 
 @pytest.mark.parametrize("token", [None, 2])
 @pytest.mark.parametrize("source", [SHORT, LONG])
-def test_important_heads(net, source, token):
+def test_the_most_important_heads_are_shown_and_counted(net, source, token):
     page = open_page(source, **({} if token is None else {"why_for": str(token)}))
     rec = record(source)
     heads = heads_by_effect(net, rec, token)
@@ -186,7 +186,7 @@ def test_a_change_that_percentages_cannot_show_is_given_in_log_probabilities(net
     ("rank", "written"),
     [(4, "4th"), (11, "11th"), (21, "21st"), (22, "22nd"), (113, "113th"), (1003, "1,003rd")],
 )
-def test_ordinals(rank, written):
+def test_ordinals_have_the_english_ending(rank, written):
     from app.views.why.words import _ordinal
 
     assert _ordinal(rank) == written
@@ -231,7 +231,7 @@ def test_intervals_that_include_0_are_counted(count, text):
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
-def test_pairs(net, kind):
+def test_pairs_of_heads_match_the_experiment(net, kind):
     page = open_page(SHORT, "open_pairs", why_pairs=kind)
     both = pair_effects(net, record(SHORT), kind).pairs.sum(-1)
     one = both.diagonal()
@@ -271,8 +271,8 @@ def orange_to_blue(heat: dict) -> bool:
     return not is_blue(heat["colorscale"][0][1]) and is_blue(heat["colorscale"][-1][1])
 
 
-def test_pairs_without_interaction(monkeypatch):
-    """If every pair is the sum of its heads, the page says that none interact."""
+def test_pairs_without_interaction_lose_nothing_together(monkeypatch):
+    """Each pair of heads is made to have exactly the sum of both heads' effects."""
     from app.state import results
     from core.analysis.head_effects import PairEffects
 
@@ -323,7 +323,7 @@ def without(net, rec, choice, component) -> float:
         (ENGLISH, "baseline-en-de", 4, {"direction": "en-de", "model": "baseline"}),
     ],
 )
-def test_why_this_word(source, folder, step, query):
+def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, step, query):
     rec, net = record(source, folder), translator(folder)
     page = open_page(source, "open_choice", why_step=str(step), **query)
     own = rec.target_out[step]
@@ -543,7 +543,9 @@ SUB_LAYERS = ("self-attention", "cross-attention", "feed-forward")
         ),
     ],
 )
-def test_lenses(net, fold, key, question, title, rows):
+def test_each_lens_shows_the_most_probable_token_in_every_row(
+    net, fold, key, question, title, rows
+):
     rec, page = record(SHORT), open_page(SHORT, fold)
     grid = question(net, rec)
     figure = page.figure(key)
@@ -592,7 +594,7 @@ def short(row: np.ndarray, places: int) -> list[str]:
 
 
 @pytest.mark.parametrize("source", [SHORT, LONG])
-def test_sources(net, source):
+def test_sources_of_a_token_match_the_methods_and_shapley_values(net, source):
     rec, page = record(source), open_page(source, "open_sources")
     words = source_words(rec.source)
     answers, referee = attributions(net, rec), shapley(net, rec)
@@ -787,7 +789,7 @@ def test_quick_sections_are_open_and_others_say_how_long_they_take():
 
 @pytest.mark.parametrize(("source", "subsets"), [(SHORT, 2**5), (LONG, 64 * 14)])
 def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, source, subsets):
-    """At 1 ms for each token of each pass."""
+    """The network is assumed to take 1 ms for each token of each pass."""
     from app.state import results
 
     monkeypatch.setattr(
@@ -813,7 +815,7 @@ def test_a_closed_section_stays_closed():
 
 
 def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:
-    """Note the key, figure and caption of everything that a section shows, at once."""
+    """Record the key, figure and caption of everything shown, and let parts be shown at once."""
     found: list[tuple[str, dict, str]] = []
     real = module.show
 
@@ -843,7 +845,7 @@ def test_terms_are_shown_while_their_true_effects_are_measured(monkeypatch):
 
 
 def test_methods_are_shown_while_others_are_computed(monkeypatch):
-    """Each grid repeats the rows of the one before and adds the methods that are done since."""
+    """Each grid repeats the rows of the one before and adds the methods finished since then."""
     found = drawn_meanwhile(monkeypatch, sources_section)
     source = "Drei Kinder und zwei Hunde spielen am Wasser."  # which no other test has asked about
     page = render("why", source=source, state=CLOSED | {"open_sources": True})

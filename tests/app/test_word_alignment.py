@@ -48,7 +48,7 @@ def page_of(**query: str) -> Rendered:
 def expected(
     map_QK: np.ndarray, shift: int, tokens: tuple[list[Any], list[Any]]
 ) -> dict[tuple[int, int], float]:
-    """The links by hand: word weights are sums over keys and means over the rows that are read."""
+    """Return the expected links; word weights are sums over keys and means over the rows read."""
     words: list[list[list[int]]] = []
     for side in tokens:
         words.append([])

@@ -78,7 +78,7 @@ def words_of(tokens) -> list[list[int]]:
 
 
 def sides(shown: Sheet):
-    """Return query and key tokens, each with the number of its first one."""
+    """Return query and key tokens, each with the number of its first token."""
     rec = shown.record
     queries = (rec.source, 1) if shown.kind == "encoder" else (rec.target_out, 1)
     return queries, (rec.target_in, 0) if shown.kind == "decoder" else (rec.source, 1)
@@ -172,7 +172,7 @@ def test_the_picture_is_that_of_the_sheet():
     assert titles == expected
 
 
-def test_a_sentence_is_text():
+def test_a_sentence_is_never_markup():
     rec = record("Ein <b>Hund</b> & <script>x</script>.")
     text = worksheet([sheet(rec)])
     assert "<b>" not in text and "<script" not in text

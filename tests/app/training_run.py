@@ -41,7 +41,7 @@ OPENED = {"sentence": 0, "step": None, "kind": "cross", "layer": 1, "head": 1}
 
 
 def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots:
-    """Random snapshots; encoder head 2.1 looks at the previous token from the third point on."""
+    """Return random snapshots; encoder head 2.1 attends to the previous token from the third on."""
     draw = np.random.default_rng(3)
     P = len(STEPS)
     maps: dict[str, tuple] = {}
@@ -128,7 +128,7 @@ window.file = async (ending) => {
 
 
 class Mounted:
-    """The component in a page of its own address."""
+    """The component on a page with its own address."""
 
     def __init__(self, page: Page, width: int = 980) -> None:
         files = markup(FOLDER / "main.js")

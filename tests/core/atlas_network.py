@@ -1,4 +1,4 @@
-"""A small trained network, a corpus of two chunks, and passes without some heads."""
+"""A small trained network, a corpus of two chunks, and passes with some heads ablated."""
 
 import functools
 from pathlib import Path
@@ -51,7 +51,7 @@ def checkpoint(**shape: int) -> Checkpoint:
 
 @functools.cache
 def sentences(**shape: int) -> Corpus:
-    """Return a corpus of pairs: the first half of one of the six and the second of another."""
+    """Return 36 pairs: the first half of each of the six joined to the second half of each."""
     pairs = [
         (f"{_halves(a)[0]} {_halves(b)[1]}", f"{_halves(c)[0]} {_halves(d)[1]}")
         for a, c in small.SENTENCES
@@ -68,13 +68,13 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def total(measure, measured: Corpus | None = None, **shape: int) -> Sums:
-    """Measure chunk by chunk and add up."""
+    """Return a measure's sums over all chunks of a corpus."""
     chunks = (measured or sentences(**shape)).chunks()
     return Sums.total(measure(checkpoint(**shape), chunk) for chunk in chunks)
 
 
 def heads(model) -> list[tuple[str, int, int]]:
-    """Return all heads by kind, layer and number, from the configuration."""
+    """Return all heads as (kind, layer, head), from the configuration."""
     c = model.config
     layers = {
         "encoder": c.num_encoder_layers,
@@ -86,7 +86,7 @@ def heads(model) -> list[tuple[str, int, int]]:
 
 @torch.inference_mode()
 def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> np.ndarray:
-    """Return the loss of each target token [T] in a whole pass with edited weights."""
+    """Return each target token's loss [T] with heads `off` zeroed and heads `mean` averaged."""
     model, (source, target) = network.model, sentence.ids
     edits = Edits(heads_off=frozenset(off), heads_mean=frozenset(mean))
     with edited(model, edits, means):
@@ -95,7 +95,7 @@ def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> 
 
 
 def translation(network: Checkpoint, source: str, off=()) -> str:
-    """Return a greedy translation of one sentence, searched by itself."""
+    """Return the greedy translation of one sentence, alone in its batch, with heads `off`."""
     ids = [*(token.id for token in network.source_tokenizer.encode(source)), EOS]
     with edited(network.model, Edits(heads_off=frozenset(off))):
         best = greedy(network.model, torch.tensor([ids]))[0][0]

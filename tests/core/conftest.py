@@ -22,7 +22,7 @@ SPLITS = CORPORA["multi30k"].splits
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
-    """A corpus folder with 120 training lines and 6 validation lines."""
+    """A corpus folder with 120 training lines, and 6 lines in every other split."""
     folder = tmp_path_factory.mktemp("data") / "multi30k"
     folder.mkdir()
     for split in SPLITS:
@@ -40,7 +40,7 @@ def run_train(*arguments: object, recipe: str = "smoke") -> None:
 
 @pytest.fixture(scope="session")
 def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
-    """The same network, overfitted so that it translates the training sentences."""
+    """The network of `checkpoint_folder`, overfitted until it translates the training sentences."""
     folder = shutil.copytree(checkpoint_folder, tmp_path_factory.mktemp("t") / "scratch-de-en")
     learned = load(folder)
     model, both = learned.model, (learned.source_tokenizer, learned.target_tokenizer)
@@ -64,6 +64,9 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def checkpoint_folder(data, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints") / "scratch-de-en"
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # `make soak` is read
+    with (
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):  # keeps `make soak` readable
         run_train("--data", data, "--out", folder)
     return folder

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 Before = Callable[[str], None]
-"""Called with a step's name before it."""
+"""Called with the name of a step, just before the step."""
 
 
 class _File(io.FileIO):
@@ -109,9 +109,9 @@ def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
 
 
 def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str | None:
-    """Do the work on a disk whose step `at` fails with this error; return the message.
+    """Do the work on a disk whose step `at` fails with error number `code`; return the message.
 
-    "" if the work succeeded nevertheless, None if it finished before that step.
+    Return "" if the work succeeded nevertheless, None if it finished before that step.
     """
     count = itertools.count(1)
 
@@ -128,9 +128,9 @@ def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str |
 
 
 def fingerprint(state: Path) -> str:
-    """SHA-256 of the weights, moments and random states of a saved state, and of its curve.
+    """Return the SHA-256 of a saved training state: its tensors, step, epoch and curve.
 
-    Without what a clock measured.
+    Times and speeds in the curve are left out: they differ between equal runs.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(load_file(state).items()):

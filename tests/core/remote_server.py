@@ -1,4 +1,4 @@
-"""A stand-in for Ray Serve that answers over HTTP like its replicas."""
+"""A stand-in for Ray Serve: an HTTP server that answers as its replicas do."""
 
 import socket
 from collections.abc import Generator

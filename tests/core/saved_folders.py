@@ -1,7 +1,7 @@
-"""Folders as Hugging Face saves Marian and Pegasus networks, made without transformers.
+"""Marian and Pegasus networks in Hugging Face's folder format, written without transformers.
 
-The network is torch.nn.Transformer with the family's settings, so its logits, maps and greedy ids
-are computed by neither this project nor transformers.
+The network is torch.nn.Transformer with the family's settings, so that neither this project nor
+transformers computes its logits, maps and greedy ids.
 """
 
 import io
@@ -41,7 +41,7 @@ def unigram(texts: list[str], size: int) -> bytes:
 
 
 def tokenizers(folder: Path) -> dict[str, int]:
-    """Write source.spm, target.spm and vocab.json; return the latter: </s> is 0, <pad> the last."""
+    """Write source.spm, target.spm and vocab.json; return the pieces, </s> first and <pad> last."""
     pieces: dict[str, int] = {"</s>": 0, "<unk>": 1}
     for side, texts in TEXTS.items():
         model = unigram(texts, 60)
@@ -56,7 +56,7 @@ def tokenizers(folder: Path) -> dict[str, int]:
 
 
 def settings(family: str, size: int, activation: str, **changes) -> dict:
-    """Return config.json of a network that pads and starts with the last id."""
+    """Return config.json; the last id is both the padding and the decoder's first input."""
     return {
         "model_type": family,
         "architectures": ["MarianMTModel"],
@@ -81,14 +81,14 @@ def settings(family: str, size: int, activation: str, **changes) -> dict:
 
 
 def halves(length: int = LENGTH) -> Tensor:
-    """Return the table with all sines before all cosines, rounded to float32, as float64."""
+    """Return positions [length, D], all sines before all cosines: float64, rounded to float32."""
     rows = [[position / 10_000 ** (2 * i / D) for i in range(D // 2)] for position in range(length)]
     angles = np.array(rows)
     return torch.from_numpy(np.hstack((np.sin(angles), np.cos(angles)))).float().double()
 
 
 class Network(nn.Module):
-    """torch's layers with a tied classifier, its bias, and positions in halves."""
+    """nn.Transformer with a tied classifier, a bias on the logits, and positions from `halves`."""
 
     def __init__(self, family: str, size: int, activation: str):
         super().__init__()

@@ -1,6 +1,6 @@
-"""Tiny networks in the architecture and with the state-dict names of the seed projects.
+"""Tiny networks with the architecture and state-dict names of the seed projects.
 
-Written for these tests from the projects' descriptions: the projects' code is not part of them.
+They were written from the projects' descriptions and contain none of the projects' code.
 """
 
 import math
@@ -26,7 +26,7 @@ def sines(length: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Attention whose four matrices have a family's names."""
+    """Multi-head attention whose four linear layers have a project's names."""
 
     def __init__(self, names: tuple[str, str, str, str], masked: float):
         super().__init__()
@@ -45,7 +45,7 @@ class Attention(nn.Module):
 
 
 class GammaNorm(nn.Module):
-    """A norm with gamma and beta, epsilon 1e-12."""
+    """A layer norm whose parameters are called gamma and beta, with epsilon 1e-12."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,7 @@ class Parts(nn.Module):
 
 
 class Layer(Parts):
-    """A layer after the paper's figure 1; `kinds` are the names of its attentions."""
+    """A layer of the paper's figure 1; `kinds` are the names of its attention modules."""
 
     def __init__(self, kinds: tuple[str, ...], attention, norm, ffn: tuple[str, str]):
         super().__init__()
@@ -100,7 +100,7 @@ def causal(target: Tensor) -> Tensor:
 
 
 class Friendshipkim(Parts):
-    """As friendshipkim/transformer-from-scratch: closing norms, √d, a position buffer."""
+    """As friendshipkim/transformer-from-scratch: final norms, scale √d, saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -142,7 +142,7 @@ class Friendshipkim(Parts):
 
 
 class Hyunwoongko(Parts):
-    """As hyunwoongko/transformer: no closing norms, no √d, −10,000, positions not saved."""
+    """As hyunwoongko/transformer: no final norms, no √d, mask value −10,000, unsaved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -169,14 +169,14 @@ class Hyunwoongko(Parts):
         for layer in self.encoder.layers:
             x = layer(x, (None, hidden))
         y = self.decoder.emb.tok_emb(target) + self.encoding[: target.shape[1]]
-        masked = (target != PAD)[:, None, :, None] & causal(target)  # the projects mask queries
+        masked = (target != PAD)[:, None, :, None] & causal(target)  # padded queries too
         for layer in self.decoder.layers:
             y = layer(y, (None, masked), (x, hidden))
         return self.decoder.linear(y)
 
 
 class Tutorial(Parts):
-    """As PyTorch's translation tutorial: nn.Transformer, sequence first, a position buffer."""
+    """As PyTorch's translation tutorial: nn.Transformer, sequence first, saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -209,7 +209,7 @@ NETWORKS = {"friendshipkim": Friendshipkim, "hyunwoongko": Hyunwoongko, "tutoria
 
 
 def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.Module:
-    """Return a network in which no parameter is 0, 1 or like another."""
+    """Return a network whose parameters are all perturbed, so that swapping two would show."""
     torch.manual_seed(seed)
     network = NETWORKS[family](source, target)
     with torch.no_grad():
@@ -220,7 +220,7 @@ def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.M
 
 
 def run_script(text: str, network: nn.Module, encode, lines: Path, folder: Path) -> Path:
-    """Fill in the lines of the reference script that a user edits, and run it."""
+    """Fill in and run the reference script as a user would; return its file."""
     edits = {
         "model = ...  ": "model = NETWORK  ",
         "N_ENCODER = 6 ": f"N_ENCODER = {ENCODERS} ",

@@ -69,7 +69,7 @@ def write(folder: Path, config: Any) -> None:
     """Write config.json with a valid hash of its own."""
     if isinstance(config, dict):
         config["sha256"] = own_sha256(config)
-    (folder / CONFIG).write_text(json.dumps(config))  # NaN too
+    (folder / CONFIG).write_text(json.dumps(config))  # writes NaN, too
 
 
 def sign(folder: Path, **of_config: Any) -> None:
@@ -82,7 +82,7 @@ def sign(folder: Path, **of_config: Any) -> None:
 
 
 def updated(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with changes; ... removes one."""
+    """Return the values with changes; `name=...` removes a name."""
     return {name: value for name, value in (values | changes).items() if value is not ...}
 
 
@@ -151,7 +151,7 @@ def edited(name: str, edit: Callable[[bytes], bytes], signed: bool = False) -> C
 
 
 def content(name: str, raw: bytes) -> Change:
-    """Replace a file's content, and update config.json if it is another file."""
+    """Replace a file's content; unless that file is config.json, update config.json."""
     return edited(name, lambda _: raw, signed=name != CONFIG)
 
 
@@ -181,7 +181,7 @@ def sparse(name: str, size: int, listed: bool) -> Change:
 
 
 def replaced(name: str, put: Callable[[Path], object]) -> Change:
-    """Replace a file by something else; the file is moved next to the folder."""
+    """Move a file next to the folder, and let `put` create something else in its place."""
 
     def change(folder: Path) -> None:
         shutil.move(folder / name, folder.parent / f"moved-{name}")
@@ -219,7 +219,7 @@ def both(*changes: Change) -> Change:
 
 
 def tokens(edit: Callable[[dict[str, Any]], Any]) -> Change:
-    """Edit the tokenizer's values in place, or return others."""
+    """Edit the tokenizer's values: `edit` changes them in place or returns others."""
 
     def change(raw: bytes) -> bytes:
         values = json.loads(raw)
@@ -263,7 +263,7 @@ def words(**changes: Any) -> Change:
 
 
 def pieces(**changes: Any) -> Change:
-    """Replace the tokenizer by one of pieces of the same size."""
+    """Replace the tokenizer by a `pieces` tokenizer of the same size."""
 
     def edit(values: dict[str, Any]) -> dict[str, Any]:
         vocabulary = [f"▁{i}" for i in range(len(values["vocabulary"]) - 4)]
@@ -275,7 +275,7 @@ def pieces(**changes: Any) -> Change:
 
 
 def own_target(**changes: Any) -> Change:
-    """Give the target a tokenizer file of its own, changed, with config.json updated."""
+    """Give the target a separate tokenizer file with these changes, and update config.json."""
 
     def change(folder: Path) -> None:
         values = updated(json.loads((folder / TOKENIZER).read_bytes()), changes)

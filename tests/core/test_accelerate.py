@@ -1,4 +1,4 @@
-"""step.c gives the results of the plain path, which runs where step.c does not."""
+"""step.c gives the results of plain torch, which is used where step.c cannot be."""
 
 import copy
 import math
@@ -54,7 +54,7 @@ def network(seed: int = 0, **changes):
 
 
 def off_by(model) -> float:
-    """Largest difference between the logits of a step and of a full float64 pass, relative.
+    """Return the largest relative difference between a step's logits and a full float64 pass's.
 
     Decodes three sentences with four hypotheses each, reordered on the way.
     """
@@ -111,7 +111,7 @@ def build_here(monkeypatch, tmp_path):
     """Build the library in a temporary cache; `CC` is a shell script if one is given."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(library.SWITCH, raising=False)
-    unoptimised = [flag.replace("-O3", "-O0") for flag in library._FLAGS]  # compiles in no time
+    unoptimised = [flag.replace("-O3", "-O0") for flag in library._FLAGS]  # compiles fast
     monkeypatch.setattr(library, "_FLAGS", unoptimised)
 
     def built(script: str | None = None):
@@ -336,7 +336,7 @@ def test_without_a_working_compiler_or_cache_torch_is_used(build_here, monkeypat
 
 
 @needs_compiler
-def test_it_is_compiled_once_and_never_loaded_from_where_others_write(build_here, tmp_path):
+def test_step_c_is_compiled_once_and_never_loaded_from_where_others_may_write(build_here, tmp_path):
     assert build_here() is not None
     folder = tmp_path / "headlight" / "compiled"
     [file] = folder.iterdir()
@@ -355,7 +355,7 @@ def test_it_is_compiled_once_and_never_loaded_from_where_others_write(build_here
 
 
 @needs_compiler
-def test_a_changed_source_gets_another_file(build_here, monkeypatch, tmp_path):
+def test_a_changed_source_is_compiled_into_another_file(build_here, monkeypatch, tmp_path):
     first = library.compiled(tmp_path / "there")
     changed = tmp_path / "step.c"
     changed.write_bytes(library._SOURCE.read_bytes() + b"/* */\n")

@@ -46,7 +46,7 @@ def test_malformed_links_are_rejected(line):
 
 
 def test_aer_precision_and_recall():
-    """A = 4, S = 3, P = 5; 2 links in S and 3 in P: 1 − (2 + 3) / (4 + 3)."""
+    """4 found, 3 sure and 5 possible links; 2 found are sure, 3 possible: 1 − (2 + 3) / (4 + 3)."""
     gold = Gold.parse("0-0 1-1 2-2 3?3 3?4")
     found = frozenset({(0, 0), (1, 1), (3, 3), (0, 4)})
     assert score([found], [gold]) == AlignmentScore(1 - 5 / 7, 3 / 4, 2 / 3)
@@ -74,7 +74,7 @@ def test_word_maps_sum_keys_and_average_queries():
     assert links(np.array([[0.1, 0.2, 0.7], [0.3, 0.1, 0.6]])) == frozenset({(2, 0), (2, 1)})
 
 
-def test_readings_use_their_own_rows(checkpoint_folder, monkeypatch):
+def test_the_two_readings_use_different_rows(checkpoint_folder, monkeypatch):
     """In the planted maps, head 0 is perfect when read as `input`, head 1 as `output`."""
     checkpoint = load(checkpoint_folder)
     ids = checkpoint.source_tokenizer.encode(PAIRS[0][0])

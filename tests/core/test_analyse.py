@@ -72,7 +72,7 @@ def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
     assert f"{found['mean_error']:.4f}  {found['mean_true']:.4f}" in printed
 
 
-def test_unusable_text_is_one_line(checkpoint_folder, text):
+def test_empty_and_too_long_texts_are_rejected(checkpoint_folder, text):
     (text / "s.de").write_text("")
     (text / "s.en").write_text("")
     with pytest.raises(ValueError, match="contains no sentences: at least 1"):

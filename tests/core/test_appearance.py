@@ -1,4 +1,4 @@
-"""Marks of when heads take on a role, on snapshots whose roles are planted by hand."""
+"""When in training heads take on a role, on snapshots whose roles are planted by hand."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from core.record.attention_snapshots import FILE, AttentionSnapshots, Sentence
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
 HEADS = 2
 SIZES = ((3, 3), (4, 3))  # source and target tokens
-UNTRAINED = 2  # points before the planted head aligns
+UNTRAINED = 2  # number of points before the planted head aligns
 
 
 def looking_at(keys, K):
-    """A map whose row q puts all weight on keys[q]."""
+    """Return a map whose row q puts all weight on keys[q]."""
     return np.eye(K)[list(keys)]
 
 
 def planted(**changes):
-    """Four points of one layer: cross-attention head 0 aligns from the third, head 1 never does."""
+    """Four points of one layer: cross-attention head 0 aligns from the third on, head 1 never."""
     sentences = tuple(
         Sentence(("a", "b", "c", "<eos>")[-S:], ("<bos>", "x", "y")[:T], ("x", "y", "<eos>")[-T:])
         for S, T in SIZES
@@ -67,7 +67,7 @@ def planted(**changes):
 
 
 def with_role(kind, role, shares, head=1, **changes):
-    """`planted` with the shares of one role of one head; point by point."""
+    """Return `planted` with other shares for one role of one head, one share per point."""
     roles = {k: v.copy() for k, v in planted().roles.items()}
     roles[kind][:, role, 0, head] = shares
     return planted(roles=roles, **changes)
@@ -84,15 +84,15 @@ def test_uniform_shares_are_those_of_even_rows():
     shares = uniform_shares(planted(), "encoder")
     np.testing.assert_allclose(shares, [(1 / 3 + 1 / 4) / 2] * 3)
     previous, itself, bos = uniform_shares(planted(), "decoder")
-    # Rows of 1, 2 and 3 unmasked keys: the previous token exists from the second row on, and
-    # "itself" counts from the third.
+    # Rows have 1, 2 and 3 unmasked keys. The second row is the first with a previous token;
+    # "itself" skips the first two, where every head would score high.
     np.testing.assert_allclose(previous, (1 / 2 + 1 / 3) / 2)
     np.testing.assert_allclose(itself, 1 / 3)
     np.testing.assert_allclose(bos, (1 + 1 / 2 + 1 / 3) / 3)
     np.testing.assert_allclose(uniform_shares(planted(), "cross"), [(1 / 3 + 1 / 4) / 2])
 
 
-def test_rows_that_look_at_a_key_of_their_own():
+def test_one_to_one_is_the_share_of_rows_whose_key_no_other_row_shares():
     found = one_to_one(planted())
     assert found[:, 0, 0].tolist() == [0, 0, 1, 1]
     assert found[:, 0, 1].tolist() == [0, 0, 0, 0]
@@ -102,7 +102,7 @@ def test_rows_that_look_at_a_key_of_their_own():
     assert one_to_one(planted(maps=maps))[3, 0, 0] == pytest.approx((1 + 3) / 6)
 
 
-def test_random_keys_are_as_often_ones_own_as_in_a_simulation():
+def test_one_to_one_of_random_keys_equals_a_simulation():
     draw = np.random.default_rng(0)
     own = []
     for K, Q in SIZES:
@@ -120,7 +120,7 @@ def test_agreement_is_with_the_last_point():
     assert agreement(planted())[:, 0, 1].tolist() == [1, 1, 1, 1]
 
 
-def test_rows_near_the_diagonal():
+def test_near_diagonal_is_the_share_of_rows_at_most_one_key_away():
     # Three rows over 3 keys: diagonal 0, 1, 2; over 4 keys: 0, 1.5, 3. Row 0 looks at key 3, and
     # row 1 at key 0, 1.5 away.
     near = near_diagonal(planted())[0]
@@ -129,14 +129,14 @@ def test_rows_near_the_diagonal():
     assert near[1] == pytest.approx((2 + 1) / 6)
 
 
-def test_an_aligning_head_is_marked_from_where_it_stays_so():
+def test_an_aligning_head_is_marked_at_the_point_from_which_it_aligns():
     (mark,) = marks(planted())
     assert (mark.kind, mark.role, mark.layer, mark.head, mark.point) == ALIGNED
     assert mark.last == 1 and mark.diagonal == pytest.approx(4 / 6)
 
 
-def test_no_mark_before_the_rows_look_where_they_do_at_the_end():
-    """One to one from the start, but with other links until the last point but one."""
+def test_a_head_is_not_marked_before_its_links_agree_with_the_last_point():
+    """The head is one to one at point 1 already, but with other links than at the end."""
     maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
     for place, K in enumerate((3, 4)):
         maps["cross"][place][1, 0, 0] = looking_at([2, 1, 0], K)
@@ -145,13 +145,15 @@ def test_no_mark_before_the_rows_look_where_they_do_at_the_end():
     assert described(changed) == [ALIGNED]
 
 
-def test_a_network_that_is_one_to_one_before_training_is_not_marked():
+def test_a_head_that_is_one_to_one_before_training_is_not_marked():
     maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
     for place, (K, order) in enumerate(((3, [1, 0, 2]), (4, [3, 0, 2]))):
         maps["cross"][place][:, 0, 0] = looking_at(order, K)
     assert described(planted(maps=maps)) == []
     late = planted(maps=maps, steps=np.array([10, 20, 30, 40], np.int32))
-    assert described(late) == [(*ALIGNED[:4], 0)], "without step 0, chance alone is compared"
+    assert described(late) == [(*ALIGNED[:4], 0)], (
+        "without step 0, a head is compared with chance alone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_a_role_is_marked_from_where_its_share_stays_above_the_level(shares, poi
     assert described(with_role("encoder", 1, shares)) == [*expected, ALIGNED]
 
 
-def test_each_role_is_measured_on_its_own_axis():
+def test_each_share_is_marked_under_its_kind_role_and_head():
     names = {
         ("encoder", 0): "previous token",
         ("encoder", 2): "<eos>",
@@ -188,13 +190,13 @@ def test_each_role_is_measured_on_its_own_axis():
 
 
 def test_next_token_is_measured_on_the_maps():
-    """Head 1 spreads 80 % on the next token from the second point on, head 0 stays even."""
+    """From the second point on, head 1 puts 80 % on the next token; head 0 stays uniform."""
     maps = {kind: tuple(m.copy() for m in of_kind) for kind, of_kind in planted().maps.items()}
     for m in maps["encoder"]:
         K = m.shape[-1]
         rows = np.full((K, K), 0.2 / (K - 1))
         rows[range(K - 1), range(1, K)] = 0.8
-        rows[-1] = 1 / K  # has no next token: it does not count
+        rows[-1] = 1 / K  # the last row has no next token and does not count
         m[1:, 0, 1] = rows
     snapshots = planted(maps=maps)
     assert described(snapshots) == [("encoder", "next token", 0, 1, 1), ALIGNED]
@@ -205,7 +207,7 @@ def test_next_token_is_measured_on_the_maps():
     assert measure.chance == pytest.approx(even)
 
 
-def test_measures_are_the_files_values():
+def test_measures_equal_the_values_in_the_file():
     history = AttentionSnapshots.load(SHIPPED / "captions-en-de" / FILE)
     found = measures(history)
     for kind in KINDS:
@@ -217,7 +219,7 @@ def test_measures_are_the_files_values():
 
 @pytest.mark.parametrize("name", ["scratch-de-en", "scratch-en-de", "captions-en-de"])
 def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
-    """Recomputed from the maps of each point, for previous-token and aligning heads."""
+    """Previous-token and aligning heads are recomputed from the maps of each point."""
     history = AttentionSnapshots.load(SHIPPED / name / FILE)
     found = described(history)
     for kind, role, layer, head, point in found:
@@ -232,7 +234,7 @@ def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
         )
         assert min(shares[point:]) >= 0.3 - 1e-3 and shares[point - 1] < 0.3 + 1e-3
     aligning = [(layer, head) for _, role, layer, head, _ in found if role == "aligning"]
-    assert aligning, "the corpus of hand-made alignments finds such a head in each network"
+    assert aligning, "each shipped network has a head that aligns"
     for layer, head in aligning:
         own = []
         for m in history.maps["cross"]:

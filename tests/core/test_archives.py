@@ -78,7 +78,7 @@ def text(content: bytes) -> Change:
 
 
 def words(edit: Callable[[dict], Any]) -> Change:
-    """Edit the JSON in place."""
+    """Edit in place the JSON that the file holds beside its arrays."""
 
     def changed(content: bytes) -> bytes:
         values = json.loads(np.load(io.BytesIO(content)).tobytes())
@@ -89,7 +89,7 @@ def words(edit: Callable[[dict], Any]) -> Change:
 
 
 def array(name: str, edit: Callable[[np.ndarray], Any]) -> Change:
-    """Edit an array in place, or return another."""
+    """Edit an array: `edit` changes it in place or returns another."""
 
     def changed(content: bytes) -> bytes:
         values = np.load(io.BytesIO(content)).copy()
@@ -313,7 +313,7 @@ def snapshots() -> bytes:
 
 
 def refused(read, file, *says: str) -> None:
-    """Expect a ValueError of one printable line, and little memory."""
+    """Assert that reading raises a ValueError of one printable line and takes below 200 MB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError) as caught:
         read(file)
@@ -397,7 +397,7 @@ def test_snapshots_too_large_to_load_are_not_saved(snapshots):
 
 @pytest.fixture
 def with_means(folder, translator):
-    """Save head means with one value; removed at the end."""
+    """A function that saves head means in which one value is not 0; the file is removed after."""
 
     def save(value: float, kind: str = "encoder") -> None:
         H, D = translator.card.model.num_heads, translator.card.model.d_model
@@ -428,7 +428,7 @@ def test_the_largest_head_means_can_be_inspected(folder, with_means, value):
 
 
 def test_folders_whose_names_collide_are_refused(folder, tmp_path):
-    """A model is listed by its folder's name without the direction, then with -twin."""
+    """A model's name is its folder's without the direction; its counterpart adds -twin."""
     for name in ("good-de-en", "good", "good-twin-de-en", "Good-Twin-de-en", "x-twin", "y", "en"):
         shutil.copytree(folder, tmp_path / name)
     cards, problems = list_cards(tmp_path)
@@ -468,9 +468,9 @@ def test_the_size_of_a_record_is_limited(size, fits):
 
 
 def test_a_pass_too_large_for_a_record_is_not_made(folder, monkeypatch):
-    """The limit counts the tokens of this sentence, before a map is made."""
+    """The limit applies to the tokens of this sentence and is checked before the pass."""
     translator = Translator.load(folder, "cpu")
-    model = dataclasses.replace(translator.card.model, num_encoder_layers=3)  # claimed
+    model = dataclasses.replace(translator.card.model, num_encoder_layers=3)  # by the card
     translator.card = dataclasses.replace(translator.card, model=model)
     S, T = len(translator.tokens("A dog.", "source")), 3
     assert S != T

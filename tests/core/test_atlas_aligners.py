@@ -29,7 +29,7 @@ SIZE = 2, 2  # layers and heads of the planted networks
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """A network whose head layer 2 head 1 aligns all words."""
+    """A network in which head 1 of layer 2 aligns all words."""
     folder = tmp_path_factory.mktemp("planted") / "one-xx-yy"
     plant(folder, {(1, 0): range(ENTRIES)})
     return load(folder)
@@ -65,7 +65,7 @@ def find(checkpoint, pairs, gold, **options):
 
 
 def error(links: list[set], gold: list[Gold], weights=None) -> float:
-    """AER by its definition; weights say how often each sentence counts."""
+    """Return the AER by its definition; weights say how often each sentence counts."""
     weights = np.ones(len(gold)) if weights is None else weights
     rows = zip(weights, links, gold, strict=True)
     parts = [
@@ -77,11 +77,11 @@ def error(links: list[set], gold: list[Gold], weights=None) -> float:
 
 
 def draws(index: int) -> np.ndarray:
-    """How often a sentence counts in each of 1000 replicates."""
+    """Return how often a sentence counts in each of 1000 bootstrap replicates."""
     return np.random.default_rng((48, index)).poisson(1.0, 1000)
 
 
-def test_the_generated_language_has_what_makes_aligning_hard():
+def test_the_generated_language_reorders_words_and_has_0_to_2_links_each():
     pairs = language().pairs(60)
     assert pairs == language().pairs(60) != language().pairs(60, seed=1)
     of_source = [[len([j for i, j in gold.sure if i == s]) for s in range(99)] for _, gold in pairs]

@@ -44,14 +44,14 @@ def language() -> tuple[Planted, Corpus]:
 
 @cache
 def parts() -> tuple[Sums, ...]:
-    """The sums of each chunk of the planted language."""
+    """Return the sums of each chunk of the planted language."""
     made, texts = language()
     measure = Attention(Facts.of(texts))
     return tuple(measure(made.checkpoint, chunk) for chunk in texts.chunks())
 
 
 def result(measured: Attended, layers: Mapping[Kind, int], heads: int) -> Atlas:
-    """The atlas of these results alone; every other required part is NaN."""
+    """Return an atlas of these results alone; every other required part is NaN."""
     N = sum(layers.values()) * heads
     others = {"loss": np.full(3, np.nan), "zero": np.full((N, 3), np.nan)}
     arrays = {name: array.astype(np.float32) for name, array in others.items()}
@@ -96,7 +96,7 @@ def test_planted_heads_are_labelled_and_uniform_heads_are_not():
 
 
 def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_the_same():
-    """The head that finds copies of the fed token, on sentences that are their own translation."""
+    """On sentences that are their own translation, the head finds copies of the fed token."""
     made, _ = language()
     lines = [" ".join(words) for words in itertools.permutations("aimn")]
     atlas = atlas_of(made.checkpoint, corpus(made.checkpoint, [(line, line) for line in lines]))
@@ -109,7 +109,7 @@ def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_th
         assert atlas.arrays["distance"][atlas.span("cross")][place, near].sum() > 0.85
         score = atlas.arrays["role_cross"][number, place, 0]
         assert (score > 0.999) if goes_by_position else (score < 0.65)
-        # Copies lie on the diagonal, so the head that finds them is not named for these either.
+        # Copies lie on the diagonal, so the head that finds them is not labelled a copying head.
         found = [label.role for label in by_head[places[role]]]
         assert found == (["diagonal"] if goes_by_position else [])
 
@@ -118,7 +118,7 @@ def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_th
 
 
 def texts_of(*lengths: tuple[int, int], seed: int = 0) -> Corpus:
-    """Sentences of random tokens: words, continuations and commas."""
+    """Return sentences of random tokens: words, continuations and commas."""
     rng = random.Random(seed)
 
     def side(length: int) -> tuple[Token, ...]:
@@ -135,14 +135,14 @@ LENGTHS = tuple((3 + i * 5 % 11, 4 + i * 7 % 9) for i in range(30))
 
 
 def checkpoint_of(network: Model, architecture: str = "scratch") -> Checkpoint:
-    """A checkpoint whose tokenizers are never used."""
+    """Return a checkpoint of the network; its tokenizers do not belong to it and are not used."""
     made, _ = language()
     card = dataclasses.replace(made.checkpoint.card, architecture=architecture)
     return dataclasses.replace(made.checkpoint, card=card, model=network)
 
 
 def maps_of(network: Model, sentence: Sentence) -> dict[Kind, np.ndarray]:
-    """One sentence's maps, run by itself and without padding: [n, Q, K]."""
+    """Return one sentence's maps from a pass without padding: [n, Q, K], n heads of all layers."""
     source, target_in = ([t.id for t in side] for side in (sentence.source, sentence.target_in))
     with torch.inference_mode(), capture(network) as captured:
         network(torch.tensor([source]), torch.tensor([target_in]))
@@ -213,7 +213,7 @@ def test_distances_beyond_the_last_are_added_to_it():
 
 
 def test_the_shuffled_null_is_the_mean_over_real_shuffles():
-    """2,000 times, every row of two heads is shuffled over the keys it may see."""
+    """Every row of two heads is shuffled 2,000 times over its unmasked keys."""
     network, texts = small.sharp(3), texts_of(*LENGTHS[:8])
     checkpoint, facts = checkpoint_of(network), Facts.of(texts)
     atlas = atlas_of(checkpoint, texts)
@@ -233,7 +233,7 @@ def test_the_shuffled_null_is_the_mean_over_real_shuffles():
                         total[:, o] += mean_nK[:, targets[q, :visible]].sum(-1)
                         count[o] += 1
         shuffled_On = atlas.arrays[f"role_{kind}_shuffled"]
-        # A share's standard deviation is at most 1/2: four of its mean's over all shuffles.
+        # A share's standard deviation is at most 1/2; the limit is 4 standard errors of its mean.
         assert (np.abs(shuffled_On[:, :2].T - total / count) < 2 / np.sqrt(2000 * count)).all()
         assert np.ptp(shuffled_On, axis=1) == pytest.approx(0)  # the same for every head
 
@@ -261,7 +261,7 @@ def test_the_random_null_is_the_highest_head_of_networks_with_fresh_weights():
     ("kind", "name"),
     [("encoder", "punctuation"), ("decoder", "sentence start"), ("cross", "punctuation")],
 )
-def test_the_profile_null_puts_each_heads_mean_weight_at_that_distance_on_every_key(kind, name):
+def test_the_profile_null_gives_every_key_the_heads_mean_weight_at_its_distance(kind, name):
     network, texts = small.sharp(3), texts_of(*LENGTHS)
     atlas, seen, targets, measured, rows = atlas_of(checkpoint_of(network), texts), {}, [], 0, 0
     for sentence in texts.sentences:
@@ -308,7 +308,7 @@ def test_fresh_networks_leave_torchs_random_state_alone():
 
 
 def shuffled_texts(checkpoint: Checkpoint, count: int = 30) -> Corpus:
-    """Sentences of the words of other sentences, in the checkpoint's languages."""
+    """Return sentences of randomly drawn words, in the checkpoint's languages."""
     rng = random.Random(1)
     german = checkpoint.card.source_language == "de"
     pools = [" ".join(pair[side] for pair in small.SENTENCES).split() for side in (0, 1)]
@@ -369,7 +369,7 @@ def test_intervals_are_percentiles_over_bootstrap_replicates():
 
 
 def sorted_percentiles(values_Rn: np.ndarray) -> np.ndarray:
-    """The 2.5th and 97.5th percentile of each column by linear interpolation: [n, 2]."""
+    """Return the 2.5th and 97.5th percentile of each column, interpolated linearly: [n, 2]."""
     ordered = np.sort(values_Rn, axis=0)
     places = np.array([0.025, 0.975]) * (len(ordered) - 1)
     below = np.floor(places).astype(int)
@@ -400,7 +400,7 @@ def made_up(
     profile: float = 0.0,
     rows: float = 1.0,
 ) -> Atlas:
-    """One head of each kind, and two roles; the second is as described."""
+    """Return an atlas of one head per kind and two roles, the second with these values."""
     roles = dict.fromkeys(KINDS, ("first", "second"))
     three = np.array([[[0.5, 0.45, 0.55]], [[score, low, 0.99]]])
     arrays: dict[str, np.ndarray] = {"entropy": np.ones((3, 3)), "largest": np.ones((3, 3))}
@@ -417,7 +417,7 @@ def made_up(
 @pytest.mark.parametrize(
     ("score", "low", "nulls", "rows", "expected"),
     [
-        (0.80, 0.41, (0.1, 0.3, 0.2), 1.0, ["second", "first"]),  # 0.5 beyond, the first 0.2
+        (0.80, 0.41, (0.1, 0.3, 0.2), 1.0, ["second", "first"]),  # excess 0.5, the first 0.2
         (0.45, 0.41, (0.1, 0.3, 0.2), 1.0, ["first", "second"]),
         (0.80, 0.39, (0.1, 0.3, 0.2), 1.0, ["first"]),  # 0.09 above the random network
         (0.80, 0.39, (0.3, 0.1, 0.2), 1.0, ["first"]),  # 0.09 above shuffled rows
@@ -462,14 +462,14 @@ def test_shards_agree(shards):
             np.testing.assert_allclose(found[name], array, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
-def test_another_process_measures_the_same():
+def test_a_pickled_measure_gives_the_same_sums():
     made, texts = language()
     measure = pickle.loads(pickle.dumps(Attention(Facts.of(texts))))
     found = measure(made.checkpoint, next(texts.chunks()))
     assert all(np.array_equal(found[name], array) for name, array in parts()[0].items())
 
 
-def test_alignments_of_another_text_are_measured_in_a_pass_of_their_own():
+def test_gold_roles_measured_in_a_separate_pass_complete_the_atlas():
     made, texts = language()
     plain = dataclasses.replace(
         texts, sentences=tuple(dataclasses.replace(s, gold=None) for s in texts.sentences)
@@ -485,7 +485,7 @@ def test_alignments_of_another_text_are_measured_in_a_pass_of_their_own():
         assert joined.arrays[name] == pytest.approx(array, abs=1e-6, nan_ok=True), name
 
 
-def test_a_language_without_function_words_leaves_the_rest():
+def test_without_source_function_words_all_other_roles_are_measured():
     made, texts = language()
     facts = dataclasses.replace(Facts.of(texts), source_function_words=None)
     sums = Attention(facts)(made.checkpoint, texts.sentences[:25])
@@ -495,7 +495,7 @@ def test_a_language_without_function_words_leaves_the_rest():
     assert len(measured.arrays["role_encoder"]) == len(measured.roles["encoder"]) == 9
 
 
-def test_the_result_is_a_valid_part_of_an_atlas_file():
+def test_measured_roles_survive_saving_and_loading_an_atlas():
     atlas = result(finish(Sums.total(parts())), dict.fromkeys(KINDS, 3), 4)
     again = Atlas.load(io.BytesIO(atlas.to_bytes()))
     assert again.roles == atlas.roles

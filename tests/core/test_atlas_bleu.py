@@ -1,4 +1,4 @@
-"""BLEU from summed n-gram statistics against sacreBLEU's scores of texts."""
+"""BLEU from summed n-gram statistics equals sacreBLEU's score of the texts."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_bleu_of_sums_is_the_corpus_score(texts):
     assert counted.shape == (3, 10) and counted.dtype == np.int64
     expected = BLEU().corpus_score(texts, [REFERENCES]).score
     assert bleu(counted.sum(0)) == expected
-    repeated = [0, 0, 2, 2, 2]  # as a replicate that draws the first twice, the last three times
+    repeated = [0, 0, 2, 2, 2]  # a replicate: the first twice, the last three times
     score = BLEU().corpus_score([texts[i] for i in repeated], [[REFERENCES[i] for i in repeated]])
     both = np.stack([counted.sum(0), counted[repeated].sum(0)])
     assert bleu(both).tolist() == [expected, score.score]
@@ -52,7 +52,7 @@ def test_no_sentence_has_no_bleu():
 
 @pytest.fixture(scope="module")
 def texts():
-    """Return the translations without each third head, and of the whole network first."""
+    """Translations of the whole network, then with every third head ablated in turn."""
     network = checkpoint()
     choices = [[], *([head] for head in heads(network.model)[::3])]
     return [
@@ -76,8 +76,8 @@ def test_changes_match_corpus_scores(arrays, texts):
     assert arrays["bleu_zero_p"].shape == (len(arrays["bleu_zero"]),)
 
 
-def test_sets_with_the_same_encoder_heads_share_its_passes():
-    """Whatever the order of the sets; no hook or method stays on the network."""
+def test_sets_with_the_same_encoder_heads_share_the_encoder_passes():
+    """The order of the sets does not matter; no hook or method stays on the network."""
     network, some = checkpoint(), sentences().sentences[:5]
     one, two = ("encoder", 0, 1), ("encoder", 0, 2)
     choices = ((one,), (("cross", 0, 1),), (one, two), (("decoder", 1, 0), one), (two, one))
@@ -87,7 +87,7 @@ def test_sets_with_the_same_encoder_heads_share_its_passes():
         found = SetBleu("x", choices)(network, some)["x_ngrams"][0]
     finally:
         hook.remove()
-    assert len(passes) == 3  # none, one, one and two
+    assert len(passes) == 3  # encoder heads off: none, `one`, `one` and `two`
     assert "encode" not in vars(network.model)
     for row, choice in zip(found, ((), *choices), strict=True):
         texts = [translation(network, s.source_text, choice) for s in some]
@@ -100,7 +100,7 @@ def test_sets_with_the_same_encoder_heads_share_its_passes():
         ]
 
 
-def test_a_baseline_is_scored_like_its_own_translations():
+def test_the_bleu_of_a_baseline_is_that_of_its_translations():
     network, some = checkpoint(), sentences().sentences[:8]
     baseline = build("baseline", network.model.config).double().eval()
     copy_to_baseline(network.model, baseline)
@@ -113,8 +113,8 @@ def test_a_baseline_is_scored_like_its_own_translations():
         assert bleu(found["x_ngrams"][0, column]) == expected
 
 
-def test_intervals_are_of_the_same_replicates(arrays, texts):
-    """The change of each replicate is of two scores of the same repeated sentences."""
+def test_each_replicate_compares_two_scores_of_the_same_sentences(arrays, texts):
+    """Intervals are recomputed from sacreBLEU's scores of the repeated sentences."""
     lines = sentences().sentences
     weights = bootstrap_weights(s.index for s in lines).astype(int)
     index = 1 + max(range(len(texts) - 1), key=lambda i: abs(arrays["bleu_zero"][3 * i, 0]))

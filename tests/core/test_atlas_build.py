@@ -1,4 +1,4 @@
-"""The atlas of a small network: all parts are there, belong together, and survive a file."""
+"""The atlas of a small network is complete, consistent, and unchanged by saving and loading."""
 
 import dataclasses
 import hashlib
@@ -72,7 +72,7 @@ def test_a_network_is_its_own_counterpart(built):
     np.testing.assert_allclose(built.arrays["similarity"], 1, atol=1e-6)
 
 
-def test_what_heads_share_that_are_not_matched():
+def test_the_similarity_of_unmatched_heads():
     """Three heads; head 0 is matched with 2, 1 with 0, 2 with 1, in both of two replicates."""
     first = np.array([[0.1, 0.2, 0.9], [0.8, 0.3, 0.4], [0.5, 0.7, 0.6]])
     second = np.array([[0.2, 0.2, 0.9], [0.8, 0.3, 0.2], [0.1, 0.7, 0.6]])
@@ -83,7 +83,7 @@ def test_what_heads_share_that_are_not_matched():
     unmatched = found["similarity_unmatched"]
     assert unmatched[:3, 0] == pytest.approx([0.15, 0.35, 0.55])
     assert unmatched[3:6] == pytest.approx(unmatched[:3])
-    # The 2.5 % and 97.5 % quantiles of two replicates are near them.
+    # With two replicates, the quantiles lie 2.5 % of the way inside the two values.
     assert unmatched[2, 1:] == pytest.approx([0.35 + 0.025 * 0.2, 0.55 - 0.025 * 0.2])
     single = {f"same_{kind}": np.full((3, 1, 1), 20.0) for kind in KINDS}
     alone = counterparts(Sums(arrays | single | {"same_sentences": np.array(9)}))
@@ -171,7 +171,7 @@ def _check_rejected(content: bytes) -> None:
 
 
 def test_own_text_is_measured_as_a_corpus_is(built, network):
-    """The same numbers as from the corpus command, step by step, without the costly parts."""
+    """The numbers equal the command's; the costly measures are left out."""
     steps = own_text(lambda: nullcontext(), network, PAIRS)
     progress = []
     try:
@@ -187,7 +187,7 @@ def test_own_text_is_measured_as_a_corpus_is(built, network):
         if name.startswith("role_cross"):  # the corpus also has the roles that need gold
             expected = expected[: len(array)]
         np.testing.assert_allclose(array, expected, atol=2e-5, err_msg=name)
-    assert atlas.tokens == built.tokens or atlas.tokens
+    assert atlas.tokens == built.tokens
     with pytest.raises(ValueError, match=f"301 lines: the limit is {MAX_LINES}"):
         next(own_text(lambda: nullcontext(), network, PAIRS[:1] * 301))
 
@@ -240,7 +240,7 @@ def test_the_command_continues_after_an_interruption(built, translating_folder, 
     saved = {*(files / "atlas.npz.partial").iterdir()}
     assert len(saved) == 14, "one file per measure"
     monkeypatch.undo()
-    monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # measured before
+    monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # saved by the first run
     run(translating_folder, files)
     np.testing.assert_array_equal(
         Atlas.load(files / "atlas.npz").arrays["zero"], built.arrays["zero"]

@@ -1,4 +1,4 @@
-"""Quoted sentences: how they are drawn, and each head's strength and cell in them."""
+"""Quoted sentences: how they are drawn, and each head's strength and strongest cell in them."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.core.atlas_network import checkpoint, heads, sentences, token_losses
 
 
 def test_quoted_sentences_are_short_and_drawn_evenly():
-    """Of 400 sentences, of which every fourth has a long side."""
+    """Drawn from 400 sentences, every fourth of which has a side that is too long."""
     some = sentences().sentences
     long = {0: {"source_text": "x" * 201}, 4: {"reference": "y" * 201}}
     many = tuple(

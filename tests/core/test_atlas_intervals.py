@@ -49,7 +49,7 @@ def test_p_values_are_those_of_the_normal_distribution():
     np.testing.assert_allclose(found, [0.05, 0.05, 0.01, 1.0], atol=1e-6)
 
 
-def test_rounding_is_no_effect_and_a_constant_change_is_one():
+def test_rounding_errors_are_no_effect_but_a_constant_change_is():
     replicates = np.full((1001, 3), [2e-7, -0.5, 0.0])
     np.testing.assert_array_equal(p_values(replicates, 4, resolution=1e-6), [1.0, 0.0, 1.0])
 

@@ -1,4 +1,4 @@
-"""Losses without heads, pairs and pruning against whole passes with edited weights."""
+"""Losses with one head, a pair or many ablated equal those of passes with edited weights."""
 
 import copy
 import math
@@ -50,7 +50,7 @@ def before(lines):
 
 @pytest.fixture(scope="module")
 def without(lines):
-    """Return each sentence's losses without each head, by whole passes."""
+    """Return each sentence's losses with each head ablated, from passes with edited weights."""
     return {
         head: [token_losses(checkpoint(), s, [head]) for s in lines]
         for head in heads(checkpoint().model)
@@ -106,7 +106,7 @@ def test_deciles_are_of_each_sentences_change_per_token(before, without, zero):
 def test_tokens_are_ranked_by_the_mean_rise_of_their_loss(lines, before, without, zero):
     tokenizer, counts = checkpoint().target_tokenizer, sentences().target_counts
     found = affected_tokens(zero, counts, tokenizer)
-    few = {id: counts[id] for id in sorted(counts)[::4]}  # for most heads, the loss of some falls
+    few = {id: counts[id] for id in sorted(counts)[::4]}  # some of these losses fall for most heads
     found_of_few = affected_tokens(zero, few, tokenizer)
     assert len(found) == len(found_of_few) == len(without)
     for i, losses in enumerate(without.values()):
@@ -129,7 +129,7 @@ def test_tokens_are_ranked_by_the_mean_rise_of_their_loss(lines, before, without
 
 
 def test_a_head_that_writes_nothing_has_no_effect():
-    """Its changes are rounding at most, in float32 with all other heads as they are."""
+    """In float32 its ablation changes losses by rounding errors, which are not reported."""
     network = checkpoint()
     model = copy.deepcopy(network.model).float()
     for site in model.attention_sites():
@@ -175,8 +175,8 @@ def test_shards_agree(zero):
         np.testing.assert_array_equal(array, head_losses(zero)[name])
 
 
-def test_measures_are_told_apart_by_their_text():
-    """A measurement that continues finds its sums by the text of the measure."""
+def test_the_repr_of_a_measure_identifies_it():
+    """An interrupted measurement finds its saved sums by the measure's repr."""
     where = ("cross", 0)
     means = {where: torch.zeros(4, 5000)}
     changed = {where: means[where].clone()}
@@ -261,7 +261,7 @@ def test_the_removal_order_is_greedy(curve):
 
 
 def test_curves_match_edited_passes(lines, before):
-    """Orders that are not greedy, to expose a sorted one; two share their first removal."""
+    """The orders are unsorted, so that sorting would show; both remove the same head first."""
     network = checkpoint()
     own = heads(network.model)
     orders = {
@@ -302,7 +302,7 @@ def test_bleu_curves_match_corpus_scores(lines):
 
 
 def test_sums_of_curves_and_heads_have_different_names(zero):
-    """They are kept apart when measures are added up."""
+    """Otherwise adding up the measures would mix them."""
     network = checkpoint()
     curves = pruning_losses(network.model, {"encoder": [0, 1, 2, 3]})(network, ())
     pairs = pair_losses(network.model, "encoder")(network, ())

@@ -20,7 +20,7 @@ IDS: dict[str, int] = {}
 
 
 def token(piece: str) -> Token:
-    """A token of a piece; "_" marks the start of a word, and "?" an unknown one."""
+    """Return a token; "_" marks the start of a word, and "?" an unknown token."""
     starts_word, text = piece.startswith("_"), piece.strip("_?")
     if piece.endswith("?"):
         return Token(UNK, "<unk>", text, starts_word, unknown=True)
@@ -62,7 +62,7 @@ EXPECTED = {
         "<eos>": {q: {8} for q in range(8)},
         "punctuation": {q: {3} for q in ALL if q != 3},
         "same word": {1: {2}, 2: {1}},
-        "earlier copy": {4: {0}},  # unknown tokens with other texts are no copies
+        "earlier copy": {4: {0}},  # unknown tokens with different texts are no copies
         "rarest token": {q: {5, 6, 7} - {q} for q in ALL},  # tied at 3
         "function words": {q: {0, 4} - {q} for q in ALL},
     },
@@ -101,7 +101,7 @@ EXPECTED = {
     ("kind", "role"),
     [pytest.param(kind, role, id=f"{role.name}-{kind}") for role in ROLES for kind in role.kinds],
 )
-def test_targets_and_queries_that_count(kind, role):
+def test_each_role_has_the_expected_targets_and_counting_queries(kind, role):
     cells, counting = role.cells(Maps(kind, SENTENCE, FACTS))
     found = {int(q): set(np.flatnonzero(cells[q]).tolist()) for q in np.flatnonzero(counting)}
     assert found == EXPECTED[kind][role.name]
@@ -115,7 +115,7 @@ def test_a_word_is_no_copy_of_an_equal_part_of_a_word():
     assert counting.tolist() == [False, True, True, False]
 
 
-def test_every_role_is_expected_above_and_explained():
+def test_every_role_has_expected_targets_a_definition_and_a_source():
     for kind in KINDS:
         assert set(EXPECTED[kind]) == {role.name for role in ROLES if kind in role.kinds}
     assert len({role.name for role in ROLES}) == len(ROLES) == 15
@@ -130,7 +130,7 @@ def test_every_role_is_expected_above_and_explained():
 
 
 def test_a_query_whose_visible_keys_are_all_targets_does_not_count():
-    """A source of two words and no other key leaves nothing to choose from."""
+    """Query 0 of the decoder sees <bos> alone: attending to the sentence start is no choice."""
     sentence = Sentence(0, side(", ,"), side("_a"), ", ,", "a")
     punctuation = next(role for role in ROLES if role.name == "punctuation")
     assert punctuation.cells(Maps("cross", sentence, FACTS))[1].all()  # <eos> is no punctuation
@@ -166,13 +166,13 @@ def corpus_of(*sentences: Sentence, languages: tuple[str, str] = ("de", "en")) -
     return Corpus(sentences, (), *languages, "", "", *totals)
 
 
-def test_facts_of_a_corpus():
+def test_facts_hold_function_words_and_token_counts():
     text = Sentence(
         0, side("_Der _Hu nd _und"), side("_The _do g _an d"), "Der Hund und", "The dog and"
     )
     facts = Facts.of(corpus_of(text))
-    assert facts.source_function_words == {"Der", "und"}  # "und" is English for nothing
-    assert facts.target_function_words == {"The", "and"}  # whose two tokens make one word
+    assert facts.source_function_words == {"Der", "und"}  # not "Hund"
+    assert facts.target_function_words == {"The", "and"}  # "and" from two tokens
     assert facts.notes == ()
     assert facts.source_counts[token("_Hu").id] == 1
 
@@ -184,7 +184,7 @@ def test_facts_of_a_corpus():
         ("xx", "spaCy has no list of stop words for 'xx'"),
     ],
 )
-def test_a_language_without_function_words(language, reason):
+def test_a_language_without_function_words_is_noted(language, reason):
     facts = Facts.of(corpus_of(SENTENCE, languages=(language, "en")))
     assert facts.source_function_words is None and facts.target_function_words is not None
     assert facts.notes == (f"{reason}: function words are not measured",)
@@ -232,5 +232,5 @@ def test_function_words_are_those_of_the_language():
     words = ["the", "The", "Hund", "dog", "der", "und", "between"]
     assert function_words("en", words) == {"the", "The", "between"}
     assert function_words("de", words) == {"der", "und"}
-    # Its tokenizer needs a package that is not installed; its list does not.
+    # spaCy's Japanese tokenizer needs a package that is not installed; its word list does not.
     assert function_words("ja", ["する", "犬"]) == {"する"}

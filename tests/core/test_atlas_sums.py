@@ -26,7 +26,7 @@ PAIRS = [
 
 @dataclass(frozen=True)
 class Loss:
-    """Measures the loss, its bootstrap replicates and the number of target tokens."""
+    """Measure the loss, its bootstrap replicates and the number of target tokens."""
 
     scale: float = 1.0
 
@@ -59,14 +59,14 @@ def whole(checkpoint, checkpoint_folder):
 
 @pytest.fixture(scope="module")
 def by_processes(whole, checkpoint_folder):
-    """The sums of each chunk, from three processes."""
+    """The sums of each chunk by its number, from three processes."""
     with in_processes(3) as run:
         return dict(run(Loss(), checkpoint_folder, [*enumerate(whole[0].chunks())]))
 
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_any_number_of_shards_gives_the_same_sums(whole, by_processes, shards):
-    """Counts agree exactly and sums to 1e-12, whichever process measured a chunk, and when."""
+    """Counts agree exactly and sums to 1e-12, whichever process measured a chunk, in any order."""
     found, expected = whole
     assert sorted(by_processes) == list(range(5))
     parts = [
@@ -181,7 +181,7 @@ def test_chunks_are_fixed_and_keep_the_order(whole):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_ray_gives_the_same_sums(whole, checkpoint_folder, workers):
-    """A local cluster; tests run without the extra `ray` skip this."""
+    """On a local cluster; skipped where the extra `ray` is not installed."""
     pytest.importorskip("ray.data")
     from core.atlas.ray_data import on_ray
 
@@ -194,7 +194,7 @@ def test_ray_gives_the_same_sums(whole, checkpoint_folder, workers):
 
 @dataclass(frozen=True)
 class Dying:
-    """A measure whose process dies, as one that runs out of memory."""
+    """A measure that kills its process, as running out of memory would."""
 
     def __call__(self, checkpoint, chunk) -> Sums:
         os._exit(9)

@@ -152,7 +152,7 @@ def test_the_interval_covers_95_percent():
 
 
 def test_dropped_positions_equal_hidden_ones(models):
-    """Rows of several lengths at once, not sorted by length."""
+    """The batch has rows of several lengths, not sorted by length."""
     kept = [(0, 2, 7), (7,), tuple(range(8)), (1, 5, 7), (0, 1, 2, 3, 6), (7,)]
     for model in models:
         found = log_probs_seeing(model, SOURCE, TARGET, kept)
@@ -208,7 +208,7 @@ def value_norm(call) -> np.ndarray:
 
 
 def test_norm_rollout_matches_its_definition(models):
-    """The layer inputs are read with hooks of this test."""
+    """The expected value uses layer inputs that this test reads with its own hooks."""
     for model in models:
         calls = sorted(attention_calls(model), key=lambda call: call.site.layer)
         encoder = [call for call in calls if call.site.kind == "encoder"]
@@ -233,11 +233,11 @@ def test_norm_rollout_matches_its_definition(models):
 
 
 def test_gradient_times_input_matches_finite_differences(models, monkeypatch):
-    """Scale each token's embedding by a small factor."""
+    """The finite differences scale one token's embedding at a time."""
 
-    def scaled(honest, place, factor):
+    def scaled(original, place, factor):
         def look_up(ids, table):
-            rows = honest(ids, table).clone()
+            rows = original(ids, table).clone()
             if ids.shape[1] == len(SOURCE):
                 rows[:, place] *= factor
             return rows
@@ -245,12 +245,12 @@ def test_gradient_times_input_matches_finite_differences(models, monkeypatch):
         return look_up
 
     for model in models:
-        honest = model.embeddings.look_up
+        original = model.embeddings.look_up
         found = np.zeros((len(TARGET), len(SOURCE)))
         for place in range(len(SOURCE)):
             for sign in (1, -1):
                 with monkeypatch.context() as patch:
-                    look_up = scaled(honest, place, 1 + sign * 1e-5)
+                    look_up = scaled(original, place, 1 + sign * 1e-5)
                     patch.setitem(vars(model.embeddings), "look_up", look_up)
                     found[:, place] += sign * log_probs(model) / 2e-5
         scores = attributions(model, SOURCE, TARGET, WORDS).scores
@@ -286,7 +286,7 @@ def test_value_zeroing_matches_zeroed_values(models):
 
 
 def exact_agreement(scores: dict, values: np.ndarray):
-    """Agreement with exact Shapley values [T, n]."""
+    """Return the agreement of scores with exact Shapley values [T, n]."""
     T, n = values.shape
     target, total = tuple(range(T)), values.sum(-1)
     referee = Shapley(words(n), target, values, values, values, total, np.zeros(T), 2**n, 0)
@@ -416,14 +416,14 @@ def test_experiments_use_the_words_of_the_record(translator):
     assert set(agreement(scores, found)) == set(METHODS)
 
 
-def test_the_lock_is_released_between_batches_and_closing_stops(translator, monkeypatch):
+def test_the_lock_is_released_between_batches_and_closing_stops_the_work(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 20)
     record = translator.inspect("Ein Hund läuft.")
-    asked, honest = [], module.log_probs_seeing
+    asked, original = [], module.log_probs_seeing
 
     def watched(*arguments):
         asked.append(translator._lock.locked())
-        return honest(*arguments)
+        return original(*arguments)
 
     monkeypatch.setattr(module, "log_probs_seeing", watched)
     steps = shapley.steps(translator, record)
@@ -439,7 +439,7 @@ def token(text: str, starts: bool = True, special: bool = False) -> RecordToken:
     return RecordToken(9, text, text, starts, special, False)
 
 
-def test_source_words_are_the_explorers_words():
+def test_source_words_are_split_as_in_the_explorer():
     tokens = [
         token("Hünd"), token("chen", False), token(".", False), token("Nein", False),
         token("²", False), token("-", True), token("fach", False), token("<eos>", special=True),

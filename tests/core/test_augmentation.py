@@ -131,7 +131,7 @@ def test_source_noise_keeps_words_and_the_targets_case():
     assert ("guten morgen anna wie geht es dir", "Good morning, Anna! How are you") in found
 
 
-def test_probabilities_and_reproducibility_of_an_epoch():
+def test_an_epoch_is_reproducible_and_has_the_set_probabilities():
     pairs = [(f"Der Hund Nummer {i}x schläft.", f"Dog number {i}x sleeps.") for i in range(3000)]
     texts = [(pairs, 2)]
 

@@ -49,15 +49,14 @@ def blog(model):
     return batch_masks(model, parse_rows(SOURCE), target_in)
 
 
-def test_the_blogs_source_matrix(blog):
-    """[2, 1, 1, 9]: the same keys are unmasked for every head and query."""
+def test_the_source_mask_is_that_of_the_worked_example(blog):
+    """The same keys are unmasked for every query."""
     expected = matrix(SOURCE_MATRIX)
     assert np.array_equal(blog.masks["encoder"], np.repeat(expected[:, None], 9, axis=1))
     assert np.array_equal(blog.masks["cross"], np.repeat(expected[:, None], 7, axis=1))
 
 
-def test_the_blogs_target_matrix(blog):
-    """[2, 1, 7, 7]"""
+def test_the_target_mask_is_that_of_the_worked_example(blog):
     assert np.array_equal(blog.masks["decoder"].reshape(14, 7), matrix(TARGET_MATRICES))
 
 
@@ -102,7 +101,7 @@ def test_rows_of_padding_are_allowed(model):
     assert not found.masks["encoder"][0].any() and found.masks["encoder"][1].all()
 
 
-def test_parse_rows():
+def test_rows_of_ids_are_parsed_or_rejected():
     assert parse_rows(" [1, 5,0]\n\n1 5 0 \n1,5,0") == [[1, 5, 0]] * 3
     assert parse_rows("[7]") == [[7]] and parse_rows("") == []
     for wrong in ("[1, x]", "1.5", "-3", "<b>", "1\n[]", "1" * 7):

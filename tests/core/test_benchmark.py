@@ -1,4 +1,4 @@
-"""Benchmarks: contestants agree on their output, and others are rejected or reported."""
+"""Benchmarks compare contestants of equal output; others are rejected or reported missing."""
 
 import json
 import sys
@@ -123,7 +123,7 @@ def test_forced_networks_write_a_fixed_number_of_tokens():
     assert [kind.shape for kind in kinds] == [(n, 4, 4, 7, 7) for n in (2, 1, 1)]
 
 
-def test_a_checkpoints_sentences_are_of_its_language(checkpoint_folder):
+def test_a_checkpoints_sentences_differ_and_have_the_given_length(checkpoint_folder):
     weights = Weights.of(checkpoint_folder, None)
     source = weights.sources(3, 40)
     assert source.shape == (3, 40) and len({tuple(row) for row in source.tolist()}) == 3
@@ -188,7 +188,7 @@ def test_training_contestants_start_with_equal_losses(monkeypatch):
     assert refused["ratio"] is None and refused["reason"].startswith("different loss: ")
 
 
-def test_a_text_too_short_to_train_on_is_one_line(checkpoint_folder, data):
+def test_a_text_too_short_to_train_on_is_rejected_in_one_line(checkpoint_folder, data):
     with pytest.raises(ValueError, match="120 pairs make 1 batches of 2,048 tokens: give more"):
         list(train.rows(Options(checkpoint=checkpoint_folder, data=data)))
 
@@ -208,11 +208,11 @@ def test_exponents_are_log_log_slopes(monkeypatch):
     assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [2, 4]
 
 
-def test_peak_memory():
+def test_peak_memory_is_that_of_the_largest_tensor():
     if not scale._memory_is_measurable():
         pytest.skip("measurable only on Linux with glibc")
     found = scale._peak(lambda: torch.ones(8 << 20).sum())
-    assert 30 < found < 45  # 32 MiB, and what a product needs besides
+    assert 30 < found < 45  # 32 MiB, and what else the sum needs
 
 
 def command(*given: object) -> None:
@@ -247,6 +247,6 @@ def test_the_command_writes_rows_and_what_is_missing(no_alternatives, tmp_path, 
         ),
     ],
 )
-def test_invalid_options_are_one_line(given, message):
+def test_invalid_options_are_rejected_in_one_line(given, message):
     with pytest.raises(ValueError, match=message):
         command(*given)

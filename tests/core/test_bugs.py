@@ -1,4 +1,4 @@
-"""Each of the eight mistakes is that mistake, and its symptoms are measured as they are named."""
+"""Each of the eight mistakes does what its name says, and its symptoms are measured correctly."""
 
 import dataclasses
 import math
@@ -54,7 +54,7 @@ def translator(name: str) -> Translator:
 
 
 def batch() -> tuple[torch.Tensor, torch.Tensor]:
-    """The sentence and, three tokens longer, the sentence that repeats its first ones."""
+    """Return a padded sentence, and one that is three tokens longer and repeats its tokens."""
     source = torch.tensor([SOURCE + [PAD] * P, LONG_SOURCE])
     fed = torch.tensor([[BOS, *TARGET[:-1], *[PAD] * P], [BOS, *LONG_TARGET[:-1]]])
     return source, fed
@@ -71,7 +71,7 @@ def softmax(scores, axis):
 
 
 def right_mask(kind):
-    """True = may attend, for row 0: padding in both sides, and the future in the decoder."""
+    """Return the correct mask of row 0, True = may attend: no padding, no future in the decoder."""
     Q, K = SIZES[kind]
     mask = np.broadcast_to(np.arange(K) < REAL[kind][1], (Q, K))
     return np.tril(mask) if kind == "decoder" else mask
@@ -142,7 +142,7 @@ def test_each_attention_makes_this_mistake_and_no_other(bug, architecture):
 @pytest.mark.parametrize("bug", ALL)
 @torch.inference_mode()
 def test_positions_are_shifted_by_one_only_in_that_bug(bug):
-    """PE(p) = sin, cos of p / 10000^(2i / d_model), with p + 1 in its place on both sides."""
+    """That bug adds the encoding of position p + 1 at position p, on both sides."""
     model = models()["scratch"]
     d = model.config.d_model
     shift = 1 if bug == "shifted" else 0
@@ -235,7 +235,7 @@ def test_experiments_run_only_while_the_model_is_lent():
 
 
 def maps_of(model, bug):
-    """Row 0 of the maps and log-probabilities of a pass of the test's own batch."""
+    """Return the maps and target log-probabilities of row 0 of `batch`."""
     source, fed = batch()
     with broken(model, bug), capture(model) as captured:
         logits = model(source, fed)[0, :T]
@@ -347,7 +347,7 @@ def test_at_most_eight_tokens_are_replaced_evenly_spaced(monkeypatch):
 
 
 def diagnosis(found: Symptoms) -> set[str]:
-    """Tell which mistakes fit, from the numbers alone."""
+    """Return the mistakes that fit the numbers."""
     one = (1 - 1e-3, 1 + 1e-3)
     d_k = 48
 

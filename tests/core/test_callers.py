@@ -98,8 +98,7 @@ def test_other_arguments_are_rejected_with_one_line(translator, texts, line):
             call(texts)
 
 
-def test_one_text_or_several(translator, texts):
-    """One text gives one value, an iterable of texts a list."""
+def test_one_text_gives_a_value_and_several_give_a_list(translator, texts):
     assert translator.translate(SOURCES[0]).text == texts[0]
     assert translator.inspect(SOURCES[0]).translation == texts[0]
     assert translator.inspect(SOURCES) == translator.inspect_many(SOURCES)
@@ -114,7 +113,7 @@ def test_one_text_or_several(translator, texts):
     assert edited == [translator.inspect(text, edits=edits) for text in SOURCES]
 
 
-def test_a_beam_is_short_for_its_settings(translator):
+def test_beam_is_a_shorthand_for_a_decode_config(translator):
     for beam in (1, 3):
         decode = DecodeConfig(beam=beam)
         assert translator.translate(SOURCES, beam=beam) == translator.translate(SOURCES, decode)
@@ -165,7 +164,7 @@ def test_a_translator_can_be_copied_and_pickled(translator, texts, again):
 
 
 def answers(before: str = "", after: str = "") -> str:
-    """What a Translator computes under settings of torch made before or after it is loaded."""
+    """Return what a Translator computes when a torch setting is made before or after loading."""
     with ExitStack() as stack:
         stack.enter_context(SETTINGS[before]())
         translator = Translator.load(FOLDER, device="cpu")
@@ -214,7 +213,7 @@ def expected() -> str:
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS)[1:])
-def test_torchs_own_defaults_change_nothing(setting, expected):
+def test_torch_settings_change_no_result(setting, expected):
     assert answers(after=setting) == expected
     if setting in ("device", "type"):
         assert answers(before=setting) == expected

@@ -55,7 +55,7 @@ def token(id: int) -> RecordToken:
 def record_of(
     model: Seq2Seq, source: list[int], target: list[int], edits: Edits = Edits()
 ) -> tuple[TranslationRecord, Evidence]:
-    """The record of one teacher-forced pass, with ids as texts, and its evidence."""
+    """Return the record of one teacher-forced pass, with ids as texts, and its evidence."""
     seen = teacher_forced_pass(model, source, target, edits)
     values = {f.name: getattr(seen, f.name) for f in dataclasses.fields(seen)}
     arrays = {k: v.numpy() for k, v in values.items() if isinstance(v, torch.Tensor)}
@@ -79,7 +79,7 @@ def record_of(
 
 
 def with_values(record: TranslationRecord, **values: object) -> TranslationRecord:
-    """A copy with other values, without the validation of TranslationRecord."""
+    """Return a copy with other values, without the validation of TranslationRecord."""
     spoiled = copy.copy(record)
     for name, value in values.items():
         object.__setattr__(spoiled, name, value)
@@ -235,7 +235,7 @@ def test_inspected_records_carry_their_checks(translating_folder, twin):
         record = translator.inspect("Zwei junge Männer spielen im Park Fußball.", target)
         assert len(record.target_out) > 3
         assert [line.passed for line in record.checks] == [True] * 8
-    assert "hypotheses" not in record.checks[PROBABILITIES].words  # of the given target
+    assert "hypotheses" not in record.checks[PROBABILITIES].words  # a given target has none
 
 
 def test_the_limit_of_a_sum_is_per_token():
@@ -277,7 +277,7 @@ def test_a_check_must_agree_with_its_figure():
 
 
 def sinusoid(row: int, width: int) -> list[float]:
-    """Paper §3.5: sin and cos of row/10000^(2i/width), in turns."""
+    """Return sin and cos of row/10000^(2i/width), alternating (paper §3.5)."""
     angles = [row / 10_000 ** (2 * i / width) for i in range(width // 2)]
     return [f(angle) for angle in angles for f in (np.sin, np.cos)]
 
@@ -351,7 +351,7 @@ def test_the_error_limit_scales_with_the_temperature(model, off):
 
 
 def test_recorded_scores_match_the_projections(model):
-    """With nonzero biases, to which the softmax is partly invariant."""
+    """The biases are nonzero: the softmax would hide some errors in them."""
     with torch.no_grad():
         noisy = copy.deepcopy(model)
         torch.manual_seed(3)

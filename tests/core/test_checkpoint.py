@@ -64,8 +64,7 @@ def test_a_missing_folder_is_named(tmp_path):
         load(tmp_path / "nowhere")
 
 
-def test_an_error_inside_the_loader_is_one_line_too(folder, monkeypatch):
-
+def test_an_unexpected_error_inside_the_loader_is_one_line(folder, monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError("modulo by\nzero \x1b[2J")
 
@@ -75,7 +74,7 @@ def test_an_error_inside_the_loader_is_one_line_too(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-def test_weights_may_have_any_plain_name_and_either_precision(tmp_path, architecture):
+def test_weights_may_have_any_plain_file_name_and_either_precision(tmp_path, architecture):
     folder = strange_folders.good(tmp_path / "x-de-en", architecture)
     name = "model-0a1b2c.safetensors"
     (folder / "model.safetensors").rename(folder / name)
@@ -122,7 +121,7 @@ def test_a_damaged_folder_gets_no_checksum(folder):
 
 
 def test_a_hypothesis_that_is_not_finite_is_refused(folder, monkeypatch):
-    """No bounded weights are known that cause this; the smoke test covers unknown ones."""
+    """No weights within the limits are known to cause this: loading decodes a test sentence."""
     normal = Transformer.classify
     monkeypatch.setattr(Transformer, "classify", lambda self, x: normal(self, x) * float("nan"))
     with pytest.raises(CheckpointError, match="a test sentence has the log-probability nan"):
@@ -151,7 +150,7 @@ def test_the_largest_allowed_weights_give_finite_hypotheses(
     assert translator.inspect("Ein Hund.").log_probs.size
 
 
-def test_languages_of_no_corpus_are_shown_by_their_names(folder):
+def test_languages_without_a_corpus_are_shown_by_name(folder):
     strange_folders.config(source_language="fr", target_language="yue")(folder)
     (card,), problems = list_cards(folder.parent)
     assert card.direction == "fr-yue" and not problems
@@ -222,7 +221,7 @@ def test_missing_metrics_need_no_note(folder):
     assert (read_card(folder).metrics, read_card(folder).note) == ({}, "")
 
 
-def test_no_folder_keeps_the_others_from_being_listed(folder, monkeypatch):
+def test_a_broken_folder_does_not_hide_the_others(folder, monkeypatch):
     shutil.copytree(folder, folder.parent / "another")
     strange_folders.network(num_heads=0)(folder.parent / "another")
     is_dir = type(folder).is_dir

@@ -27,7 +27,7 @@ def directed(source: str, target: str, name: str = "scratch") -> Checkpoint:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A corpus of three pairs, and alignments of two others."""
+    """A corpus of three pairs, and two other pairs with alignments."""
     (tmp_path / "multi30k").mkdir()
     for language, lines in {"de": ["b c", "d e f", "g b"], "en": ["o p", "q r s", "t o"]}.items():
         file = tmp_path / "multi30k" / f"val.{language}"
@@ -80,10 +80,12 @@ def test_networks_are_paired_with_the_other_implementation(folder):
     )
     assert [len(n.text.sentences) for n in found] == [2, 2, 2]
     assert [n.text.sentences[0].source_text for n in found] == ["b c", "b c", "o p"]
-    assert [n.other and n.other.name for n in found] == ["baseline-de-en", None, None], "once"
+    assert [n.other and n.other.name for n in found] == ["baseline-de-en", None, None], (
+        "each pair once"
+    )
     assert [n.gold for n in found] == [None] * 3
     b, c = (token.id for token in PLANTED.source_tokenizer.encode("b c"))
-    assert found[0].frequencies == {b: 2, c: 2}, "of the training data, on the source side"
+    assert found[0].frequencies == {b: 2, c: 2}, "counted on the source side of the training data"
     assert set(found[2].frequencies).isdisjoint({b, c})
 
 
@@ -92,13 +94,13 @@ def test_networks_of_other_languages_are_named(folder):
         networks(folder, directed("de", "fr"))
 
 
-def test_a_missing_network_is_one_line(tmp_path):
+def test_a_missing_network_is_named_in_one_line(tmp_path):
     with pytest.raises((ValueError, OSError)) as error:
         load_checkpoints(tmp_path)
     assert "scratch-de-en" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_unfinished_work_is_kept_apart_for_each_network(folder):
+def test_unfinished_work_is_saved_for_each_network_separately(folder):
     """Two networks with the same measure and sentences do not read each other's sums."""
     both = directed("de", "en"), directed("de", "en", "baseline")
     both = both[0], replace(both[1], card=replace(both[1].card, weights_sha256="1"))

@@ -1,4 +1,4 @@
-"""What is measured for claims agrees with hand-made maps and with independent computations."""
+"""Measures for claims agree with hand-made maps and with independent computations."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -101,7 +101,7 @@ def test_a_sentence_of_frequent_tokens_has_no_rarest_token():
 
 
 def test_the_500_tokens_that_occur_most_often_are_frequent(network):
-    """Of 501 tokens, the one that occurs least often is not frequent; of equals, the last id."""
+    """Of 501 tokens, the rarest is left out; of two equally rare ones, the one of higher id."""
     counts = {id: 9 for id in range(1000, 1499)} | {11: 5, 10: 5}
     network = replace(network, frequencies=counts)
     measured = []
@@ -162,7 +162,7 @@ def test_planted_heads_are_found(network):
 
 
 def by_hand(checkpoint: Checkpoint, sentence) -> np.ndarray:
-    """The source's share in each decoder row, query by query, in a pre-norm network."""
+    """Return the source's share in each decoder row [T], query by query, for a pre-norm network."""
     model = checkpoint.model
     source, target = sentence.ids
     with capture(model) as captured:
@@ -241,7 +241,7 @@ def test_faithfulness_agrees_with_shapley_values_over_all_orders(sharp):
 
 
 def _in(k: int, words, subset: int) -> bool:
-    """Whether position k is in a word of a subset, a number with one bit per word."""
+    """Return whether position k is in a word of `subset`, which has one bit per word."""
     return any(k in word and subset >> n & 1 for n, word in enumerate(words))
 
 
@@ -264,7 +264,7 @@ def test_differences_are_in_the_order_of_the_groups():
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_shards_agree(sharp, shards):
-    """Sums of parts are those of the whole."""
+    """The sums of the shards add up to those of the whole corpus."""
     text = corpus(sharp, PLANTED.pairs)
     for measure in (Attended(dict(text.source_counts), frozenset()), SourceShares()):
         whole = measure(sharp, text.sentences)
@@ -291,7 +291,7 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
     rows = {row.claim.id: row for row in board.rows}
     assert set(rows["positional-heads"].estimates) == {"planted", "copy"}
     assert set(rows["input-reading-better"].estimates) == {"planted"}
-    assert rows["input-reading-better"].mean is None, "a mean is of all networks"
+    assert rows["input-reading-better"].mean is None, "a mean needs all networks"
     assert set(rows["same-heads-matter"].estimates) == {sharp.card.direction}
     assert rows["same-heads-matter"].mean.value == pytest.approx(1)
     assert rows["fixed-positional-heads"].verdict == OPEN

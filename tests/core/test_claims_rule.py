@@ -1,4 +1,4 @@
-"""Claims are decided by the stated rule, from intervals that are what they say."""
+"""Claims are decided by the stated rule, and intervals cover what they state."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ def test_a_result_that_would_not_refute_a_claim_leaves_it_open():
     assert decide(claim, {"n": ABOVE})[0] == HOLDS
 
 
-def test_another_test_than_the_papers_decides_nothing():
+def test_a_test_other_than_the_papers_decides_nothing():
     claim = dataclasses.replace(CLAIM, other_test="They train longer.")
     for estimate, where in ((ABOVE, "above"), (BELOW, "below")):
         verdict, reason = decide(claim, {"n": estimate})
@@ -225,6 +225,6 @@ def test_another_file_is_rejected_in_one_line(file, content):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_board_is_no_error_of_its_content(tmp_path):
+def test_a_missing_board_raises_file_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         Board.load(tmp_path / "literature.json")

@@ -1,4 +1,4 @@
-"""Each claim holds on sums in which its finding is planted, and fails where its reverse is."""
+"""Each claim holds on sums in which its finding is planted, and fails where the reverse is."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -26,12 +26,12 @@ PLACES = {head: n for n, head in enumerate(HEADS)}
 
 
 def spread(value: float, by: float = 0.0) -> np.ndarray:
-    """Replicates around a value, evenly spaced: [R]."""
+    """Return a value and replicates spaced evenly around it: [R]."""
     return np.concatenate(([value], value + by * np.linspace(-1, 1, R - 1)))
 
 
 def ngrams(scores: np.ndarray) -> np.ndarray:
-    """Statistics of sacreBLEU whose BLEU is these scores, 0 to 100, to two decimals: [..., 10]."""
+    """Return sacreBLEU statistics [..., 10] with these BLEU scores (0 to 100), to two decimals."""
     total = 1_000_000
     right = np.rint(np.asarray(scores) / 100 * total).astype(np.int64)
     lengths = np.full((*right.shape, 2), total, np.int64)
@@ -129,8 +129,8 @@ def test_claims_about_pruning_fail_where_only_the_encoder_matters():
     assert verdicts(found) == expected
 
 
-def test_each_claim_about_pruning_counts_its_own_heads():
-    """Every head costs 1 BLEU, and 5 in the last layer of cross-attention."""
+def test_each_claim_about_pruning_counts_the_heads_that_it_is_about():
+    """Removing a head costs 1 BLEU, in the last layer of cross-attention 5."""
     last = ("cross", 2)
     network = pruned(["encoder", "decoder", "cross"], lambda head: 5 if head[:2] == last else 1)
     values = {id: s.estimate.value for id, s in pruning.pruning(network).items()}
@@ -147,25 +147,25 @@ def test_each_claim_about_pruning_counts_its_own_heads():
         (["encoder", "cross", "decoder"], -0.5),  # cross-attention is not last
     ],
 )
-def test_the_order_of_removal_is_that_of_all_three_kinds(order, smaller):
+def test_the_claim_about_removal_order_needs_all_three_kinds_in_order(order, smaller):
     found = pruning.pruning(pruned(order, lambda head: 0))["removal-order"]
     assert found.estimate.value == smaller
     assert decide(CLAIMS["removal-order"], {"n": found.estimate})[0] == OPEN  # not HOLDS
 
 
-def test_heads_are_removable_up_to_the_last_point_within_a_quarter_point():
+def test_heads_are_removable_up_to_the_last_step_that_costs_at_most_a_quarter_bleu():
     curve = np.array([[40, 39.9, 39.74, 41, 30], [40, 39.76, 39.9, 39.8, 39.75], [40, 39, 1, 0, 5]])
     assert pruning.removable_share(curve).tolist() == [3 / 4, 1, 0]
     assert np.isnan(pruning.removable_share(np.full((1, 5), np.nan))).all()
 
 
-def test_the_best_head_of_the_last_layer_is_chosen_in_the_sample_alone():
+def test_the_best_head_of_the_last_layer_is_chosen_on_the_sample_not_per_replicate():
     kept = np.array([[30.0, 35, 20], [39, 31, 38]])
     assert pruning.lost_with_best(np.array([40.0, 40]), kept).tolist() == [5, 9]
 
 
 def single_heads(bleu_changes, zero, mean, other_zero, partners) -> Planted:
-    """A network with these changes of BLEU and loss per head, and another network's."""
+    """A network with these changes of BLEU and loss per head, and its counterpart."""
 
     def losses(changes, name):
         loss = np.concatenate([np.zeros((R, 1)), np.tile(changes, (R, 1))], 1) + 3
@@ -201,7 +201,7 @@ REVERSED = np.arange(12)[::-1]
 
 
 def test_claims_about_single_heads_hold_where_they_are_planted():
-    """Head 0 of the encoder hurts BLEU; a head's counterpart has the opposite number."""
+    """Encoder head 0 hurts BLEU; head n of the other network is the counterpart of head 11 − n."""
     zero = np.tile(RANKS, 3)
     other = np.tile(RANKS[REVERSED], 3)
     found = importance.importance(single_heads([1, *[0] * 11], zero, zero / 2, other, REVERSED))
@@ -252,7 +252,7 @@ def test_heads_are_counted_at_the_papers_level_and_bounded_at_two_others():
 
 
 def attended(neighbour, rarest, empty) -> Sums:
-    """Sums of `Attended` with these shares: the second offset's second head, the second head."""
+    """Return sums of `Attended`: head 1 has the shares `neighbour` (at offset 1) and `rarest`."""
     neighbours = np.zeros((R, 2, 12))
     neighbours[:, 1, 1] = spread(100 * neighbour, 0.1)
     rare = np.zeros((R, 4))
@@ -277,24 +277,26 @@ def attended(neighbour, rarest, empty) -> Sums:
 @pytest.mark.parametrize(
     ("shares", "verdict"), [((0.95, 0.66, 0.87), HOLDS), ((0.7, 0.3, 0.2), FAILS)]
 )
-def test_claims_about_what_heads_attend_to(shares, verdict):
+def test_claims_about_what_heads_attend_to_hold_or_fail_by_the_planted_shares(shares, verdict):
     found = attention.statistics(attended(*shares))
     estimates = {id: statistic.estimate for id, statistic in found.items()}
     assert [e.value for e in estimates.values()] == pytest.approx(shares)
     assert [e.null for e in estimates.values()] == pytest.approx([0.08, 0.15, 0.15])
     expected = dict.fromkeys(found, verdict)
-    if verdict == FAILS:  # its network has language tags, and these have none
+    if verdict == FAILS:  # the paper's network has language tags, these have none
         expected["eos-and-punctuation"] = OPEN
     assert verdicts(found) == expected
 
 
 def links(aer) -> Sums:
-    """Sums of `HeadLinks` with this AER [reading, quantity, layer], mean over heads."""
+    """Return sums of `HeadLinks` with this AER [reading, quantity, layer] of head means."""
     made, sure = 100.0, 300.0
     right = (1 - np.array(aer)) * (made + sure)
     in_both = np.zeros((R, 2, 2, 4, 5))
     in_both[..., :-1, -1] = right / 2
-    in_both[..., -1, :] = in_both[..., :, 0] = 190  # means and heads that would be better
+    in_both[..., -1, :] = in_both[..., :, 0] = (
+        190  # single heads and layer means, which would be better
+    )
     return Sums(
         {
             "in_sure": in_both,
@@ -327,7 +329,7 @@ def test_claims_about_alignment_need_gold():
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, HOLDS), (-1, FAILS)])
-def test_claims_about_sources(sign, verdict):
+def test_claims_about_sources_hold_or_fail_by_the_planted_sign(sign, verdict):
     drawn = {"drawn": np.full(R, 50.0), "sentences": np.array(50, np.int64)}
     shares = {"along": -sign * spread(5, 0.1), "at_eos": -sign * spread(10, 0.1)}
     found = sources.share_statistics(Sums(drawn | shares))

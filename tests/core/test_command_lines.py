@@ -136,7 +136,7 @@ class Started:
         self.stdout, self.stderr = (os.fdopen(pipe[0], "rb") for pipe in pipes[1:])
 
     def line(self) -> bytes:
-        """Return the next line of output; fail after a minute without one."""
+        """Return the next line of output; fail if none comes within a minute."""
         assert select.select([self.stdout], [], [], 60)[0], "nothing was written"
         return self.stdout.readline()
 
@@ -320,7 +320,7 @@ def test_a_signal_during_imports_ends_with_one_line(number):
 
 
 def test_every_command_ends_on_a_signal_with_one_line(lines, monkeypatch):
-    """In the middle of the work, with either signal."""
+    """Each signal arrives in the middle of the work."""
     arguments = {
         analyse: ["importance", "--src", "x", "--ref", "x", "--checkpoint", "x"],
         benchmark: ["why"],
@@ -373,7 +373,7 @@ def test_translate_answers_each_line_as_it_arrives(translating, translating_fold
 
 
 def test_translate_loses_no_finished_line(translating, translating_folder, tmp_path):
-    """Stopped after the first of two thousand lines."""
+    """The command is stopped after the first of 2,100 lines."""
     many = SOURCES * 700
     (tmp_path / "in").write_text("\n".join(many) + "\n")
     expected = [t.text for t in Translator.load(translating_folder, "cpu").translate(SOURCES)]
@@ -453,7 +453,7 @@ def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
         assert [len(lines) for lines in translate.read_available(stream)] == [700_000]
 
 
-def test_consecutive_lines_share_a_batch_up_to_its_tokens():
+def test_consecutive_lines_share_a_batch_up_to_the_token_limit():
     parts = list(translate._chunks([3, 3, 0, 9, 1], 8))
     assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
     assert list(translate._chunks([], 8)) == []

@@ -30,7 +30,7 @@ KEYS = [
 
 @pytest.fixture
 def scores(checkpoint_folder, tmp_path):
-    """Runs `evaluate` with more arguments and returns its JSON, without the time it took."""
+    """Return a function that runs `evaluate` and returns its JSON without the time taken."""
 
     def run(*arguments: object) -> dict[str, Any]:
         file = tmp_path / "scores.json"
@@ -62,7 +62,7 @@ def test_evaluate_writes_the_agreed_keys(checkpoint_folder, data, scores):
         (["--joined", 4], "4 concatenated"),
     ],
 )
-def test_changed_sources_score_like_a_file_with_them(data, tmp_path, scores, options, sources):
+def test_changed_sources_score_like_a_file_of_them(data, tmp_path, scores, options, sources):
     for language in ("de", "en"):
         text = (data / f"multi30k/val.{language}").read_text().splitlines()
         assert len(text) == 6 and all(line.endswith(".") for line in text)
@@ -126,7 +126,7 @@ def test_nothing_to_score_gives_one_line_and_an_exit_code(
     monkeypatch.setattr("sys.argv", list(map(str, command_line)))
     with pytest.raises(SystemExit) as stopped:
         evaluate.main(evaluate.parser(), evaluate.run)
-    # A text as the exit code: Python prints it to stderr and leaves with 1.
+    # Python prints an exit code that is a text to stderr, and exits with 1.
     error = stopped.value.code
     assert error.startswith(f"error: {message}") and "\n" not in error
     assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()

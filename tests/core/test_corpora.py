@@ -22,7 +22,7 @@ from core.files import sha256
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A fake public home that serves the returned files, and the list of downloaded URLs."""
+    """Serve the returned files in place of the corpus's site; also return the downloaded URLs."""
     files = {
         f"val.{language}.gz": gzip.compress(text.encode(), mtime=0)
         for language, text in (("de", "Ein Hund.\nEin Mann.\n"), ("en", "A dog.\nA man.\n"))
@@ -107,7 +107,7 @@ def test_only_a_newline_ends_a_line(tmp_path):
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress, bz2.compress])
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
-def test_byte_order_marks_and_compression(tmp_path, compress, bom):
+def test_byte_order_marks_are_dropped_and_compressed_files_are_read(tmp_path, compress, bom):
     """In later lines, U+FEFF is an ordinary character."""
     (tmp_path / "x").write_bytes(compress(bom + "eins\nzwei\n\ufeffdrei".encode()))
     assert read_lines(tmp_path / "x") == ["eins", "zwei", "\ufeffdrei"]
@@ -136,7 +136,7 @@ def test_unreadable_files_give_one_line(tmp_path, content, line):
 
 
 def piped(content: bytes) -> tuple[Path, threading.Thread]:
-    """The path of a pipe with this content, and the thread that writes it."""
+    """Return the path of a pipe with this content, and the thread that writes it."""
     reader, writer = os.pipe()
 
     def write() -> None:
@@ -193,7 +193,7 @@ def _zip(file, rows: list[tuple[str, str]]):
 
 @pytest.fixture
 def everyday(tmp_path, monkeypatch):
-    """A small Tatoeba: 40 English sentences with two translations and two spellings each."""
+    """A small Tatoeba: 40 groups of four pairs with common sentences, up to case and marks."""
     monkeypatch.setattr(tatoeba, "HOLD_OUT", 5)
     rows = [(f"Satz {i}.", f"Sentence {i}.") for i in range(40)]
     rows += [(f"Anders {i}.", f"Sentence {i}.") for i in range(40)]

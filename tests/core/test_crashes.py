@@ -167,7 +167,7 @@ def undisturbed(data, tmp_path_factory) -> Path:
 
 
 def assert_same_run(folder: Path, other: Path) -> None:
-    """Both runs ended with the same checkpoint and the same weights, moments and curve."""
+    """Assert that both runs ended with equal checkpoints, weights, moments and curves."""
     state = "resume/state.safetensors"
     assert fingerprint(folder / state) == fingerprint(other / state)
     for name in ("model.safetensors", "config.json"):
@@ -186,7 +186,7 @@ def assert_same_run(folder: Path, other: Path) -> None:
 
 
 def start_or_resume(data: Path, folder: Path) -> None:
-    """Start the run, or resume it."""
+    """Start the run, or resume it if it has saved a state."""
     begun = (folder / "resume" / "state.safetensors").is_file()
     more = ["--resume"] if begun else []
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -207,7 +207,7 @@ def test_a_run_killed_at_a_step_of_saving_ends_as_if_it_had_not_been(data, undis
 
 
 @pytest.mark.soak
-def test_a_run_killed_at_every_step_of_saving(data, undisturbed, tmp_path):
+def test_a_run_killed_at_every_step_ends_as_if_it_had_not_been(data, undisturbed, tmp_path):
     for at in itertools.count(1):
         folder = tmp_path / str(at) / "c"
         folder.parent.mkdir()
@@ -223,7 +223,7 @@ def test_a_run_killed_at_every_step_of_saving(data, undisturbed, tmp_path):
 
 
 @pytest.mark.soak
-def test_a_run_on_a_disk_that_fails_at_every_step(data, undisturbed, tmp_path):
+def test_a_run_on_a_failing_disk_ends_as_on_a_sound_one(data, undisturbed, tmp_path):
     """A run continues if only metrics.json is unreadable, because it does not need it."""
     unharmed = 0
     for at in itertools.count(1):

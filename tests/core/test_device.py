@@ -62,7 +62,7 @@ def test_unavailable_devices_give_one_line(machine, cuda, name, message):
     assert "\n" not in str(error.value)
 
 
-def test_numbered_gpus_are_gpus(monkeypatch):
+def test_a_numbered_gpu_has_the_precision_and_label_of_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {device}")
     assert autocast_dtype("cuda:1") == torch.bfloat16

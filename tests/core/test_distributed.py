@@ -103,7 +103,7 @@ def test_two_processes_take_the_steps_of_one(two, tmp_path):
 
 
 def test_a_killed_process_is_restarted_with_bit_equal_results(two):
-    """Weights, moments, each process's random state and the curve."""
+    """Equal are weights, moments, each process's random state and the curve."""
     assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
     killed, whole = (two[f"{name}-state"] for name in ("killed", "whole"))
     assert killed == whole

@@ -2,7 +2,6 @@
 
 import random
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +42,7 @@ LINKS = {
 
 
 @pytest.mark.parametrize("text", LINKS)
-def test_parse_and_to_text_of_each_kind(text):
+def test_each_kind_of_edit_is_parsed_and_written(text):
     assert Edits.parse(text) == (LINKS[text], [])
     assert LINKS[text].to_text() == text
     assert LINKS[text].listed() == [LINKS[text]] and LINKS[text] != Edits()
@@ -72,7 +71,7 @@ weights = st.lists(st.just(0.0) | st.floats(0, 9), min_size=1, max_size=9).filte
 
 
 def without_conflicts(many):
-    """Lists of edits without conflicts."""
+    """Return a strategy for tuples of edits that do not conflict."""
     return st.lists(many, max_size=5, unique_by=lambda one: one.where).map(tuple)
 
 
@@ -213,7 +212,6 @@ def test_parse_is_bounded_for_large_inputs():
     assert problems == ["800 more edits are ignored: the limit is 200"]
     _, problems = Edits.parse("~".join(["x"] * 1000))
     assert len(problems) == 21 and problems[-1] == "980 more parts are ignored"
-    began = time.process_time()
     for text in (
         "~" * 10**6,
         "off.cross.0.0~" * 70_000,
@@ -225,7 +223,6 @@ def test_parse_is_bounded_for_large_inputs():
         found, problems = Edits.parse(text)
         assert found in (Edits(), Edits(heads_off={("cross", 0, 0)})) and problems
         assert sum(map(len, problems)) < 5000
-    assert time.process_time() - began < 10
 
 
 LIMITS = Limits(2, 3, 4, 20, source_length=6)

@@ -67,7 +67,7 @@ each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 
 @pytest.fixture(scope="module")
 def folder(translating_folder, tmp_path_factory):
-    """A trained checkpoint with the head means that the command writes."""
+    """A trained checkpoint with the head means that `core.analyse means` writes."""
     folder = shutil.copytree(translating_folder, tmp_path_factory.mktemp("means") / "scratch-de-en")
     text = tmp_path_factory.mktemp("text")
     for side, language in enumerate(("de", "en")):
@@ -160,7 +160,7 @@ def test_recheck_detects_other_edits_in_a_file(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["edges strengthened"])
     for other in (WEIGHTS["temperatures"], EDITS["heads off"]):
         forged = saved(dataclasses.replace(record, edits=other))
-        assert failed_checks(forged) == set()  # as it claims
+        assert failed_checks(forged) == set()  # its stored checks passed
         assert "Recomputed outside the model" in failed_checks(translator.recheck(forged))
 
 
@@ -289,7 +289,7 @@ def test_inapplicable_edits_are_rejected(translator):
 
 
 def test_saved_means_match_a_calculation_by_hand(folder):
-    """For the first cross-attention head: values, weights and Wᴼ over all target tokens."""
+    """For cross-attention layer 1, head 0: weights, values and Wᴼ, averaged over target tokens."""
     translator = Translator.load(folder, device="cpu")
     parts = []
     for source, target in small.SENTENCES:

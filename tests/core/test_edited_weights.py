@@ -69,7 +69,7 @@ def models(request):
 
 
 def means_of(model) -> dict:
-    """Arbitrary head means."""
+    """Return random head means [H, D] for each attention site."""
     torch.manual_seed(5)
     H, D = model.config.num_heads, model.config.d_model
     sites = [(site.kind, site.layer) for site in model.attention_sites()]
@@ -77,7 +77,7 @@ def means_of(model) -> dict:
 
 
 def by_hand(call, edits: Edits, mask: np.ndarray) -> np.ndarray:
-    """The weights of one site, computed cell by cell from its inputs: [B, H, Q, K]."""
+    """Return the weights of one site, computed cell by cell from its inputs: [B, H, Q, K]."""
     kind, layer, H = call.site.kind, call.site.layer, call.site.num_heads
     query, key, *_ = call.site.projections()
     q, k = (
@@ -136,7 +136,7 @@ ALL = test_edits.EDITS | EDITS
 @pytest.mark.parametrize("edits", ALL.values(), ids=ALL)
 @torch.inference_mode()
 def test_both_models_agree_and_are_restored(models, edits):
-    """Without capture torch's encoder would take its fused path, which bypasses the modules."""
+    """Nothing is captured, so torch's encoder could take its fused path, which bypasses edits."""
     source, target = small.batch(padding=True)
     real = target != PAD
     before = [model(source, target) for model in models]
@@ -179,7 +179,7 @@ def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits, beam):
 
 
 def test_the_edits_affect_long_diverging_hypotheses(models):
-    """Guard: hypotheses reach the edited decoder positions, on different paths."""
+    """Guard for the tests above: hypotheses are long enough to be edited, and differ."""
     source, _ = small.batch(padding=True)
     for edits in (EDITS["an edge of the decoder cut"], EDITS["all at once"]):
         with edited(models[1], edits):
@@ -288,7 +288,7 @@ def test_a_finite_mask_score_keeps_masked_keys_at_zero():
     for model in models:
         with torch.inference_mode(), edited(model, cut), capture(model) as captured:
             found.append(model(source, target))
-        assert not captured.maps("cross")[:, 1].any()  # five words, and padding
+        assert not captured.maps("cross")[:, 1].any()  # row 1 has five tokens, then padding
         assert torch.allclose(captured.maps("cross")[:, 0].sum(-1), torch.tensor(1.0).double())
     real = target != PAD
     assert torch.allclose(found[0][real], found[1][real], rtol=0, atol=1e-12)

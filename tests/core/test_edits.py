@@ -46,7 +46,7 @@ def models(request):
 
 
 def traces(model) -> list:
-    """Everything that an edit could leave behind on a model."""
+    """Return everything that an edit could leave behind on a model."""
     hooks = [
         (name, hook)
         for name, module in model.named_modules()
@@ -178,7 +178,7 @@ def test_invalid_positions_are_rejected(make, message):
 
 
 @torch.inference_mode()
-def test_a_learned_table_has_an_end():
+def test_positions_beyond_a_learned_table_are_rejected():
     _, model = small.pair(learned_positions=True, max_length=12)
     source, target = small.ids(1, 6), small.ids(1, 4, first=BOS)
     table = model.embeddings.source_positions.weight

@@ -32,7 +32,7 @@ CONFIG = TrainConfig(
     validate_every=2,
     snapshot_every=2,
     save_every=1,
-    seed=9,  # with which the rate is lowered before step 7, and a plateau is pending
+    seed=9,  # with it, the rate falls before step 7 and another plateau has begun
 )
 STATE = "state.safetensors"
 
@@ -103,7 +103,7 @@ def test_every_part_of_a_state_is_needed(straight, stopped, monkeypatch, part):
 
 
 def flipped(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Flip a bit, every second time in the header, and each bit of the digest's name."""
+    """Yield copies with a flipped bit: at random, half in the header, then each of "sha256"."""
     dice, header = random.Random(seed), 8 + int.from_bytes(content[:8], "little")
     places = [dice.randrange(header if i % 2 else len(content)) for i in range(count)]
     name = content.index(b'"sha256"')
@@ -152,7 +152,7 @@ DEFECTS: dict[str, Callable[[dict, dict], object]] = {
 
 
 def without_digest(file: Path, change: Callable[[dict, dict], object] = lambda *_: None) -> None:
-    """Rewrite a file as earlier versions did, with changes."""
+    """Change a file and rewrite it without a digest, as earlier versions did."""
     tensors, notes = resume._deserialise(file.read_bytes())
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     change(tensors, notes)

@@ -55,7 +55,7 @@ def test_a_kill_between_any_two_steps_leaves_all_old_or_all_new(tmp_path):
 
 
 def half_committed(folder: Path, start: Path) -> Path:
-    """A checkpoint with a committed config.json whose metrics are still staged."""
+    """Return a checkpoint with a committed config.json whose metrics are still staged."""
     shutil.copytree(start, folder)
     mark = checkpoint.sha256((folder / "config.json").read_bytes())[:12]
     (folder / "metrics.json").rename(folder / f"metrics-{mark}.json")
@@ -194,7 +194,7 @@ NOT_FILES = {
 
 
 class Blocked(BaseException):
-    """Not an Exception, so no reader can mistake it for a broken file."""
+    """Raised after ten seconds; no Exception, so that no reader takes it for a broken file."""
 
 
 @pytest.fixture
@@ -236,13 +236,13 @@ def test_loading_does_not_hang_when_files_are_swapped(tmp_path, monkeypatch, put
 
 
 @pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
-def test_a_manifest_must_be_a_file(tmp_path, put):
+def test_a_manifest_that_is_not_a_regular_file_is_ignored(tmp_path, put):
     put(tmp_path / "manifest")
     assert committed_file(tmp_path, "a", "manifest") == tmp_path / "a"
     finish_commit(tmp_path, "manifest")
 
 
-def test_the_size_limit_of_a_manifest(tmp_path):
+def test_a_manifest_over_the_size_limit_is_ignored(tmp_path):
     for size, name in ((65_536, "a-"), (65_537, "a")):
         content = b"x" * size
         (tmp_path / "manifest").write_bytes(content)
@@ -252,7 +252,7 @@ def test_the_size_limit_of_a_manifest(tmp_path):
 
 
 @pytest.mark.usefixtures("no_blocking")
-def test_size_limits_links_and_pipes(tmp_path):
+def test_reading_enforces_sizes_and_refuses_links_and_pipes(tmp_path):
     file = tmp_path / "x"
     file.write_bytes(b"12345")
     assert safe_read(file, 5) == safe_read(file, 5, 5) == b"12345"
@@ -309,7 +309,7 @@ WRITES = {
 @pytest.mark.usefixtures("no_blocking")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("what", ["link", "pipe", "file"])
-def test_writes_do_not_follow_what_was_in_the_folder(tmp_path, what, write):
+def test_writes_do_not_follow_a_part_file_left_in_the_folder(tmp_path, what, write):
     (tmp_path / "folder").mkdir()
     other, part = tmp_path / "other", tmp_path / "folder" / "x.part"
     other.write_bytes(b"another's")

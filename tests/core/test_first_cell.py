@@ -68,7 +68,7 @@ def test_uninformative_cells_are_skipped(why, query, key):
     assert found is not None and (found.query, found.key) == (0, 1), why
 
 
-def test_whole_words():
+def test_whole_words_are_known_words_of_one_token():
     row = tokens("Hemd", "-.", "Park", "-haus", "2024", "Łódź", "ende", "Dame", "<eos>", "Wort")
     changes = {5: {"unknown": True}, 6: {"special": True}, 8: {"starts_word": False}}
     row = tuple(dataclasses.replace(t, **changes.get(at, {})) for at, t in enumerate(row))

@@ -1,4 +1,4 @@
-"""The command that imports networks: its errors, each one line, and its JSON."""
+"""The command that imports networks: its JSON report and its one-line errors."""
 
 import json
 import math
@@ -120,14 +120,14 @@ def test_a_pickle_is_refused_with_two_lines_that_work(command, tmp_path):
     assert torch.equal(Weights(tmp_path / "model.safetensors").take("a.weight"), state["a.weight"])
 
 
-def test_the_script_is_printed(command):
+def test_the_reference_script_is_printed_and_compiles(command):
     for family in ("marian", "tutorial"):
         code, out = command("--from", family, "--reference-script")
         assert code == 0 and "reference.npz" in out
         compile(out, "script", "exec")
 
 
-def test_a_file_as_a_checkpoint_is_never_told_to_be_deleted(tmp_path):
+def test_the_error_for_a_file_given_as_a_checkpoint_does_not_say_delete(tmp_path):
     (tmp_path / "model.pt").write_bytes(b"x")
     with pytest.raises(CheckpointError, match=r"is a file.*python -m core\.convert") as error:
         Translator.load(tmp_path / "model.pt", "cpu")

@@ -55,7 +55,7 @@ def change_json(file: Path, change) -> None:
     file.write_text(json.dumps(values))
 
 
-def test_a_saved_network_is_the_same_here(saved, tmp_path):
+def test_a_saved_network_gives_the_originals_numbers(saved, tmp_path):
     result = convert(saved, tmp_path / "opus-de-en")
     compared = {one.what: one for one in result.imported.compared}
     for what in ("attention maps", "logits", "log-probabilities", "logits of single steps"):
@@ -77,7 +77,7 @@ def test_a_saved_network_is_the_same_here(saved, tmp_path):
     assert np.allclose(both.cross, other.cross, atol=1e-5)
 
 
-def test_the_folder_is_the_same_each_time(saved, tmp_path):
+def test_converting_twice_writes_equal_files(saved, tmp_path):
     for name in ("a", "b"):
         convert(saved, tmp_path / f"{name}-de-en")
     for file in (tmp_path / "a-de-en").iterdir():
@@ -265,7 +265,7 @@ def test_a_fault_of_the_converter_is_named(saved, tmp_path, monkeypatch, case):
 
 
 def test_a_bias_that_the_converter_drops_is_named(saved, tmp_path, monkeypatch):
-    """It leaves a tensor unused, even where the network fills the bias with zeros."""
+    """The dropped tensor is unused, which is an error even if zeros take its place."""
     real = family._fill
 
     def fill(parameter, name, weights, plan):
@@ -377,7 +377,7 @@ def test_pieces_in_another_order_are_named(saved, copy, tmp_path):
 
 
 def test_lines_that_are_simplified_first_are_counted(saved, copy, tmp_path):
-    """Every model's text has its white space simplified, whatever the original makes of it."""
+    """White space is simplified here for every model, whatever its original does."""
     arrays = dict(np.load(copy / "reference.npz"))
     tokens = json.loads(arrays["tokens"].tobytes())
     tokens["lines"].append("Ein\u00a0Mann läuft")
@@ -392,7 +392,7 @@ def test_lines_that_are_simplified_first_are_counted(saved, copy, tmp_path):
     assert "tokens of 4 source lines" in {one.what for one in result.imported.compared}
 
 
-def test_a_language_is_put_in_front(saved, copy, tmp_path):
+def test_the_language_token_is_the_first_of_every_source(saved, copy, tmp_path):
     change_json(copy / "vocab.json", VOCABULARIES["languages"][0])
     with pytest.raises(ValueError, match="check --first"):
         convert(saved, tmp_path / "x-de-en", copy, first=">>spa<<")
@@ -438,7 +438,7 @@ def test_missing_files_are_named(saved, copy, tmp_path):
         convert(saved, tmp_path / "x-de-en", copy)
 
 
-def test_without_library_and_reference_that_is_said(saved, tmp_path, monkeypatch):
+def test_without_library_and_reference_not_proven_says_so(saved, tmp_path, monkeypatch):
     def missing(*_: object):
         raise ImportError
 

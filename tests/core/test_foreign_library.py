@@ -1,4 +1,4 @@
-"""Marian and Pegasus networks that transformers itself made and saved, against transformers."""
+"""Networks that transformers made and saved give transformers' numbers after conversion."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ def saved(folder: Path, family: str, activation: str, **changes) -> Path:
 
 @pytest.mark.parametrize("activation", ["relu", "swish"])
 @pytest.mark.parametrize("family", CLASSES)
-def test_a_random_network_is_the_same_here(family, activation, tmp_path):
+def test_a_random_network_gives_the_originals_numbers(family, activation, tmp_path):
     folder = saved(tmp_path / "theirs", family, activation)
     out = tmp_path / "mine-de-en"
     result = import_network(family, folder, out, Options(languages=("de", "en")))
@@ -132,8 +132,8 @@ def test_two_vocabularies_are_read(tmp_path):
     )
 
 
-def test_the_script_makes_the_same_reference(tmp_path):
-    """Where transformers runs elsewhere, the script's file takes the place of the library."""
+def test_the_script_gives_the_same_differences_as_the_library(tmp_path):
+    """If transformers is on another machine, the script's file takes the library's place."""
     folder = saved(tmp_path / "theirs", "marian", "swish")
     (tmp_path / "make.py").write_text(script("marian"))
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS["source"]))
@@ -164,7 +164,7 @@ CAPTIONS = [
 
 
 @pytest.mark.parametrize("name", ["captions-de-en", "scratch-de-en"])
-def test_a_trained_network_goes_out_and_back(name, tmp_path):
+def test_a_shipped_network_translates_as_before_after_a_round_trip(name, tmp_path):
     """A shipped network, saved by transformers as Pegasus, translates 60 captions as before."""
     shipped = load(ROOT / "checkpoints" / name)
     folder = saved_as_pegasus(shipped, tmp_path / "theirs")
@@ -200,7 +200,7 @@ THEIRS = {
 
 
 def saved_as_pegasus(shipped, folder: Path) -> Path:
-    """Save a shipped network as transformers has it, with its own positions: sines first."""
+    """Save a shipped network as a Pegasus network of transformers, which puts all sines first."""
     ours = shipped.card.model
     width = ours.d_model
     theirs = PegasusForConditionalGeneration(
@@ -250,6 +250,6 @@ def saved_as_pegasus(shipped, folder: Path) -> Path:
     tokens = [shipped.target_tokenizer.token(id).piece for id in range(ours.target_vocab_size)]
     ids = {piece: id for id, piece in enumerate(["<pad>", "<s>", "</s>", *tokens[3:]])}
     (folder / "vocab.json").write_text(json.dumps(ids))
-    for side, texts in TEXTS.items():  # not the network's: ids are compared, not tokens
+    for side, texts in TEXTS.items():  # not the network's pieces: ids are compared, not tokens
         (folder / f"{side}.spm").write_bytes(unigram(texts, 60))
     return folder

@@ -65,7 +65,7 @@ class Seed:
 
 
 def listed(text: str, language: str, least: int, lower: bool) -> list[str]:
-    """Return the words by torchtext's rule, written out: by count, then by code."""
+    """Return the words in torchtext's order: by falling count, then by code point."""
     split = spacy.blank(language).tokenizer
     words = [w.text.lower() if lower else w.text for line in text.split("\n") for w in split(line)]
     counts = {word: words.count(word) for word in words}
@@ -100,7 +100,7 @@ def convert(seed: Seed, out: Path, source: Path | None = None, reference: bool =
     )
 
 
-def test_a_seed_network_is_the_same_here(seed, tmp_path):
+def test_a_seed_network_gives_the_originals_numbers(seed, tmp_path):
     result = convert(seed, tmp_path / "mine-de-en")
     compared = {one.what: one for one in result.imported.compared}
     assert {"attention maps", "logits", "log-probabilities", "logits of single steps"} <= {
@@ -117,7 +117,7 @@ def test_a_seed_network_is_the_same_here(seed, tmp_path):
 
 
 def test_logits_are_those_of_the_original(seed, tmp_path):
-    """Without the converter's own comparison: ids written by hand, and the original's module."""
+    """The converter's comparison is not used: ids are mapped by hand, and the original is run."""
     convert(seed, tmp_path / "mine-de-en", reference=False)
     translator = Translator.load(tmp_path / "mine-de-en", "cpu")
     theirs = torch.tensor([[START, 5, 6, 4, END], [START, 7, 8, END, PAD]])
@@ -140,7 +140,7 @@ def test_white_space_keeps_its_ids(seed, tmp_path):
         assert "white space U+0009" in words and " " in words
 
 
-def test_word_lists_are_as_good_as_the_text(seed, tmp_path):
+def test_word_lists_and_the_training_text_give_equal_folders(seed, tmp_path):
     lists = []
     for side, words in zip(("de", "en"), seed.words, strict=True):
         lists.append(tmp_path / f"words.{side}")

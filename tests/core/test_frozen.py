@@ -50,7 +50,7 @@ def tree(translator):
 
 
 def arrays_of(value) -> list[np.ndarray]:
-    """Every array in a value."""
+    """Return every array in a value."""
     if isinstance(value, np.ndarray):
         return [value]
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Head ablations against edited passes, and planted networks with redundant or dependent heads."""
+"""Head ablations equal edited passes, and planted redundant and dependent heads are found."""
 
 import dataclasses
 from contextlib import contextmanager
@@ -83,7 +83,7 @@ def test_any_set_of_ablations_matches_edits(models):
 
 
 def test_mean_ablations_match_edits(models):
-    """Of one head, of two in the same attention, and of several."""
+    """Ablate one head, two of one attention, none, and one of each kind."""
     choices = [
         {("encoder", 1, 2)},
         {("cross", 0, 0), ("cross", 0, 3)},
@@ -216,7 +216,7 @@ def translator(translating_folder) -> Translator:
     return Translator.load(translating_folder, "cpu")
 
 
-def test_the_lock_is_released_between_batches_and_closing_stops(translator, monkeypatch):
+def test_the_lock_is_released_between_batches_and_closing_stops_the_work(translator, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS", 10)
     record = translator.inspect("Ein Hund läuft.")
     batches, asked = [], module.log_probs_without

@@ -524,11 +524,13 @@ def good(tmp_path_factory):
 
 
 class WeightsRead(BaseException):
-    """No handler takes this for a defect of the folder."""
+    """Raised when weights are read; no Exception, so that no handler reports it as a defect."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_it_is_refused_in_one_line_and_its_neighbour_is_listed(case, good, tmp_path, monkeypatch):
+def test_a_hostile_folder_is_refused_in_one_line_and_hides_no_other(
+    case, good, tmp_path, monkeypatch
+):
     shutil.copytree(good, tmp_path / "good-de-en")
     folder = shutil.copytree(good, tmp_path / "bad-de-en")
     case.change(folder)

@@ -1,4 +1,4 @@
-"""Head importance by zero ablation, mean ablation and gradient, against independent passes."""
+"""Head importance by zero ablation, mean ablation and gradient equals independent passes."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_loss_changes_match_edited_passes(models):
 
 
 def test_the_gradient_matches_finite_differences(models):
-    """Scale the head's output columns by 1 ± 1e-5."""
+    """The differences scale the head's output columns by 1 ± 1e-5."""
     for model in models:
         _, rows = importance(model, pairs(), "gradient")
         sites = {(s.kind, s.layer): s for s in model.attention_sites()}

@@ -26,7 +26,7 @@ SHAPES = {"encoder": (3, 4, S, S), "decoder": (2, 1, T, T), "cross": (5, 2, T, S
 
 
 def random_maps(seed: int = 0, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Weights of which no two are equal; the decoder's are causal."""
+    """Return random maps in which no two weights are equal; the decoder's are causal."""
     rng = np.random.default_rng(seed)
     maps = {}
     for kind, shape in (shapes or SHAPES).items():
@@ -137,9 +137,10 @@ def test_the_checks_are_those_that_need_no_weights():
     assert only.name == "Every row sums to 1"
 
 
-def test_unchecked_are_the_checks_of_a_network_that_did_not_run(translating_folder):
+def test_unchecked_lists_the_checks_that_need_the_network(translating_folder):
     own = Translator.load(translating_folder, device="cpu").inspect("Ein Hund.")
-    ran = {"Every row sums to 1", "A masked cell is exactly 0"}  # the second by causality
+    # For imported maps, "No attention to later tokens" takes the place of the second.
+    ran = {"Every row sums to 1", "A masked cell is exactly 0"}
     assert [c.name for c in own.checks if c.name not in ran] == list(imported().unchecked)
     assert own.unchecked == () and own.origin == ""
 
@@ -197,7 +198,7 @@ def test_the_limit_of_a_rows_sum_is_one_thousandth():
         rejects("row 4 sums to", cross=maps)
 
 
-def test_wrong_shapes_and_tokens_are_one_line():
+def test_wrong_shapes_and_tokens_are_rejected_in_one_line():
     maps = random_maps()
     rejects("no attention: pass encoder, decoder or cross")
     rejects(r"cross is float32 \(2, 6, 5\), not numbers", cross=maps["cross"][:, 0][:2])
@@ -221,7 +222,7 @@ def test_wrong_shapes_and_tokens_are_one_line():
 
 
 def saved(record: TranslationRecord, change=lambda words: None, **arrays: np.ndarray) -> bytes:
-    """The saved record with its JSON modified in place and arrays replaced."""
+    """Return the saved record with its JSON modified in place and arrays replaced."""
     with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:
         members = {name: opened.read(name) for name in opened.namelist()}
     words = json.loads(np.load(io.BytesIO(members["words.npy"])).tobytes())
@@ -300,7 +301,7 @@ def test_a_record_of_a_network_cannot_become_one_of_maps_and_back(translating_fo
     assert "origin" not in own._metadata(), "files of a network's record stay as they were"
 
 
-def test_what_needs_a_network_says_why(translating_folder):
+def test_what_needs_a_network_is_rejected_with_the_reason(translating_folder):
     translator, record = Translator.load(translating_folder, device="cpu"), imported()
     for ask in (
         lambda: translator.recheck(record),

@@ -69,7 +69,7 @@ def test_steps_are_consistent():
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
-def test_without_biases_and_with_a_finite_mask_score(architecture):
+def test_weights_and_output_match_without_biases_and_with_a_finite_mask_score(architecture):
     model = build(architecture, small.config(qkv_bias=False, mask_score=-1e4)).double().eval()
     taken = site(model, SOURCE, TARGET, "decoder", 2)
     inside = inside_head(taken, 0, 1)

@@ -1,4 +1,4 @@
-"""Mask experiments against separate passes; two models trained with and without the causal mask."""
+"""Mask experiments equal separate passes; a model without a causal mask learns to cheat."""
 
 import dataclasses
 import math

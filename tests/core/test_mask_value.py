@@ -18,7 +18,7 @@ def rows():
     return {(row.precision, row.fill): row for row in masked_rows(SCORES, MASK)}
 
 
-def test_every_fill_in_every_precision(rows):
+def test_there_is_a_row_for_every_fill_and_precision(rows):
     fills = (-math.inf, -1e4, -1e9)
     assert list(rows) == [(p, f) for p in ("float32", "bfloat16") for f in fills]
     rounded = [rows["bfloat16", fill].rounded for fill in fills]

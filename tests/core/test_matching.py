@@ -1,4 +1,4 @@
-"""Head matching and largest differences: planted ones are found, bad input is rejected."""
+"""Planted head permutations and largest differences are found; bad input is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network of pieces, SiLU, a bias under a tied classifier, and <bos> in front of the source."""
+"""A network with pieces, SiLU, a bias on a tied classifier, and <bos> in front of the source."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ def record(translator) -> TranslationRecord:
 
 @pytest.fixture(scope="module")
 def plain_ids(translator) -> list[int]:
-    """The ids of the text alone."""
+    """The ids of the text, without <bos> and <eos>."""
     return [token.id for token in translator.checkpoint.source_tokenizer.encode(TEXT)]
 
 
@@ -102,7 +102,7 @@ def tokenizers(translator):
     return translator.checkpoint.source_tokenizer, translator.checkpoint.target_tokenizer
 
 
-def test_only_the_source_has_it(translator, record):
+def test_only_the_source_starts_with_bos(translator, record):
     assert [(t.piece, t.special) for t in (record.source[0], record.source[-1])] == [
         *(("<bos>", True), ("<eos>", True)),
     ]
@@ -114,7 +114,7 @@ def test_only_the_source_has_it(translator, record):
     assert given.translation == REFERENCE
 
 
-def test_a_target_has_none_of_a_tokenizer_that_both_sides_share(translator):
+def test_a_target_has_no_bos_in_front_even_if_both_sides_share_a_tokenizer(translator):
     shared = translator.checkpoint.source_tokenizer
     both = dataclasses.replace(translator.checkpoint, target_tokenizer=shared)
     plain = [token.id for token in shared.encode(TEXT)]
@@ -138,7 +138,7 @@ def test_all_checks_pass_and_notice_a_missing_bos(translator, record):
 
 
 def test_rounding_of_a_barred_token_is_no_change_of_the_output(translator, record, monkeypatch):
-    """Its logit of −10,000 has steps of 0.001, more than the limit; all others count."""
+    """At its logit of −10,000, float32 has steps of 0.001, above the limit; other tokens count."""
     assert np.spacing(np.float32(10_000)) > LOGIT_LIMIT
     ids = [[t.id for t in side] for side in (record.source, record.target_out)]
     hypotheses = [h.ids for h in record.hypotheses]
@@ -159,7 +159,7 @@ def test_a_barred_token_is_never_written(translator):
     assert mixed_network.NEVER in range(translator.card.model.target_vocab_size)
 
 
-def test_bos_is_no_word(translator, record):
+def test_bos_belongs_to_no_word(translator, record):
     words = source_words(record.source)
     assert ["".join(record.source[i].text for i in word) for word in words] == [
         *("Ein", "Hund", "läuft", "über", "die", "Wiese", "."),
@@ -209,7 +209,7 @@ def test_a_corpus_keeps_bos_in_front(translator):
     assert skipped == ("line 2 has an empty side",)
 
 
-def test_the_classifier_s_bias_is_part_of_every_split(translator, record):
+def test_the_bias_of_the_classifier_counts_in_word_choice_and_lens(translator, record):
     model = translator.checkpoint.model
     bias = model.embeddings.tied_bias.detach().double().numpy()
     step, words = 2, (record.target_out[2].id, mixed_network.NEVER)
@@ -237,7 +237,7 @@ def test_a_saved_record_is_read_back(record, tmp_path):
     assert TranslationRecord.load(tmp_path / "one.npz").id == record.id
 
 
-def test_the_folder_holds_what_differs(translator):
+def test_the_folder_stores_activation_bias_and_first_ids(translator):
     folder = translator.card.folder
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert (config["model"]["activation"], config["model"]["tied_bias"]) == ("silu", True)

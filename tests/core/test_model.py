@@ -1,4 +1,4 @@
-"""The scratch model's modules against the formulas of the paper, and the limits of its settings."""
+"""The scratch model's modules follow the paper's formulas, and its settings are limited."""
 
 import functools
 import math
@@ -67,7 +67,7 @@ def test_masks_are_true_where_attention_is_allowed():
     scale=st.sampled_from([0.0, 1.0, 30.0]),
     density=st.sampled_from([0.0, 0.6, 1.0]),
 )
-def test_explicit_attention_against_plain_loops_and_torch(B, H, T, S, E, seed, scale, density):
+def test_explicit_attention_equals_plain_loops_and_torch(B, H, T, S, E, seed, scale, density):
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (
         torch.randn(B, H, n, E, dtype=torch.float64, generator=generator) * scale for n in (T, S, S)
@@ -100,7 +100,7 @@ def test_embeddings_are_scaled_and_positions_added():
     assert_close(found, expected, rtol=0, atol=1e-6)  # the stored table of sinusoids is float32
 
 
-def test_query_weights_start_with_the_same_spread():
+def test_query_weights_start_with_the_same_spread_in_both_implementations():
     torch.manual_seed(0)
     size = dict(d_model=64, num_heads=4, dim_feedforward=64)
     scratch, baseline = (build(name, small.config(**size)) for name in ("scratch", "baseline"))

@@ -60,7 +60,7 @@ def test_a_dataframe_has_every_cell_with_its_tokens(record, kind):
     assert np.allclose(sums, 1, atol=1e-5)
 
 
-def test_attention_and_tokens(record):
+def test_attention_is_indexed_and_tokens_are_listed_by_side(record):
     attention = record.attention
     assert np.array_equal(attention("cross", 1, 0), record.cross[1, 0])
     assert np.array_equal(attention["cross", 1, 0], record.cross[1, 0])
@@ -139,20 +139,20 @@ def test_the_html_card_escapes_texts(record):
     assert len(long._repr_html_()) < 5000
 
 
-def test_the_repr_of_a_translator(translator):
+def test_the_repr_of_a_translator_names_model_direction_size_and_device(translator):
     assert repr(translator) == (
         f"Translator(scratch-de-en, German → English, scratch, "
         f"{translator.card.parameters:,} weights, cpu)"
     )
 
 
-def test_the_log_probability_of_a_translation(translator):
+def test_the_log_probability_of_a_translation_is_that_of_its_best_hypothesis(translator):
     (translation,) = translator.translate(SENTENCES[:1])
     assert translation.log_prob == translation.hypotheses[0].log_prob < 0
 
 
 def assert_same(many: TranslationRecord, one: TranslationRecord) -> None:
-    """Fields are equal; weights to 1e-5 and log-probabilities to 1e-4, the limits of the checks."""
+    """Assert equal fields: weights to 1e-5 and log-probabilities to 1e-4, as in the checks."""
     for field in dataclasses.fields(TranslationRecord):
         a, b = getattr(many, field.name), getattr(one, field.name)
         if field.name in ARRAYS:
@@ -185,7 +185,7 @@ def test_inspect_many_equals_inspect(translator, batch_tokens, decode):
     assert (len(done) == len(texts)) == (batch_tokens == 1)
 
 
-def test_inspect_many_with_targets_and_activations(translator):
+def test_inspect_many_equals_inspect_with_targets_and_activations(translator):
     targets = [target for _, target in reversed(small.SENTENCES)]
     for model in (translator, translator.other_implementation()):
         found = model.inspect_many(SENTENCES, targets, activations=True)
@@ -323,7 +323,7 @@ EXPERIMENTS = {
 
 
 def numbers(value: object) -> list[np.ndarray]:
-    """All arrays in a result, in order."""
+    """Return all arrays in a result, in order."""
     if isinstance(value, np.ndarray):
         return [value]
     if isinstance(value, dict):
@@ -349,7 +349,7 @@ def test_experiments_take_a_translator_and_a_record(translator, record, name):
     assert_equal(question(translator, record, *rest), expected)
 
 
-def test_experiments_on_one_side_or_several_records(translator, records, record):
+def test_experiments_on_one_side_or_several_records_equal_those_on_ids(translator, records, record):
     source, target_in = ([t.id for t in s] for s in (record.source, record.target_in))
     order = [1, 0, *range(2, len(source))]
     ids = source, [t.id for t in record.target_out]

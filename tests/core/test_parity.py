@@ -56,7 +56,7 @@ def test_logits_maps_and_gradients_are_equal(variant, padding):
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_inference_shortcut_and_step_agree_too(norm_first):
+def test_the_inference_shortcut_and_single_steps_agree(norm_first):
     baseline, scratch = small.pair(norm_first=norm_first)
     source, target = small.batch(padding=True)
     real = target != PAD

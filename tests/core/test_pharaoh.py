@@ -84,7 +84,7 @@ def found(*heads: tuple[int, int], **changes: str) -> AlignmentHeads:
     return AlignmentHeads(heads, **fields, aer=0.3, low=0.2, high=0.4)
 
 
-def test_heads_in_the_forms_of_other_programs():
+def test_heads_are_exported_in_the_forms_of_other_programs():
     first = exports(found((3, 1), (3, 0)), 4)
     assert first == {
         "ctranslate2": {"alignment_layer": 3, "alignment_heads": 2},
@@ -184,7 +184,7 @@ def test_align_writes_one_line_per_pair_and_the_heads(folders, text, capsys):
 
 
 def test_align_combines_both_directions(folders, text, capsys):
-    """Source words without a translation get a link only from the reverse network, a wrong one."""
+    """Untranslated source words get one link, a wrong one, from the reverse network alone."""
     gold = [Gold.parse(line) for line in (text / "gold").read_text().split("\n")[:20]]
     reverse = ["--reverse", folders / "reverse-yy-xx", "--gold", text / "gold"]
     run(*options(text, folders / "forward-xx-yy", *reverse))
@@ -252,8 +252,8 @@ def test_align_reads_the_heads_from_the_atlas(folders, text, capsys):
         (folder / "atlas.npz").unlink()
 
 
-def test_bad_lines_leave_the_others(folders, text, capsys):
-    """Too long a line is empty in the output; gold that does not fit is one line."""
+def test_a_line_that_is_too_long_leaves_the_others_aligned(folders, text, capsys):
+    """The line is empty in the output; gold that does not fit gives a one-line error."""
     folder, lines = folders / "forward-xx-yy", (text / "gold").read_text().split("\n")
     sources = (text / "src").read_text().split("\n")
     (text / "src").write_text("\n".join(["ba " * 70, *sources[1:]]))

@@ -1,4 +1,4 @@
-"""Pieces: SentencePiece's segmentation and character map, and files of a stranger."""
+"""Pieces: SentencePiece's segmentation and character map, also from damaged files."""
 
 import base64
 import gzip
@@ -74,7 +74,7 @@ def test_the_most_probable_segmentation_is_taken():
 
 
 def test_a_piece_of_the_other_side_is_looked_up_by_its_text_only():
-    """As Marian does: this side's model reads x as unknown, and the shared vocabulary has x."""
+    """As in Marian: this side's model does not know x, but the shared vocabulary has it."""
     (first, x) = tokenizer().encode("x")
     assert (first.piece, x.piece, x.id, x.unknown) == ("▁", "x", VOCABULARY.index("x") + 4, False)
     assert pieces("xx") == ["▁", "<unk>"]
@@ -129,7 +129,7 @@ def test_ids_become_text():
             one.token(id)
 
 
-def test_what_is_saved_is_loaded():
+def test_a_tokenizer_survives_json():
     one = tokenizer(charsmap=charsmap(MAPPED), unlisted={"zz": -3.0}, first=[BOS, 15])
     again = load(one.to_json())
     assert again.to_json() == one.to_json()
@@ -159,7 +159,7 @@ def test_the_longest_match_is_replaced(text, normal):
 
 
 def test_a_damaged_character_map_is_rejected_or_harmless():
-    """3,000 maps with some bytes changed, and random ones: one line, or a text."""
+    """Each of 3,000 changed or random maps is rejected in one line or maps every text."""
     chance, right, rejected = random.Random(0), charsmap(MAPPED), 0
     for n in range(3_000):
         wrong = bytearray(right if n % 3 else chance.randbytes(chance.randint(1, 400)))
@@ -194,7 +194,7 @@ def test_a_damaged_character_map_is_rejected_or_harmless():
         ((8).to_bytes(4, "little") + b"\1\0\0\x80" * 2 + "é".encode() + b"\0", "the middle"),
     ],
 )
-def test_a_character_map_says_what_is_wrong(content, says):
+def test_the_error_for_a_bad_character_map_says_what_is_wrong(content, says):
     with pytest.raises(ValueError, match=says):
         CharacterMap(content)
     values = tokenizer().to_json() | {"charsmap": base64.b64encode(content).decode()}
@@ -204,7 +204,7 @@ def test_a_character_map_says_what_is_wrong(content, says):
 
 @pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf", "identity"])
 def test_sentencepiece_reads_the_same_pieces(rule):
-    """1,000 texts of words and of characters that the rules change, by the library itself."""
+    """Compare 1,000 texts, of words and of characters that the rules change, with the library."""
     sentencepiece = pytest.importorskip("sentencepiece")
     proto = pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
     chance = random.Random(5)
@@ -236,6 +236,6 @@ def test_sentencepiece_reads_the_same_pieces(rule):
         assert [token.id for token in ours.encode(text)] == wanted, text
 
 
-def test_a_text_with_many_unknown_characters_stays_fast():
+def test_a_long_text_with_many_unknown_characters_is_encoded():
     text = gzip.compress(bytes(2_000)).hex() + "東京" * 20_000
     assert len(tokenizer().encode(text)) < len(text)

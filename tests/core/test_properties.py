@@ -32,18 +32,18 @@ def examples(count: int) -> settings:
 
 @functools.cache
 def network(which: int, variant: int):
-    """A cached small network; tests must not modify it."""
+    """Return a cached small network; tests must not modify it."""
     return small.pair(**VARIANTS[variant])[which].requires_grad_(False)
 
 
 def row(seed: int, length: int) -> list[int]:
-    """Random ids of a sentence with <eos>, reproducible by seed."""
+    """Return random ids of a sentence with <eos>, reproducible by seed."""
     generator = torch.Generator().manual_seed(seed)
     return [*torch.randint(4, 40, (length - 1,), generator=generator).tolist(), EOS]
 
 
 def fed(ids: list[int]) -> list[int]:
-    """target_in of a target."""
+    """Return the decoder's input for a target."""
     return [BOS, *ids[:-1]]
 
 
@@ -55,8 +55,8 @@ lengths = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, 
 
 @examples(40)
 @given(which, variant, seed, st.data())
-def test_causality(which, variant, seed, data):
-    """Later tokens, including padding, change no earlier bit, with fused and explicit attention."""
+def test_later_tokens_change_no_earlier_output(which, variant, seed, data):
+    """No bit changes, with fused and explicit attention; the later tokens may be padding."""
     model = network(which, variant)
     T = data.draw(st.integers(2, 9))
     t = data.draw(st.integers(1, T - 1))
@@ -122,7 +122,6 @@ def test_the_padding_embedding_affects_nothing(which, variant, poison):
 @examples(40)
 @given(which, variant, seed, st.data())
 def test_steps_equal_the_full_pass_for_any_reordering(which, variant, seed, data):
-    """Any sequence of row selections."""
     model = network(which, variant)
     prefixes = [[BOS], [BOS], [BOS]]
     sources = [row(seed + i, n) for i, n in enumerate(data.draw(st.permutations([3, 6, 8])))]
@@ -138,7 +137,7 @@ def test_steps_equal_the_full_pass_for_any_reordering(which, variant, seed, data
 
 
 def masked_rows(mask_score: float | None) -> Tensor:
-    """Weights over scores 0, 1, 2 of a query with one unmasked key, and of one without."""
+    """Return weights over scores 0, 1, 2 for a query with one unmasked key, and one with none."""
     q, k = torch.ones(1, 1, 2, 1).double(), torch.arange(3.0).double().view(1, 1, 3, 1)
     mask = torch.tensor([[False, True, False], [False, False, False]])
     return scaled_dot_product_attention(q, k, k, mask, mask_score=mask_score)[1][0, 0]
@@ -153,7 +152,7 @@ def test_a_finite_mask_score_changes_only_fully_masked_queries():
 
 @pytest.mark.parametrize("variant", range(len(VARIANTS)))
 def test_a_source_of_padding_only_gives_finite_numbers(variant):
-    """Every query of encoder and cross-attention is fully masked: weights are 0, not NaN."""
+    """All queries of encoder and cross-attention are fully masked: weights must not be NaN."""
     model = small.pair(**VARIANTS[variant])[SCRATCH]
     source, target = small.batch(padding=True)
     source[1] = PAD

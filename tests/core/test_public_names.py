@@ -59,7 +59,7 @@ def test_a_shipped_model_is_loaded_by_name():
         core.load("no-such-model")
 
 
-def test_words_and_entropies_of_a_record():
+def test_a_record_gives_words_and_entropies_in_bits():
     record = core.load("scratch-de-en", device="cpu").inspect("Ein Brillenputztuch, bitte.", beam=1)
     words = ["".join(record.source[i].text for i in word) for word in record.words("source")]
     assert words == ["Ein", "Brillenputztuch", ",", "bitte", ".", "<eos>"]

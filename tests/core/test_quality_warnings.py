@@ -125,7 +125,7 @@ def test_probability_applies_to_searched_targets_only(translator):
         ("Siehe https://example.org/a13.", "See it.", {"lost": ("https://example.org/a13",)}),
     ],
 )
-def test_rules_on_source_and_translation(source, translation, expected):
+def test_each_rule_warns_about_its_case_only(source, translation, expected):
     assert warnings_about(source, translation, "German", (), 1.0) == QualityWarnings(**expected)
 
 

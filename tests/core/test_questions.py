@@ -24,7 +24,7 @@ TARGET_IN = tokens("<bos>", "play", "foot", "_ball", "now")
 
 
 def record(**rows: list[float]) -> SimpleNamespace:
-    """A record whose maps are 0 but for layer 1, head 2, query 3 of some kinds."""
+    """Return a record whose maps are 0, but have these rows at layer 1, head 2, query 3."""
     shapes = {"encoder": (7, 7), "decoder": (5, 5), "cross": (5, 7)}
     maps = {kind: np.zeros((2, 3, *shape), np.float32) for kind, shape in shapes.items()}
     for kind, row in rows.items():
@@ -91,7 +91,7 @@ def test_a_row_with_one_word_is_not_asked_about():
 
 
 def effects(cross: list[float], tokens: int = 3) -> HeadEffects:
-    """Effects of 2 × 2 heads: as given on token 1, half of it on token 2, large ones on token 0."""
+    """Return effects of 2 × 2 heads: `cross` on token 1, half of it on token 2, 9 on token 0."""
     changes = np.zeros((2, 2, tokens))
     changes[..., 0] = 9
     changes[..., 1] = np.reshape(cross, (2, 2))
@@ -107,7 +107,7 @@ def test_the_head_with_the_largest_effect_on_the_word_is_right():
 
 
 def test_heads_within_a_twentieth_nat_count_as_well():
-    """Whatever their sign: one may help where the other hurts."""
+    """The sign does not matter: one head may help where the other hurts."""
     found = questions.matters(effects([0.0, -0.5, 0.46, 0.44]), "cross", (1,))
     assert (found.correct, found.near) == ({1}, {2})
 
@@ -223,7 +223,7 @@ def test_a_question_refuses_answers_that_are_no_options(changes):
 @pytest.mark.parametrize(
     ("after", "right"), [([0.9, 0.6], "rise"), ([0.5, 0.504], "same"), ([0.1, 0.8], "fall")]
 )
-def test_what_a_mean_probability_does(after, right):
+def test_leak_asks_whether_the_mean_probability_rises_or_falls(after, right):
     asked = questions.leak(np.array([0.4, 0.6]), np.array(after))
     assert [asked.options[i] for i in asked.correct] == [right]
     assert asked.evidence[0] - asked.evidence[2] == pytest.approx(sum(after) / 2 - 0.5)

@@ -149,14 +149,13 @@ def test_equal_requests_are_computed_once(backend):
     assert backend.batches == [["first"], ["same"]]
 
 
-def test_a_full_queue_is_reported_at_once(backend):
+def test_a_full_queue_refuses_a_request_instead_of_queueing_it(backend):
     queue = Queue(backend)
     at_work(queue, backend)
     lined_up(queue, *(f"{i}" for i in range(queues.LIMIT)))
-    begun = time.monotonic()
     with pytest.raises(BusyError, match="^busy, 65 ahead: try again") as refused:
         queue.ask(InspectRequest("one too many"))
-    assert time.monotonic() - begun < 0.2 and refused.value.ahead == 65
+    assert refused.value.ahead == 65
     backend.go.release(100)
     until(lambda: not queue._jobs)
     assert queue.ask(InspectRequest("now")) == "now!"

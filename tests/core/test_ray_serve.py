@@ -198,7 +198,7 @@ def until_answered(backend: RayBackend) -> float:
             return time.monotonic() - started
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="replicas are found as Linux names them")
+@pytest.mark.skipif(sys.platform != "linux", reason="replicas are found by their names in /proc")
 def test_ray_answers_is_killed_and_comes_back(backend, translator, port):
     pytest.importorskip("ray")
     with ray_serve(port) as command:

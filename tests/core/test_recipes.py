@@ -53,7 +53,7 @@ def test_only_what_follows_the_tutorial_trains_in_the_order_of_the_text():
     assert ordered == {"tutorial", "friendshipkim", "blog"}
 
 
-def test_xavier_embeddings():
+def test_xavier_embeddings_stay_within_the_xavier_bound():
     model = build("scratch", config("smoke-words"))
     table = model.embeddings.source_table.weight
     torch.manual_seed(0)

@@ -99,7 +99,7 @@ def test_the_other_implementation_gives_the_same_record(translator, text):
 
 
 def assert_rejected(content: bytes | Path, *patterns: str) -> None:
-    """Loading fails with one line; tests/core/test_archives.py has more hostile files."""
+    """Assert that loading fails with one line; test_archives.py has more hostile files."""
     file = content if isinstance(content, Path) else io.BytesIO(content)
     with pytest.raises(ValueError, match="is not a saved record") as caught:
         TranslationRecord.load(file)
@@ -130,7 +130,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def with_metadata(record: TranslationRecord, change) -> bytes:
-    """The saved record, its JSON modified in place by `change`."""
+    """Return the saved record, its JSON modified in place by `change`."""
     saved = members(record)
     values = json.loads(np.load(io.BytesIO(saved["words.npy"])).tobytes())
     change(values)
@@ -184,7 +184,7 @@ def test_invalid_metadata_is_rejected(record, change, message):
 
 
 def long_record(length: int, source: int = 1) -> TranslationRecord:
-    """A record whose tokens are all the same."""
+    """Return a record whose tokens are all equal."""
     token = RecordToken(5, "a", "a", True, False, False)
     bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
     past = np.tri(length, dtype=np.float32)
@@ -239,7 +239,7 @@ def spoiled(array: np.ndarray, change) -> np.ndarray:
 
 
 def below_zero(weights: np.ndarray) -> None:
-    """A row that still sums to 1."""
+    """Make a weight negative in a row that still sums to 1."""
     weights[0, 0, 0] = 0
     weights[0, 0, 0, :2] = 1.5, -0.5
 
@@ -286,7 +286,7 @@ def test_bad_input_is_rejected_before_decoding(translator, monkeypatch, text, me
 
 @pytest.fixture(scope="module")
 def narrow(translating_folder, tmp_path_factory):
-    """The same network with max_length 32; sinusoids are not stored."""
+    """The trained network with max_length 32; the weights fit, as sinusoids are not stored."""
     folder = shutil.copytree(
         translating_folder, tmp_path_factory.mktemp("narrow") / "scratch-de-en"
     )

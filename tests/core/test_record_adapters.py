@@ -1,6 +1,6 @@
-"""Adapters on outputs made by hand, as the libraries shape them: no library is needed.
+"""Adapters read outputs made by hand in the libraries' layout, so no library is needed.
 
-The layout of the outputs is held against the libraries in test_records_of_libraries.py.
+test_records_of_libraries.py checks the layout with the libraries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Tokenizer:
 SOURCES = [[5, 9, 8, EOS], [11, EOS], [7, 6, 10, 12, EOS]]
 LONGEST = 5
 WRITTEN = [[PAD, 20, 21, EOS], [PAD, 22, 23, 24, 25, 26], [PAD, EOS]]
-"""By sentence, with the start token; the second was cut at the limit of five tokens."""
+"""Target ids with the start token; the second sentence was cut at the limit of five tokens."""
 STEPS = 5
 
 
@@ -48,7 +48,7 @@ def probabilities(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def truth(index: int) -> dict[str, np.ndarray]:
-    """The maps of a sentence: [layer, head, query, key]."""
+    """Return the maps of a sentence: [layer, head, query, key]."""
     rng = np.random.default_rng(index)
     S, T = len(SOURCES[index]), len(WRITTEN[index]) - 1
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
@@ -67,7 +67,7 @@ def generated(
 ):
     """Return outputs of generate for the sentences: every row but the right one is noise.
 
-    `keys` is the length of a static cache, or 0. With `prefix`, the first step has so many queries.
+    `keys` is the length of a static cache, or 0. The first step has `prefix` queries.
     """
     rng = np.random.default_rng(99)
     rows = len(SOURCES) * (BEAMS if beams else 1)
@@ -191,7 +191,7 @@ def test_tokens_carry_what_the_tokenizer_says():
     assert [t.piece for t in read.target_out] == ["Ġw20", "Ġw21", "</s>"]
 
 
-def test_what_generate_lacks_is_one_line():
+def test_unusable_outputs_of_generate_are_rejected_in_one_line():
     def rejects(message: str, change=lambda outputs, inputs: None, **named) -> None:
         outputs, inputs = generated(True)
         change(outputs, inputs)
@@ -235,7 +235,7 @@ NAMES = [f"▁w{id}" for id in SOURCES[0]], ["<pad>", "▁w20", "▁w21", "</s>"
 
 
 def cached(sentences: tuple[int, ...] = (0,), batched: bool = True) -> dict[str, torch.Tensor]:
-    """A cache in another order than that of the layers, with entries that are no patterns."""
+    """Return a cache whose layers are in reverse order, with an entry that is no pattern."""
     cache = {"decoder_blocks.0.self_attn.hook_v": torch.ones(1, 3, 2, 2)}
     for kind, name in SITES.items():
         for layer in reversed(range(LAYERS[kind])):
@@ -264,7 +264,7 @@ def test_a_row_whose_produced_token_is_unknown_is_left_out():
     assert np.array_equal(record.decoder, known["decoder"][:, :, :2, :2].astype(np.float32))
 
 
-def test_caches_that_cannot_be_read_are_one_line():
+def test_caches_that_cannot_be_read_are_rejected_in_one_line():
     def rejects(message: str, cache, tokens=NAMES, **named) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             TranslationRecord.from_transformer_lens(cache, tokens, **named)

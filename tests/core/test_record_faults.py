@@ -73,7 +73,7 @@ def hypotheses(change: Callable[[list], list]) -> Callable[[Record], dict]:
 
 
 def swapped(*names: str) -> Callable[[Record], dict]:
-    """Swap some fields of the first hypothesis and the first one with another text."""
+    """Swap some fields of the best hypothesis and of the next one with another text."""
 
     def plant(r: Record) -> dict:
         best, *rest = r.hypotheses
@@ -107,7 +107,7 @@ def best_alternative_twice(r: Record) -> dict:
 
 
 def best_alternative_missing(r: Record) -> dict:
-    """The others keep their log-probabilities, and the last one is repeated."""
+    """The other alternatives keep their log-probabilities, and the last one is repeated."""
     log_probs = r.alternative_log_probs
     return {
         "alternatives": tuple((*row[1:], row[-1]) for row in r.alternatives),
@@ -206,7 +206,7 @@ FAULTS: dict[str, tuple[Callable[[Record], dict], set[int]]] = {
     ),
     "one hypothesis's ids changed": (
         hypotheses(lambda h: [*h[:-1], dataclasses.replace(h[-1], ids=(*h[-1].ids, BOS))]),
-        {PROBABILITIES},  # the text hides it: <bos> is skipped in it
+        {PROBABILITIES},  # the text is unchanged, as decoding skips <bos>
     ),
 }
 
@@ -226,8 +226,8 @@ def test_an_injected_fault_fails_its_check(translator, record, evidence, fault):
 
 
 def layers_reversed(translator: Translator, monkeypatch) -> None:
-    honest = Captured.maps
-    monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
+    original = Captured.maps
+    monkeypatch.setattr(Captured, "maps", lambda self, kind: original(self, kind).flip(0))
 
 
 def position_table_off_by_one(translator: Translator, monkeypatch) -> None:
@@ -249,11 +249,11 @@ def no_eos_in_the_length(translator: Translator, monkeypatch) -> None:
 
 def steps_see_another_position(translator: Translator, monkeypatch) -> None:
     with translator.exclusive_model() as model:
-        honest = model.embeddings.target_token
+        original = model.embeddings.target_token
     monkeypatch.setattr(
         model.embeddings,
         "target_token",
-        lambda ids, position: honest(ids, position + (position > 0)),
+        lambda ids, position: original(ids, position + (position > 0)),
     )
 
 
@@ -331,7 +331,7 @@ def test_recheck_detects_an_altered_file(translator, record, edit):
         for name, value in change(record).items()
     }
     forged = reloaded(dataclasses.replace(record, **values))
-    assert failed(forged) == set()  # as it claims
+    assert failed(forged) == set()  # its stored checks passed
     assert failed(translator.recheck(forged)) == expected
 
 

@@ -25,7 +25,7 @@ BART_SHAPE = {
 
 
 def network(family: str, **changes):
-    """A random network of a family, sharp enough that rows differ, likely to end early."""
+    """Return a random network whose maps have distinct rows and whose outputs often end early."""
     torch.manual_seed(5)
     shape = BART_SHAPE | changes
     if family == "marian":
@@ -67,7 +67,7 @@ def tokenizer():
 
 
 def batch(sentences, left: bool = False):
-    """Padded inputs of sentences."""
+    """Return padded inputs of sentences."""
     longest = max(map(len, sentences))
     fill = [[PAD] * (longest - len(row)) for row in sentences]
     pairs = zip(fill, sentences, strict=True)
@@ -83,7 +83,7 @@ def generate(model, inputs, **settings):
 
 
 def expected(model, source: list[int], written: list[int]) -> dict[str, np.ndarray]:
-    """Maps of a teacher-forced pass over one sentence; `written` includes the start token."""
+    """Return the maps of a teacher-forced pass; `written` includes the start token."""
     with torch.no_grad():
         out = model(
             input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([written[:-1]]),
@@ -94,7 +94,7 @@ def expected(model, source: list[int], written: list[int]) -> dict[str, np.ndarr
 
 
 def written_by(outputs, index: int, prefix: int = 1) -> list[int]:
-    """Ids of a sequence with its start, up to and including the first <eos> after the prefix."""
+    """Return a sequence's ids, up to and including the first <eos> after the prefix."""
     row = outputs.sequences[index].tolist()
     after = row[prefix:]
     return row[: prefix + after.index(EOS) + 1] if EOS in after else row
@@ -186,7 +186,7 @@ def test_tokens_and_texts_are_the_tokenizers(networks, tokenizer):
     assert record.search == "maps from Hugging Face generate"
 
 
-def test_what_generate_did_not_return_is_one_line(networks, tokenizer):
+def test_missing_outputs_of_generate_are_rejected_in_one_line(networks, tokenizer):
     inputs = batch(SENTENCES)
     outputs = generate(networks["t5"], inputs)
 
@@ -202,10 +202,10 @@ def test_what_generate_did_not_return_is_one_line(networks, tokenizer):
     for wrong in (batch(SENTENCES[:2]), batch([[5, 6, EOS]] * 3)):
         with pytest.raises(ValueError, match="the inputs do not fit the outputs"):
             TranslationRecord.from_generate(outputs, tokenizer, wrong, index=0)
-    outputs.encoder_attentions = None  # with encoder_outputs that came without
+    outputs.encoder_attentions = None  # as if encoder_outputs had been passed without them
     record = TranslationRecord.from_generate(outputs, tokenizer, inputs, index=0)
     assert [record.has(kind) for kind in KINDS] == [False, True, True]
-    outputs.cross_attentions = ((None,) * 2,) * 9  # of a fused kernel
+    outputs.cross_attentions = ((None,) * 2,) * 9  # as from a fused kernel
     rejects("no attention: load the model with attn_implementation=.eager", index=0)
 
 
@@ -233,7 +233,10 @@ def test_a_transformer_lens_cache_equals_a_teacher_forced_pass(family):
     pytest.importorskip("transformer_lens")
     from transformer_lens.model_bridge.sources._bridge_builder import build_bridge_from_module
 
-    same_depth = {"decoder_layers": 3, "decoder_attention_heads": 4}  # its Marian and BART need it
+    same_depth = {
+        "decoder_layers": 3,
+        "decoder_attention_heads": 4,
+    }  # for TransformerLens
     model, hooked = network(family, **same_depth), network(family, **same_depth)
     bridge = build_bridge_from_module(hooked, ARCHITECTURES[family], hf_config=hooked.config)
     source, written = SENTENCES[0], [EOS if family == "bart" else PAD, 9, 30, 12, 8, EOS]
@@ -259,7 +262,7 @@ def test_a_transformer_lens_cache_equals_a_teacher_forced_pass(family):
 
 
 def guide(with_text: str) -> str:
-    """The one example of the guide that contains a text."""
+    """Return the one example of the guide that contains a text."""
     text = (Path(__file__).parents[2] / "core/foreign/README.md").read_text(encoding="utf-8")
     (found,) = [
         example

@@ -65,7 +65,7 @@ def test_parts_add_up_in_float32(checkpoint_folder):
 
 @pytest.mark.parametrize("head", HEADS, ids=str)
 def test_a_heads_part_is_the_difference_its_ablation_makes(models, head):
-    """Read at the next norm's input, before any downstream effect of the head."""
+    """The difference is read at the next norm's input, before any downstream effect."""
     kind, layer, _ = head
     side = "encoder" if kind == "encoder" else "decoder"
     for model in models:

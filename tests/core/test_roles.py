@@ -41,7 +41,7 @@ def test_cells_sum_over_keys_and_average_over_queries():
         on_cells(maps, [])
 
 
-def test_positions_of_a_word():
+def test_a_word_is_found_at_all_its_positions():
     sentence = tokens("Ein", "Stra", "_ßen", "_musiker", "_,", "_Ein", "Stra", "_.", "<eos>")
     assert positions(sentence, "Straßenmusiker") == [[1, 2, 3]]
     assert positions(sentence, "Ein") == [[0], [5]]

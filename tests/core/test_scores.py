@@ -1,4 +1,4 @@
-"""Compare core.evaluate's scores with sacreBLEU and with sums of log-probabilities."""
+"""Scores of core.evaluate equal sacreBLEU's and sums of log-probabilities."""
 
 import math
 import re

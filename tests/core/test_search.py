@@ -1,4 +1,4 @@
-"""Greedy and beam search against recomputed scores and exhaustive search."""
+"""Greedy and beam search agree with recomputed scores and exhaustive search."""
 
 import itertools
 
@@ -118,7 +118,7 @@ def test_early_stopping_does_not_change_the_translation(monkeypatch):
     assert few < many
 
 
-def test_the_length_limit():
+def test_the_length_limit_follows_the_source_and_ends_the_search():
     assert length_limit(10, 256) == 40
     assert length_limit(60, 256) == 110
     assert length_limit(220, 256) == 256

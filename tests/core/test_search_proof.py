@@ -1,4 +1,4 @@
-"""The search of a shipped network against a reference beam search without early stopping.
+"""The search of a shipped network agrees with a reference beam search without early stopping.
 
 Unlike small random networks, these sentences show what stopping too early costs.
 """
@@ -28,7 +28,7 @@ def translator() -> Translator:
 
 
 def score(log_prob: float, length: int) -> float:
-    """Wu et al. 2016, equation 14."""
+    """Return the length-normalised score of Wu et al. 2016, equation 14."""
     return log_prob / ((5 + length) / 6) ** ALPHA
 
 
@@ -100,7 +100,7 @@ def test_the_translation_equals_a_search_without_early_stopping(translator):
                 if kept[0][0] >= bound:
                     break
         assert first != ids
-        # The others are the best finished ones when nothing could beat the first any more.
+        # The other hypotheses are the best ones finished when nothing could beat the first.
         assert [h.ids for h in translation.hypotheses] == [other for *_, other in kept]
 
 

@@ -1,4 +1,4 @@
-"""The search tree against a plain search, and its numbers against recomputed ones."""
+"""The search tree has the results of a plain search, and its numbers equal recomputed ones."""
 
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ def traced(
 
 
 def log_probs(network, source: list[int], paths: list[tuple[int, ...]]) -> torch.Tensor:
-    """Log-probabilities of each next id after paths of equal length, [paths, ids]."""
+    """Return log-probabilities of each next id after paths of equal length: [paths, ids]."""
     target_in = torch.tensor([[BOS, *ids] for ids in paths])
     logits = network(torch.tensor([source] * len(paths)), target_in)
     return logits[:, -1].log_softmax(-1)
@@ -69,7 +69,7 @@ def test_every_score_recomputes(beam):
 
 
 @pytest.mark.parametrize("beam", BEAMS)
-def test_ranks_and_statuses(beam):
+def test_ranks_follow_totals_and_statuses_follow_the_results(beam):
     tree, _ = traced(model(2), 6, beam)
     results = {h.ids for h in tree.hypotheses}
     parents = {node.parent for node in tree.nodes}

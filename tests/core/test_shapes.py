@@ -1,4 +1,4 @@
-"""Computed names and shapes of weights against those of the built network."""
+"""Computed names and shapes of weights equal those of the built network."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Attention snapshots of a training run: their steps, and their values against the network's."""
+"""Attention snapshots of a training run: their steps, and values that equal the network's."""
 
 import dataclasses
 import signal
@@ -125,8 +125,8 @@ VALIDATION = [
 ]
 
 
-def test_a_snapshot_of_a_trained_network_is_as_measured_here(tmp_path):
-    """Compare every value of one snapshot with passes and a search made here."""
+def test_every_value_of_a_snapshot_equals_a_recomputation(tmp_path):
+    """The expected values come from passes and a search that the test runs itself."""
     found = load(SHIPPED)
     both = found.source_tokenizer, found.target_tokenizer
     SnapshotRecorder(tmp_path, ("de", "en"), both, VALIDATION, 4, "cpu").on_start(found.model, 0)

@@ -18,12 +18,12 @@ def test_final_marks_are_removed_from_both_sides_or_none(pair, without):
     assert without_final_marks(*pair) == without
 
 
-def test_lower_casing():
+def test_each_case_lower_cases_nothing_all_or_the_first_letter():
     cases = {case: lower_cased("Der Hund", case) for case in ("kept", "lower", "lower first")}
     assert cases == {"kept": "Der Hund", "lower": "der hund", "lower first": "der Hund"}
 
 
-def test_concatenated_groups():
+def test_pairs_are_concatenated_in_groups():
     pairs = [(f"Satz {i}.", f"Sentence {i}.") for i in range(5)]
     assert concatenated_groups(pairs, 2) == [
         ("Satz 0. Satz 1.", "Sentence 0. Sentence 1."),

@@ -1,4 +1,4 @@
-"""How a tokenizer splits: each step by hand, and the tokenizer's own output for many texts."""
+"""How a tokenizer splits: steps worked by hand, and steps that lead to the tokenizer's output."""
 
 from __future__ import annotations
 

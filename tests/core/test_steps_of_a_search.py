@@ -33,7 +33,7 @@ def network(fast: bool, **changes):
 
 
 def off(fast: bool) -> float:
-    """Tolerance of a logit: float64, or float32 in another summation order."""
+    """Return the tolerance of a logit: for float64, or float32 in another summation order."""
     return 2e-5 if fast else 1e-12
 
 

@@ -54,12 +54,12 @@ def tokenizer(request):
 
 
 @pytest.mark.parametrize("text", GERMAN)
-def test_text_to_ids_to_text(tokenizer, text):
+def test_decoding_the_ids_of_a_text_gives_the_text(tokenizer, text):
     assert tokenizer.decode([token.id for token in tokenizer.encode(text)]) == text
 
 
 @pytest.mark.parametrize("first", [[], [BOS], [7, BOS]])
-def test_ids_in_front_of_a_source(tokenizer, first):
+def test_ids_in_front_of_a_source_are_special_and_saved(tokenizer, first):
     values = tokenizer.to_json()
     assert "first" not in values
     tokenizer = load(values | {"first": first})
@@ -81,7 +81,7 @@ def test_ids_in_front_of_a_source(tokenizer, first):
 @pytest.mark.parametrize(
     "first", ["1", 1, None, {}, [0], [2], [3], [-1], [10**6], [True], [1.0], [[1]], [1] * 5]
 )
-def test_ids_that_cannot_be_in_front(tokenizer, first):
+def test_ids_that_cannot_be_in_front_are_rejected(tokenizer, first):
     with pytest.raises(ValueError, match="in front of a source"):
         load(tokenizer.to_json() | {"first": first})
 
@@ -134,7 +134,7 @@ def test_json_round_trip(tokenizer):
     ]
 
 
-def test_composed_and_decomposed_letters_are_the_same(tokenizer):
+def test_composed_and_decomposed_letters_give_the_same_tokens(tokenizer):
     text = "Männer über Fußball"
     assert tokenizer.encode(unicodedata.normalize("NFD", text)) == tokenizer.encode(text)
 
@@ -144,7 +144,7 @@ def test_lone_surrogates_are_replaced(tokenizer):
     assert normalise("a\ud800") == "a�" and normalise("😀") == "😀"
 
 
-def test_empty_text(tokenizer):
+def test_an_empty_text_has_no_tokens(tokenizer):
     assert tokenizer.encode("") == tokenizer.encode(" \n\t ") == ()
     assert tokenizer.decode([]) == ""
 

@@ -76,7 +76,7 @@ def test_loss_and_gradients_equal_plain_cross_entropy(monkeypatch, tied, smoothi
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_the_compiled_loss_agrees(monkeypatch, mixed):
+def test_the_compiled_loss_and_gradients_agree_with_torch(monkeypatch, mixed):
     _, model = small.pair()
     model.float()
     batch = collate(random_pairs(5))
@@ -192,7 +192,7 @@ def test_a_plan_holds_every_pair_once_within_its_budget(seed):
     assert plan(pairs, 64, 4) != batches
 
 
-def test_a_plan_of_sentences_holds_as_many_in_each_batch():
+def test_a_plan_by_sentences_holds_that_many_in_each_batch():
     pairs = random_pairs(200)
     batches = plan(pairs, 64, 3, sentences=32)
     assert sorted(i for batch in batches for i in batch) == list(range(200))
@@ -261,7 +261,7 @@ def test_epochs_that_keep_the_order_are_equal(tmp_path, monkeypatch):
     assert seen[:4] == [pairs[:4], pairs[4:]] * 2
 
 
-def test_each_epoch_has_its_own_order_and_a_seed_always_the_same(tmp_path, monkeypatch):
+def test_each_epoch_has_another_order_which_the_seed_determines(tmp_path, monkeypatch):
     pairs, seen = random_pairs(24), []
     monkeypatch.setattr(
         "core.training.loop.collate", lambda chosen: seen.append(chosen) or collate(chosen)
@@ -326,7 +326,7 @@ def run_steps(folder: Path, config: TrainConfig, resuming: bool = False, **more:
     return list(train(model, pairs, pairs[:5], config, folder, "cpu", resuming, **more))
 
 
-def test_early_stopping(tmp_path):
+def test_a_run_stops_when_patience_is_used_up_and_resumes_with_more(tmp_path):
     config = replace(CONFIG, peak_lr=0.0, patience=3)
     events = run_steps(tmp_path, config)
     assert [e.curve[-1]["step"] for e in events if isinstance(e, Validated)] == [2, 4, 6, 8]
@@ -351,7 +351,7 @@ def test_the_state_of_another_run_is_refused(tmp_path, changed, message):
 
 
 def test_snapshots_of_unsaved_steps_are_not_averaged(tmp_path):
-    """Stopped at step 11 with the state of step 8, then resumed for one step."""
+    """The run is stopped at step 11 with the state of step 8, then resumed for one step."""
     config = TrainConfig(
         steps=12, batch_tokens=120, validate_every=8, snapshot_every=2, average_last=3
     )
@@ -541,7 +541,7 @@ def test_a_second_run_in_a_folder_needs_resume(data, checkpoint_folder, tmp_path
 def test_a_full_disk_is_one_line_and_loses_nothing(
     data, checkpoint_folder, tmp_path, monkeypatch, writes
 ):
-    """The disk is full from one of the run's writes on; then there is space, and it is resumed."""
+    """The disk is full from one of the run's writes on; with space again, the run is resumed."""
     folder, written, sync = tmp_path / "full", itertools.count(1), os.fsync
 
     def full(file: int) -> None:
@@ -560,7 +560,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
     assert _weights(folder) == _weights(checkpoint_folder)
 
 
-def test_scores_that_cannot_be_read_back_are_one_line(data, tmp_path, monkeypatch):
+def test_scores_that_cannot_be_read_back_give_one_line(data, tmp_path, monkeypatch):
     """Unusable metrics raise no error on reading, but the model card needs them."""
     broken = {}, "No scores: metrics.json cannot be read"
     monkeypatch.setattr("core.checkpoint.folder.read_metrics", lambda folder: broken)

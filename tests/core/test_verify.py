@@ -117,7 +117,7 @@ FAULTS: dict[str, tuple[Fault, set[str]]] = {
 }
 
 
-def test_it_passes_on_fresh_networks_and_counts_its_lines():
+def test_the_checklist_passes_on_fresh_networks_and_counts_its_lines():
     wanted = ["3+3 layers, post-norm, tied", "2+2 layers, pre-norm, tied"]
     wanted += [label for label in networks.VARIANTS if "layers" not in label]
     variants = {label: networks.VARIANTS[label] for label in wanted}
@@ -129,7 +129,7 @@ def test_it_passes_on_fresh_networks_and_counts_its_lines():
     assert len(verify.fold(checks)) == len(variants)
 
 
-def test_the_networks_cover_what_they_should():
+def test_the_networks_cover_all_depths_and_options():
     configs = networks.VARIANTS.values()
     assert {c.num_encoder_layers for c in configs} >= {1, 2, 3, 4, 5, 6}
     assert len({(c.norm_first, c.tie_classifier) for c in configs}) == 4
@@ -139,7 +139,7 @@ def test_the_networks_cover_what_they_should():
     assert any(not c.scale_embeddings and not c.final_norm for c in configs)
 
 
-def test_it_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
+def test_the_checklist_passes_on_a_trained_checkpoint(checkpoint_folder, tmp_path):
     file = tmp_path / "verify.json"
     arguments = ["--checkpoint", str(checkpoint_folder), "--json", str(file)]
     verify.run(verify.parser().parse_args(arguments))
@@ -178,7 +178,7 @@ def failed_lines() -> set[str]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_injected_fault_fails_exactly_its_lines(name, monkeypatch):
-    """Exclude lines that a fault may or may not fail: searches and float32."""
+    """Lines about searches and float32, which a fault need not fail, are not compared."""
     fault, lines = FAULTS[name]
     checks = compared(fault, monkeypatch)
     failed = {check.name for check in checks if not check.passed}
@@ -193,10 +193,10 @@ def test_an_injected_fault_fails_exactly_its_lines(name, monkeypatch):
 def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
     """Embeddings and masks share code, so they are also compared with their definitions."""
     assert failed_lines() == set()
-    honest = Embeddings.__init__
+    original = Embeddings.__init__
 
     def unscaled(self, config):
-        honest(self, config)
+        original(self, config)
         self.scale = 1.0
 
     with monkeypatch.context() as patch:
@@ -212,10 +212,10 @@ def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
 
 
 def test_scores_that_differ_are_caught_though_the_tokens_are_the_same(monkeypatch):
-    honest = Transformer.step
+    original = Transformer.step
 
     def noisy(self, token_B, state):
-        logits_BV, state = honest(self, token_B, state)
+        logits_BV, state = original(self, token_B, state)
         return logits_BV + 1e-9 * torch.arange(logits_BV.shape[-1]), state
 
     monkeypatch.setattr(Transformer, "step", noisy)
@@ -223,8 +223,8 @@ def test_scores_that_differ_are_caught_though_the_tokens_are_the_same(monkeypatc
 
 
 def test_layers_in_another_order_in_the_record_are_caught(monkeypatch):
-    honest = Captured.maps
-    monkeypatch.setattr(Captured, "maps", lambda self, kind: honest(self, kind).flip(0))
+    original = Captured.maps
+    monkeypatch.setattr(Captured, "maps", lambda self, kind: original(self, kind).flip(0))
     assert failed_lines() == {
         *ENCODER_MAPS,
         DECODER_MAPS[0],
@@ -289,7 +289,7 @@ def test_a_failed_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys
     monkeypatch.setattr("sys.argv", ["verify", "--json", str(tmp_path / "verify.json")])
     with pytest.raises(SystemExit) as stopped:
         verify.main(verify.parser(), verify.run)
-    # Python prints a text as exit code to stderr and exits with 1.
+    # Python prints an exit code that is a text to stderr, and exits with 1.
     assert stopped.value.code == (
         "error: 1 of 2 lines differ from torch.nn.Transformer, first: network: logits"
     )
@@ -310,7 +310,7 @@ SHIPPED = [
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_checkpoints_pass(name):
-    """The other direction has the same shapes."""
+    """The other direction has the same shapes; `make soak` tests it."""
     lines = list(checklist.checklist(load(CHECKPOINTS / name)))
     assert len(lines) > 60
     assert not [line for line in lines if not line.passed]

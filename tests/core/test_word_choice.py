@@ -227,7 +227,7 @@ def test_sentences_are_taken_until_there_are_enough_tokens(models):
         prediction_error(models[1], [])
 
 
-def test_agreement_statistics(linear):
+def test_agreement_measures_error_and_correlation_of_predictions(linear):
     some = Agreement.of(np.array([1.0, 2.0, 4.0]), np.array([2.0, 2.0, -1.0]))
     assert some.count == 3
     assert some.mean_error == pytest.approx(2.0) and some.mean_true == pytest.approx(5 / 3)

@@ -137,13 +137,13 @@ def test_each_deviation_changes_the_output(change):
     assert difference(scratch, scratch, padding=True) > 1e-7
 
 
-def test_settings_without_effect_on_logits():
+def test_settings_without_effect_on_logits_are_the_projects():
     """−10,000 and −∞ differ only in fully masked rows, and dropout only in training."""
     assert (CONFIG.mask_score, CONFIG.attention_dropout, CONFIG.dropout) == (-10_000.0, 0.0, 0.1)
 
 
-def test_the_published_parameter_count():
-    """It prints 55,207,087 for English to German: 5,893 and 7,855 words of Multi30k."""
+def test_the_parameter_count_is_the_published_one():
+    """The project prints 55,207,087 for English to German: 5,893 and 7,855 words of Multi30k."""
     config = ModelConfig(source_vocab_size=5893, target_vocab_size=7855, **NETWORK)
     with torch.device("meta"):
         for architecture in ("scratch", "baseline"):
