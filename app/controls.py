@@ -2,7 +2,7 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
-own_translation, above_explorer, gloss, gloss_words, explorer, beam_tree,
+own_translation, above_explorer, doubts, gloss, gloss_words, explorer, beam_tree,
 tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,

@@ -73,7 +73,7 @@ FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WOR
 class QualityWarnings:
     """Reasons to doubt a translation; falsy if there are none.
 
-    `unknown` lists the parts of the source that map to <unk>, as typed. `language` is the language
+    `unknown` lists the parts of the source that map to <unk>, as typed, each once. `language` is the language
     the source seems to be in, if not the expected one. `probability` is the geometric mean
     probability per token of the translation, if below LOW. `wordless`: the source has no letters or
     digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
@@ -101,7 +101,8 @@ class QualityWarnings:
             found.append(f"this looks like {self.language}, but it is read as {source_language}")
         if self.unknown:
             listed = _listed(self.unknown, shown)
-            found.append(f"the network has no token for {listed} and reads it as <unk>")
+            it = "it" if len(self.unknown) == 1 else "them"
+            found.append(f"the network has no token for {listed} and reads {it} as <unk>")
         if self.lost:
             found.append(f"the translation lacks {_listed(self.lost, shown)} of the source")
         if self.probability is not None:
@@ -131,7 +132,7 @@ def warnings_about(
 ) -> QualityWarnings:
     """Return the warnings; `probability` is the geometric mean of the tokens' probabilities."""
     return QualityWarnings(
-        unknown,
+        tuple(dict.fromkeys(unknown)),
         other_language(source, source_language),
         probability if probability < LOW else None,
         bool(source) and not any(c.isalnum() for c in source),
