@@ -84,11 +84,6 @@ SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
 _SHOWN_DIRECTION = "shown_direction"  # of the last run, as the radio button holds the new one
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
-MODELS = {
-    "scratch": "From scratch",
-    "captions": "From scratch, captions only",
-    "baseline": "Baseline: torch.nn.Transformer",
-}
 
 
 @dataclass(frozen=True)
@@ -166,29 +161,6 @@ def reset_target() -> None:
         session.put(_TARGET_OF, None)
 
 
-def languages(direction: str) -> str:
-    """Return a direction with the languages' names: German → English."""
-    return " → ".join(LANGUAGES[code] for code in direction.split("-"))
-
-
-def weights_count(parameters: int) -> str:
-    """Return a model's size: 74.7 million weights."""
-    if parameters < 100_000:
-        return f"{parameters:,} weights"
-    return f"{parameters / 1e6:.1f} million weights"
-
-
-def model_label(card: Card) -> str:
-    """Return a model's name in lists, which tells shipped, own and imported models apart."""
-    origin, name = models.origin(card), models.model_name(card)
-    if origin == "shipped":
-        return MODELS[name]
-    size = weights_count(card.parameters)
-    if origin == "own":
-        return f"Own: {name}, {size}"
-    return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
-
-
 def _directions() -> list[str]:
     """Return all directions; those with examples first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
@@ -206,7 +178,7 @@ def sidebar() -> None:
         direction = st.radio(
             "Direction",
             directions,
-            format_func=languages,
+            format_func=models.languages,
             key="direction",
             on_change=_swap_languages,
             disabled=fixed,
@@ -217,7 +189,7 @@ def sidebar() -> None:
         st.selectbox(
             "Model",
             names,
-            format_func=lambda name: model_label(offered[name]),
+            format_func=lambda name: models.model_label(offered[name]),
             key="model",
             help="fixed by the plan" if fixed else _origins(offered.values()),
             disabled=fixed,
@@ -413,7 +385,7 @@ def model_note() -> None:
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d_model {shape.d_model}, "
-            f"{weights_count(card.parameters)}"
+            f"{models.weights_count(card.parameters)}"
         )
         if card.imported is not None:
             _import_note(card.imported)

@@ -73,10 +73,10 @@ FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WOR
 class QualityWarnings:
     """Reasons to doubt a translation; falsy if there are none.
 
-    `unknown` lists the parts of the source that map to <unk>, as typed, each once. `language` is the language
-    the source seems to be in, if not the expected one. `probability` is the geometric mean
-    probability per token of the translation, if below LOW. `wordless`: the source has no letters or
-    digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
+    `unknown` lists the parts of the source that map to <unk>, as typed, each once. `language` is
+    the language the source seems to be in, if not the expected one. `probability` is the geometric
+    mean probability per token of the translation, if below LOW. `wordless`: the source has no
+    letters or digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
     missing from the translation.
     """
 
