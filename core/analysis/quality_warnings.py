@@ -76,8 +76,8 @@ class QualityWarnings:
     `unknown` lists the parts of the source that map to <unk>, as typed, each once. `language` is
     the language the source seems to be in, if not the expected one. `probability` is the geometric
     mean probability per token of the translation, if below LOW. `wordless`: the source has no
-    letters or digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses that are
-    missing from the translation.
+    letters or digits. `capitals`: it is written in capitals. `lost` lists its numbers and addresses
+    that are missing from the translation.
     """
 
     unknown: tuple[str, ...] = ()
