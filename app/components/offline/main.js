@@ -11,7 +11,7 @@ import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
 import { lessonPlace } from "./lesson_place.js";
-import { linkOfStop, listenToTour } from "./tour.js";
+import { linkOfStop, listenToTour, unknownStop } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
@@ -90,7 +90,7 @@ export function openPage() {
     paintTour();
     document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
     parts.own.hidden = true;
-    tell("problem", "");
+    tell("problem", unknownStop(modelOf(models, direction), readFragment().stop));
     tell("doubts", "");
     parts.again.hidden = true;
     const lesson = lessons.paint();
