@@ -261,8 +261,8 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What does not",
             [
-                "Whatever needs Python: Shapley values, the logit lens, the search tree, the tour's "
-                "trials, and the comparison with torch.nn.Transformer. The app has them."
+                "Whatever needs Python: Shapley values, the logit lens, the search tree, the trials "
+                "of the tour, and the comparison with torch.nn.Transformer. The app has them."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

@@ -246,7 +246,7 @@ def test_each_sentence_has_a_page_of_its_own(page: Page, paper):
     page.set_content(worksheet(shown))
     pdf = page.pdf(format=paper)
     count = len(re.findall(rb"/Type /Page\b", pdf))
-    height = {"A4": 297, "Letter": 279.4}[paper] - 24
+    height = {"A4": 297, "Letter": 279.4}[paper] - 30
     page.emulate_media(media="print")
     page.set_viewport_size({"width": round((210 - 32) * 96 / 25.4), "height": 1000})
     heights = page.locator("section, .key").evaluate_all(
