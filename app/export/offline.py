@@ -261,7 +261,7 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What does not",
             [
-                "Whatever needs Python: Shapley values, the logit lens, the search tree, the trials "
+                "Whatever needs Python: Shapley values, the logit lens, the search tree, trials "
                 "of the tour, and the comparison with torch.nn.Transformer. The app has them."
             ],
         ),
