@@ -204,6 +204,16 @@ def test_a_word_of_several_columns_is_said_below_its_picture(direction):
     assert " = " in pages[1]  # the sentence has a split word
 
 
+def test_the_key_names_the_columns_of_a_split_word():
+    shown = sheets_of("en-de")[1]
+    read = Read(worksheet([shown]))
+    pairs = list(zip(read.sections[0], read.sections[2], strict=True))
+    rows = [pair for pair in pairs if pair[0].startswith("Find the row")]
+    for asked, answer in rows:
+        check_row(shown, asked.strip(), answer.strip())
+    assert any("“rabbit” (the columns “r”, “ab”, “b”, “it”), with" in answer for _, answer in rows)
+
+
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 @pytest.mark.parametrize("direction", LONG)
 def test_a_long_sentence_is_legible_on_its_page(page: Page, paper, direction):
