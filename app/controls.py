@@ -2,7 +2,7 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
-own_translation, above_explorer, gloss, gloss_words, explorer, beam_tree,
+own_translation, above_explorer, doubts, gloss, gloss_words, explorer, beam_tree,
 tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
@@ -86,11 +86,6 @@ _SHOWN_DIRECTION = (
     "shown_direction"  # the last run's direction: the radio button already holds the new one
 )
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
-MODELS = {
-    "scratch": "From scratch",
-    "captions": "From scratch, captions only",
-    "baseline": "Baseline: torch.nn.Transformer",
-}
 
 
 @dataclass(frozen=True)
@@ -168,29 +163,6 @@ def reset_target() -> None:
         session.put(_TARGET_OF, None)
 
 
-def languages(direction: str) -> str:
-    """Return a direction with the languages' names: German → English."""
-    return " → ".join(LANGUAGES[code] for code in direction.split("-"))
-
-
-def weights_count(parameters: int) -> str:
-    """Return a model's size: 74.7 million weights."""
-    if parameters < 100_000:
-        return f"{parameters:,} weights"
-    return f"{parameters / 1e6:.1f} million weights"
-
-
-def model_label(card: Card) -> str:
-    """Return a model's name in lists, which tells shipped, own and imported models apart."""
-    origin, name = models.origin(card), models.model_name(card)
-    if origin == "shipped":
-        return MODELS[name]
-    size = weights_count(card.parameters)
-    if origin == "own":
-        return f"Own: {name}, {size}"
-    return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
-
-
 def _directions() -> list[str]:
     """Return all directions; those between known languages first, as the first is the default."""
     directions = {direction for direction, _ in models.cards()}
@@ -208,7 +180,7 @@ def sidebar() -> None:
         direction = st.radio(
             "Direction",
             directions,
-            format_func=languages,
+            format_func=models.languages,
             key="direction",
             on_change=_swap_languages,
             disabled=fixed,
@@ -219,7 +191,7 @@ def sidebar() -> None:
         st.selectbox(
             "Model",
             names,
-            format_func=lambda name: model_label(offered[name]),
+            format_func=lambda name: models.model_label(offered[name]),
             key="model",
             help="fixed by the plan" if fixed else _origins(offered.values()),
             disabled=fixed,
@@ -415,7 +387,7 @@ def model_note() -> None:
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d_model {shape.d_model}, "
-            f"{weights_count(card.parameters)}"
+            f"{models.weights_count(card.parameters)}"
         )
         if card.imported is not None:
             _import_note(card.imported)

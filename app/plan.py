@@ -14,6 +14,32 @@ LONGEST_LINK = 2000  # characters: longer links are cut by some mail and chat pr
 MOST_STOPS = 40
 _TOUR = "tour"
 _STEP = re.compile("~(?!0)")  # "~" separates stops; in a sentence it is written "~0"
+_OF_BOTH = {
+    "a-head-that-looks-back-by-one": "back",
+    "a-head-with-nothing-to-find": "sink",
+    "never-ahead": "ahead",
+    "two-vectors-one-score": "q-k",
+}
+FORMER_NAMES = {
+    "de-en": _OF_BOTH
+    | {
+        "a-word-that-moves": "fussball",
+        "one-word-becomes-two": "strassenmusiker",
+        "the-same-word-twice": "hemd",
+        "greedy-or-beam-search": "ohne",
+        "right-or-wrong": "igel",
+    },
+    "en-de": _OF_BOTH
+    | {
+        "a-word-that-moves": "buy",
+        "two-words-become-one": "street-musician",
+        "one-verb-in-two-places": "preparing",
+        "the-same-word-twice": "shirt",
+        "greedy-or-beam-search": "mouse",
+        "right-or-wrong": "without",
+    },
+}
+"""Ids of the tour's stops by the names that older links have for them: slugs of their titles."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +79,7 @@ LESSONS = {
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop: a lesson's name with its sentence, or "tour" with the name of the tour's stop."""
+    """A stop: a lesson's name with its sentence, or "tour" with the id of the tour's stop."""
 
     name: str
     argument: str
@@ -90,28 +116,23 @@ class Plan:
     stops: tuple[Stop, ...] = ()
 
     def to_text(self) -> str:
-        """Return the text for a link: 1~tour.never-ahead~masks.Zwei Hunde."""
+        """Return the text for a link: 1~tour.ahead~masks.Zwei Hunde."""
         parts = (f"{stop.name}.{stop.argument.replace('~', '~0')}" for stop in self.stops)
         return "~".join((VERSION, *parts))
 
 
-def slug(title: str) -> str:
-    """Return a title as it appears in a link: a-word-that-moves."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def tour_stop(direction: str, name: str) -> tuple[int, str]:
+def tour_stop(direction: str, id: str) -> tuple[int, str]:
     """Return the number, from 0, and title of a stop of the tour. Raises KeyError if unknown."""
     for number, stop in enumerate(STOPS.get(direction, ())):
-        if slug(stop.title) == name:
+        if stop.id == id:
             return number, stop.title
-    raise KeyError(name)
+    raise KeyError(id)
 
 
 def offered(direction: str, sentence: str) -> Iterator[Stop]:
     """Yield what a plan can stop at: the direction's tour stops, then each lesson."""
     for stop in STOPS.get(direction, ()):
-        yield Stop(_TOUR, slug(stop.title))
+        yield Stop(_TOUR, stop.id)
     for name in LESSONS:
         yield Stop(name, sentence)
 
@@ -123,23 +144,27 @@ def parse(text: str, direction: str) -> tuple[Plan, str]:
     sentence, or if `MOST_STOPS` come before it.
     """
     version, *parts = _STEP.split(text)
+    if not text:
+        return Plan(), "This link's plan is empty: ask for a new link."
     if version != VERSION:
+        has = f"version {quoted(version)}" if version else "no version"
         return Plan(), (
-            f"This link's plan has version {_short(version)}, and this app reads version "
-            f"{VERSION}: ask for a new link."
+            f"This link's plan has {has}, and this app reads version {VERSION}: ask for a new link."
         )
     stops: list[Stop] = []
     left_out: list[str] = []
     for part in parts:
         name, _, argument = part.partition(".")
         argument = " ".join(argument.replace("~0", "~").split())
+        if name == _TOUR:
+            argument = FORMER_NAMES.get(direction, {}).get(argument, argument)
         stop = Stop(name, argument)
         if len(stops) == MOST_STOPS:
-            left_out.append(f"{_short(part)} (a plan has at most {MOST_STOPS} stops)")
+            left_out.append(f"{quoted(part)} (a plan has at most {MOST_STOPS} stops)")
         elif not _known(stop, direction):
-            left_out.append(f"{_short(part)} (unknown here)")
+            left_out.append(f"{quoted(part)} (unknown here)" if part else "a stop without a name")
         elif not argument:
-            left_out.append(f"{_short(part)} (without a sentence)")
+            left_out.append(f"{quoted(part)} (without a sentence)")
         else:
             stops.append(stop)
     return Plan(tuple(stops)), _said(left_out, bool(stops))
@@ -147,19 +172,19 @@ def parse(text: str, direction: str) -> tuple[Plan, str]:
 
 def _known(stop: Stop, direction: str) -> bool:
     if stop.on_tour:
-        return any(slug(one.title) == stop.argument for one in STOPS.get(direction, ()))
+        return any(one.id == stop.argument for one in STOPS.get(direction, ()))
     return stop.name in LESSONS
 
 
 def _said(left_out: list[str], some: bool) -> str:
     if not left_out:
-        return "" if some else "This link's plan has no stops."
+        return "" if some else "This link's plan has no stops: ask for a new link."
     shown = "; ".join(left_out[:3])
     if len(left_out) > 3:
         shown += f"; and {len(left_out) - 3} more"
     return f"Left out of the plan: {shown}." if some else f"No stop of this plan is left: {shown}."
 
 
-def _short(text: str) -> str:
+def quoted(text: str) -> str:
     """Quote a text of the link as one line of at most 40 characters."""
     return f"“{printable(text[:40])}{'…' * (len(text) > 40)}”"

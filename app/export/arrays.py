@@ -48,20 +48,21 @@ def as_text(text: str) -> str:
 def _about(record: TranslationRecord) -> pd.DataFrame:
     rows = {
         "model": record.model,
-        **({"credit": as_text(record.credit)} if record.credit else {}),
+        **({"credit": record.credit} if record.credit else {}),
         "weights_sha256": record.weights_sha256,
         **_imported(record),
         "direction": f"{record.source_language} to {record.target_language}",
         "search": record.search,
-        "source": as_text(record.source_text),
-        "translation": as_text(record.translation),
+        "source": record.source_text,
+        "translation": record.translation,
         "record": record.id,
         "quantity": "attention weights after the softmax, before dropout",
         "precision": f"32-bit numbers as {'imported' if record.origin else 'recorded'}",
         "rows": "query_token is read (encoder) or fed in; produced_token is predicted by that row",
         "counting": "layers, heads, queries and keys from 0",
     }
-    return pd.DataFrame(rows.items(), columns=["name", "value"])
+    cells = [(name, as_text(value)) for name, value in rows.items()]
+    return pd.DataFrame(cells, columns=["name", "value"])
 
 
 def _imported(record: TranslationRecord) -> dict[str, str]:

@@ -16,6 +16,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from string import Template
@@ -25,7 +26,7 @@ from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples
 from app.export.rounding import measured_rounding
-from app.export.tour import planned, tour, translator_of
+from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
 from app.export.weights import pack
 from app.look.glossary import TERMS
 from app.look.numbers import number, scientific
@@ -59,6 +60,8 @@ class Network:
     """Stops of the guided tour, as `app.export.tour` computed them with these weights."""
     plan: bool = False
     """Whether `tour` holds the stops of a plan, with which the page opens."""
+    left_out: Sequence[str] = ()
+    """One line for each stop that the page lacks, with the reason."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -81,6 +84,7 @@ class Network:
             "sha256": sha256(self.weights).hexdigest(),
             "tour": self.tour,
             "plan": self.plan,
+            "left_out": self.left_out,
             "examples": [
                 {
                     "title": example.title,
@@ -105,15 +109,18 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
     about_weights = _header(weights)["about"]
     translator = translator_of(folder, int8)
 
+    @cache
     def inspect(text: str) -> TranslationRecord:
         return translator.inspect(text, beam=5)
 
+    direction = card.direction
     return Network(
         card,
         weights,
         _rounding(card, about_weights["rounding"], int8),
-        tour(card.direction, inspect) if plan is None else planned(plan, card.direction, inspect),
+        tour(direction, inspect) if plan is None else planned(plan, direction, inspect),
         plan is not None,
+        not_offline(whole_tour(direction) if plan is None else plan, direction, inspect),
     )
 
 
@@ -254,8 +261,8 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What does not",
             [
-                "Whatever needs Python: Shapley values, the logit lens, the search tree, and the "
-                "comparison with torch.nn.Transformer. The app has them."
+                "Whatever needs Python: Shapley values, the logit lens, the search tree, trials "
+                "of the tour, and the comparison with torch.nn.Transformer. The app has them."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

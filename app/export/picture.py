@@ -37,7 +37,7 @@ def picture(
     table = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in sequential_table(theme)]
     weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = (labels(tokens, first) for tokens, first in axes(record, kind))
-    left = 34 + _LETTER * max(map(len, rows))
+    left = 42 + _LETTER * max(map(len, rows))
     edits = ", ".join(one["label"] for one in listed(record.edits, record))
     head_height = _HEAD + (_LINE if edits else 0)
     top = head_height + 12 + _LETTER * max(map(len, columns))

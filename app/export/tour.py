@@ -9,7 +9,7 @@ from typing import Any
 
 import core
 from app.export.rounding import rounded_checkpoint
-from app.plan import LESSONS, Plan, tour_stop
+from app.plan import LESSONS, Plan, offered, tour_stop
 from app.plan import Stop as PlanStop
 from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
@@ -77,6 +77,11 @@ def _on_tour(found: Found) -> dict[str, Any]:
         "tokens": tokens_in_words(found.record),
         "view": found.view,
     }
+
+
+def whole_tour(direction: str) -> Plan:
+    """Return the plan of all stops of a direction's tour."""
+    return Plan(tuple(stop for stop in offered(direction, "") if stop.on_tour))
 
 
 def planned(plan: Plan, direction: str, inspect: Inspect) -> list[dict[str, Any]]:

@@ -28,6 +28,11 @@ MASK_CELLS = 6  # rows and columns of the grid to hatch, at most
 LONG = 4  # letters: rows of words at least this long are asked about first
 CLEAR = 0.1  # a weight closer than this to one half is not asked about
 _BLANK = '<span class="blank"></span>'
+# Browsers print a gradient as a coarse picture, and lines as lines.
+_HATCHING = (
+    '<td class="masked"><svg viewBox="0 0 12 6" preserveAspectRatio="none">'
+    '<path d="M0 2 2 0M0 4 4 0M0 6 6 0M2 6 8 0M4 6 10 0M6 6 12 0M8 6 12 2M10 6 12 4"/></svg></td>'
+)
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,21 @@ def _page(place: int, shown: Sheet, tasks: Sequence[_Task]) -> str:
         f"<section><h2>{_heading(place, shown)}</h2>"
         f"<p>{_said('task.translation', translation=record.translation)}</p>"
         f'<figure role="img" aria-label="{described}">{drawing}</figure>'
-        f"{_listed('asked', tasks)}</section>"
+        f"{_split(shown)}{_listed('asked', tasks)}</section>"
     )
+
+
+def _split(shown: Sheet) -> str:
+    """Say which words of the keys take several columns; "" if none does."""
+    _, (keys, first) = axes(shown.record, shown.kind)
+    words = group_words(keys)
+    names, columns = word_labels(keys, words, first), labels(keys, first)
+    split = [
+        f"{name} = {' + '.join(columns[i] for i in word)}"
+        for name, word in zip(names, words, strict=True)
+        if len(word) > 1
+    ]
+    return f"<p>{_said('task.split', words='; '.join(split))}</p>" if split else ""
 
 
 def _answers(heading: str, tasks: Sequence[_Task]) -> str:
@@ -157,11 +175,19 @@ def _settled(shown: Sheet) -> Iterator[tuple[int, Question]]:
 
 
 def _words(shown: Sheet, question: Question) -> list[str]:
-    """Return the labels of a question's options: words of the keys, the repeated ones numbered."""
+    """Name a question's options, words of the keys: repeated ones numbered, split ones in full."""
     _, (keys, first) = axes(shown.record, shown.kind)
     words = group_words(keys)
     names = dict(zip(words, word_labels(keys, words, first), strict=True))
-    return [names[cast("tuple[int, ...]", option)] for option in question.options]
+    columns = labels(keys, first)
+
+    def named(word: tuple[int, ...]) -> str:
+        if len(word) == 1:
+            return text(_LESSON, "row.whole", word=names[word])
+        parts = ", ".join(f"“{columns[i]}”" for i in word)
+        return text(_LESSON, "row.split", word=names[word], columns=parts)
+
+    return [named(cast("tuple[int, ...]", option)) for option in question.options]
 
 
 def _row_task(shown: Sheet, query: int, question: Question) -> _Task:
@@ -232,7 +258,7 @@ def _grid(names: Sequence[str], hatched: np.ndarray) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     rows = "".join(
         f"<tr><th>{html.escape(name)}</th>"
-        + "".join('<td class="masked"></td>' if cell else "<td></td>" for cell in row)
+        + "".join(_HATCHING if cell else "<td></td>" for cell in row)
         + "</tr>"
         for name, row in zip(names, hatched, strict=True)
     )

@@ -38,6 +38,7 @@ _OTHER = "masked"
 _HATCH = {FUTURE: "/", PADDING: "\\", BOTH: "x"}
 _LETTER = {FUTURE: "f", PADDING: "p", BOTH: "pf"}
 _LONGEST = 12
+_BAR = 74  # px from the strips to the second colour bar
 
 Bools = NDArray[np.bool_]
 
@@ -115,8 +116,8 @@ def row_figure(
         )
     )
     figure.update_layout(
-        width=round(left + width * K + 96),
-        margin={"l": left, "t": top, "b": 16, "r": 96},
+        width=round(left + width * K + 2 * _BAR),
+        margin={"l": left, "t": top, "b": 16, "r": 2 * _BAR},
         barmode="overlay",
         bargap=0,
         xaxis={**ticks, "side": "top", "tickangle": -45 if width >= 21 else -90},
@@ -139,7 +140,7 @@ def row_figure(
             limit,
             diverging(theme),
             1,
-            colour_bar((0.36, 0.98), [-limit, 0, limit], ends, theme, "score"),
+            colour_bar((0.02, 0.98), [-limit, 0, limit], ends, theme, "score"),
         ),
         (
             [nothing, nothing, np.where(mask, weights, np.nan)],
@@ -147,7 +148,7 @@ def row_figure(
             1.0,
             sequential(theme),
             2,
-            colour_bar((0.02, 0.31), [0, 1], ["0", "1"], theme, "weight"),
+            {**colour_bar((0.02, 0.98), [0, 1], ["0", "1"], theme, "weight"), "xpad": _BAR},
         ),
     ):
         figure.add_trace(

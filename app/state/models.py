@@ -16,6 +16,7 @@ import streamlit as st
 from app.state import folders, waiting
 from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
+from core.data.corpora import LANGUAGES
 from core.files import printable
 from core.serving.queue import Queue
 
@@ -29,6 +30,14 @@ LIMIT_MB = "HEADLIGHT_MODELS_MB"
 """The environment variable with the limit of all loaded models, in MiB."""
 LIMIT = int(os.environ.get(LIMIT_MB) or 2048) * 2**20
 """Bytes of all loaded models; the shipped ones, in both implementations, fit several times over."""
+
+
+MODELS = {
+    "scratch": "From scratch",
+    "captions": "From scratch, captions only",
+    "baseline": "Baseline: torch.nn.Transformer",
+}
+"""Display names of the shipped models, by their name in links."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,29 @@ def origin(card: Card) -> Origin:
         return "imported"
     shipped = _SHIPPED.get(card.folder.name)
     return "shipped" if card.weights_sha256[:16] == shipped else "own"
+
+
+def languages(direction: str) -> str:
+    """Return a direction with the languages' names: German → English."""
+    return " → ".join(LANGUAGES[code] for code in direction.split("-"))
+
+
+def weights_count(parameters: int) -> str:
+    """Return a model's size: 74.7 million weights."""
+    if parameters < 100_000:
+        return f"{parameters:,} weights"
+    return f"{parameters / 1e6:.1f} million weights"
+
+
+def model_label(card: Card) -> str:
+    """Return a model's name in lists, which tells shipped, own and imported models apart."""
+    where, name = origin(card), model_name(card)
+    if where == "shipped":
+        return MODELS[name]
+    size = weights_count(card.parameters)
+    if where == "own":
+        return f"Own: {name}, {size}"
+    return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
 
 
 @st.cache_resource(ttl=30, show_spinner=False)  # not cache_data: it would copy

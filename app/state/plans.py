@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app.plan import Plan, Stop, parse, tour_stop
+from app.plan import Plan, Stop, parse, quoted, tour_stop
 from app.state import address, models, session
 
 TOUR = "tour"
@@ -69,16 +69,30 @@ def read(page: str) -> None:
         return
     at = address.pop("at")
     cards = models.cards()
-    direction = _usable(address.requested("direction"), [d for d, _ in cards], "de-en")
-    asked, names = address.requested("model"), [name for d, name in cards if d == direction]
-    model = _usable(asked, names, "scratch")
+    asked = address.requested("direction"), address.requested("model")
+    direction = _usable(asked[0], [d for d, _ in cards], "de-en")
+    model = _usable(asked[1], [name for d, name in cards if d == direction], "scratch")
     plan, said = parse(text, direction)
-    if asked is not None and asked != model:
-        said = f"{said} The plan's model is not available here: {model} is used instead.".strip()
+    places = {str(number + 1): number for number in range(len(plan.stops))}
+    notes = [said]
+    if card := cards.get((direction, model)):
+        used = models.languages(direction), models.model_label(card)
+        notes += [
+            f"The plan's {what} {quoted(name)} is not available here: {instead} is used instead."
+            for what, name, own, instead in zip(
+                ("direction", "model"), asked, (direction, model), used, strict=True
+            )
+            if name is not None and name != own
+        ]
+    if places and at is not None and at not in places:
+        notes.append(
+            f"This link opens stop {quoted(at)}, and the plan has stops 1 to {len(places)}: it "
+            "starts at stop 1."
+        )
+    said = " ".join(filter(None, notes))
     old = running()
     if old and not said and (old.plan, old.direction, old.model) == (plan, direction, model):
         said = old.note  # the link is the cleaned one of a page of this plan
-    places = {str(number + 1): number for number in range(len(plan.stops))}
     place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
     if plan.stops and page == TOUR:

@@ -21,6 +21,7 @@ from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
 from app.views.shared.glance import show_glance
+from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.question import ask
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
@@ -140,6 +141,7 @@ def show_tree(
 st.title("Step by step")
 card, record = controls.ask_for_record()
 chosen = controls.selection()
+show_quality_warnings(record, controls.training_domain(card), chosen.source)
 beam = chosen.decode.beam
 kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
 st.caption(

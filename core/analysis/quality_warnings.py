@@ -73,11 +73,11 @@ FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WOR
 class QualityWarnings:
     """Reasons to doubt a translation; falsy if there are none.
 
-    `unknown` lists the parts of the source that map to <unk>, as typed. `language` is the language
-    that the source seems to be in, if not the expected one. `probability` is the geometric mean of
-    the translation's token probabilities, if below LOW. `wordless` says that the source has neither
-    letters nor digits, `capitals` that it is written in capitals. `lost` lists the numbers and
-    addresses of the source that are missing from the translation.
+    `unknown` lists the parts of the source that map to <unk>, as typed, each once. `language` is
+    the language that the source seems to be in, if not the expected one. `probability` is the
+    geometric mean of the translation's token probabilities, if below LOW. `wordless` says that the
+    source has neither letters nor digits, `capitals` that it is written in capitals. `lost` lists
+    the numbers and addresses of the source that are missing from the translation.
     """
 
     unknown: tuple[str, ...] = ()
@@ -101,7 +101,8 @@ class QualityWarnings:
             found.append(f"this looks like {self.language}, but it is read as {source_language}")
         if self.unknown:
             listed = _listed(self.unknown, shown)
-            found.append(f"the network has no token for {listed} and reads it as <unk>")
+            it = "it" if len(self.unknown) == 1 else "them"
+            found.append(f"the network has no token for {listed} and reads {it} as <unk>")
         if self.lost:
             found.append(f"the translation lacks {_listed(self.lost, shown)} of the source")
         if self.probability is not None:
@@ -135,7 +136,7 @@ def warnings_about(
     translation's token probabilities.
     """
     return QualityWarnings(
-        unknown,
+        tuple(dict.fromkeys(unknown)),
         other_language(source, source_language),
         probability if probability < LOW else None,
         bool(source) and not any(c.isalnum() for c in source),

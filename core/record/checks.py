@@ -20,11 +20,11 @@ from core.kinds import KINDS, Kind
 from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
-from core.record.softmax import error_scale, unmasked_cells, weights_of
+from core.record.softmax import LEAST_LIMIT, error_limits, unmasked_cells, weights_of
 from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
 
-WEIGHT_LIMIT = 1e-5
-"""Rounding to float32 causes differences of about 1e-6 at most; real errors are far larger."""
+WEIGHT_LIMIT = LEAST_LIMIT
+"""Of a row's sum and of a position: rounding is at most about 1e-6; real errors are far larger."""
 LOGIT_LIMIT = 1e-4
 """Attention without hooks uses a fused kernel, which sums in another order: last digits differ."""
 _BARRED = 200.0  # below the largest logit: e^−200 is 0 in float32
@@ -93,11 +93,6 @@ def scores_of(sites: list[SiteEvidence]) -> Doubles:
     return q_LHQE @ k_LHKE.swapaxes(2, 3) / math.sqrt(q_LHQE.shape[-1])
 
 
-def recompute(sites: list[SiteEvidence], mask: Bools, edits: Edits = Edits()) -> Doubles:
-    """Return softmax(QKᵀ/√d_k + mask) of all layers of one kind, under edits: [L, H, Q, K]."""
-    return weights_of(scores_of(sites), mask, sites[0].kind, edits)
-
-
 def _double(tensors: list[Tensor]) -> Doubles:
     return np.stack([t.detach().cpu().numpy() for t in tensors]).astype(np.float64)
 
@@ -114,28 +109,39 @@ def _line(name: str, figure: float, limit: float, words: str) -> RecordCheck:
 def _recomputed(
     record: TranslationRecord, evidence: Evidence, masks: dict[Kind, Bools], edits: Edits
 ) -> RecordCheck:
-    differences, head_size = [], 0
+    """Compare all weights with the recomputed ones; report the head closest to its limit."""
+    heads = [(0.0, LEAST_LIMIT)]  # largest difference and limit
+    head_size, largest_score = 0, 0.0
     for kind in KINDS:
         sites = evidence.sites_of(kind)
-        expected, shown = recompute(sites, masks[kind], edits), record.maps(kind)
-        if expected.shape == shown.shape:
-            scale = error_scale(shown.shape, kind, edits)
-            differences.append(_largest((expected - shown) / scale))
+        scores, mask, shown = scores_of(sites), masks[kind], record.maps(kind)
+        if scores.shape == shown.shape:
+            differences = np.abs(weights_of(scores, mask, kind, edits) - shown).max((-1, -2))
+            limits = error_limits(scores, mask, kind, edits)
+            heads += zip(differences.ravel().tolist(), limits.ravel().tolist(), strict=True)
+            largest_score = max(largest_score, _largest(np.where(mask, scores, 0)))
         else:
-            differences.append(math.inf)
+            heads.append((math.inf, LEAST_LIMIT))
         head_size = len(sites[0].to_query[0]) // sites[0].num_heads
+    ratios = [difference / limit for difference, limit in heads]
+    figure, limit = heads[int(np.argmax(ratios))]  # NaN counts as the largest
     cells = sum(record.maps(kind).size for kind in KINDS)
     formula = f"softmax(QKᵀ/√{head_size} + mask)"
     if edits.changes_weights:
         formula += ", under the edits"
-    if any(one.value < 1 for one in edits.temperatures):
-        formula += "; in heads with a temperature below 1, differences are multiplied by it"
+    words = "the largest difference"
+    if any(limit > LEAST_LIMIT for _, limit in heads):
+        words += (
+            ", relative to its head's limit. Float32 rounds large scores more coarsely: the limit "
+            "is 8 · 2⁻²⁴ times the head's largest absolute score (here up to "
+            f"{largest_score:,.0f}), but at least 10⁻⁵, and a temperature below 1 divides it"
+        )
     return _line(
         "Recomputed outside the model",
-        _largest(differences),
-        WEIGHT_LIMIT,
+        figure,
+        limit,
         f"All {cells:,} weights, recomputed in float64 from the inputs of each layer: "
-        f"{formula}. Shown: the largest difference.",
+        f"{formula}. Shown: {words}.",
     )
 
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from core.frozen import Floats, Frozen
 from core.kinds import Kind
 from core.record.edits import Edits
-from core.record.softmax import error_scale, weights_of
+from core.record.softmax import error_limits, weights_of
 
-WEIGHT_LIMIT = 1e-5
 _AXES = {
     "source_embeddings": "SD",
     "target_embeddings": "TD",
@@ -84,17 +83,17 @@ class Activations(Frozen):
         masks: Mapping[Kind, NDArray[np.bool_]],
         edits: Edits = Edits(),
     ) -> None:
-        """Raise ValueError unless softmax(scores + mask), under edits, equals the weights to 1e-5.
+        """Raise ValueError unless softmax(scores + mask), under edits, equals the weights.
 
-        See core.record.softmax.
+        See core.record.softmax for the limits of their difference.
         """
         for kind, mask in masks.items():
             scores, shown = self.scores(kind), weights[kind]
             if scores.shape != shown.shape:
                 raise ValueError(f"{kind} scores are {scores.shape}, its weights {shown.shape}")
             expected = weights_of(scores, mask, kind, edits)
-            scale = error_scale(scores.shape, kind, edits)
             rows = mask.any(-1)  # fully masked rows have no softmax
-            off = np.abs((expected - shown) / scale)[..., rows, :].max(initial=0)
-            if not off <= WEIGHT_LIMIT:
+            differences = np.abs(expected - shown)[..., rows, :]
+            if not (differences <= error_limits(scores, mask, kind, edits)).all():
+                off = differences.max()
                 raise ValueError(f"the softmax of the {kind} scores is {off:.1e} off the weights")

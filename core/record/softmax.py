@@ -14,6 +14,10 @@ from core.frozen import Bools, Doubles
 from core.kinds import Kind
 from core.record.edits import Edge, Edits
 
+LEAST_LIMIT = 1e-5
+"""With scores of an ordinary size, float32 and float64 weights differ by about 1e-6 at most."""
+_ERROR = 8 * 2.0**-24
+
 
 def unmasked_cells(
     shape: tuple[int, ...], mask_QK: Bools, kind: Kind, edits: Edits = Edits()
@@ -62,15 +66,22 @@ def weights_of(scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = 
     return weights
 
 
-def error_scale(shape: tuple[int, ...], kind: Kind, edits: Edits = Edits()) -> Doubles:
-    """Return the factor by which each head's temperature amplifies rounding errors, [L, H, 1, 1].
+def error_limits(
+    scores_LHQK: NDArray, mask_QK: Bools, kind: Kind, edits: Edits = Edits()
+) -> Doubles:
+    """Return how far float32 weights of each head may be off these reference scores' softmax.
 
-    It is 1/temperature, and at least 1.
+    A float32 score is off by a few 2⁻²⁴ of its size, and a weight by at most half the largest error
+    of its row's scores. Measured for d_model 64 to 1024 and scores up to 440: at most 3.7 · 2⁻²⁴ of
+    the head's largest absolute score, so the limit is twice that. It is at least `LEAST_LIMIT`, and
+    divided by a temperature below 1, which magnifies errors. The shape is [L, H, 1, 1].
     """
-    found = np.ones((*shape[:2], 1, 1))
+    counted = mask_QK & np.isfinite(scores_LHQK)
+    sizes = np.abs(scores_LHQK).max((-1, -2), keepdims=True, initial=0.0, where=counted)
+    found = np.maximum(LEAST_LIMIT, _ERROR * sizes.astype(np.float64))
     for one in edits.temperatures:
         if one.kind == kind:
-            found[one.layer, one.head] = max(1.0, 1 / one.value)
+            found[one.layer, one.head] /= min(1.0, one.value)
     return found
 
 

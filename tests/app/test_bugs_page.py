@@ -183,8 +183,8 @@ SEEN = {
     "padding.",
     "no_padding_mask": "Of the encoder's weight, {padding} is on padding, and in the healthy "
     "network {padding_healthy}; of the decoder's weight, {future} is on later tokens.",
-    "swapped": "In the first encoder layer the log-weights correlate with the transposed healthy "
-    "scores by {transposed}, and with the healthy scores themselves by {same}.",
+    "swapped": "In the first encoder layer the correlation of the log-weights with the transposed "
+    "healthy scores is {transposed}, and with the healthy scores themselves {same}.",
     "shifted": "The vector that is added to the first source token is that of position {position}; "
     "in the healthy network it is that of position {position_healthy}.",
     "reshaped": "Tokens are replaced one by one: the head of the first layer that notices the "

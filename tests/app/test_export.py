@@ -1,5 +1,7 @@
 """Exports of a record: the standalone page and the tables."""
 
+import copy
+import csv
 import io
 import re
 import zipfile
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.components.assets import joined
 from app.export import show
 from app.export.arrays import as_text, csv_zip, weights_table
 from app.export.page import page as export_page
@@ -71,6 +74,32 @@ def test_forced_colours_keep_the_selection_visible(record, tmp_path, page: Page)
         for place in (2, 0)
     )
     assert (chosen, other) == (["true", "2px"], ["false", "0px"])
+
+
+CELLS = ("a,b", 'say "a"', "two\nlines", "two\r\nlines", "=1+1", "+1", "-t", "@x", "=", "a=b", "")
+
+
+def test_every_text_of_a_saved_table_stays_one_cell_and_no_formula(page: Page):
+    """Tables of the components: what a spreadsheet reads is the text, never a formula."""
+    script = joined(ROOT / "app/components/shared/csv.js")
+    saved = page.evaluate(
+        f"texts => {{ {script}\n return csvOf([texts.map(quoted), [1, -0.5]]).text(); }}",
+        list(CELLS),
+    )
+    texts, numbers = csv.reader(io.StringIO(saved.removeprefix("\ufeff"), newline=""))
+    assert texts == [as_text(text) for text in CELLS] and numbers == ["1", "-0.5"]
+    assert [text for text in texts if text[:1] in tuple("=+-@")] == ["="]
+
+
+def test_about_holds_no_formula(record):
+    names = {"model": "=cmd", "source_language": "+A", "translation": "-1,2\n“3”"}
+    odd = copy.copy(record)
+    for name, value in names.items():
+        object.__setattr__(odd, name, value)
+    with zipfile.ZipFile(io.BytesIO(csv_zip(odd))) as archive:
+        about = dict(csv.reader(io.StringIO(archive.read("about.csv").decode("utf-8-sig"))))
+    assert about["model"] == "'=cmd" and about["direction"].startswith("'+A to ")
+    assert about["translation"] == "'-1,2\n“3”"
 
 
 def test_the_page_blocks_requests_and_escapes_text(record):

@@ -163,6 +163,13 @@ def test_masked_scores_are_called_masked(shown: Callable[..., dict[str, Any]]) -
         assert note == f"{before}from {fixed(unmasked.min(), 2)} to {fixed(unmasked.max(), 2)}"
 
 
+@pytest.mark.parametrize(("count", "where"), [(1, "the map"), (2, "both maps"), (3, "all 3 maps")])
+def test_the_hint_counts_the_maps(shown: Callable[..., dict[str, Any]], count: int, where: str):
+    row = weights_row()
+    said = shown(replace(row, maps=row.maps[:count]))["readout"]
+    assert f"to read its numbers in {where}; click to pin it." in said
+
+
 def test_saved_files_hold_the_numbers_and_names(shown: Callable[..., dict[str, Any]]) -> None:
     """Queries and keys differ, as in cross-attention, and are not legal in XML."""
     row = scores_row()

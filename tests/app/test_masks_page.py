@@ -174,7 +174,7 @@ def test_one_row_from_score_to_weight_matches_the_record(shown, records):
     figure = shown.figure("closing_strip")
     words = drawn(names(record.target_in, 0))
     produced = names(record.target_out, 1)[row]
-    assert titles(figure)[0] == f"Row {row + 1}, producing {produced}: layer 1, head 1"
+    assert titles(figure)[0] == f"Row {row + 1}, producing “{produced}”: layer 1, head 1"
     assert begin(figure["layout"]["xaxis"]["ticktext"]) == begin(words)
     strips = ["score q·k/√dₖ", "after the mask", "after softmax"]
     assert figure["layout"]["yaxis"]["ticktext"] == strips
@@ -188,6 +188,8 @@ def test_one_row_from_score_to_weight_matches_the_record(shown, records):
     np.testing.assert_allclose(np.diff(before[: row + 1]), np.diff(np.log(weight)), atol=1e-4)
     assert (scores["zmin"], weights["zmin"], weights["zmax"]) == (-scores["zmax"], 0, 1)
     assert [len(t["colorbar"]["ticktext"]) for t in (scores, weights)] == [3, 2]
+    bars = [trace["colorbar"] for trace in (scores, weights)]
+    assert bars[1]["xpad"] - bars[0]["xpad"] >= 60  # room for the first one's ticks and title
     assert scores["customdata"] == [words] * 3
     masked = T - row - 1
     (labels,) = (t for t in traces(figure, mode="text") if any("each" in x for x in t["text"]))

@@ -9,14 +9,14 @@ import pytest
 from streamlit.util import calc_hash
 
 from app.export.tour import planned
-from app.plan import Plan, Stop, parse
+from app.plan import Plan, Stop, offered, parse
 from tests.app.page_checks import record
 from tests.app.rendered import Rendered, render
 
 MASKS = Stop("masks", "Ein Hund ~ läuft.~0")
-NEVER = Stop("tour", "never-ahead")
-TEXT = "1~tour.never-ahead~masks.Ein Hund ~0 läuft.~00"
-THREE = "1~tour.a-word-that-moves~masks.Ein Hund läuft.~tour.never-ahead"
+NEVER = Stop("tour", "ahead")
+TEXT = "1~tour.ahead~masks.Ein Hund ~0 läuft.~00"
+THREE = "1~tour.fussball~masks.Ein Hund läuft.~tour.ahead"
 
 
 def test_a_plan_is_readable_text():
@@ -29,16 +29,16 @@ def test_a_plan_is_readable_text():
     [
         ("bar.Ein Hund.", "“bar.Ein Hund.” (unknown here)"),
         ("tour.no-such-stop", "“tour.no-such-stop” (unknown here)"),
-        ("tour.one-verb-in-two-places", "“tour.one-verb-in-two-places” (unknown here)"),
+        ("tour.preparing", "“tour.preparing” (unknown here)"),
         ("masks.", "“masks.” (without a sentence)"),
         ("masks", "“masks” (without a sentence)"),
-        ("", "“” (unknown here)"),
+        ("", "a stop without a name"),
         ("<b>.`x`\u202e\n", "“<b>.'x'” (unknown here)"),
         ("x" * 99, f"“{'x' * 40}…” (unknown here)"),
     ],
 )
 def test_what_is_unknown_is_left_out(part, why):
-    plan, said = parse(f"1~{part}~tour.never-ahead", "de-en")
+    plan, said = parse(f"1~{part}~tour.ahead", "de-en")
     assert plan == Plan((NEVER,))
     assert said == f"Left out of the plan: {why}."
     plan, said = parse(f"1~{part}", "de-en")
@@ -46,8 +46,8 @@ def test_what_is_unknown_is_left_out(part, why):
 
 
 def test_a_stop_of_the_other_direction_is_unknown():
-    text = "1~tour.one-verb-in-two-places"
-    assert parse(text, "en-de") == (Plan((Stop("tour", "one-verb-in-two-places"),)), "")
+    text = "1~tour.preparing"
+    assert parse(text, "en-de") == (Plan((Stop("tour", "preparing"),)), "")
     assert parse(text, "de-en")[0] == Plan()
 
 
@@ -57,10 +57,41 @@ def test_a_plan_is_limited_in_stops_length_and_version():
     left = "“masks.Ein Hund.” (a plan has at most 40 stops)"
     assert said == f"Left out of the plan: {left}; {left}; {left}."
     assert parse("1" + "~x" * 5, "de-en")[1].endswith("“x” (unknown here); and 2 more.")
-    for version in ("2", "", "1.0", "tour.never-ahead"):
-        plan, said = parse(f"{version}~tour.never-ahead", "de-en")
-        assert plan == Plan() and f"version “{version}”" in said
-    assert parse("1", "de-en") == (Plan(), "This link's plan has no stops.")
+    for version in ("2", "1.0", "tour.ahead"):
+        plan, said = parse(f"{version}~tour.ahead", "de-en")
+        assert plan == Plan() and f"has version “{version}”" in said
+    plan, said = parse("~tour.ahead", "de-en")
+    assert plan == Plan() and "has no version, and" in said
+    again = "ask for a new link."
+    assert parse("1", "de-en") == (Plan(), f"This link's plan has no stops: {again}")
+    assert parse("", "de-en") == (Plan(), f"This link's plan is empty: {again}")
+
+
+NAMED_BY_TITLES = {
+    "de-en": """a-word-that-moves one-word-becomes-two the-same-word-twice
+        a-head-that-looks-back-by-one a-head-with-nothing-to-find never-ahead no-positions no-mask
+        two-vectors-one-score greedy-or-beam-search right-or-wrong""",
+    "en-de": """a-word-that-moves two-words-become-one one-verb-in-two-places the-same-word-twice
+        a-head-that-looks-back-by-one a-head-with-nothing-to-find never-ahead no-positions no-mask
+        two-vectors-one-score greedy-or-beam-search right-or-wrong""",
+}
+"""Names of the tour's stops in the first links, in the tour's order."""
+IDS = {
+    "de-en": "fussball strassenmusiker hemd back sink ahead no-positions no-mask q-k ohne igel",
+    "en-de": "buy street-musician preparing shirt back sink ahead no-positions no-mask q-k mouse "
+    "without",
+}
+
+
+@pytest.mark.parametrize("direction", IDS)
+def test_ids_of_the_tours_stops_stay_and_older_links_work(direction):
+    every = tuple(stop for stop in offered(direction, "") if stop.on_tour)
+    ids = IDS[direction].split()
+    assert [stop.argument for stop in every][: len(ids)] == ids  # new stops come last
+    for names in (ids, NAMED_BY_TITLES[direction].split()):
+        plan, said = parse("~".join(["1", *(f"tour.{name}" for name in names)]), direction)
+        assert (plan, said) == (Plan(every[: len(ids)]), "")
+        assert plan.to_text() == "~".join(["1", *(f"tour.{name}" for name in ids)])
 
 
 def open_plan(plan: str = THREE, act=None, page: str = "tour", **query: str) -> Rendered:
@@ -111,9 +142,13 @@ def test_a_link_opens_at_a_stop(place, title):
     assert shown(open_plan(at=place))[0] == title
 
 
-@pytest.mark.parametrize("place", ["0", "4", "-1", "x", "1.5"])
+@pytest.mark.parametrize("place", ["0", "99", "-1", "x", "1.5"])
 def test_a_stop_that_does_not_exist_is_the_first(place):
-    assert shown(open_plan(at=place))[1] == "**1 of 3** · A word that moves"
+    page = open_plan(at=place)
+    assert shown(page)[1] == "**1 of 3** · A word that moves"
+    assert page.texts(kind="warning") == [
+        f"This link opens stop “{place}”, and the plan has stops 1 to 3: it starts at stop 1."
+    ]
 
 
 def test_a_reload_keeps_what_was_typed():
@@ -123,11 +158,11 @@ def test_a_reload_keeps_what_was_typed():
 
 
 def test_direction_and_model_are_fixed_until_the_plan_is_left():
-    page = open_plan("1~tour.never-ahead", direction="en-de", model="captions")
+    page = open_plan("1~tour.ahead", direction="en-de", model="captions")
     direction, model = page.app.radio(key="direction"), page.app.selectbox(key="model")
     assert (direction.value, model.value) == ("en-de", "captions")
     assert direction.disabled and model.disabled
-    free = open_plan("1~tour.never-ahead", act=press("plan_leave"))
+    free = open_plan("1~tour.ahead", act=press("plan_leave"))
     assert not free.app.radio(key="direction").disabled
     assert not free.app.selectbox(key="model").disabled
     assert "plan_next" not in [button.key for button in free.app.button]
@@ -146,28 +181,48 @@ def test_another_page_offers_the_way_back():
     assert shown(open_plan(page="positions", at="2", act=press("plan_return")))[0] == "Masks"
 
 
-def test_stops_of_a_link_that_are_unknown_here_are_named():
-    page = open_plan("1~tour.never-ahead~bugs_.x", model="own-net")
+def test_what_a_link_names_and_is_not_here_is_said():
+    page = open_plan("1~tour.ahead~bugs_.x", model="own-net")
     (line,) = page.texts(kind="warning")
     assert line == (
-        "Left out of the plan: “bugs\\_.x” (unknown here). The plan's model is not available here: "
-        "scratch is used instead."
+        "Left out of the plan: “bugs\\_.x” (unknown here). The plan's model “own-net” is not "
+        "available here: From scratch is used instead."
     )
-    page = open_plan("7~tour.never-ahead")
+    page = open_plan("1~tour.ahead", direction="fr-de")
     (line,) = page.texts(kind="warning")
-    assert "version “7”" in line and "tour_next" in [b.key for b in page.app.button]
+    assert line == (
+        "The plan's direction “fr-de” is not available here: German → English is used instead."
+    )
+    assert open_plan("1~tour.ahead").texts(kind="warning") == []
 
 
-@pytest.mark.parametrize("first", ["tour.never-ahead", "masks.Ein Hund."])
+@pytest.mark.parametrize(
+    ("plan", "words"), [("7~tour.ahead", "version “7”"), ("", "is empty"), ("1", "has no stops")]
+)
+def test_a_link_without_a_plan_says_so_until_it_is_dismissed(plan, words):
+    page = open_plan(plan)
+    (line,) = page.texts(kind="warning")
+    assert words in line and "tour_next" in [button.key for button in page.app.button]
+    assert page.app.button(key="plan_leave").label == "Dismiss"
+    gone = open_plan(plan, act=press("plan_leave"))
+    assert gone.texts(kind="warning") == []
+    assert "plan_leave" not in [button.key for button in gone.app.button]
+    running = open_plan().app.button(key="plan_leave")
+    assert running.label == "Leave the plan"
+
+
+@pytest.mark.parametrize("first", ["tour.ahead", "masks.Ein Hund."])
 def test_what_is_left_out_is_still_said_at_a_stop_on_another_page(first):
     page = open_plan(f"1~{first}~foo.bar~masks.Ein Hund läuft.", model="own-net", at="2")
     assert shown(page)[0] == "Masks"
     (line,) = page.texts(kind="warning")
-    assert line.startswith("Left out of the plan: “foo.bar” (unknown here). The plan's model is")
+    assert line.startswith(
+        "Left out of the plan: “foo.bar” (unknown here). The plan's model “own-net” is"
+    )
 
 
 def test_another_plan_has_its_own_note():
-    page = open_plan("1~tour.never-ahead~foo.bar", act=reopen("1~tour.never-ahead~masks.x"))
+    page = open_plan("1~tour.ahead~foo.bar", act=reopen("1~tour.ahead~masks.x"))
     assert page.texts(kind="warning") == []
 
 
@@ -204,10 +259,10 @@ def test_a_teacher_makes_a_plan():
 
     page = render("class", act=act, direction="de-en", model="captions", search="greedy")
     stops = [
-        "tour.one-word-becomes-two",
-        "tour.a-word-that-moves",
+        "tour.strassenmusiker",
+        "tour.fussball",
         "masks.Ein Hund ~0 bellt.",
-        "tour.never-ahead",
+        "tour.ahead",
     ]
     titles = [text.split(". ", 1)[1] for text in row_titles(page)]
     assert titles == [
@@ -248,19 +303,19 @@ def test_a_cleared_sentence_is_asked_for():
         act(app)
         app.text_input(key="class_sentence_1").set_value("Ein Hund.").run()
 
-    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=act)
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.ahead", act=act)
     assert page.texts(kind="error") == ["Type a sentence."]
     assert page.texts("class_link") == [] and "Files" not in page.texts(kind="subheader")
     assert page.app.button(key="class_preview_2").disabled
-    page = render("class", plan="1~masks.Ein Hund läuft.~tour.never-ahead", act=again)
+    page = render("class", plan="1~masks.Ein Hund läuft.~tour.ahead", act=again)
     assert page.texts(kind="error") == [] and len(page.texts("class_link", "code_text")) == 1
-    assert draft_of(page) == "1~masks.Ein Hund.~tour.never-ahead"
+    assert draft_of(page) == "1~masks.Ein Hund.~tour.ahead"
 
 
 @pytest.mark.parametrize("length", [500, 501])
 def test_a_sentence_of_too_many_characters_is_said_at_its_row(length):
     text = ("Ein Hund " * 60)[: length - 1] + "."
-    page = render("class", plan=f"1~masks.{text}~tour.never-ahead")
+    page = render("class", plan=f"1~masks.{text}~tour.ahead")
     said = ["501 characters are too many: the limit is 500, shorten it."]
     assert page.texts(kind="error") == (said if length > 500 else [])
     assert bool(page.texts("class_link")) == (length <= 500)
@@ -269,7 +324,7 @@ def test_a_sentence_of_too_many_characters_is_said_at_its_row(length):
 
 
 def test_the_draft_says_what_its_link_lost():
-    page = render("class", plan="1~tour.never-ahead~foo.bar")
+    page = render("class", plan="1~tour.ahead~foo.bar")
     assert page.texts(kind="warning") == ["Left out of the plan: “foo.bar” (unknown here)."]
     assert row_titles(page) == ["1. Guided tour: Never ahead"]
 
@@ -282,14 +337,14 @@ def test_a_preview_runs_the_plan_from_its_row():
 
 
 def test_what_the_offline_page_leaves_out_is_listed_before_the_export():
-    plan = "1~why.Ein Hund läuft.~masks.Ein Hund läuft.~tour.a-word-that-moves~steps.Ein Hund."
+    plan = "1~why.Ein Hund läuft.~masks.Ein Hund läuft.~tour.fussball~steps.Ein Hund."
     page = render("class", plan=plan, model="scratch")
     (line,) = [t for t in page.texts(kind="caption") if t.startswith("Not in the offline page")]
     assert line == (
         "Not in the offline page: Stop 1, Ask why: this page needs the app; Stop 4, Step by step: "
         "this page needs the app."
     )
-    other = render("class", plan="1~tour.a-word-that-moves~masks.x", model="baseline")
+    other = render("class", plan="1~tour.fussball~masks.x", model="baseline")
     lines = [t for t in other.texts(kind="caption") if t.startswith("Not in the offline page")]
     soccer = "soccer" in [t.text for t in record(SENTENCE, "baseline-de-en").target_out]
     assert bool(lines) != soccer
@@ -299,7 +354,7 @@ SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 
 
 def test_presentation_keeps_title_text_and_map_only():
-    page = open_plan("1~tour.never-ahead", present="1")
+    page = open_plan("1~tour.ahead", present="1")
     assert at(page)["present"] == "1"
     assert page.payload("present_keys") == {
         "back": ["plan_back", "tour_back"],
@@ -308,9 +363,9 @@ def test_presentation_keeps_title_text_and_map_only():
     }
     keys = [button.key for button in page.app.button]
     assert "tour_more" in keys and "present_leave" in keys and "present_start" not in keys
-    page = open_plan("1~tour.never-ahead", present="1", act=press("tour_more"))
+    page = open_plan("1~tour.ahead", present="1", act=press("tour_more"))
     assert page.app.image and not any(key.startswith("tour_5") for key in page.payloads)
-    left = open_plan("1~tour.never-ahead", present="1", act=press("present_leave"))
+    left = open_plan("1~tour.ahead", present="1", act=press("present_leave"))
     assert at(left)["present"] is None and "present_keys" not in left.payloads
 
 
@@ -329,7 +384,7 @@ def screen(page: Rendered) -> str:
     ],
 )
 def test_back_goes_through_the_screens_of_a_plans_stop(keys, where, last):
-    page = open_plan("1~tour.never-ahead~tour.a-word-that-moves", present="1", act=press(*keys))
+    page = open_plan("1~tour.ahead~tour.fussball", present="1", act=press(*keys))
     assert f"**{where}**" in shown(page)[1] and screen(page) == last
     first = where == "1 of 2" and last == "question"
     assert page.app.button(key="plan_back").disabled == first
@@ -352,7 +407,7 @@ def test_back_goes_through_the_screens_of_the_tour(keys, stop, last):
 
 
 def test_the_offline_page_runs_the_plan():
-    plan = "1~masks.Ein Hund läuft.~why.Ein Hund läuft.~tour.never-ahead~translate.Ein Hund läuft."
+    plan = "1~masks.Ein Hund läuft.~why.Ein Hund läuft.~tour.ahead~translate.Ein Hund läuft."
     stops = planned(parse(plan, "de-en")[0], "de-en", record)
     assert [stop["title"] for stop in stops] == ["Masks", "Never ahead", "Translate"]
     assert [stop["source"] for stop in stops] == [

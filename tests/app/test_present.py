@@ -63,7 +63,7 @@ def test_each_screen_of_a_stop_is_complete(local_page: Page, serve, direction, s
 
 
 def test_keys_lead_through_a_plan(local_page: Page, serve):
-    plan = "1~tour.never-ahead~masks.Ein Hund läuft.~tour.the-same-word-twice"
+    plan = "1~tour.ahead~masks.Ein Hund läuft.~tour.hemd"
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan={plan}")
     bar = local_page.locator(".st-key-plan_bar")
     expect(bar).to_contain_text("1 of 3", timeout=60_000)

@@ -27,6 +27,14 @@ def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
     assert f"({100 * np.exp(record.log_probs[place]):.0f}\u00a0%)" in caption
 
 
+@pytest.mark.parametrize("name", ["head", "steps", "tokens", "masks"])
+def test_every_page_of_a_sentence_has_the_warning_of_translate(name):
+    first, here = render(source=SOURCE), render(name, source=SOURCE)
+    warning = first.texts("doubts", "warning")
+    assert len(warning) == 1 and here.texts("doubts", "warning") == warning
+    assert not render(name, source="Ein Hund läuft.").texts("doubts", "warning")
+
+
 def test_a_plain_sentence_has_no_warning_and_removed_characters_are_named():
     page = render(source="Ein Hund\u00ad läuft.")
     assert not page.texts("doubts", "warning") + page.texts("doubts", "alert")

@@ -111,11 +111,10 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
     assert question["prompt"] == (
         "Which cells of the decoder's self-attention are masked? The rows are the first 6 steps."
     )
-    assert question["rows"] == names(found.target_out, 1)[:6]
-    assert question["columns"] == names(found.target_in, 0)[:6]
+    assert question["rows"] == question["columns"] == names(found.target_in, 0)[:6]
     assert (question["row_title"], question["column_title"]) == (
-        "Query: token being produced",
-        "Key: token read",
+        "Query: target token fed in",
+        "Key: target token fed in",
     )
     assert question["correct"] == np.flatnonzero(triangle).tolist() and question["every"]
     shades = [option["shade"] for option in question["options"]]

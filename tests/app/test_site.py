@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,6 +26,8 @@ from app.export.picture import picture
 from app.export.rounding import rounded_checkpoint
 from app.export.tour import found_stops, tour, translator_of
 from app.look.palette import sequential_table
+from app.plan import parse
+from core.analysis.quality_warnings import quality_warnings
 from core.kinds import KINDS
 from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
@@ -429,6 +431,66 @@ def test_the_tour_never_blocks_free_use(german):
     with page.expect_event("framenavigated"):
         page.reload()
     expect(part(page, "tour")).to_be_hidden()
+
+
+ODD = "Ein 😀 und ein 東 laufen."
+PLAN = f"1~masks.{ODD}~tour.ahead~why.{TYPED}~tour.no-mask~translate.{TYPED}"
+
+
+def test_a_plan_is_walked_in_the_offline_page(offline_context, tmp_path):
+    """The page opens with the plan's first stop, warns as the app does, and says what it lacks."""
+    made, said = parse(PLAN, "de-en")
+    assert len(made.stops) == 5 and said == ""
+    network = offline.network(FOLDERS[0], plan=made)
+    file = tmp_path / "plan.html"
+    file.write_text(offline.page([network]), encoding="utf-8")
+    translate = translator(NAMES["de-en"]).inspect
+    left_out = part_text(network.left_out)
+    assert left_out == (
+        "Not in this page: Stop 3, Ask why: this page needs the app; Stop 4, No mask: its "
+        "comparison exists in the app only."
+    )
+    with opened(offline_context, file) as page:
+        expect(part(page, "tour-place")).to_have_text("Stop 1 of 3, German → English")
+        expect(part(page, "tour-title")).to_have_text("Masks")
+        root = lesson(page, "masks", ODD)
+        expect(root.locator("[data-part=more]")).to_contain_text("Only in the app: the masks of a")
+        warning = part(page, "doubts")
+        expect(warning).to_be_visible()
+        reasons = quality_warnings(translate(ODD)).reasons("German")
+        assert any(r.endswith("“😀”, “東” and reads them as <unk>") for r in reasons)
+        expect(warning).to_contain_text(f"Do not trust this translation: {'; '.join(reasons)}. ")
+        expect(part(page, "tour-back")).to_be_disabled()
+        part(page, "tour-next").click()
+        ahead = translate("Zwei Hunde laufen durch den Schnee.")
+        expect(part(page, "tour-title")).to_have_text("Never ahead")
+        expect(page.locator("#translation")).to_have_text(ahead.translation)
+        expect(explorer(page)).to_have_attribute("data-kind", "decoder")
+        expect(page.locator(".lessons")).to_be_hidden()
+        expect(warning).to_be_empty()
+        expect(part(page, "tour-left-out")).to_be_empty()
+        part(page, "tour-next").click()
+        expect(part(page, "tour-title")).to_have_text("Translate")
+        expect(page.locator("#translation")).to_have_text(translate(TYPED).translation)
+        expect(part(page, "tour-next")).to_be_disabled()
+        expect(part(page, "tour-end")).to_have_text("The plan ends here.")
+        expect(part(page, "tour-left-out")).to_have_text(left_out)
+        part(page, "tour-back").click()
+        expect(part(page, "tour-title")).to_have_text("Never ahead")
+        part(page, "tour-close").click()
+        expect(part(page, "tour")).to_be_hidden()
+        expect(part(page, "tour-start")).to_have_text("Start the plan")
+        page.evaluate("window.location.hash = 'stop=99'")
+        expect(part(page, "problem")).to_have_text(
+            "This link opens stop “99”, and the plan has stops 1 to 3: use its buttons."
+        )
+        part(page, "tour-start").click()
+        lesson(page, "masks", ODD)
+        expect(part(page, "problem")).to_be_empty()
+
+
+def part_text(left_out: Sequence[str]) -> str:
+    return f"Not in this page: {'; '.join(left_out)}."
 
 
 LESSON = ".lessons[data-shown='{}'][aria-busy='false']"

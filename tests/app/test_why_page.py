@@ -80,7 +80,7 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
     )
 
     def has_its_own_test(item: Item) -> bool:
-        return item.where in ("lesson_sentence", "doubts", "why_matters") or bool(
+        return item.where in ("lesson_sentence", "why_matters") or bool(
             re.fullmatch(rf".+ \(({TIME})\)", item.text)
         )
 

@@ -37,7 +37,7 @@ class Read(HTMLParser):
             self.sections.append([])
         elif tag == "li":
             self.sections[-1].append("")
-        elif tag == "svg":
+        elif tag == "svg" and "figure" in self.path:
             self.svgs += 1
         elif tag == "table":
             self.grids.append([])
@@ -90,6 +90,15 @@ def named(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
     return text + (names(tokens, first)[word[0]][len(tokens[word[0]].text) :] if again else "")
 
 
+def quoted(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
+    """Return a word in quotes, and the columns of a split one."""
+    name = f"“{named(tokens, first, word, words)}”"
+    if len(word) == 1:
+        return name
+    columns = ", ".join(f"“{names(tokens, first)[i]}”" for i in word)
+    return f"{name} (the columns {columns})"
+
+
 def check_row(shown: Sheet, asked: str, answer: str) -> None:
     (queries, first), (keys, first_key) = sides(shown)
     name, number, count = re.match(
@@ -102,12 +111,12 @@ def check_row(shown: Sheet, asked: str, answer: str) -> None:
     shares = np.array([row[word].sum() for word in words])
     order = np.argsort(-shares)
     best = order[0]
-    word = named(keys, first_key, words[best], words)
-    expected = f"“{word}”, with {percent(shares[best])} of the row's weight"
+    word = quoted(keys, first_key, words[best], words)
+    expected = f"{word}, with {percent(shares[best])} of the row's weight"
     near = [i for i in range(len(words)) if i != best and shares[best] - shares[i] <= 0.05]
     for i in near:
-        name = named(keys, first_key, words[i], words)
-        expected += f"; “{name}” counts as well, with {percent(shares[i])}"
+        name = quoted(keys, first_key, words[i], words)
+        expected += f"; {name} counts as well, with {percent(shares[i])}"
     assert answer == expected + "."
     assert shares[best] >= 0.3
 
@@ -161,6 +170,68 @@ def test_the_key_agrees_with_the_records(model):
     assert np.array(blank).shape == (6, 6) and not np.array(blank).any()
     np.testing.assert_array_equal(np.array(hatched), ~first.mask("decoder")[:6, :6])
     np.testing.assert_array_equal(np.array(hatched), np.triu(np.ones((6, 6), bool), 1))
+
+
+LONG = {
+    "de-en": "Ein kleiner Junge mit einem roten Hemd und einer blauen Mütze läuft an einem Tag im "
+    "Sommer mit seinem Hund.",
+    "en-de": "A young man in a red shirt and blue jeans is walking with his big brown dog along "
+    "the beach.",
+}
+SPLIT = {"de-en": "Ein Hund jagt ein Kaninchen.", "en-de": "A dog is chasing a rabbit."}
+
+
+def sheets_of(direction: str) -> list[Sheet]:
+    """Return the sheets of a sentence of twenty words, and of one with split words."""
+    assert len(LONG[direction].split()) == 20
+    return [sheet(record(one[direction], f"scratch-{direction}")) for one in (LONG, SPLIT, LONG)]
+
+
+@pytest.mark.parametrize("direction", LONG)
+def test_a_word_of_several_columns_is_said_below_its_picture(direction):
+    shown = sheets_of(direction)
+    pages = worksheet(shown).split("<section>")[1:]
+    for one, page in zip(shown, pages, strict=False):
+        keys = one.record.source
+        words = [word for word in words_of(keys) if len(word) > 1]
+        said = "; ".join(
+            f"{named(keys, 1, word, words_of(keys))} = "
+            + " + ".join(names(keys, 1)[i] for i in word)
+            for word in words
+        )
+        assert bool(said) == ("A word may take several columns" in page)
+        assert f"Here: {said}." in page or not said
+    assert " = " in pages[1]  # the sentence has a split word
+
+
+def test_the_key_names_the_columns_of_a_split_word():
+    shown = sheets_of("en-de")[1]
+    read = Read(worksheet([shown]))
+    pairs = list(zip(read.sections[0], read.sections[2], strict=True))
+    rows = [pair for pair in pairs if pair[0].startswith("Find the row")]
+    for asked, answer in rows:
+        check_row(shown, asked.strip(), answer.strip())
+    assert any("“rabbit” (the columns “r”, “ab”, “b”, “it”), with" in answer for _, answer in rows)
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+@pytest.mark.parametrize("direction", LONG)
+def test_a_long_sentence_is_legible_on_its_page(page: Page, paper, direction):
+    shown = sheets_of(direction)
+    page.set_content(worksheet(shown))
+    pdf = page.pdf(format=paper)
+    assert len(re.findall(rb"/Type /Page\b", pdf)) == len(shown) + 2
+    assert b"/Subtype /Image" not in pdf  # lines, not pictures of lines
+    width = {"A4": 210, "Letter": 215.9}[paper] - 32
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": round(width * 96 / 25.4), "height": 1000})
+    figures = page.locator("figure svg")
+    for place, figure in enumerate(figures.all()):
+        box, whole = (one.bounding_box() for one in (figure, page.locator("body")))
+        assert box["x"] >= 0 and box["x"] + box["width"] <= whole["x"] + whole["width"]
+        letters = 13 * box["height"] / float(figure.get_attribute("height")) * 0.75
+        assert letters >= (7 if place == 0 else 9)  # points
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_picture_is_that_of_the_sheet():

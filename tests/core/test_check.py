@@ -16,10 +16,11 @@ from core.config import DecodeConfig
 from core.model.baseline import Baseline, copy_to_baseline
 from core.model.build import build
 from core.model.interface import Seq2Seq
-from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, recompute
+from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, scores_of
 from core.record.edits import Edits, PositionEdit, Temperature
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.softmax import weights_of
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS, PAD, Token, special
 from core.translator import Translator
@@ -247,15 +248,15 @@ def test_the_limit_of_a_sum_is_per_token():
         assert (max(map(abs, _hypotheses(record, evidence))) <= LOGIT_LIMIT) == passes
 
 
-def test_recompute_matches_a_calculation_by_hand():
+def test_recomputed_weights_match_a_calculation_by_hand():
     """One query of size 2 and two keys: q·k/√2 is (√2, 0)."""
     query, memory = torch.tensor([[2.0, 0.0]]), torch.tensor([[1.0, 5.0], [0.0, 5.0]])
     same = (torch.eye(2), None)
     site = SiteEvidence("cross", 0, 1, query, memory, to_query=same, to_key=same)
     e = np.exp(np.sqrt(2))
-    found = recompute([site], np.array([[True, True]]))
+    found = weights_of(scores_of([site]), np.array([[True, True]]), "cross")
     np.testing.assert_allclose(found, [[[[e / (e + 1), 1 / (e + 1)]]]], rtol=1e-15)
-    assert not recompute([site], np.array([[False, False]])).any()
+    assert not weights_of(scores_of([site]), np.array([[False, False]]), "cross").any()
 
 
 def test_masks_follow_from_ids():
@@ -348,6 +349,53 @@ def test_the_error_limit_scales_with_the_temperature(model, off):
         row[row.argmin()] += np.float32(moved)
         found = failed(with_values(record, cross=cross), evidence, edits)
         assert found == (set() if off < 2e-4 else {RECOMPUTED})
+
+
+def with_large_scores() -> Seq2Seq:
+    """A network in float32 whose scores are in the hundreds, as of tutorials' networks."""
+    torch.manual_seed(0)
+    network = build("scratch", small.config(d_model=256, num_heads=8, dim_feedforward=64)).eval()
+    with torch.no_grad():
+        for site in network.attention_sites():
+            for projection in site.projections()[:2]:
+                projection.weight.mul_(12)
+    return network
+
+
+def moved_by(record: TranslationRecord, off: float) -> TranslationRecord:
+    """A copy with one pair of weights of the first cross-attention head off by this much."""
+    cross = record.cross.copy()
+    row = cross[0, 0, 2]
+    row[row.argmax()] -= np.float32(off)
+    row[row.argmin()] += np.float32(off)
+    return with_values(record, cross=cross)
+
+
+def test_the_error_limit_grows_with_the_scores():
+    record, evidence = record_of(
+        with_large_scores(), [*range(4, 28), EOS], [*range(30, 10, -1), EOS]
+    )
+    line = check(record, evidence, TOKENIZERS)[RECOMPUTED]
+    assert line.passed and line.figure > 1e-5  # the limit of scores of an ordinary size
+    masks = masks_of(evidence.source_ids, evidence.target_ids)
+    heads = []
+    for kind, mask in masks.items():
+        scores = scores_of(evidence.sites_of(kind))
+        sizes = np.abs(np.where(mask, scores, 0)).max((-1, -2))
+        off = np.abs(weights_of(scores, mask, kind) - record.maps(kind)).max((-1, -2))
+        heads += zip(off.ravel(), np.maximum(1e-5, 8 * sizes.ravel() / 2**24), strict=True)
+    figure, limit = max(heads, key=lambda head: head[0] / head[1])
+    assert (line.figure, line.limit) == pytest.approx((figure, limit), rel=1e-9)
+    assert "relative to its head's limit" in line.words
+    assert RECOMPUTED in failed(moved_by(record, 1e-3), evidence)
+
+
+def test_a_weight_off_by_a_ten_thousandth_fails(model, recorded):
+    record, evidence = recorded
+    wrong = moved_by(record, 1e-4)
+    assert failed(wrong, evidence) == {RECOMPUTED}
+    line = check(wrong, evidence, TOKENIZERS)[RECOMPUTED]
+    assert line.limit == 1e-5 and "Shown: the largest difference." in line.words
 
 
 def test_recorded_scores_match_the_projections(model):

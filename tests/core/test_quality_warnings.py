@@ -139,7 +139,10 @@ def test_reasons_give_percent_and_the_first_unknown_parts():
         (reason,) = QualityWarnings(probability=probability).reasons("German")
         assert reason == f"the geometric mean of its tokens' probabilities is {size} %"
     (reason,) = unknown.reasons("German", lambda text: text.upper())
-    assert "“A”, “B”, “C” and 2 more" in reason
+    assert reason.endswith(" “A”, “B”, “C” and 2 more and reads them as <unk>")
+    for twice in (("😀",), ("😀", "😀")):
+        (reason,) = warnings_about("Hund", "dog", "German", twice, 1.0).reasons("German")
+        assert reason == "the network has no token for “😀” and reads it as <unk>"
 
 
 def test_translator_and_record_give_the_same_warnings(translator):

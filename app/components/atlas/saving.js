@@ -64,7 +64,7 @@ export const PICTURES = {
     csv: (view) => {
       const { data, chosen } = view;
       const lines = data.pruning.flatMap((curve) =>
-        (curve[chosen.curve] ?? []).map((point, count) => ["", curve.kind, count, count ? quoted(headName(data, curve.order[count - 1])) : "", ...point.map(number)]),
+        (curve[chosen.curve] ?? []).map((point, count) => ["", quoted(curve.kind), count, count ? quoted(headName(data, curve.order[count - 1])) : "", ...point.map(number)]),
       );
       return csvOf([[about(view, "pruning curves with 95 % intervals"), "order", "removed", quoted("last removed (from 1)"), chosen.curve, "low", "high"], ...lines]);
     },

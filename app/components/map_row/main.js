@@ -167,7 +167,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return part;
   };
   if (cell === null) {
-    const all = maps.length === 1 ? "the map" : `all ${maps.length} maps`;
+    const all = ["the map", "both maps"][maps.length - 1] ?? `all ${maps.length} maps`;
     parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
     return;
   }

@@ -32,11 +32,12 @@ const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
 export function reasonsToDoubt({ source, translation, language, unknown, probability }, functionWords) {
   const other = otherLanguage(source, language, functionWords);
   const lost = lostFrom(source, translation);
+  const unread = [...new Set(unknown)];
   return [
     source && !/[\p{L}\p{N}]/u.test(source) && "the sentence has no word, so the words of the translation are made up",
     isInCapitals(source) && "the sentence is in capitals, which the network has hardly seen",
     other && `this looks like ${other}, but it is read as ${language}`,
-    unknown.length > 0 && `the network has no token for ${quotedList(unknown)} and reads it as <unk>`,
+    unread.length > 0 && `the network has no token for ${quotedList(unread)} and reads ${unread.length === 1 ? "it" : "them"} as <unk>`,
     lost.length > 0 && `the translation lacks ${quotedList(lost)} of the source`,
     probability < LOW && `the geometric mean of its tokens' probabilities is ${probability < 0.01 ? "below 1" : `only ${fixed(100 * probability, 0)}`} %`,
   ].filter(Boolean);

@@ -7,7 +7,21 @@ import { masksLesson } from "./masks_lesson.js";
 import { readPass } from "./passes.js";
 import { positionsLesson } from "./positions_lesson.js";
 
-const LESSONS = { masks: { title: "Masks", build: masksLesson }, positions: { title: "Positions", build: positionsLesson } };
+/* `more`: what the lesson has in the app only. */
+const LESSONS = {
+  masks: {
+    title: "Masks",
+    build: masksLesson,
+    more: "Only in the app: the masks of a batch with padding, a row under three mask values, and a trial without the padding mask.",
+  },
+  positions: {
+    title: "Positions",
+    build: positionsLesson,
+    more:
+      "Only in the app: positions as rotations, their sums with embeddings, a learned table, positions beyond those of " +
+      "training, shifted and stretched positions, and scores split into content and position.",
+  },
+};
 
 const OTHER = { masks: "positions", positions: "masks" };
 
@@ -50,6 +64,7 @@ export function mountLessons({ place, files, pass, open }) {
     readTheme(lessons);
     built[name] ??= LESSONS[name].build(tools);
     parts.title.textContent = LESSONS[name].title;
+    parts.more.textContent = LESSONS[name].more;
     parts.other.textContent = `Lesson: ${LESSONS[OTHER[name]].title}`;
     parts.sections.replaceChildren(...built[name].map(({ section }) => section));
     parts.problem.textContent = "";

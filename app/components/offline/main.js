@@ -11,7 +11,7 @@ import { listenToForm, paintForm } from "./form.js";
 import { onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
 import { lessonPlace } from "./lesson_place.js";
-import { linkOfStop, listenToTour } from "./tour.js";
+import { linkOfStop, listenToTour, unknownStop } from "./tour.js";
 import { takeWeights } from "./weights_text.js";
 import { startWorker } from "./worker_client.js";
 
@@ -90,7 +90,7 @@ export function openPage() {
     paintTour();
     document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
     parts.own.hidden = true;
-    tell("problem", "");
+    tell("problem", unknownStop(modelOf(models, direction), readFragment().stop));
     tell("doubts", "");
     parts.again.hidden = true;
     const lesson = lessons.paint();
@@ -109,7 +109,8 @@ export function openPage() {
       parts.result.hidden = false;
       paint();
       tell("translation", answer.translation);
-      tellDoubts(unpack(answer.payload), source);
+      tellDoubts(unpack(answer.payload));
+      tellCaptions(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
       const own = target ? await ownTranslation(turn) : answer.translation;
       if (again) await tellAgain(turn, own, again);
@@ -154,8 +155,8 @@ export function openPage() {
     }
   }
 
-  /* What speaks against the translation, and notes on how the text was read. */
-  function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }, typed) {
+  /* What speaks against the translation. */
+  function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }) {
     const unknown = source.filter((token) => token.unknown).map(({ label }) => label);
     const probability = given_target ? 1 : Math.exp(log_prob / target_out.length);
     const reasons = reasonsToDoubt({ source: source_text, translation, language: source_language, unknown, probability }, functionWords);
@@ -166,6 +167,10 @@ export function openPage() {
         `Do not trust this translation: ${reasons.join("; ")}. The network was trained on ${learned}. The maps are still ` +
           "exact: they show what attention does when a translation cannot be trusted.",
     );
+  }
+
+  /* Notes on how the text was read, and the least certain token. */
+  function tellCaptions({ target_out, given_target }, typed) {
     const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
     tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
@@ -215,8 +220,11 @@ export function openPage() {
   };
   const lessonPass = async (edits) => {
     const { direction, source, beam } = choice;
+    const turn = latest;
     await open(direction);
-    return worker.ask("lesson", { direction, text: source, beam, edits });
+    const answer = await worker.ask("lesson", { direction, text: source, beam, edits });
+    if (!edits && turn === latest) tellDoubts(unpack(answer.payload));
+    return answer;
   };
   const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass });
 

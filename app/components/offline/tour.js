@@ -39,7 +39,15 @@ export function linkOfStop({ direction, tour }, number) {
   return { direction, source: stop.source, ...stop.view, stop: String(number) };
 }
 
-function paintTour(parts, { source: from, target: to, tour, plan }, other, number, source) {
+/* What is wrong with the stop of a link, in one line; "" if nothing is. @param {string | undefined} stop */
+export function unknownStop({ tour, plan }, stop) {
+  if (stop === undefined || tour[Number(stop) - 1]) return "";
+  const name = plan ? "plan" : "tour";
+  const has = tour.length ? `the ${name} has stops 1 to ${tour.length}: use its buttons` : "this direction has no tour";
+  return `This link opens stop \u201c${stop.slice(0, 40)}\u201d, and ${has}.`;
+}
+
+function paintTour(parts, { source: from, target: to, tour, plan, left_out }, other, number, source) {
   const stop = tour[number - 1];
   parts["tour-start"].hidden = !tour.length;
   parts.tour.hidden = !stop;
@@ -61,6 +69,7 @@ function paintTour(parts, { source: from, target: to, tour, plan }, other, numbe
   parts["tour-next"].disabled = number === tour.length;
   parts["tour-again"].hidden = source === stop.source;
   parts["tour-end"].hidden = number < tour.length;
+  tell("tour-left-out", number === tour.length && left_out.length ? `Not in this page: ${left_out.join("; ")}.` : "");
   parts["tour-other"].hidden = number < tour.length || !other;
   if (other) tell("tour-other", `The same tour, ${other.source} \u2192 ${other.target}`);
 }

@@ -1,6 +1,11 @@
 // CSV output shared by all components.
 
-export const quoted = (words) => `"${String(words).replaceAll('"', '""')}"`;
+/* A text as a cell. An apostrophe keeps spreadsheets from reading =1+1 as a formula, as in app/export/arrays.py. */
+export function quoted(words) {
+  const text = String(words);
+  const isFormula = text.length > 1 && "=+-@\t\r".includes(text[0]);
+  return `"${isFormula ? "'" : ""}${text.replaceAll('"', '""')}"`;
+}
 
 /* The shortest decimal that round-trips to the same 32-bit float. */
 export function shortest(value) {
@@ -12,11 +17,8 @@ export function shortest(value) {
   return String(Number(value.toPrecision(9)));
 }
 
-/*
- * Prefix a token with its position: distinguishes repeated words, and stops spreadsheets from reading =1+1 as a
- * formula.
- */
+/* Prefix a token with its position, which distinguishes repeated words. */
 export const numbered = (words, number) => quoted(`${number} ${words}`);
 
-/* Join cells that are already formatted; the BOM makes spreadsheets read UTF-8. */
+/* Join cells that are numbers or quoted texts; the BOM makes spreadsheets read UTF-8. */
 export const csvOf = (lines) => new Blob([`\ufeff${lines.map((line) => line.join(",")).join("\r\n")}\r\n`], { type: "text/csv" });

@@ -161,7 +161,7 @@ st.markdown(
 if len({c.card.weights_sha256 for c in options.values()}) == 1:
     st.write(
         "There is no second, independently trained checkpoint for "
-        f"{controls.languages(chosen.direction)} here, so the pair shares its weights and the "
+        f"{models.languages(chosen.direction)} here, so the pair shares its weights and the "
         "answer is known: each head must be matched to itself."
     )
     if LANGUAGES.keys() >= set(chosen.direction.split("-")):

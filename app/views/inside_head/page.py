@@ -17,6 +17,7 @@ from app.views.inside_head.why import show_score_split
 from app.views.shared import asked
 from app.views.shared.axes import axis_words
 from app.views.shared.glance import show_glance
+from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.question import ask
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
@@ -65,6 +66,7 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
 
 st.title("Inside a head")
 card, record = controls.ask_for_record()
+show_quality_warnings(record, controls.training_domain(card), controls.selection().source)
 st.caption(
     "How one attention weight is computed, from the two vectors that enter the head to what the "
     "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "

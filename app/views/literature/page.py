@@ -2,11 +2,10 @@
 
 import streamlit as st
 
-from app.controls import model_label
 from app.figures.amounts import spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import literature
+from app.state import literature, models
 from app.views.literature.claim import VERDICT_COLOURS, measured, show_claim
 from app.views.shared.choices import choose
 from core.atlas.claims.board import Board
@@ -37,7 +36,7 @@ def networks_note(board: Board) -> str:
             from_to = " → ".join(
                 LANGUAGES.get(code, code) for code in (card.source_language, card.target_language)
             )
-            names[-1] += f" ({plain(model_label(card))}, {plain(from_to)})"
+            names[-1] += f" ({plain(models.model_label(card))}, {plain(from_to)})"
     sizes = {
         (card.model.num_encoder_layers, card.model.num_decoder_layers, card.model.num_heads)
         for card in here.values()

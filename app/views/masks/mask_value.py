@@ -51,7 +51,7 @@ def show_mask_values(inspection: Inspection) -> None:
     mask = record.decoder_mask[row]
     variants = masked_rows(scores[layer, head, row], mask)
     variant = next(v for v in variants if (v.fill, v.precision) == (fill, precision))
-    title = f"Row {row + 1}, producing {produced[row]}: layer {layer + 1}, head {head + 1}"
+    title = f"Row {row + 1}, producing “{produced[row]}”: layer {layer + 1}, head {head + 1}"
     masked = int((~mask).sum())
     show(
         masks.row_figure(

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.components.question import Asked, Grid, Option, Sentence, Texts
 from app.lessons.texts import text
-from app.look.labels import label, word_labels
+from app.look.labels import label, labels, word_labels
 from app.look.numbers import number, percent
 from app.views.shared.axes import axes, axis_words
 from core.analysis import questions
@@ -128,7 +128,7 @@ def masked(record: TranslationRecord) -> Asked:
         found = questions.masked(record.mask("decoder"), part, part, record.decoder)
     except Unsettled as unsettled:
         raise NotAskable(_reason("masks", "masked", unsettled, str)) from None
-    rows, columns = (names[: len(part)] for names in axis_words(record, "decoder"))
+    fed = labels(record.target_in, 0)[: len(part)]
     prompt = "masked.prompt" if len(part) < length else "masked.prompt-all"
     weights = np.array(found.evidence)
     is_masked = np.isin(range(len(weights)), sorted(found.correct))
@@ -139,10 +139,8 @@ def masked(record: TranslationRecord) -> Asked:
         question=found,
         prompt=say(prompt, rows=len(part)),
         hint=text("questions", "hint.cells"),
-        layout=Grid(
-            rows, columns, say("masked.row_title"), say("masked.column_title"), filled=True
-        ),
-        options=_cells(rows, columns, shades),
+        layout=Grid(fed, fed, say("masked.row_title"), say("masked.column_title"), filled=True),
+        options=_cells(fed, fed, shades),
         explanation=[
             say("masked.why", masked=len(found.correct), cells=len(found.options)),
             say(

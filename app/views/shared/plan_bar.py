@@ -44,7 +44,8 @@ def show(page: str) -> None:
         else:
             if now is not None:
                 present_button()
-            st.button("Leave the plan", key="plan_leave", type="tertiary", on_click=plans.leave)
+            words = "Dismiss" if now is None else "Leave the plan"
+            st.button(words, key="plan_leave", type="tertiary", on_click=plans.leave)
 
 
 def _show_stop(now: plans.Running, page: str) -> None:

@@ -117,7 +117,7 @@ if said := session.saved_result("draft note"):
 
 st.subheader("Stops", anchor=False)
 st.caption(
-    f"{chosen.source_language} → {chosen.target_language}, {controls.model_label(chosen.card)}: "
+    f"{chosen.source_language} → {chosen.target_language}, {models.model_label(chosen.card)}: "
     "direction and model are those of the sidebar, and the link fixes them."
 )
 known = examples(direction)

@@ -12,6 +12,7 @@ from app.look.labels import label, segments
 from app.look.markdown import plain
 from app.state import address, results, session
 from app.views.shared.glance import show_glance
+from app.views.shared.quality_warnings import show_quality_warnings
 from core.analysis.attribution import source_words
 from core.checkpoint.folder import Card
 from core.kinds import Side
@@ -133,6 +134,7 @@ show_glance(
     *("inputs", "source_embedding", "target_embedding"), in_view=text("figure_one", "tokens")
 )
 card, record = controls.ask_for_record(given_target=False)
+show_quality_warnings(record, controls.training_domain(card))
 chosen = controls.selection()
 sentence = split_or_say(card, record.source_text, "encoder")
 if sentence is not None:

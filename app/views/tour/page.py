@@ -252,7 +252,7 @@ if number == len(stops) - 1 and not in_plan:
         for other in sorted(STOPS.keys() - {chosen.direction}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(
-                    "The same tour, " + controls.languages(other),
+                    "The same tour, " + models.languages(other),
                     key="tour_other",
                     on_click=other_half,
                     args=(other,),

@@ -45,6 +45,7 @@ Find = Callable[[TranslationRecord], Highlight]
 class Stop:
     """One stop: a sentence, what to look for, and how to find it in the model's record.
 
+    `id` names it in links and in the lesson's texts; it is never changed, whatever its title.
     `look_for` describes only the sentence and the model's design, which all networks share; what a
     network does is measured. `measured` is a sentence with the placeholders {attention}, {layer},
     {head} and {share}. `find` raises LookupError if the translation lacks a word that it needs.
@@ -56,6 +57,7 @@ class Stop:
     about, by default the head's attention.
     """
 
+    id: str
     title: str
     source: str
     look_for: str
@@ -204,7 +206,7 @@ def _third_row(record: TranslationRecord) -> None:
 
 
 def _stop(
-    name: str,
+    id: str,
     source: str,
     find: Find,
     asks: str = "attends",
@@ -214,10 +216,11 @@ def _stop(
 ) -> Stop:
     """Return a stop with its texts from the lesson."""
     parts = ["title", "look_for", "measured"]
-    if f"{name}.before" in keys("tour"):
+    if f"{id}.before" in keys("tour"):
         parts.append("before")
-    said = {part: template("tour", f"{name}.{part}") for part in parts}
+    said = {part: template("tour", f"{id}.{part}") for part in parts}
     return Stop(
+        id=id,
         source=source,
         find=find,
         asks=asks,
