@@ -21,7 +21,7 @@ from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
 from app.views.shared.glance import show_glance
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -89,6 +89,11 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
             label_visibility="collapsed",
         )
         st.button("Remove the forced prefix", key="free", on_click=force, args=(record, ()))
+
+
+def show_presented_tree(written: WrittenTree) -> None:
+    """Draw the tree alone."""
+    beam_tree(written, session.get("beam_tree"), key="beam_tree")
 
 
 @waiting.fragment
@@ -164,7 +169,15 @@ except ValueError as error:
 questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
 if edits is None:
     questions += asked.cross_attention(record)
-if not ask("steps", questions):
+linked = address.requested("forced") is not None
+found = open_with(
+    "steps",
+    record,
+    questions,
+    linked=linked,
+    screen=lambda: show_presented_tree(free),
+)
+if covered("steps", not found.shown):
     st.stop()
 prefix = forced_prefix(record)
 try:

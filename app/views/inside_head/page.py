@@ -17,7 +17,7 @@ from app.views.inside_head.why import show_score_split
 from app.views.shared import asked
 from app.views.shared.axes import axis_words
 from app.views.shared.glance import show_glance
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -73,6 +73,7 @@ st.caption(
 )
 where = st.container()
 note_unused_edits()
+linked = address.requested("k") is not None
 follow_link(record)
 with st.container(horizontal=True):
     kind = select("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")
@@ -91,13 +92,18 @@ questions = [
     partial(asked.attends, record, kind, layer, head, query),
     *asked.other_rows(record, kind, layer, head),
 ]
-if not ask("head", questions):
+found = open_with("head", record, questions, linked=linked)
+row_place = {"kind": kind, "layer": layer, "head": head, "q": query}
+if covered("head", not found.shown):
+    address.write({**row_place, "k": None, "words": None}, "head")
     st.stop()
 with cell:
     first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-    key = select("Key", numbered(keys, first), int(row.argmax()), "head_k")
+    # The largest key is the answer: until the question is settled, open with the same position.
+    opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
+    key = select("Key", numbered(keys, first), opened, "head_k")
 
-place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
+place = {**row_place, "k": key}
 address.write({**place, "words": None}, "head")
 
 source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)

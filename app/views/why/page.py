@@ -4,10 +4,10 @@ import streamlit as st
 
 from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.state import session
+from app.state import address, session
 from app.views.shared.glance import show_glance
 from app.views.shared.inspection import ask_for_inspection
-from app.views.shared.question import ask
+from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
 from app.views.why.heads import questions, show_important_heads, show_pairs
@@ -29,11 +29,11 @@ show_glance(
 )
 inspection = ask_for_inspection()
 record = inspection.record
-if not ask("why", questions(inspection)):
-    st.stop()
+linked = address.requested("why_for") is not None
+found = open_with("why", record, questions(inspection), linked=linked)
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
-show_important_heads(inspection)
+show_important_heads(inspection, found.hides("matters"))
 
 kind = session.get("why_pairs") or "cross"
 section(
