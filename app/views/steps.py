@@ -91,11 +91,6 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
         st.button("Remove the forced prefix", key="free", on_click=force, args=(record, ()))
 
 
-def show_presented_tree(written: WrittenTree) -> None:
-    """Draw the tree alone."""
-    beam_tree(written, session.get("beam_tree"), key="beam_tree")
-
-
 @waiting.fragment
 def show_tree(
     card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None
@@ -170,13 +165,7 @@ questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
 if edits is None:
     questions += asked.cross_attention(record)
 linked = address.requested("forced") is not None
-found = open_with(
-    "steps",
-    record,
-    questions,
-    linked=linked,
-    screen=lambda: show_presented_tree(free),
-)
+found = open_with("steps", record, questions, linked=linked)
 if covered("steps", not found.shown):
     st.stop()
 prefix = forced_prefix(record)

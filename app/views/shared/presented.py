@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from app.components.question import Asked, Place
@@ -35,7 +33,9 @@ def show_still(place: Place, fit: tuple[float, float] = PROJECTED) -> None:
 
 def show_line(record: TranslationRecord, more: str = "") -> None:
     """Show both texts, and the buttons of the page's screens: `more` leads to the next one."""
-    with st.container(horizontal=True, vertical_alignment="center", key="presented_line"):
+    with st.container(
+        horizontal=True, wrap=False, vertical_alignment="center", key="presented_line"
+    ):
         st.text(f"{record.source_text} → {record.translation}", width="stretch")
         turn = plans.screen()
         if turn and plans.running() is None:  # else the plan's line goes back
@@ -49,21 +49,16 @@ def show_line(record: TranslationRecord, more: str = "") -> None:
             st.button(more, key="tour_more", on_click=plans.show_screen, args=(turn + 1,))
 
 
-def show_answer(asked: Asked | None, screen: Callable[[], None] | None) -> None:
-    """Show what answers a question beside its words: its map, or else `screen` below them."""
-    place = None if asked is None else asked.place
-    said, beside = st.columns([3, 4], gap="medium") if place else (st.container(), None)
+def show_answer(asked: Asked, place: Place) -> None:
+    """Show a question's words and, beside them, the map that answers it."""
+    said, beside = st.columns([3, 4], gap="medium")
     with said, st.container(key="presented_text", gap="small"):
-        if asked is not None:
-            st.markdown(f"**{plain(asked.prompt)}**")
-            for line in asked.explanation:
-                st.markdown(plain(line))
+        st.markdown(f"**{plain(asked.prompt)}**")
+        for line in asked.explanation:
+            st.markdown(plain(line))
         show_rest()
-    if beside and place:
-        with beside:
-            show_still(place, _BELOW_A_LINE)
-    elif screen is not None:
-        screen()
+    with beside:
+        show_still(place, _BELOW_A_LINE)
 
 
 def show_rest() -> None:

@@ -6,7 +6,7 @@ parts that answer it, until the learner answers, skips, or asks to see them for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
 from app.views.shared.asked import Candidate, NotAskable
-from app.views.shared.presented import show_answer, show_line
+from app.views.shared.presented import show_answer, show_line, show_rest
 from core.record.record import TranslationRecord
 
 _SHOWN = "answers shown"  # whether the learner has asked to see what answers a question
@@ -97,13 +97,12 @@ def open_with(
     candidates: Iterable[Candidate],
     *,
     linked: bool = False,
-    screen: Callable[[], None] | None = None,
 ) -> Outcome:
     """Ask the question that a page opens with.
 
     From a lesson's link, stop the page until it is settled. A page whose link names what to look at
     (`linked`) shows it. A presented page ends here: it is the question, then the map that answers
-    it, or else `screen`. `record` is the page's.
+    it, if one does. `record` is the page's.
     """
     if address.requested("lesson") == "0":
         address.pop("lesson")
@@ -113,7 +112,7 @@ def open_with(
         kept = "1" if in_lesson() else "0" if chosen else None
         address.write({"lesson": kept}, "lesson")
     if plans.presenting():
-        _present(place, record, candidates, screen)
+        _present(place, record, list(candidates))
     box = st.container(key=f"question_{place}")
     found = _ask_in(box, place, candidates)
     if found.settled:
@@ -140,21 +139,23 @@ def open_with(
 def _present(
     place: str,
     record: TranslationRecord,
-    candidates: Iterable[Candidate],
-    screen: Callable[[], None] | None,
+    candidates: list[Candidate],
 ) -> NoReturn:
-    """Show the question, or on the next screen what answers it, and stop the page."""
+    """Show the question, or on the next screen the map that answers it, and stop the page."""
+    try:
+        asked = first_askable(candidates)[0]
+    except NotAskable:  # not yet
+        asked = None
     with st.container(key="presented"):
-        if plans.screen() == 0:
-            show_line(record, text("questions", "present.more"))
-            ask(place, candidates)
-        else:
+        if asked and asked.place and plans.screen():
             show_line(record)
-            try:
-                asked = first_askable(candidates)[0]
-            except NotAskable:
-                asked = None
-            show_answer(asked, screen)
+            show_answer(asked, asked.place)
+        else:
+            has_map = asked is not None and asked.place is not None
+            show_line(record, text("questions", "present.more") if has_map else "")
+            ask(place, candidates)
+            if not has_map:
+                show_rest()
     st.stop()
 
 

@@ -10,8 +10,9 @@ from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import label, segments
 from app.look.markdown import plain
-from app.state import address, results, session
+from app.state import address, plans, results, session
 from app.views.shared.glance import show_glance
+from app.views.shared.presented import show_rest
 from core.analysis.attribution import source_words
 from core.checkpoint.folder import Card
 from core.kinds import Side
@@ -135,6 +136,12 @@ show_glance(
 card, record = controls.ask_for_record(given_target=False)
 chosen = controls.selection()
 sentence = split_or_say(card, record.source_text, "encoder")
+if plans.presenting() and sentence is not None:
+    with st.container(key="presented"):
+        show_counts(record)
+        merges(sentence, key="tokens_sentence", view={"unit": None, "step": None}, in_url=False)
+        show_rest()
+    st.stop()
 if sentence is not None:
     show_counts(record)
     merges(
