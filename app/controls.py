@@ -33,7 +33,7 @@ literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
 question_steps, asked_<place> for the component in each, predict_<place> below it, cover_<place> and
 show_<place> where its answer is covered, presented, presented_line, presented_text,
-tour_links, tour_trial, tour_0 …, glance, figure_one,
+tour_links, tour_trial, tour_0 …, glance, figure_one, figure_beside, lesson_columns, lesson_top,
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
 own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,

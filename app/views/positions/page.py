@@ -9,7 +9,7 @@ from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
-from app.views.shared.glance import show_glance
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
@@ -27,15 +27,22 @@ CONTENTS = {
 }
 """Section titles by anchor, in order."""
 
-st.title("Positions")
-st.caption(
-    "Attention compares every token with every token and knows no order. So a vector that depends "
-    "on a token's position alone is added to its embedding before the first layer.",
-    help=meaning("token", "embedding", "positional encoding", "layer", "head"),
-)
-show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
-inspection = ask_for_inspection()
-found = open_with("positions", inspection.record, questions(inspection))
+page, beside = lesson_top()
+with page:
+    st.title("Positions")
+    st.caption(
+        "Attention compares every token with every token and knows no order. So a vector that depends "
+        "on a token's position alone is added to its embedding before the first layer.",
+        help=meaning("token", "embedding", "positional encoding", "layer", "head"),
+    )
+    show_glance(
+        "source_positions",
+        "target_positions",
+        in_view=text("figure_one", "positions"),
+        beside=beside,
+    )
+    inspection = ask_for_inspection()
+    found = open_with("positions", inspection.record, questions(inspection))
 
 
 def show_reordered_maps() -> None:
