@@ -145,9 +145,9 @@ with page:
     beam = chosen.decode.beam
     kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
     st.caption(
-        f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
-        "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
-        "another path.",
+        f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the "
+        "tree with the arrow keys, see why each continuation was kept or pruned, and force the "
+        "search down another path.",
         help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
     )
     show_glance("softmax", "outputs", in_view=text("figure_one", "steps"), beside=beside)

@@ -68,9 +68,9 @@ with page:
     st.title("Inside a head")
     card, record = controls.ask_for_record()
     st.caption(
-        "How one attention weight is computed, from the two vectors that enter the head to what the "
-        "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
-        "reproduce the weight with the tables and a pocket calculator.",
+        "How one attention weight is computed, from the two vectors that enter the head to what "
+        "the head adds to the output. All numbers are those of the actual pass: from q and k on, "
+        "you can reproduce the weight with the tables and a pocket calculator.",
         help=meaning("token", "layer", "embedding", "attention score"),
     )
     where = st.container()

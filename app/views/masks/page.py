@@ -21,14 +21,15 @@ page, beside = lesson_top()
 with page:
     st.title("Masks")
     st.caption(
-        "Without a mask, every query may attend to every key. A mask M forbids some cells: a masked "
-        "cell gets no weight.",
+        "Without a mask, every query may attend to every key. A mask M forbids some cells: a "
+        "masked cell gets no weight.",
         help=meaning("query", "key", "mask", "cross-attention"),
     )
     show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"), beside=beside)
     inspection = ask_for_inspection()
     st.latex(
-        r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
+        r"\mathrm{Attention}(Q, K, V) = "
+        r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
         help=meaning("softmax", "value", "attention score", "head", "layer"),
     )
     found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])

@@ -31,8 +31,8 @@ page, beside = lesson_top()
 with page:
     st.title("Positions")
     st.caption(
-        "Attention compares every token with every token and knows no order. So a vector that depends "
-        "on a token's position alone is added to its embedding before the first layer.",
+        "Attention compares every token with every token and knows no order. So a vector that "
+        "depends on a token's position alone is added to its embedding before the first layer.",
         help=meaning("token", "embedding", "positional encoding", "layer", "head"),
     )
     show_glance(

@@ -51,7 +51,7 @@ def asked_row(question: Asked | None) -> int | None:
 
 
 def row_of(record: TranslationRecord, shown: Highlight, query: int | None) -> MapRow:
-    """Return the map that a stop shows, its row `query` outlined; its row of heads offers others."""
+    """Return the map that a stop shows, with a row outlined; its row of heads offers others."""
     layers, heads = record.maps(shown.kind).shape[:2]
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(

@@ -21,9 +21,10 @@ page, beside = lesson_top()
 with page:
     st.title("Ask why")
     st.caption(
-        "An attention weight alone does not explain a translation: a large weight need not change it. "
-        "So the answers here are tested by running the network again. Sums are exact up to rounding, "
-        "predictions are shown next to the true effect, and sampled values have 95 % intervals.",
+        "An attention weight alone does not explain a translation: a large weight need not change "
+        "it. So the answers here are tested by running the network again. Sums are exact up to "
+        "rounding, predictions are shown next to the true effect, and sampled values have 95 % "
+        "intervals.",
         help=meaning("weight", "token", "layer", "embedding", "norm"),
     )
     show_glance(
