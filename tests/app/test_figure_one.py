@@ -210,6 +210,10 @@ def test_the_figure_is_beside_a_lesson_where_there_is_room(local_page: Page, ser
     expect(beside).to_be_visible(timeout=60_000)
     expect(beside.locator("[data-block=decoder]")).to_have_attribute("aria-current", "true")
     expect(popover).not_to_be_visible()
+    translate, source = (
+        local_page.locator(f".st-key-{name}").bounding_box() for name in ("translate", "source")
+    )
+    assert translate["x"] > source["x"] + source["width"] - 1, "the button is beside its box"
     figure = beside.bounding_box()
     assert figure["x"] + figure["width"] <= 1280 and figure["y"] < 120
     assert question.bounding_box()["x"] + question.bounding_box()["width"] <= figure["x"]

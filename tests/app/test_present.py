@@ -74,7 +74,7 @@ LESSON = """() => {
     source: document.querySelector(".st-key-source")?.getClientRects().length ?? 0,
   };
 }"""
-SENTENCE = "Zwei junge Männer spielen im Park Fußball."
+SENTENCE = "Ein Straßenmusiker spielt im Park Fußball."
 
 
 @pytest.mark.parametrize("lesson", ["masks", "positions", "head", "why", "steps", "tokens"])
