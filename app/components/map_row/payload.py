@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class MapRow:
     maps: Sequence[Map | Difference]
     mask: NDArray[np.bool_] | None = None
     opened: Opened | None = None
-    outlined: int | None = None
+    outlined: int | None = field(default=None, kw_only=True)
 
 
 def payload(row: MapRow) -> dict[str, Any]:

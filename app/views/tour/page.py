@@ -68,7 +68,7 @@ def row_of(record: TranslationRecord, shown: Highlight, query: int | None) -> Ma
         ],
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
-        query,
+        outlined=query,
     )
 
 
