@@ -31,8 +31,9 @@ second_of_two, two_at_once, first_of_two, second_explorer,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
-question_steps, asked_<place> for the component in each,
-tour_links, tour_trial, tour_0 …, glance, figure_one,
+question_steps, asked_<place> for the component in each, predict_<place> below it, cover_<place> and
+show_<place> where its answer is covered, presented, presented_line, presented_text,
+tour_links, tour_trial, tour_0 …, glance, figure_one, figure_beside, lesson_columns, lesson_top,
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
 own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
@@ -50,7 +51,8 @@ While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the
 present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
 reads form (A or B).
 
-The parameter lesson=1 hides what answers a page's question until it is answered or skipped.
+The parameter lesson=1 stops a page at its question until it is answered or skipped; lesson=0 shows
+what answers it from the start; without either, a plate covers that part alone.
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
 the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1

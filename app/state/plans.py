@@ -130,7 +130,7 @@ def back() -> None:
 
 def can_turn_back(now: Running) -> bool:
     """Whether the present stop is presented, and not at its first screen."""
-    return presenting() and now.stop.on_tour and screen() > 0
+    return presenting() and screen() > 0
 
 
 def screen() -> int:

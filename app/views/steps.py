@@ -20,9 +20,9 @@ from app.state import address, results, session, waiting
 from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
-from app.views.shared.glance import show_glance
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -138,35 +138,39 @@ def show_tree(
         show_explorer(path, address.initial_view(path), card, key="path_explorer")
 
 
-st.title("Step by step")
-card, record = controls.ask_for_record()
-chosen = controls.selection()
-show_quality_warnings(record, controls.training_domain(card), chosen.source)
-beam = chosen.decode.beam
-kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
-st.caption(
-    f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the tree "
-    "with the arrow keys, see why each continuation was kept or pruned, and force the search down "
-    "another path.",
-    help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
-)
-show_glance("softmax", "outputs", in_view=text("figure_one", "steps"))
-with st.container(key="steps_source"):
-    st.text(record.source_text)
-# Always present, so that the elements below keep their position.
-above = st.container(key="steps_above")
-edits, problems = current_edits(card, record)
-with above:
-    show_edits(edits, problems, record)
-try:
-    free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
-except ValueError as error:
-    above.error(plain(error))
-    st.stop()
-questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
-if edits is None:
-    questions += asked.cross_attention(record)
-if not ask("steps", questions):
+page, beside = lesson_top()
+with page:
+    st.title("Step by step")
+    card, record = controls.ask_for_record()
+    chosen = controls.selection()
+    show_quality_warnings(record, controls.training_domain(card), chosen.source)
+    beam = chosen.decode.beam
+    kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
+    st.caption(
+        f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the "
+        "tree with the arrow keys, see why each continuation was kept or pruned, and force the "
+        "search down another path.",
+        help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
+    )
+    show_glance("softmax", "outputs", in_view=text("figure_one", "steps"), beside=beside)
+    with st.container(key="steps_source"):
+        st.text(record.source_text)
+    # Always present, so that the elements below keep their position.
+    above = st.container(key="steps_above")
+    edits, problems = current_edits(card, record)
+    with above:
+        show_edits(edits, problems, record)
+    try:
+        free = results.search_tree(card, record.source_text, chosen.decode, edits=edits)
+    except ValueError as error:
+        above.error(plain(error))
+        st.stop()
+    questions: list[asked.Candidate] = [partial(asked.wins, record, free)]
+    if edits is None:
+        questions += asked.cross_attention(record)
+    linked = address.requested("forced") is not None
+    found = open_with("steps", record, questions, linked=linked)
+if covered("steps", not found.shown):
     st.stop()
 prefix = forced_prefix(record)
 try:

@@ -133,6 +133,7 @@ def render(
     """Open a page by its URL path ("" is Translate), with sections opened by key, and read it.
 
     `state` is put into the session first; `act` uses widgets afterwards and reruns the app itself.
+    Without a `lesson` in the query, the visitor has asked to see what answers the questions.
     Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
@@ -140,7 +141,8 @@ def render(
     app._page_hash = calc_hash(page) if page else ""  # by URL path, as in a browser
     for name, value in query.items():
         app.query_params[name] = value
-    for name, value in {**dict.fromkeys(opened, True), **(state or {})}.items():
+    shown = {} if "lesson" in query else {"saved answers shown": True}
+    for name, value in {**shown, **dict.fromkeys(opened, True), **(state or {})}.items():
         app.session_state[name] = value
     app.run()
     if act is not None:

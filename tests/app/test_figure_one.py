@@ -199,3 +199,27 @@ def test_the_figure_follows_the_explorer_and_leads_to_a_block(local_page: Page, 
     expect(idle).to_be_visible(timeout=60_000)
     local_page.go_back()
     expect(heading).to_have_text("See where each attention head looks", timeout=60_000)
+
+
+def test_the_figure_is_beside_a_lesson_where_there_is_room(local_page: Page, serve):
+    local_page.set_viewport_size({"width": 1280, "height": 720})
+    local_page.goto(f"{serve(MAIN)}/masks")
+    beside = local_page.locator(".st-key-figure_beside figure")
+    popover = local_page.locator(".st-key-glance button")
+    question = local_page.locator(".st-key-question_masks")
+    expect(beside).to_be_visible(timeout=60_000)
+    expect(beside.locator("[data-block=decoder]")).to_have_attribute("aria-current", "true")
+    expect(popover).not_to_be_visible()
+    translate, source = (
+        local_page.locator(f".st-key-{name}").bounding_box() for name in ("translate", "source")
+    )
+    assert translate["x"] > source["x"] + source["width"] - 1, "the button is beside its box"
+    figure = beside.bounding_box()
+    assert figure["x"] + figure["width"] <= 1280 and figure["y"] < 120
+    assert question.bounding_box()["x"] + question.bounding_box()["width"] <= figure["x"]
+    for width in (1024, 390):
+        local_page.set_viewport_size({"width": width, "height": 768})
+        expect(beside).not_to_be_visible()
+        expect(popover).to_be_visible()
+        box = question.bounding_box()
+        assert box["width"] > 0.85 * (width - (316 if width > 700 else 0)) - 100

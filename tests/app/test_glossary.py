@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from app.components.explorer.markup import markup
+from app.views.shared.question import Outcome
 from tests.app.page_checks import ROOT, SIDEBAR
 from tests.app.rendered import render
 
@@ -68,7 +69,8 @@ SCORES |= {"steps": "score"}
 
 @pytest.fixture(autouse=True)
 def _without_question(monkeypatch):
-    monkeypatch.setattr("app.views.shared.question.ask", lambda *_, **__: True)
+    settled = Outcome(None, True, True)
+    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
 
 
 def contains(text: str, pattern: str) -> bool:

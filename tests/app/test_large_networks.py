@@ -148,6 +148,15 @@ def test_ask_why_ranks_the_heads_it_has_and_says_what_is_missing(large, ablated,
     assert page_of_heads.PAUSE_S in timers, "the browser asks for the rest"
 
 
+def test_a_ranking_that_grows_is_covered_before_its_question(large, ablated, monkeypatch):
+    hurried(monkeypatch)
+    page = render("why", source=SOURCE, state=dict.fromkeys(FOLDS, False), lesson="")
+    assert page.found("cover_why") and not page.found("why_matters")
+    before = len(ablated)
+    page = read(page.app.run())
+    assert len(ablated) > before and "why_heads" not in page.figures
+
+
 def test_ask_why_continues_and_switches_no_head_off_twice(large, ablated, monkeypatch):
     timers = hurried(monkeypatch)
     page = render("why", source=SOURCE, state=dict.fromkeys(FOLDS, False))

@@ -62,8 +62,69 @@ def test_each_screen_of_a_stop_is_complete(local_page: Page, serve, direction, s
     assert screen == (1 if stop == 3 else 2)
 
 
+LESSON = """() => {
+  const main = document.querySelector("[data-testid=stMain]");
+  const image = document.querySelector(".st-key-present_map img");
+  const shown = [...document.querySelectorAll(".st-key-presented, .st-key-presented button, .st-key-present_map img")];
+  const inside = (box) => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+  return {
+    fits: main.scrollHeight <= innerHeight && main.scrollWidth <= innerWidth,
+    inside: shown.every((one) => inside(one.getBoundingClientRect())),
+    beside: !image || document.querySelector(".st-key-presented_text").getBoundingClientRect().right <= image.getBoundingClientRect().left,
+    source: document.querySelector(".st-key-source")?.getClientRects().length ?? 0,
+  };
+}"""
+SENTENCE = "Ein Straßenmusiker spielt im Park Fußball."
+
+
+@pytest.mark.parametrize("lesson", ["masks", "positions", "head", "why", "steps", "tokens"])
+def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~{lesson}.{SENTENCE}")
+    expect(local_page.locator(".st-key-presented p").first).to_be_visible(timeout=60_000)
+    skip = local_page.get_by_role("button", name="Skip this question")
+    rest = local_page.get_by_text("The page has more: leave the presentation (Esc) to see it.")
+    if lesson != "tokens":
+        expect(skip).to_be_visible(timeout=60_000)
+    for screen in ("question", "answered", "map"):
+        if screen == "answered" and lesson != "tokens":
+            skip.click()
+            expect(skip).not_to_be_visible(timeout=60_000)
+        if screen == "map" and lesson not in ("steps", "tokens"):
+            local_page.keyboard.press("PageDown")
+            expect(local_page.locator(".st-key-present_map img")).to_be_visible(timeout=60_000)
+        settled(local_page)
+        for width, height in SIZES:
+            local_page.set_viewport_size({"width": width, "height": height})
+            local_page.wait_for_timeout(300)
+            found = local_page.evaluate(LESSON)
+            assert found["fits"] and found["inside"] and found["beside"], (screen, width, found)
+            assert not found["source"]
+    expect(rest).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1024, 390])
+def test_the_line_of_a_presented_stop_does_not_overlap(local_page: Page, serve, width):
+    local_page.set_viewport_size({"width": width, "height": 768})
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&stop=7")
+    expect(local_page.locator(".st-key-tour_more button")).to_be_visible(timeout=60_000)
+    settled(local_page)
+    parts = [
+        local_page.locator(f".st-key-{name} button").bounding_box()
+        for name in ("tour_back", "tour_next", "tour_more", "present_leave")
+    ]
+    parts.append(local_page.get_by_text("Stop 7 of", exact=False).bounding_box())
+    for n, one in enumerate(parts):
+        assert one["x"] >= 0 and one["x"] + one["width"] <= width
+        for other in parts[:n]:
+            apart = [
+                one[at] + one[size] <= other[at] or other[at] + other[size] <= one[at]
+                for at, size in (("x", "width"), ("y", "height"))
+            ]
+            assert any(apart), (one, other)
+
+
 def test_keys_lead_through_a_plan(local_page: Page, serve):
-    plan = "1~tour.ahead~masks.Ein Hund läuft.~tour.hemd"
+    plan = "1~tour.ahead~translate.Ein Hund läuft.~tour.hemd"
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan={plan}")
     bar = local_page.locator(".st-key-plan_bar")
     expect(bar).to_contain_text("1 of 3", timeout=60_000)

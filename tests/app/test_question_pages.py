@@ -247,64 +247,130 @@ def test_a_question_about_the_search_has_its_scores():
 # What they hide.
 
 CONTENT = {
-    "masks": "source_batch",
-    "positions": "position_table",
+    "masks": "closing_strip",
+    "positions": "position_probabilities",
     "head": "head_sentence",
     "why": "why_matters",
     "steps": "beam_tree",
 }
-"""What each page shows below its question."""
+"""What answers each page's question."""
+OPENED = {"positions": ("open_what_if",)}
+PLATES = {"positions": "what_if"}
+"""The name of the plate that covers it, where it is not the page's."""
+REST = {"masks": "source_batch", "positions": "position_table", "why": "open_lens"}
+"""What a page shows whether the question is answered or not."""
+COVERED = "Hidden until you answer or skip the question."
 
 
-def shows(page: Rendered, path: str) -> bool:
-    key = CONTENT[path]
+def has(page: Rendered, key: str) -> bool:
     return key in page.payloads or key in page.figures or bool(page.found(key))
 
 
+def opened(path: str, **query: str) -> Rendered:
+    return render(path, *OPENED.get(path, ()), source=TWO_MEN, **query)
+
+
+def plates(page: Rendered) -> list[str]:
+    return sorted({item.where for item in page.items if item.text == COVERED})
+
+
 @pytest.mark.parametrize("path", CONTENT)
-def test_a_question_hides_the_page_in_a_lesson_only(path):
-    free = render(path, source=TWO_MEN)
-    assert asked(free, path)["given"] is None and shows(free, path)
-    assert WAITING not in free.texts(f"question_{path}")
-    lesson = render(path, source=TWO_MEN, lesson="1")
-    assert asked(lesson, path)["question"] == asked(free, path)["question"]
-    assert not shows(lesson, path) and WAITING in lesson.texts(f"question_{path}")
-    if path == "head":
-        assert not lesson.found("head_k")  # its default is the answer
+def test_a_lesson_stops_at_its_question(path):
+    shown = opened(path, lesson="0")
+    assert asked(shown, path)["given"] is None and has(shown, CONTENT[path])
+    assert WAITING not in shown.texts(f"question_{path}") and not plates(shown)
+    lesson = opened(path, lesson="1")
+    assert asked(lesson, path)["question"] == asked(shown, path)["question"]
+    assert not has(lesson, CONTENT[path]) and WAITING in lesson.texts(f"question_{path}")
+    if path in REST:
+        assert not has(lesson, REST[path])
     skip(lesson.app)
     after = read(lesson.app)
-    assert shows(after, path) and WAITING not in after.texts(f"question_{path}")
+    assert has(after, CONTENT[path]) and WAITING not in after.texts(f"question_{path}")
     given = asked(after, path)["given"]
-    assert given == {
-        "question": asked(free, path)["question"], "answer": (), "right": False, "skipped": True
-    } or given["answer"] == []  # fmt: skip
+    assert given["question"] == asked(shown, path)["question"]
+    assert not given["answer"] and given["skipped"] and not given["right"]
 
 
-def test_another_value_of_the_parameter_hides_nothing():
-    assert shows(render("masks", source=TWO_MEN, lesson="0"), "masks")
+@pytest.mark.parametrize("path", CONTENT)
+def test_a_free_page_covers_what_answers_its_question(path):
+    page = opened(path, lesson="")
+    plate = PLATES.get(path, path)
+    assert not has(page, CONTENT[path]) and f"cover_{plate}" in plates(page)
+    assert WAITING not in page.texts(f"question_{path}")
+    if path in REST:
+        assert has(page, REST[path])
+    page.app.button(key=f"show_{plate}").click().run()
+    shown = read(page.app)
+    assert has(shown, CONTENT[path]) and not plates(shown)
+    assert asked(shown, path)["given"] is None
+    page.app.button(key=f"predict_{path}").click().run()
+    assert not has(read(page.app), CONTENT[path])
+    skip(page.app)
+    answered = read(page.app)
+    assert has(answered, CONTENT[path]) and f"cover_{plate}" not in plates(answered)
+    assert f"predict_{path}" not in {button.key for button in page.app.button}
 
 
-def test_the_batch_hides_its_masks_in_a_lesson():
+def test_the_wish_to_see_answers_is_remembered_for_the_visit():
+    page = opened("head", lesson="")
+    page.app.button(key="show_head").click().run()
+    kept = page.app.session_state["saved answers shown"]
+    other = opened("masks", lesson="")
+    assert plates(other) == ["cover_batch", "cover_masks"]
+    other.app.session_state["saved answers shown"] = kept
+    other.app.run()
+    assert not plates(read(other.app))
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [("head", {"kind": "cross", "layer": "2", "head": "0", "q": "3", "k": "1"}),
+     ("steps", {"forced": "34"}), ("why", {"why_for": "3"})],
+)  # fmt: skip
+def test_a_link_that_names_what_to_look_at_shows_it(path, named):
+    page = opened(path, lesson="", **named)
+    assert asked(page, path)["given"] is None and not plates(page)
+    page.app.run()
+    assert has(read(page.app), CONTENT[path])
+
+
+def test_the_batch_covers_its_masks_in_a_lesson():
     page = render("masks", source=TWO_MEN, lesson="1")
     answer(page.app, asked(page, "masks"), 1)
     page.app.run()
     page = read(page.app)
     assert "mask_combined" not in page.figures and asked(page, "batch")["given"] is None
+    assert plates(page) == ["cover_batch"] and WAITING not in page.texts()
+    assert "closing_strip" in page.figures  # the sections after it go on
     skip(page.app)
     assert "mask_combined" in read(page.app).figures
+
+
+def test_a_free_page_opens_with_another_key_than_the_answer():
+    """The row's largest key answers the question; the key at the row's position is not chosen."""
+    found = record(TWO_MEN)
+    query = next(q for q in range(9) if found.cross[2, 0, q].argmax() != q)
+    place = {"kind": "cross", "layer": "2", "head": "0", "q": str(query)}
+    page = render("head", source=TWO_MEN, lesson="0", **place)
+    assert page.app.selectbox(key="head_k").value == query
+    answered = render("head", source=TWO_MEN, lesson="1", **place)
+    skip(answered.app)
+    largest = int(found.cross[2, 0, query].argmax())
+    assert answered.app.selectbox(key="head_k").value == largest
 
 
 def test_another_sentence_is_another_question():
     page = render("masks", source=TWO_MEN, lesson="1")
     (first, *_) = questions(page.app)
     skip(page.app)
-    assert shows(read(page.app), "masks")
+    assert has(read(page.app), "closing_strip")
     page.app.text_area(key="source").set_value("Eine Frau liest ein Buch.").run()
     other = read(page.app)
     assert asked(other, "masks")["question"] != first["question"]
-    assert asked(other, "masks")["given"] is None and not shows(other, "masks")
+    assert asked(other, "masks")["given"] is None and not has(other, "closing_strip")
     page.app.text_area(key="source").set_value(TWO_MEN).run()
-    assert shows(read(page.app), "masks")  # answered before
+    assert has(read(page.app), "closing_strip")  # answered before
 
 
 def test_the_same_sentence_in_another_model_is_another_question():
@@ -387,13 +453,13 @@ def test_a_page_says_why_it_asks_nothing():
         def second() -> None:
             raise NotAskable("Another reason.")
 
-        st.text(str(ask("here", [first, second], hides=True)))
+        st.text(str(ask("here", [first, second])))
 
     shown = read(AppTest.from_function(page).run())
     assert shown.texts("question_here") == [
         "No question is asked about this sentence. The \\*first\\* reason."
     ]
-    assert shown.texts(kind="text") == ["True"]
+    assert shown.texts(kind="text") == ["Outcome(asked=None, settled=True, shown=True)"]
 
 
 @pytest.mark.parametrize("direction", ["de-en", "en-de"])

@@ -257,3 +257,17 @@ def test_only_the_last_stop_links_to_the_lessons():
     assert disabled(first) == {"back": True, "next": False}
     first.app.button(key="tour_next").click().run()
     assert first.app.session_state["stop"] == 2
+
+
+def test_the_map_outlines_the_row_that_is_asked_about():
+    page = render("tour", stop="4")
+    (question,) = questions(page.app)
+    row = int(question["question"].split(" at stop ")[0].rpartition(".")[2])
+    skip(page.app)
+    shown, _ = map_row(read(page.app), "tour_map_3")
+    assert row > 0 and shown["outlined"] == row
+    assert shown["maps"][0]["note"] == "Outlined: the row that the question is about."
+    other = render("tour", stop="6")  # asks about cells
+    skip(other.app)
+    shown, _ = map_row(read(other.app), "tour_map_5")
+    assert shown["outlined"] is None and not shown["maps"][0]["note"]

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from app.views.shared.question import Outcome
 from core.config import DecodeConfig
 from core.record.edits import Edits, PositionEdit
 from core.record.record import TranslationRecord
@@ -48,7 +49,8 @@ WRONG = {
 
 @pytest.fixture(autouse=True)
 def _without_question(monkeypatch):
-    monkeypatch.setattr("app.views.shared.question.ask", lambda *_, **__: True)
+    settled = Outcome(None, True, True)
+    monkeypatch.setattr("app.views.shared.question.ask", lambda *_: settled)
 
 
 def stop(name: str, nth: int) -> Rendered:

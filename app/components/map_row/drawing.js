@@ -72,7 +72,7 @@ export function rowGeometry({ data, theme, parts }) {
 }
 
 /* Draw everything that is independent of the focused cell. */
-export function drawStill(context, { theme }, geometry, map) {
+export function drawStill(context, { theme, data }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
   context.drawImage(raster(rampOf(theme, map), map, shown), left, top, gridWidth, gridHeight);
@@ -85,6 +85,11 @@ export function drawStill(context, { theme }, geometry, map) {
   context.strokeStyle = theme.line;
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
+  if (data.outlined !== null) {
+    context.strokeStyle = theme.ink;
+    context.lineWidth = 2;
+    context.strokeRect(left - 1, yOf(geometry, data.outlined) - 1, gridWidth + 2, cell + 1);
+  }
   drawTitles(context, theme, geometry);
   drawBar(context, theme, geometry, map);
 }

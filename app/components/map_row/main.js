@@ -156,6 +156,7 @@ function paintFocus(view) {
   const unmasked = cell !== null && data.unmasked[cell] === 1;
   sayCell(view, focus, cell, unmasked);
   Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
+  root.dataset.outlined = String(data.outlined ?? "");
   root.dataset.values = unmasked ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
   root.dataset.painted = String(++view.painted);
 }

@@ -18,6 +18,7 @@ export function decodeRow(raw) {
   return {
     site: raw.site,
     opened: raw.opened,
+    outlined: raw.outlined ?? null,
     layers: raw.layers,
     heads: raw.heads,
     queries,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ class MapRow:
     """Maps side by side that share axes, layer and head.
 
     `site` starts the heading, such as "Encoder"; `layers` are the maps' layers, counted from 0;
-    `mask` [query, key] is True where attention is allowed, None for no masked cells.
+    `mask` [query, key] is True where attention is allowed, None for no masked cells. `outlined` is
+    a query whose row is outlined in all maps.
     """
 
     site: str
@@ -103,6 +104,7 @@ class MapRow:
     maps: Sequence[Map | Difference]
     mask: NDArray[np.bool_] | None = None
     opened: Opened | None = None
+    outlined: int | None = field(default=None, kw_only=True)
 
 
 def payload(row: MapRow) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def payload(row: MapRow) -> dict[str, Any]:
         "keys": _side(row.keys),
         "maps": [_described(drawn, maps, (len(row.layers), heads)) for drawn in row.maps],
         "opened": None if row.opened is None else asdict(row.opened),
+        "outlined": row.outlined,
         "mask": np.packbits(mask).tobytes(),
     }
     for place, drawn in maps.items():

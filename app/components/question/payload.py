@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from core.analysis.questions import Question
+
+if TYPE_CHECKING:
+    from core.kinds import Kind
+    from core.record.record import TranslationRecord
 
 WORDS = frozenset("check skip yours answer right wrong near skipped cells this".split())
 """The texts that every question needs.
@@ -64,6 +68,17 @@ class Grid:
     filled: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A map that shows the answer, and the row that the question is about, counted from 0."""
+
+    record: TranslationRecord
+    kind: Kind
+    layer: int
+    head: int
+    query: int | None = None
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question with all its texts.
@@ -72,6 +87,7 @@ class Asked:
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
     texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is.
+    `place`, for the page alone, is where a map shows the answer.
     """
 
     id: str
@@ -87,6 +103,7 @@ class Asked:
     note: str = ""
     scale: Literal["weight", "change"] = "weight"
     given: Mapping[str, Any] | None = field(default=None)
+    place: Place | None = None
 
 
 def payload(asked: Asked) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from app.views.inside_head.stages import show_overview, show_stages, stages
 from app.views.inside_head.why import show_score_split
 from app.views.shared import asked
 from app.views.shared.axes import axis_words
-from app.views.shared.glance import show_glance
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -64,42 +64,52 @@ def numbered(words: list[str], first: int) -> dict[int, str]:
     return {i: f"{first + i} · {word}" for i, word in enumerate(words)}
 
 
-st.title("Inside a head")
-card, record = controls.ask_for_record()
-show_quality_warnings(record, controls.training_domain(card), controls.selection().source)
-st.caption(
-    "How one attention weight is computed, from the two vectors that enter the head to what the "
-    "head adds to the output. All numbers are those of the actual pass: from q and k on, you can "
-    "reproduce the weight with the tables and a pocket calculator.",
-    help=meaning("token", "layer", "embedding", "attention score"),
-)
-where = st.container()
-note_unused_edits()
-follow_link(record)
-with st.container(horizontal=True):
-    kind = select("Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind")
-    layers, heads = record.maps(kind).shape[:2]
-    layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
-    head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
-with where:
-    show_glance(kind)
-queries, keys = axis_words(record, kind)
-cell = st.container(horizontal=True)
-with cell:
-    title = "Query" if kind == "encoder" else "Query: token being produced"
-    query = select(title, numbered(queries, 1), len(queries) // 2, "head_q")
-row = record.maps(kind)[layer, head, query]
-questions = [
-    partial(asked.attends, record, kind, layer, head, query),
-    *asked.other_rows(record, kind, layer, head),
-]
-if not ask("head", questions):
+page, beside = lesson_top()
+with page:
+    st.title("Inside a head")
+    card, record = controls.ask_for_record()
+    show_quality_warnings(record, controls.training_domain(card), controls.selection().source)
+    st.caption(
+        "How one attention weight is computed, from the two vectors that enter the head to what "
+        "the head adds to the output. All numbers are those of the actual pass: from q and k on, "
+        "you can reproduce the weight with the tables and a pocket calculator.",
+        help=meaning("token", "layer", "embedding", "attention score"),
+    )
+    where = st.container()
+    note_unused_edits()
+    linked = address.requested("k") is not None
+    follow_link(record)
+    with st.container(horizontal=True):
+        kind = select(
+            "Attention", {kind: kind.capitalize() for kind in KINDS}, "cross", "head_kind"
+        )
+        layers, heads = record.maps(kind).shape[:2]
+        layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
+        head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+    with where:
+        show_glance(kind, beside=beside)
+    queries, keys = axis_words(record, kind)
+    cell = st.container(horizontal=True)
+    with cell:
+        title = "Query" if kind == "encoder" else "Query: token being produced"
+        query = select(title, numbered(queries, 1), len(queries) // 2, "head_q")
+    row = record.maps(kind)[layer, head, query]
+    questions = [
+        partial(asked.attends, record, kind, layer, head, query),
+        *asked.other_rows(record, kind, layer, head),
+    ]
+    found = open_with("head", record, questions, linked=linked)
+row_place = {"kind": kind, "layer": layer, "head": head, "q": query}
+if covered("head", not found.shown):
+    address.write({**row_place, "k": None, "words": None}, "head")
     st.stop()
 with cell:
     first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-    key = select("Key", numbered(keys, first), int(row.argmax()), "head_k")
+    # The largest key is the answer: until the question is settled, open with the same position.
+    opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
+    key = select("Key", numbered(keys, first), opened, "head_k")
 
-place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
+place = {**row_place, "k": key}
 address.write({**place, "words": None}, "head")
 
 source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)

@@ -21,7 +21,7 @@ from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
-from app.views.shared.question import ask
+from app.views.shared.question import ask, covered
 from core.data.corpora import LANGUAGES
 
 if TYPE_CHECKING:  # imports torch
@@ -54,8 +54,11 @@ FED = {"source": "source token", "target": "target token fed in"}
 PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
-def show_batch(inspection: Inspection) -> tuple[str, ...]:
-    """Ask for a batch and show its masks; return its sentences."""
+def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
+    """Ask for a batch and show its masks; return its sentences.
+
+    The masks are `hidden` while they answer the page's question, and until their own is answered.
+    """
     st.markdown(
         "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "
         "Enter one sentence per line, and each is translated. Or enter token ids.",
@@ -116,7 +119,8 @@ def show_batch(inspection: Inspection) -> tuple[str, ...]:
         if padded
         else "This batch needs no padding: on each side all rows are equally long."
     )
-    if ask("batch", [lambda: asked.padded(result, words["target"] if words else None)]):
+    found = ask("batch", [lambda: asked.padded(result, words["target"] if words else None)])
+    if not covered("batch", hidden or found.hides("masked")):
         _show_masks(result, words, session.theme())
     return texts
 

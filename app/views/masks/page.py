@@ -12,32 +12,34 @@ from app.views.masks.without import (
     show_without_word,
 )
 from app.views.shared import asked
-from app.views.shared.glance import show_glance
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
-st.title("Masks")
-st.caption(
-    "Without a mask, every query may attend to every key. A mask M forbids some cells: those of "
-    "padding, which is no part of the sentence, and in the decoder those of tokens that are "
-    "written later.",
-    help=meaning("query", "key", "mask", "cross-attention"),
-)
-show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"))
-inspection = ask_for_inspection()
-st.latex(
-    r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
-    help=meaning("softmax", "value", "attention score", "head", "layer"),
-)
-if not ask("masks", [lambda: asked.masked(inspection.record)]):
-    st.stop()
+page, beside = lesson_top()
+with page:
+    st.title("Masks")
+    st.caption(
+        "Without a mask, every query may attend to every key. A mask M forbids some cells: a "
+        "masked cell gets no weight.",
+        help=meaning("query", "key", "mask", "cross-attention"),
+    )
+    show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"), beside=beside)
+    inspection = ask_for_inspection()
+    st.latex(
+        r"\mathrm{Attention}(Q, K, V) = "
+        r"\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)V",
+        help=meaning("softmax", "value", "attention score", "head", "layer"),
+    )
+    found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
 
 st.subheader("A batch, and what is masked in it")
-texts = show_batch(inspection)
+texts = show_batch(inspection, found.hides("masked"))
 
 st.subheader("From score to weight")
-show_mask_values(inspection)
+if not covered("masks", found.hides("masked")):
+    show_mask_values(inspection)
 
 section(
     "What if there were no causal mask?",

@@ -9,9 +9,9 @@ from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
-from app.views.shared.glance import show_glance
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
-from app.views.shared.question import ask
+from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
 CONTENTS = {
@@ -27,16 +27,36 @@ CONTENTS = {
 }
 """Section titles by anchor, in order."""
 
-st.title("Positions")
-st.caption(
-    "Attention compares every token with every token and knows no order. So a vector that depends "
-    "on a token's position alone is added to its embedding before the first layer.",
-    help=meaning("token", "embedding", "positional encoding", "layer", "head"),
-)
-show_glance("source_positions", "target_positions", in_view=text("figure_one", "positions"))
-inspection = ask_for_inspection()
-if not ask("positions", questions(inspection)):
-    st.stop()
+page, beside = lesson_top()
+with page:
+    st.title("Positions")
+    st.caption(
+        "Attention compares every token with every token and knows no order. So a vector that "
+        "depends on a token's position alone is added to its embedding before the first layer.",
+        help=meaning("token", "embedding", "positional encoding", "layer", "head"),
+    )
+    show_glance(
+        "source_positions",
+        "target_positions",
+        in_view=text("figure_one", "positions"),
+        beside=beside,
+    )
+    inspection = ask_for_inspection()
+    found = open_with("positions", inspection.record, questions(inspection))
+
+
+def show_reordered_maps() -> None:
+    """Show the maps of reordered tokens, unless they answer the question."""
+    if not covered("order", found.hides("attends")):
+        show_reordering(inspection)
+
+
+def show_edited_positions() -> None:
+    """Show the effect of other positions, unless it answers the question."""
+    if not covered("what_if", found.hides("order", "attends")):
+        show_position_edits(inspection)
+
+
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
 st.subheader(CONTENTS["table"], anchor="table")
@@ -66,8 +86,7 @@ section(
 section(
     CONTENTS["order"],
     "open_order",
-    show_reordering,
-    inspection,
+    show_reordered_maps,
     anchor="order",
     summary="The encoder's maps of this sentence, and of its tokens in another order",
     choices=("order_positions",),
@@ -75,8 +94,7 @@ section(
 section(
     CONTENTS["what-if"],
     "open_what_if",
-    show_position_edits,
-    inspection,
+    show_edited_positions,
     anchor="what-if",
     summary="The translation and the maps with positions off, shuffled, shifted or stretched",
     choices=("position_change", "position_change_side", "position_seed", "position_shift"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from app.components.question import Asked, Grid, Option, Sentence, Texts
+from app.components.question import Asked, Grid, Option, Place, Sentence, Texts
 from app.lessons.texts import text
 from app.look.labels import label, labels, word_labels
 from app.look.numbers import number, percent
@@ -23,6 +23,7 @@ from core.record.words import group_words
 if TYPE_CHECKING:  # imports torch
     from core.analysis.head_effects import HeadEffects
     from core.experiments.batch_masks import BatchMasks
+    from core.kinds import Kind
     from core.search.tree import WrittenTree
 
 Candidate = Callable[[], Asked]
@@ -90,6 +91,7 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
         ],
         uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
         words=_words(),
+        place=Place(record, cast("Kind", kind), layer, head, query),
     )
 
 
@@ -112,11 +114,17 @@ def other_rows(
 
 def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
     """Yield the questions about the cross-attention cell shown first, then about its head."""
-    layer, head = max(0, record.cross.shape[0] - 2), 0
+    first = _first_place(record)
+    if first.query is not None:
+        yield partial(attends, record, "cross", first.layer, first.head, first.query)
+    yield from other_rows(record, "cross", first.layer, first.head)
+
+
+def _first_place(record: TranslationRecord) -> Place:
+    """Return the cross-attention row that the explorer opens with, or a head without a row."""
     if cell := first_cell(record.cross, record.source, record.target_out):
-        layer, head = cell.layer, cell.head
-        yield partial(attends, record, "cross", layer, head, cell.query)
-    yield from other_rows(record, "cross", layer, head)
+        return Place(record, "cross", cell.layer, cell.head, cell.query)
+    return Place(record, "cross", max(0, record.cross.shape[0] - 2), 0)
 
 
 def masked(record: TranslationRecord) -> Asked:
@@ -152,6 +160,7 @@ def masked(record: TranslationRecord) -> Asked:
         ],
         uncertain=say("masked.certain"),
         words=_words(wrong="wrong-cells"),
+        place=Place(record, "decoder", 0, 0),
     )
 
 
@@ -310,6 +319,7 @@ def matters(
         uncertain=_uncertain("why", "matters", found, names, _nats(questions.NEAR_NATS)),
         words=_words(),
         scale="change",
+        place=Place(record, cast("Kind", kind), *heads[found.best][1:], word[0]),
     )
 
 
@@ -356,6 +366,7 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
         ],
         uncertain=say("order.uncertain"),
         words=_words(),
+        place=_first_place(after),
     )
 
 

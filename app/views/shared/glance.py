@@ -5,12 +5,13 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import controls
 from app.components.figure_one import figure_one
 from app.components.figure_one.drawing import draw
 from app.lessons.texts import text
-from app.state import session
+from app.state import plans, session
 from core.kinds import KINDS
 
 _PAGES = {
@@ -39,12 +40,30 @@ _PAGE_OF = {
 """The page of each block, by URL path."""
 
 
-def show_glance(*current: str, in_view: str = "", follow: str = "", source: str = "") -> None:
-    """Offer the figure in a popover, with the blocks `current` highlighted.
+def lesson_top() -> tuple[DeltaGenerator, DeltaGenerator | None]:
+    """Return the places of a lesson's top, down to its question, and of the figure beside it.
 
-    `in_view` says what is highlighted, by default the first block. `follow` is the key of an
-    explorer whose kind of attention is highlighted instead. Links keep the sentence, by default
-    the visitor's own, and how it is translated.
+    The style sheet shows the figure where there is room, and the popover elsewhere. A presented
+    page has room for neither.
+    """
+    if plans.presenting():
+        return st.container(key="lesson_top"), None
+    page, beside = st.container(key="lesson_columns").columns([3, 1], gap="medium")
+    return page, beside
+
+
+def show_glance(
+    *current: str,
+    in_view: str = "",
+    follow: str = "",
+    source: str = "",
+    beside: DeltaGenerator | None = None,
+) -> None:
+    """Offer the figure in a popover and show it `beside` a lesson, with `current` highlighted.
+
+    `current` are blocks; `in_view` says what is highlighted, by default the first block. `follow`
+    is the key of an explorer whose kind of attention is highlighted instead. Links keep the
+    sentence, by default the visitor's own, and how it is translated.
     """
     chosen, here = controls.selection(), session.get("page") or ""
     if chosen.card is None:
@@ -58,10 +77,13 @@ def show_glance(*current: str, in_view: str = "", follow: str = "", source: str 
         kind = {"kind": block} if page == "head" and block in KINDS else {}
         return None if page == here and not kind else f"{page}?{urlencode({**link, **kind})}"
 
+    drawing = draw(chosen.card.model, href, current, in_view)
+    opened = None
+    if beside:
+        with beside:
+            opened = figure_one(drawing, key="figure_beside")
     with st.popover("Where in the model?", type="tertiary", key="glance"):
-        opened = figure_one(
-            draw(chosen.card.model, href, current, in_view), key="figure_one", follow=follow
-        )
+        opened = figure_one(drawing, key="figure_one", follow=follow) or opened
         st.page_link(
             "views/glossary.py", label=text("glossary", "link"), query_params=link, width="content"
         )

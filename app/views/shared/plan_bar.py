@@ -28,19 +28,13 @@ def show(page: str) -> None:
             )
     if note:
         st.warning(plain(note))
-    if not (now or note or presenting):
+    if now is None and (not presenting or page == plans.TOUR):  # which draws its own line
         return
     with st.container(horizontal=True, vertical_alignment="center", key="plan_bar"):
         if now is not None:
             _show_stop(now, page)
         if presenting:
-            st.button(
-                "Leave presentation (Esc)",
-                key="present_leave",
-                type="tertiary",
-                on_click=plans.present,
-                args=(False,),
-            )
+            leave_button()
         else:
             if now is not None:
                 present_button()
@@ -68,6 +62,17 @@ def _show_stop(now: plans.Running, page: str) -> None:
     )
     if not here:
         st.button("Return to this stop", key="plan_return", on_click=plans.go, args=(now.at,))
+
+
+def leave_button() -> None:
+    """Draw the button that ends presentation mode."""
+    st.button(
+        "Leave presentation (Esc)",
+        key="present_leave",
+        type="tertiary",
+        on_click=plans.present,
+        args=(False,),
+    )
 
 
 def present_button() -> None:

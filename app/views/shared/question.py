@@ -1,16 +1,44 @@
-"""Asks a question before the page shows its answer; a sentence that settles none is not asked."""
+"""Asks a question and hides what answers it; a sentence that settles no answer is not asked about.
+
+A lesson's link (lesson=1) stops the page at its question. On a free page, a plate covers only the
+parts that answer it, until the learner answers, skips, or asks to see them for the whole session.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
-from app.state import address, session
-from app.views.shared.asked import NotAskable
+from app.state import address, plans, session
+from app.views.shared.asked import Candidate, NotAskable
+from app.views.shared.presented import show_answer, show_line, show_rest
+from core.record.record import TranslationRecord
+
+_SHOWN = "answers shown"  # whether the learner has asked to see what answers a question
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The question that is asked, if any, and whether it is settled: answered or skipped.
+
+    Without a question, all is settled, unless its numbers are still being computed.
+    """
+
+    asked: Asked | None
+    settled: bool
+    shown: bool
+    """Whether to show what answers the question: it is settled, or the learner asked to see it."""
+
+    def hides(self, *names: str) -> bool:
+        """Return whether to hide what answers the questions of these names."""
+        return not self.shown and (self.asked is None or self.asked.question.name in names)
 
 
 def in_lesson() -> bool:
@@ -18,35 +46,138 @@ def in_lesson() -> bool:
     return address.requested("lesson") == "1"
 
 
-def ask(place: str, candidates: Iterable[Callable[[], Asked]], *, hides: bool = False) -> bool:
-    """Ask the first of these questions that can be asked; return whether to show its answer.
+def ask(place: str, candidates: Iterable[Candidate]) -> Outcome:
+    """Ask the first of these questions that can be asked, and return its outcome.
 
     A candidate raises NotAskable if the sentence settles no answer; then the next one is asked, and
-    one line says so. The answer may be shown before the question is answered unless the page
-    `hides` it, and says so, or was opened from a lesson's link. `place` names the box on its page.
+    one line says so. `place` names the box on its page.
     """
-    reason, asked = "", None
-    with st.container(key=f"question_{place}"):
-        for make in candidates:
-            try:
-                asked = make()
-                break
-            except NotAskable as problem:
-                if problem.later:
-                    st.caption(plain(str(problem)))
-                    return True
-                reason = reason or str(problem)
-        if asked is None:
-            if reason:
-                st.caption(plain(text("questions", "page.none", reason=reason)))
-            return True
+    return _ask_in(st.container(key=f"question_{place}"), place, candidates)
+
+
+def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) -> Outcome:
+    wanted = not in_lesson() and bool(session.saved_result(_SHOWN))
+    with box:
+        try:
+            asked, reason = first_askable(candidates)
+        except NotAskable as problem:  # not yet
+            st.caption(plain(str(problem)))
+            return Outcome(None, False, wanted)
         if reason:
-            st.caption(plain(text("questions", "page.instead", reason=reason)))
+            found = "none" if asked is None else "instead"
+            st.caption(plain(text("questions", f"page.{found}", reason=reason)))
+        if asked is None:
+            return Outcome(None, True, True)
         saved = f"answer {asked.id}"
         answer = question(asked, session.saved_result(saved), key=f"asked_{place}")
         if answer is not None:
             session.save_result(saved, answer)
-            return True
-        if in_lesson() and not hides:
-            st.caption(text("questions", "page.waiting"))
-    return not (hides or in_lesson())
+        return Outcome(asked, answer is not None, wanted or answer is not None)
+
+
+def first_askable(candidates: Iterable[Candidate]) -> tuple[Asked | None, str]:
+    """Return the first question that can be asked, and why not an earlier one.
+
+    Raises NotAskable if one is asked later, and none until then.
+    """
+    reason = ""
+    for make in candidates:
+        try:
+            return make(), reason
+        except NotAskable as problem:
+            if problem.later:
+                raise
+            reason = reason or str(problem)
+    return None, reason
+
+
+def open_with(
+    place: str,
+    record: TranslationRecord,
+    candidates: Iterable[Candidate],
+    *,
+    linked: bool = False,
+) -> Outcome:
+    """Ask the question that a page opens with.
+
+    From a lesson's link, stop the page until it is settled. A page whose link names what to look at
+    (`linked`) shows it. A presented page ends here: it is the question, then the map that answers
+    it, if one does. `record` is the page's.
+    """
+    if address.requested("lesson") == "0":
+        address.pop("lesson")
+        session.save_result(_SHOWN, True)
+    chosen = session.saved_result(_SHOWN)
+    if chosen is not None:  # a page that nobody has uncovered has nothing to keep
+        kept = "1" if in_lesson() else "0" if chosen else None
+        address.write({"lesson": kept}, "lesson")
+    if plans.presenting():
+        _present(place, record, list(candidates))
+    box = st.container(key=f"question_{place}")
+    found = _ask_in(box, place, candidates)
+    if found.settled:
+        return found
+    if in_lesson():
+        box.caption(text("questions", "page.waiting"))
+        st.stop()
+    seen = f"seen {place} {record.id}"
+    if linked:
+        session.save_result(seen, True)
+    shown = found.shown or bool(session.saved_result(seen))
+    if shown and found.asked:
+        box.button(
+            text("questions", "page.predict"),
+            key=f"predict_{place}",
+            type="tertiary",
+            help=text("questions", "page.predict_help"),
+            on_click=_cover_again,
+            args=(seen,),
+        )
+    return Outcome(found.asked, False, shown)
+
+
+def _present(
+    place: str,
+    record: TranslationRecord,
+    candidates: list[Candidate],
+) -> NoReturn:
+    """Show the question, or on the next screen the map that answers it, and stop the page."""
+    try:
+        asked = first_askable(candidates)[0]
+    except NotAskable:  # not yet
+        asked = None
+    with st.container(key="presented"):
+        if asked and asked.place and plans.screen():
+            show_line(record)
+            show_answer(asked, asked.place)
+        else:
+            has_map = asked is not None and asked.place is not None
+            show_line(record, text("questions", "present.more") if has_map else "")
+            ask(place, candidates)
+            if not has_map:
+                show_rest()
+    st.stop()
+
+
+def _cover_again(seen: str) -> None:
+    session.save_result(_SHOWN, False)
+    session.save_result(seen, False)
+
+
+def covered(place: str, hidden: bool) -> bool:
+    """Draw a plate in place of what answers a question, if that is `hidden`; return `hidden`."""
+    if hidden:
+        with st.container(
+            horizontal=True, vertical_alignment="center", border=True, key=f"cover_{place}"
+        ):
+            st.caption(text("questions", "page.covered"), width="content")
+            if not in_lesson():  # where the question is skipped instead
+                st.button(
+                    text("questions", "page.show"),
+                    key=f"show_{place}",
+                    type="tertiary",
+                    help=text("questions", "page.show_help"),
+                    on_click=session.save_result,
+                    args=(_SHOWN, True),
+                )
+    return hidden

@@ -10,8 +10,9 @@ from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import label, segments
 from app.look.markdown import plain
-from app.state import address, results, session
-from app.views.shared.glance import show_glance
+from app.state import address, plans, results, session
+from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.presented import show_rest
 from app.views.shared.quality_warnings import show_quality_warnings
 from core.analysis.attribution import source_words
 from core.checkpoint.folder import Card
@@ -128,15 +129,25 @@ def number_of(name: str) -> int | None:
     return int(written) if written in map(str, range(1000)) else None
 
 
-st.title(text("tokens", "title"))
-st.caption(text("tokens", "caption"), help=meaning("token", "embedding"))
-show_glance(
-    *("inputs", "source_embedding", "target_embedding"), in_view=text("figure_one", "tokens")
-)
-card, record = controls.ask_for_record(given_target=False)
-show_quality_warnings(record, controls.training_domain(card))
-chosen = controls.selection()
-sentence = split_or_say(card, record.source_text, "encoder")
+page, beside = lesson_top()
+with page:
+    st.title(text("tokens", "title"))
+    st.caption(text("tokens", "caption"), help=meaning("token", "embedding"))
+    show_glance(
+        *("inputs", "source_embedding", "target_embedding"),
+        in_view=text("figure_one", "tokens"),
+        beside=beside,
+    )
+    card, record = controls.ask_for_record(given_target=False)
+    show_quality_warnings(record, controls.training_domain(card))
+    chosen = controls.selection()
+    sentence = split_or_say(card, record.source_text, "encoder")
+    if plans.presenting() and sentence is not None:
+        with st.container(key="presented"):
+            show_counts(record)
+            merges(sentence, key="tokens_sentence", view={"unit": None, "step": None}, in_url=False)
+            show_rest()
+        st.stop()
 if sentence is not None:
     show_counts(record)
     merges(

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import streamlit as st
 
 from app import controls
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Opened
-from app.components.question import Asked
-from app.export.picture import picture
+from app.components.question import Asked, Place
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
@@ -21,16 +19,15 @@ from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
 from app.views.shared.glance import show_glance
-from app.views.shared.plan_bar import present_button
-from app.views.shared.question import ask
+from app.views.shared.plan_bar import leave_button, present_button
+from app.views.shared.presented import show_still
+from app.views.shared.question import ask, first_askable
 from app.views.tour.bench import show_trial
 from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
 """Lessons that the last stop links to, by their name in a plan."""
-PROJECTED = (386.0, 414.0)
-"""Width and height, in px, of a map shown about 1.45 times as large beside its text."""
 
 
 def go_to(number: int) -> None:
@@ -46,39 +43,42 @@ def other_half(direction: str) -> None:
     go_to(0)
 
 
-def row_of(record: TranslationRecord, shown: Highlight) -> MapRow:
-    """Return the map that a stop shows; its row of heads offers the others."""
+def asked_row(question: Asked | None) -> int | None:
+    """Return the row of a stop's map that its question is about, or None."""
+    if question is None or question.place is None or question.question.name != "attends":
+        return None
+    return question.place.query
+
+
+def row_of(record: TranslationRecord, shown: Highlight, query: int | None) -> MapRow:
+    """Return the map that a stop shows, with a row outlined; its row of heads offers others."""
     layers, heads = record.maps(shown.kind).shape[:2]
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
         shown.kind.capitalize(),
         range(layers),
         *map_sides(record, shown.kind),
-        [Map("The map", "weight", "", record.maps(shown.kind))],
+        [
+            Map(
+                "The map",
+                "weight",
+                "" if query is None else text("tour", "page.outlined"),
+                record.maps(shown.kind),
+            )
+        ],
         record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
+        outlined=query,
     )
 
 
-def screens(stop: Stop, candidates: Iterator[asked.Candidate]) -> Iterator[str]:
+def screens(stop: Stop, question: Asked | None) -> Iterator[str]:
     """Yield a presented stop's screens, each complete without scrolling."""
-    for make in candidates:
-        try:
-            make()
-        except asked.NotAskable:
-            continue
+    if question:
         yield "question"
-        break
     if stop.trial:
         yield "trial"
     yield "map"
-
-
-def show_still(record: TranslationRecord, at: dict[str, Any], query: int | None) -> None:
-    """Show a map as a picture that fits a projected page, with large labels."""
-    svg = picture(record, **at, query=query, theme=session.theme(), fit=PROJECTED)
-    with st.container(key="present_map"):
-        st.image(svg)
 
 
 def questions(
@@ -170,23 +170,23 @@ try:
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
     before, share, after = measured(stop, result)
-    found = f"{plain(before)} **{share}** {plain(after)}"
+    measure = f"{plain(before)} **{share}** {plain(after)}"
 except LookupError as missing:
-    found = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
+    measure = plain(f"{missing}, so there is nothing to measure here. Another model may show it.")
     at, row = address.initial_view(record), {"q": None, "k": None}
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
-shows = list(screens(stop, questions(chosen, record, number, result))) if presenting else ["all"]
+question = first_askable(questions(chosen, record, number, result))[0] if presenting else None
+shows = list(screens(stop, question)) if presenting else ["all"]
 turn = min(plans.screen(), len(shows) - 1)
 screen = shows[turn]
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
     if not in_plan:
+        languages = f", {chosen.source_language} → {chosen.target_language}"
         st.caption(
-            f"Stop {number + 1} of {len(stops)}, "
-            f"{chosen.source_language} → {chosen.target_language}",
-            width="content",
+            f"Stop {number + 1} of {len(stops)}{'' if presenting else languages}", width="content"
         )
     for word, to in steps:
         turns = word == "Back" and turn > 0  # to the screen before
@@ -200,7 +200,10 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
     if turn < len(shows) - 1:
         words = "Show the map" if shows[turn + 1] == "map" else "Show what was measured"
         st.button(words, key="tour_more", on_click=plans.show_screen, args=(turn + 1,))
-    if not presenting:
+    if presenting:
+        if not in_plan:
+            leave_button()
+    else:
         if not in_plan:
             present_button()
         st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
@@ -214,7 +217,7 @@ if screen in ("question", "trial"):
         st.subheader(stop.title, anchor=False)
         if screen == "question":
             st.write(stop.before or stop.look_for)
-            ask(f"tour_{number}", questions(chosen, record, number, result), hides=True)
+            ask(f"tour_{number}", questions(chosen, record, number, result))
         elif stop.trial:
             st.write(stop.look_for)
             show_trial(stop.trial, chosen, record, result)
@@ -225,13 +228,14 @@ with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
     look_for = st.empty()
     if not presenting:
-        shown = ask(f"tour_{number}", questions(chosen, record, number, result), hides=True)
+        found = ask(f"tour_{number}", questions(chosen, record, number, result))
+        question, shown = found.asked, found.settled
     if "trial" not in shows:
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
         if stop.trial and not presenting:
             show_trial(stop.trial, chosen, record, result)
-        st.markdown(found, help=meaning("head", "layer", "weight", "cross-attention"))
+        st.markdown(measure, help=meaning("head", "layer", "weight", "cross-attention"))
         if not presenting:
             st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if beside and result:
@@ -239,9 +243,11 @@ if beside and result:
         if not shown:
             st.caption(text("tour", "page.waiting"))
         elif presenting:
-            show_still(record, at, result.query)
+            query = asked_row(question)
+            query = result.query if query is None else query
+            show_still(Place(record, result.kind, result.head.layer, result.head.head, query))
         else:
-            map_row(row_of(record, result), key=f"tour_map_{number}")
+            map_row(row_of(record, result, asked_row(question)), key=f"tour_map_{number}")
 if presenting:  # the screen is full
     st.stop()
 

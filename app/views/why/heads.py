@@ -21,7 +21,7 @@ from app.views.shared.choices import choose, choose_token_or_all
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from app.views.shared.progress_bar import ProgressBar
-from app.views.shared.question import in_lesson
+from app.views.shared.question import covered, in_lesson
 from app.views.why.cost import count_heads
 from core.analysis.head_effects import HeadEffects
 from core.kinds import KINDS
@@ -77,24 +77,30 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 
 
 @waiting.fragment
-def show_important_heads(inspection: Inspection) -> None:
+def show_important_heads(inspection: Inspection, hidden: bool) -> None:
     """Show the heads whose ablation changes the translation, or one token, most.
 
+    While the ranking is `hidden`, as it answers the question, the rest is ablated all the same.
     The question before it has waited `FIRST_S` at most. If some heads are still to be ablated
     then, the ranking so far is shown, and a timer continues.
     """
-    words = labels(inspection.record.target_out, 1)
-    with st.container(width=320):
-        token = choose_token_or_all("For", words, "The whole translation", "why_for")
+    token = None
+    if not covered("why", hidden):
+        words = labels(inspection.record.target_out, 1)
+        with st.container(width=320):
+            token = choose_token_or_all("For", words, "The whole translation", "why_for")
     progress = inspection.advance_experiment(core.head_effects, seconds=0)
     if progress.done == progress.total:
-        _show_ranking(inspection, progress.so_far, token)
+        if not hidden:
+            _show_ranking(inspection, progress.so_far, token)
     else:
         seconds = chain([0.0], repeat(EACH_S))  # the first call only draws
-        waiting.fragment(_ablate_the_rest, every_s=PAUSE_S)(inspection, token, seconds)
+        waiting.fragment(_ablate_the_rest, every_s=PAUSE_S)(inspection, token, seconds, hidden)
 
 
-def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterator[float]) -> None:
+def _ablate_the_rest(
+    inspection: Inspection, token: int | None, seconds: Iterator[float], hidden: bool
+) -> None:
     """Show the ranking so far, then ablate a few more heads; rerun the page after the last one.
 
     The ranking comes first because Streamlit greys out the previous run's elements until the new
@@ -115,7 +121,8 @@ def _ablate_the_rest(inspection: Inspection, token: int | None, seconds: Iterato
             f"{progress.done - 1:,} of {progress.total - 1:,} heads have been switched off, the "
             f"last layers first. Still to come: {'; '.join(left)}.",
         )
-    _show_ranking(inspection, effects, token)
+    if not hidden:
+        _show_ranking(inspection, effects, token)
     if more := next(seconds):
         progress = inspection.advance_experiment(core.head_effects, seconds=more)
         if progress.done == progress.total:

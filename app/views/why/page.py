@@ -4,10 +4,10 @@ import streamlit as st
 
 from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.state import session
-from app.views.shared.glance import show_glance
+from app.state import address, session
+from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
-from app.views.shared.question import ask
+from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
 from app.views.why.heads import questions, show_important_heads, show_pairs
@@ -17,23 +17,33 @@ from app.views.why.words import show_word_choice
 
 _WORD_CHOICE_PASSES = 40  # passes for one token: terms, alternatives, removals
 
-st.title("Ask why")
-st.caption(
-    "An attention weight alone does not explain a translation: a large weight need not change it. "
-    "So the answers here are tested by running the network again. Sums are exact up to rounding, "
-    "predictions are shown next to the true effect, and sampled values have 95 % intervals.",
-    help=meaning("weight", "token", "layer", "embedding", "norm"),
-)
-show_glance(
-    "encoder", "decoder", "cross", "feed", "linear", "softmax", in_view=text("figure_one", "why")
-)
-inspection = ask_for_inspection()
-record = inspection.record
-if not ask("why", questions(inspection)):
-    st.stop()
+page, beside = lesson_top()
+with page:
+    st.title("Ask why")
+    st.caption(
+        "An attention weight alone does not explain a translation: a large weight need not change "
+        "it. So the answers here are tested by running the network again. Sums are exact up to "
+        "rounding, predictions are shown next to the true effect, and sampled values have 95 % "
+        "intervals.",
+        help=meaning("weight", "token", "layer", "embedding", "norm"),
+    )
+    show_glance(
+        "encoder",
+        "decoder",
+        "cross",
+        "feed",
+        "linear",
+        "softmax",
+        in_view=text("figure_one", "why"),
+        beside=beside,
+    )
+    inspection = ask_for_inspection()
+    record = inspection.record
+    linked = address.requested("why_for") is not None
+    found = open_with("why", record, questions(inspection), linked=linked)
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
-show_important_heads(inspection)
+show_important_heads(inspection, found.hides("matters"))
 
 kind = session.get("why_pairs") or "cross"
 section(
