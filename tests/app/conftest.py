@@ -123,7 +123,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
     A page in a new process takes twice as long to load. The process ends with its last page, so an
     empty page stays open.
     """
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")  # a skeleton's pulse costs a second
     empty = context.new_page()
     empty.route("**", lambda route: route.fulfill(body=""))
     empty.goto("http://127.0.0.1/")
