@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
+from streamlit.components.v2 import manifest_scanner
 
 from app.benchmark.browser import serve as run_server
 from app.state import models, results
@@ -26,6 +27,14 @@ CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.wh
 def one_thread_as_in_the_app() -> None:
     """Records are bit-equal across processes only with the same number of threads."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_not_scanned() -> Iterator[None]:
+    """Each AppTest would search all installed packages for components, and find none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", list)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -114,7 +123,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
     A page in a new process takes twice as long to load. The process ends with its last page, so an
     empty page stays open.
     """
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")  # a skeleton's pulse costs a second
     empty = context.new_page()
     empty.route("**", lambda route: route.fulfill(body=""))
     empty.goto("http://127.0.0.1/")
