@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -151,8 +151,16 @@ def serve(script: Path) -> Generator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def chromium() -> str:
-    path = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
+BROWSERS = ("chromium", "google-chrome", "chromium-headless-shell")
+
+
+def chromium(browsers: Sequence[str] = BROWSERS) -> str:
+    """Return the path of CHROME_BIN or of the first installed browser.
+
+    Raises ValueError if there is none.
+    """
+    found = filter(None, map(shutil.which, browsers))
+    path = os.environ.get("CHROME_BIN") or next(found, None)
     if not path:
         raise ValueError("no Chromium found: install it, or set CHROME_BIN to its path")
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -13,19 +12,28 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 from playwright.sync_api import Browser, BrowserContext, Page
+from streamlit.components.v2 import manifest_scanner
 
+from app.benchmark.browser import BROWSERS, chromium
 from app.benchmark.browser import serve as run_server
 from app.state import models, results
 from core.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = os.environ.get("CHROME_BIN") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_as_in_the_app() -> None:
     """Records are bit-equal across processes only with the same number of threads."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def packages_are_not_scanned() -> Iterator[None]:
+    """Each AppTest would search all installed packages for components, and find none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", list)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,15 +46,17 @@ def head_effects_in_one_run() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
-    """Use the installed Chromium; without one, skip locally and fail in CI."""
-    if not CHROMIUM:
-        reason = "no Chromium found: install it or set CHROME_BIN to its path"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+    """Use the installed Chromium; without one, skip locally and fail in CI.
+
+    The headless shell, which has no window to draw, needs half the CPU time.
+    """
+    try:
+        path = chromium(sorted(BROWSERS, key="chromium-headless-shell".__ne__))
+    except ValueError as error:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
     return {
         **browser_type_launch_args,
-        "executable_path": CHROMIUM,
+        "executable_path": path,
         "args": [
             "--no-sandbox",
             "--disable-gpu",
@@ -114,7 +124,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
     A page in a new process takes twice as long to load. The process ends with its last page, so an
     empty page stays open.
     """
-    context = browser.new_context()
+    context = browser.new_context(reduced_motion="reduce")  # a skeleton's pulse costs a second
     empty = context.new_page()
     empty.route("**", lambda route: route.fulfill(body=""))
     empty.goto("http://127.0.0.1/")

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core import train
+from core import command, train
 from core.checkpoint.folder import load, save
 from core.data.batches import collate, encode_pairs
 from core.data.corpora import CORPORA
@@ -70,3 +71,24 @@ def checkpoint_folder(data, tmp_path_factory) -> Path:
     ):  # keeps `make soak` readable
         run_train("--data", data, "--out", folder)
     return folder
+
+
+@pytest.fixture
+def lines(monkeypatch, capfd):
+    """Run a command in this process; return exit code, stdout and stderr."""
+
+    def run(module, *arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+        run = getattr(module, "run", lambda parsed: parsed.run(parsed))
+        code = 0
+        try:
+            command.main(module.parser(), run)
+        except SystemExit as end:
+            code = end.code
+        out, error = capfd.readouterr()
+        if isinstance(code, str):
+            code, error = 1, error + code + "\n"
+        return code, out, error
+
+    return run

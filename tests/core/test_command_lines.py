@@ -19,27 +19,6 @@ from core.translator import InputError, Translator
 COMMANDS = (analyse, benchmark, convert, evaluate, train, translate, verify)
 
 
-@pytest.fixture
-def lines(monkeypatch, capfd):
-    """Run a command in this process; return exit code, stdout and stderr."""
-
-    def run(module, *arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
-        monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-        run = getattr(module, "run", lambda parsed: parsed.run(parsed))
-        code = 0
-        try:
-            command.main(module.parser(), run)
-        except SystemExit as end:
-            code = end.code
-        out, error = capfd.readouterr()
-        if isinstance(code, str):
-            code, error = 1, error + code + "\n"
-        return code, out, error
-
-    return run
-
-
 SIGNALLED = """
 import os, signal
 from core import command

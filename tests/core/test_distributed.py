@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from core.checkpoint.folder import load, read_card
 from core.config import TrainConfig
@@ -52,7 +54,8 @@ def trained(
 
 
 def work(folder: Path) -> None:
-    """Run in each of torchrun's processes; rank 0 saves its weights."""
+    """Run in each process; rank 0 saves its weights."""
+    warnings.resetwarnings()  # a fork inherits pytest's, which turn torch's into errors
     with joined("cpu") as processes:
         runs = {"killed": (0.2, torch.float32, 8)}
         if restarted():
@@ -67,19 +70,18 @@ def work(folder: Path) -> None:
     assert not any("gloo" in name for name in names), "a thread outlives its process group"
 
 
-def torchrun(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-
-
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> dict[str, Any]:
     """Weights and state fingerprints of runs with two processes; in one, rank 1 was killed."""
     folder = tmp_path_factory.mktemp("ranks")
-    done = torchrun(
-        "--nproc-per-node", 2, "--max-restarts", 1, "-m", "tests.core.test_distributed", folder
+    forks = LaunchConfig(  # torchrun's own launcher; a new process would import torch first
+        *(1, 1, 2),
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=1,
+        start_method="fork",
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    elastic_launch(forks, work)(folder)
     assert (folder / "restarted").exists(), "nothing was killed"
     states = {f.parent.name: fingerprint(f) for f in folder.glob("*-state/state.safetensors")}
     return states | {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
@@ -117,8 +119,10 @@ def test_a_batch_is_sharded():
 
 
 def test_the_command_trains_with_two_processes(data, tmp_path):
-    arguments = ("--recipe", "smoke", "--data", data, "--out", tmp_path / "d")
-    done = torchrun("--nproc-per-node", 2, "-m", "core.train", *arguments)
+    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2 -m core.train".split()
+    arguments = ("--recipe", "smoke", "--data", str(data), "--out", str(tmp_path / "d"))
+    command = [sys.executable, *torchrun, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("sacrebleu") == 1, "only rank 0 prints"
     load(tmp_path / "d")
@@ -135,7 +139,3 @@ def test_torchrun_leaves_every_option_to_the_command():
     theirs = [o for action in get_args_parser()._actions for o in action.option_strings]
     assert len(options) > 10
     assert not [o for o in options for t in theirs if t.startswith(o) and o != "--help"]
-
-
-if __name__ == "__main__":
-    work(Path(sys.argv[1]))

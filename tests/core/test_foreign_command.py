@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core import convert
+from core import analyse, convert, evaluate, translate, verify
 from core.checkpoint.errors import CheckpointError
 from core.command import main
 from core.foreign.weights import Weights
@@ -63,27 +63,28 @@ def test_a_folder_is_written_and_reported(command, folder, tmp_path):
     assert "exists already: choose another --out" in str(code)
 
 
-def test_commands_name_author_and_licence_on_standard_error(command, folder, tmp_path, capsys):
-    out = tmp_path / "opus-de-en"
-    command("--from", "marian", folder, "--out", out, "--author", "Some\nBody", "--licence", "MIT")
-    (tmp_path / "de").write_text("Ein Mann läuft .\n")
-    files = ("--src", tmp_path / "de", "--ref", tmp_path / "de")
-    for arguments in (
-        ("translate", "--checkpoint", out),
-        ("evaluate", "--checkpoint", out, *files),
-        ("analyse", "importance", "--checkpoint", out, *files),
-        ("analyse", "alignment", "--checkpoint", out, *files, "--gold", tmp_path / "gold"),
-        ("verify", "--checkpoint", out),
+def test_commands_name_author_and_licence_on_standard_error(lines, folder, tmp_path, monkeypatch):
+    out, text, gold = (tmp_path / name for name in ("opus-de-en", "de", "gold"))
+    lines(
+        *(convert, "--from", "marian", folder, "--out", out),
+        *("--author", "Some\nBody", "--licence", "MIT"),
+    )
+    text.write_text("Ein Mann läuft .\n")
+    gold.write_text("0-0\n")
+    files = ("--src", text, "--ref", text)
+    for module, *arguments in (
+        (translate, "--checkpoint", out),
+        (evaluate, "--checkpoint", out, *files),
+        (analyse, "importance", "--checkpoint", out, *files),
+        (analyse, "alignment", "--checkpoint", out, *files, "--gold", gold),
+        (verify, "--checkpoint", out),
     ):
-        (tmp_path / "gold").write_text("0-0\n")
-        name, *rest = map(str, arguments)
-        with (tmp_path / "de").open("rb") as lines:
-            done = subprocess.run(
-                [sys.executable, "-m", f"core.{name}", *rest], stdin=lines, capture_output=True
-            )
-        assert done.returncode == 0, done.stderr[-500:]
+        with text.open() as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code, written, error = lines(module, *arguments)
+        assert code == 0, error[-500:]
         said = "opus-de-en (imported, by Some Body, licence MIT)\n"
-        assert done.stderr.decode().count(said) == 1 and said not in done.stdout.decode()
+        assert error.count(said) == 1 and said not in written
 
 
 @pytest.mark.parametrize(
