@@ -18,10 +18,10 @@ Bools = NDArray[np.bool_]
 class Frozen:
     """Base of frozen dataclasses that hold arrays, directly or inside mappings and tuples.
 
-    Arrays and mappings become read-only copies, so the caller can still change the originals. numpy
-    drops the read-only flag when it copies or pickles an array. Copies and unpickled values
-    therefore go through the constructor, which validates and freezes them again. A subclass with a
-    `__post_init__` must call this one.
+    Arrays of numbers or strings and mappings become read-only copies, so the caller can still
+    change the originals. numpy drops the read-only flag when it copies or pickles an array. Copies
+    and unpickled values therefore go through the constructor, which validates and freezes them
+    again. A subclass with a `__post_init__` must call this one.
     """
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]
 
 
 def fold(checks: list[Check]) -> list[Check]:
-    """Summarise each random network that passed by its worst float64 line; keep failed lines."""
+    """Keep the worst float64 line of a random network that passed, and the lines that failed."""
     networks: dict[str, list[Check]] = {}
     for check in checks:
         networks.setdefault(check.name.partition(": ")[0], []).append(check)
@@ -81,7 +81,7 @@ def run(arguments: Namespace) -> None:
     write_result(arguments.json, report(checkpoint, checks))
     if failed := [check.name for check in checks if not check.passed]:
         raise RuntimeError(
-            f"{len(failed)} of {len(checks)} lines differ from torch.nn.Transformer, "
+            f"{len(failed)} of {len(checks)} checks against torch.nn.Transformer failed, "
             f"first: {failed[0]}"
         )
 

@@ -1,4 +1,4 @@
-"""Align the words of a corpus, symmetrised if wanted, and export the heads for other programs.
+"""Align the words of a corpus, in one direction or both, and export the heads for other programs.
 
 Two export forms exist. OpenNMT-py, fairseq and CTranslate2's translation models average the first
 `alignment_heads` heads of layer `alignment_layer`. Whisper takes a list [[layer, head], …], in
@@ -71,8 +71,8 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     """Combine the links of both directions by grow-diag-final (Koehn, Och & Marcu 2003).
 
     Start from the intersection. Add neighbours, including diagonal ones, that are in the union and
-    link at least one word without links, until there is no such neighbour. Finally, add the links
-    of `first` and then those of `second` that link at least one word without links. As in the
+    have at least one word that is not linked yet, until there are no more. Finally, add the links
+    of `first` and then of `second` that have at least one word not linked yet. As in the
     pseudocode of Moses, links are visited by target word, then by source word. The order matters,
     because each new link changes which words have none.
     """
@@ -146,7 +146,7 @@ def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:
             first["head_order"] = [*chosen, *rest]
             notes.append(
                 "OpenNMT, fairseq and CTranslate2's translators average the first alignment_heads "
-                "heads of the layer: put the layer's heads into head_order first"
+                "heads of the layer: before exporting, reorder the layer's heads as in head_order"
             )
     else:
         notes.append(
@@ -157,8 +157,8 @@ def exports(found: AlignmentHeads, num_heads: int) -> dict[str, Any]:
         notes.append("the heads were chosen by norms, but these programs read attention weights")
     if found.reading == "input":
         notes.append(
-            "the heads align the word that a row is fed, but these programs read the row that "
-            "produces a word: take the weights of the next row"
+            "the heads align a word in the row that takes it as input, but these programs read the "
+            "row before, which produces it: take the weights one row later"
         )
     return {
         "ctranslate2": first,

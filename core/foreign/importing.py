@@ -36,7 +36,7 @@ NOT_CONVERTED = {
     "mbart": "it adds a norm to the embeddings, and its networks exceed the limit on weights",
     "nllb": "its first target token is forced, and its networks exceed the limit on weights",
     "m2m100": "its first target token is forced, and its networks exceed the limit on weights",
-    "t5": "it adds a bias by distance to every attention score",
+    "t5": "its self-attention scores have a bias that depends on the distance",
 }
 _LIBRARY = ("marian", "pegasus")
 _LINES = 200

@@ -1,6 +1,6 @@
-"""torch.nn.Transformer behind the same interface; the only file that inverts masks.
+"""torch.nn.Transformer behind the scratch model's interface; the only file that inverts masks.
 
-In torch's masks True = may NOT attend; in the interface's True = may attend.
+In torch's masks, True means may NOT attend; in the interface's masks, it means may attend.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,9 +37,9 @@ class BaselineState:
 def torch_mask(mask: Tensor, mask_score: float | None, like: Tensor) -> Tensor:
     """Convert a mask to torch's form: inverted, or with `mask_score` as an additive float mask.
 
-    torch can only add to scores. A query with every key masked then attends as if unmasked, whereas
-    in the scratch model it attends to all keys equally. All other queries get equal weights in
-    both.
+    torch adds `mask_score` to a masked score; the scratch model replaces the score by it. A query
+    with every key masked therefore attends as if unmasked here, but to all keys equally in the
+    scratch model. For every other query both models compute the same weights.
     """
     if mask_score is None:
         return ~mask
@@ -147,7 +147,7 @@ class Baseline(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, xavier_embeddings: bool = False) -> None:
-        """Initialise the weights from the same distributions as the scratch model's."""
+        """Draw the weights from the scratch model's distributions (q, k and v as one matrix)."""
         self.embeddings.reset_parameters(xavier_embeddings)
         for name, parameter in self.transformer.named_parameters():
             if parameter.dim() > 1:

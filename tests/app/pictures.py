@@ -77,7 +77,7 @@ DRIVER = r"""(() => {
     const Kind = type === "click" ? MouseEvent : PointerEvent;
     target.dispatchEvent(new Kind(type, { bubbles: true, pointerType: "mouse", detail: 1, ...at }));
   };
-  /* A point of the map's canvas, of a cell or of the picture, as a pointer has it. */
+  /* Convert a point of the map's canvas to the client coordinates of a pointer event. */
   const onMap = (x, y) => {
     const box = map().getBoundingClientRect();
     return { clientX: box.left + x, clientY: box.top + y };
@@ -181,7 +181,7 @@ DRIVER = r"""(() => {
           const frame = button.querySelector(".frame");
           const { left, top, width } = frame.getBoundingClientRect();
           const { outlineWidth, outlineColor } = getComputedStyle(frame);
-          // Whole pixels: a canvas begins and ends its pictures there.
+          // In whole pixels, as the canvas draws its pictures.
           const place = { left: left - origin.left, top: top - origin.top, size: width };
           for (const side in place) place[side] = Math.round(place[side]);
           return { ...place, outlineWidth, outlineColor, name: button.getAttribute("aria-label") };
@@ -199,7 +199,7 @@ DRIVER = r"""(() => {
 
 @dataclass(frozen=True)
 class Text:
-    """A text and its position in px and radians, without bidi isolates."""
+    """A text without its bidi isolates, its position in px and its rotation in radians."""
 
     words: str
     x: float
@@ -271,7 +271,7 @@ class Picture:
         record: TranslationRecord,
         quantities: dict[str, dict[str, NDArray]] | None = None,
     ) -> None:
-        """`quantities` that were also sent are, by name and kind, [layer, head, query, key]."""
+        """Besides weights, `quantities` were sent: by name and kind, [layer, head, query, key]."""
         self.page = page
         self.record = record
         self.quantities = quantities or {}
@@ -472,7 +472,7 @@ def _drawn(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def _matrix(transform: str) -> NDArray:
-    """Return the product of an SVG's translations and rotations, which it gives in degrees."""
+    """Return the matrix of a transform attribute of translations and rotations in degrees."""
     matrix = np.eye(3)
     for name, inside in re.findall(r"(\w+)\(([^)]*)\)", transform):
         numbers = [float(n) for n in inside.split()]

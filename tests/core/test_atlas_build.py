@@ -83,7 +83,7 @@ def test_the_similarity_of_unmatched_heads():
     unmatched = found["similarity_unmatched"]
     assert unmatched[:3, 0] == pytest.approx([0.15, 0.35, 0.55])
     assert unmatched[3:6] == pytest.approx(unmatched[:3])
-    # With two replicates, the quantiles lie 2.5 % of the way inside the two values.
+    # Of two replicates, each quantile lies 2.5 % of the way from one value to the other.
     assert unmatched[2, 1:] == pytest.approx([0.35 + 0.025 * 0.2, 0.55 - 0.025 * 0.2])
     single = {f"same_{kind}": np.full((3, 1, 1), 20.0) for kind in KINDS}
     alone = counterparts(Sums(arrays | single | {"same_sentences": np.array(9)}))
@@ -91,7 +91,7 @@ def test_the_similarity_of_unmatched_heads():
 
 
 def test_a_curve_runs_from_the_network_to_one_without_heads(built, network):
-    """Its ends are the losses of passes with no head and with every head of a kind ablated."""
+    """It starts at the loss with nothing ablated and ends with every head of the kind ablated."""
     ids = [sentence.ids for sentence in corpus(network, PAIRS).sentences]
 
     def loss(off):
@@ -171,7 +171,7 @@ def _check_rejected(content: bytes) -> None:
 
 
 def test_own_text_is_measured_as_a_corpus_is(built, network):
-    """The numbers equal the command's; the costly measures are left out."""
+    """The numbers equal those of `build` for the same text."""
     steps = own_text(lambda: nullcontext(), network, PAIRS)
     progress = []
     try:

@@ -91,7 +91,7 @@ def test_commands_name_author_and_licence_on_standard_error(lines, folder, tmp_p
     ("arguments", "says"),
     [
         ("--from bart x --out y-de-en", "bart cannot be converted: it adds a norm"),
-        ("--from T5 x --out y-de-en", "T5 cannot be converted: it adds a bias by distance"),
+        ("--from T5 x --out y-de-en", "T5 cannot be converted: its self-attention scores"),
         ("--from nllb x --out y-de-en", "its first target token is forced"),
         ("--from mBART x --out y-de-en", "it adds a norm to the embeddings"),
         ("--from m2m100 x --out y-de-en", "its first target token is forced"),

@@ -291,7 +291,7 @@ def test_a_failed_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys
         verify.main(verify.parser(), verify.run)
     # Python prints an exit code that is a text to stderr, and exits with 1.
     assert stopped.value.code == (
-        "error: 1 of 2 lines differ from torch.nn.Transformer, first: network: logits"
+        "error: 1 of 2 checks against torch.nn.Transformer failed, first: network: logits"
     )
     printed = capsys.readouterr().out
     assert "✗" in printed and "network: logits" in printed and "loss" not in printed

@@ -25,13 +25,13 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const columnLabels = labelsOf(context, columns, small ? 96 : 140);
   const numberRoom = small ? 0 : 20;
   const strip = small ? 40 : 78;
-  // The longest text below the row labels must fit in every font.
+  // Measured, because the width of this text depends on the theme's font.
   context.font = fontOf(theme, 13);
   const beside = Math.ceil(context.measureText(small ? "received" : "mean of column").width) + (small ? 24 : 10);
   const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 
-  // Slanted labels are easier to read but overhang on the right. If that leaves less than 16 px per cell, use vertical
-  // labels.
+  // Slanted labels are easier to read but overhang on the right. Reserve room for that if it leaves at least 16 px per
+  // cell; otherwise the cells take the whole width.
   const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
   const cellWith = (overhang) => {
     const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);

@@ -19,7 +19,8 @@ export function checksOf(network, record, logits) {
   network.free();
   const memory = network.encode(idsOf(record.source), edits);
   const plain = largestDifference(network.decode(targetIn, memory, edits), logits, logits.length);
-  const words = "The same pass without recording gives the same logits to the last bit. Shown: the largest difference.";
+  const words =
+    "All logits, compared with those of the same pass without recording: not a bit may differ. Shown: the largest difference.";
   const found = [...weightChecks(record), check("Recording leaves the output unchanged", plain, 0, words)];
   if (edits.causalMask) found.push(causalCheck(network, memory, targetIn, edits, logits));
   if (hypotheses.length) found.push(searchCheck(hypotheses[0], record.logProbs));
