@@ -14,6 +14,8 @@ NETS   ?= checkpoints/scratch-de-en checkpoints/scratch-en-de
 INT8   ?=
 SITE   ?= site
 
+unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles everything again
+
 .PHONY: app page site test soak check types-js format lock train clean
 
 app: $(ENV)/ready  ## open the app: make app [CHECKPOINTS="FOLDER …"], besides the bundled ones

@@ -147,6 +147,12 @@ def visited(context: BrowserContext) -> Iterator[Page]:
         context.clear_permissions()
 
 
+@pytest.fixture(scope="session")
+def blank(visits: BrowserContext) -> Page:
+    """An empty page for scripts that need no document of their own."""
+    return visits.new_page()
+
+
 @pytest.fixture
 def local_page(visits: BrowserContext) -> Iterator[Page]:
     """A new page for one test."""

@@ -1,7 +1,7 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
-`?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4&failing=0`, where
-`failing` is the check that does not hold; a number as the case is a sentence of so many tokens.
+`?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4`; a number as the case
+is a sentence of so many tokens.
 Every weight of a record differs from its neighbours, and no map is a transpose or a copy of
 another, so that a wrong layer, head or axis cannot pass.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -294,10 +294,6 @@ def main() -> None:
         "layer": query.get("layer", 0),
         "head": query.get("head", 0),
     }
-    wrong = int(query.get("failing", -1))
-    if wrong >= 0:
-        failing = (replace(check, figure=0.31) for check in CHECKS[wrong : wrong + 1])
-        record = replace(record, checks=(*CHECKS[:wrong], *failing, *CHECKS[wrong + 1 :]))
     numbers = {name: partial(synthetic_quantity, record, name) for name in QUANTITIES}
     if "broken" in query:
         numbers[query["broken"]] = broken

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -17,10 +18,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from app.components.explorer.payload import payload
 from core.kinds import KINDS
 from tests.app.explorer_harness import CHECKS, Record, synthetic_record
+from tests.app.mounted import Mounted
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("explorer_harness.py")
@@ -33,8 +36,6 @@ class Explorer:
     """The mounted component, accessed by its visible controls and data attributes."""
 
     def __init__(self, page: Page, url: str, case: str = "short", **query: object) -> None:
-        self.page = page
-        self.press = page.keyboard.press
         sizes = {"layers": LAYERS, "heads": HEADS, "decoder_layers": DECODER_LAYERS}
         page.goto(f"{url}/?{urlencode({'case': case, **sizes, **query})}")
         self.use(page)
@@ -42,6 +43,7 @@ class Explorer:
     def use(self, page: Page) -> None:
         """Use the explorer of a page, once it is painted."""
         self.page = page
+        self.press = page.keyboard.press
         self.root = page.locator("section[aria-label='Attention explorer']")
         self.map = self.root.locator("canvas[data-role=map]")
         self.badge = self.root.get_by_role("button", name="Checks:")
@@ -106,6 +108,34 @@ class Explorer:
         return list(csv.reader(io.StringIO(content.decode("utf-8-sig"))))
 
 
+@pytest.fixture(scope="module")
+def empty(visits: BrowserContext) -> Iterator[Mounted]:
+    """An empty page to mount explorers in, with room around them."""
+    page = visits.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    mounted = Mounted(page)
+    page.add_style_tag(content="#host { margin: 40px; }")
+    yield mounted
+    page.close()
+    assert errors == []
+
+
+@pytest.fixture
+def alone(empty: Mounted) -> Callable[..., Explorer]:
+    """Return `alone(record)`: an explorer without a server, for tests of its own controls."""
+
+    def alone(record: Record | None = None) -> Explorer:
+        record = record or synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
+        empty.page.mouse.move(5, 5)
+        empty.show(payload(record, {"kind": "cross", "layer": 0, "head": 0}))
+        explorer = Explorer.__new__(Explorer)
+        explorer.use(empty.page)
+        return explorer
+
+    return alone
+
+
 @pytest.fixture
 def url(serve: Callable[[Path], str]) -> str:
     return serve(HARNESS)
@@ -140,8 +170,8 @@ def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> No
 # Pointer and keyboard.
 
 
-def test_hover_previews_and_click_pins(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+def test_hover_previews_and_click_pins(alone) -> None:
+    explorer = alone()
     unpin = explorer.root.get_by_role("button", name="Unpin")
 
     def pinned() -> tuple[str, str]:
@@ -190,10 +220,8 @@ def tab_to_the_map(explorer: Explorer) -> list[dict]:
     raise AssertionError("Tab does not lead to the map")
 
 
-def test_the_keyboard_reaches_heads_tokens_and_map(
-    local_page: Page, url: str, record: Record
-) -> None:
-    explorer = Explorer(local_page, url)
+def test_the_keyboard_reaches_heads_tokens_and_map(alone, record: Record) -> None:
+    explorer = alone()
     press = explorer.press
     explorer.token("source", 0).focus()
     press("1")
@@ -235,8 +263,8 @@ def test_the_keyboard_reaches_heads_tokens_and_map(
     assert explorer.says()["query"] == ""
 
 
-def test_only_keys_and_pins_are_announced(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+def test_only_keys_and_pins_are_announced(alone) -> None:
+    explorer = alone()
     spoken = explorer.root.locator("[aria-live=polite]")
     expect(spoken).to_have_count(1)
     explorer.hover(2, 2)
@@ -262,8 +290,9 @@ def test_only_keys_and_pins_are_announced(local_page: Page, url: str) -> None:
     assert spoken.text_content() == before
 
 
-def test_every_key_is_listed_and_every_control_named(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, view="lines")
+def test_every_key_is_listed_and_every_control_named(alone) -> None:
+    explorer = alone()
+    explorer.button("Lines").click()
     nameless = explorer.root.evaluate(
         """root => [...root.querySelectorAll("button, select, input, canvas[tabindex]")].filter(
             part => part.checkVisibility({visibilityProperty: true}) && !(part.ariaLabel
@@ -304,8 +333,8 @@ def test_lines_follow_pointer_and_arrows(local_page: Page, url: str) -> None:
     assert explorer.says()["query"] == "1"
 
 
-def test_steps_can_be_played(local_page: Page, url: str, record: Record) -> None:
-    explorer = Explorer(local_page, url)
+def test_steps_can_be_played(alone, record: Record) -> None:
+    explorer = alone()
     last = len(record.target_out) - 1
     steps = explorer.root.get_by_role("slider", name="Decoding step")
     explorer.shows(step=last)
@@ -330,8 +359,8 @@ def test_steps_can_be_played(local_page: Page, url: str, record: Record) -> None
     expect(greyed).to_have_count(0)
 
 
-def test_a_key_undoes_every_choice(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+def test_a_key_undoes_every_choice(alone) -> None:
+    explorer = alone()
     names = ("kind", "view", "unit", "query", "key", "layer", "head")
     seen = [explorer.says(*names)]
     explorer.root.focus()
@@ -342,16 +371,16 @@ def test_a_key_undoes_every_choice(local_page: Page, url: str) -> None:
     ):
         change()
         seen.append(explorer.says(*names))
-    local_page.mouse.move(0, 0)
+    explorer.page.mouse.move(0, 0)
     for before in [*seen[-2::-1], seen[0]]:
         explorer.press("u")
         assert explorer.says(*names) == before
 
 
-def test_a_large_map_can_be_enlarged(local_page: Page, url: str) -> None:
+def test_a_large_map_can_be_enlarged(alone) -> None:
     record = synthetic_record("long", 1, 2)
-    explorer = Explorer(local_page, url, case="long", layers=1, heads=2, decoder_layers=1)
-    mouse = local_page.mouse
+    explorer = alone(record)
+    mouse = explorer.page.mouse
 
     def first() -> tuple[int, int]:
         return tuple(int(explorer.map.get_attribute(f"data-first-{a}")) for a in ("query", "key"))
@@ -567,8 +596,8 @@ def test_hostile_and_unknown_words_are_shown_as_text(local_page: Page, url: str)
 # The checks.
 
 
-def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+def test_the_badge_opens_the_checks_with_their_numbers(alone) -> None:
+    explorer = alone()
     badge, checks = explorer.badge, explorer.checks
     explorer.shows(checks="8/8")
     expect(badge).to_have_text("Checks: 8 of 8 passed")
@@ -599,9 +628,13 @@ def test_the_badge_opens_the_checks_with_their_numbers(local_page: Page, url: st
     assert explorer.says()["query"] == ""
 
 
-def test_a_failed_check_turns_the_badge_orange(local_page: Page, url: str) -> None:
+def test_a_failed_check_turns_the_badge_orange(alone) -> None:
     failing, orange = 3, "rgb(179, 90, 0)"
-    explorer = Explorer(local_page, url, failing=failing)
+    checks = [
+        replace(check, figure=0.31) if i == failing else check for i, check in enumerate(CHECKS)
+    ]
+    record = synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
+    explorer = alone(replace(record, checks=tuple(checks)))
     explorer.shows(checks="7/8")
     expect(explorer.badge).to_have_text("Checks: 7 of 8 passed")
     expect(explorer.badge).to_have_css("color", orange)

@@ -100,11 +100,11 @@ def sent(record: Record, quantity=None) -> str:
 
 
 def work(
-    page: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
+    blank: Page, record: Record, ask: dict, quantity=None, hide=(), share=0.7, beside=()
 ) -> dict:
     """Return the browser's results; `beside` are payloads of the other explorers in the group."""
     asked = [sent(record, quantity), ask, list(hide), share, list(beside)]
-    return json.loads(page.evaluate(WORK, asked))
+    return json.loads(blank.evaluate(WORK, asked))
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
@@ -138,11 +138,11 @@ def arrays(found: list[dict], layers: int, heads: int) -> np.ndarray:
 
 @quick
 @given(seed=st.integers(0, 10**6), unit=st.sampled_from(["pieces", "words"]))
-def test_words_and_aggregates_are_sums_and_means(page, seed, unit):
+def test_words_and_aggregates_are_sums_and_means(blank, seed, unit):
     record = random_record(seed)
     ask = {"quantity": "weights", "unit": unit, "combine": "mean"}
-    mean = work(page, record, ask)
-    largest = work(page, record, {**ask, "combine": "max"})
+    mean = work(blank, record, ask)
+    largest = work(blank, record, {**ask, "combine": "max"})
     for kind in KINDS:
         maps = getattr(record, kind)
         expected = as_words(record, kind, maps) if unit == "words" else maps
@@ -167,10 +167,10 @@ def test_words_and_aggregates_are_sums_and_means(page, seed, unit):
 
 @quick
 @given(seed=st.integers(0, 10**6), share=st.sampled_from([0.3, 0.7, 0.95]))
-def test_measures_lines_and_hidden_mass_match_numpy(page, seed, share):
+def test_measures_lines_and_hidden_mass_match_numpy(blank, seed, share):
     record = random_record(seed)
     ask = {"quantity": "weights", "unit": "pieces", "combine": "mean"}
-    found = work(page, record, ask, hide=["eos", "punctuation"], share=share)
+    found = work(blank, record, ask, hide=["eos", "punctuation"], share=share)
     for kind in KINDS:
         maps, (_, columns) = getattr(record, kind).astype(np.float64), sides(record, kind)
         hidden = np.array([token.special or token.text == "." for token in columns])
@@ -225,12 +225,12 @@ def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> 
 
 @quick
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
-def test_other_quantities_keep_their_numbers_on_one_scale(page, seed, name):
+def test_other_quantities_keep_their_numbers_on_one_scale(blank, seed, name):
     record = random_record(seed)
     numbers = synthetic_quantity(record, name)
     for unit in ("pieces", "words"):
         ask = {"quantity": name, "unit": unit, "combine": "mean"}
-        found = work(page, record, ask, quantity=(name, numbers))
+        found = work(blank, record, ask, quantity=(name, numbers))
         for kind in KINDS:
             if name == "scores":  # symmetric about 0
                 limit = np.abs(numbers[kind][..., getattr(record, f"{kind}_mask")]).max()
@@ -256,10 +256,10 @@ def test_other_quantities_keep_their_numbers_on_one_scale(page, seed, name):
                     assert values.max() <= one["hi"] * (1 + 1e-6)
 
 
-def test_scores_are_orange_below_zero_and_blue_above(page: Page) -> None:
+def test_scores_are_orange_below_zero_and_blue_above(blank: Page) -> None:
     """Zero is grey; the colours are those of all signed maps of the app."""
-    page.set_content(f'<style>{palette(".explorer")}</style><section class="explorer"></section>')
-    colours = page.evaluate(
+    blank.set_content(f'<style>{palette(".explorer")}</style><section class="explorer"></section>')
+    colours = blank.evaluate(
         f"""() => {{
 {SCRIPTS}
   const map = {{ signed: true, lo: -8, hi: 8 }};
@@ -287,22 +287,22 @@ PRINTED = f"""([text, asks]) => {{
 }}"""
 
 
-def printed(page: Page, record: Record, asks: list[dict], **further) -> list:
+def printed(blank: Page, record: Record, asks: list[dict], **further) -> list:
     """Return the error and printed numbers of each requested map."""
     text = base64.b64encode(pack(payload(record, VIEW, **further))).decode()
-    return page.evaluate(PRINTED, [text, asks])
+    return blank.evaluate(PRINTED, [text, asks])
 
 
 @pytest.mark.parametrize(
     ("case", "layers", "heads", "digits"),
     [("short", 4, 4, 4), ("long", 4, 8, 4), ("long", 6, 8, 2)],
 )
-def test_printed_digits_are_correct(page: Page, case, layers, heads, digits):
+def test_printed_digits_are_correct(blank: Page, case, layers, heads, digits):
     """All digits of floats are correct; quantised numbers are within the printed error."""
     record = synthetic_record(case, layers, heads)
     numbers = synthetic_quantity(record, "scores")
     asks = [{"quantity": name, "kind": kind} for name in ("weights", "scores") for kind in KINDS]
-    found = printed(page, record, asks, quantities={"scores": numbers})
+    found = printed(blank, record, asks, quantities={"scores": numbers})
     for ask, (error, texts) in zip(asks, found, strict=True):
         name, kind = ask["quantity"], ask["kind"]
         own = (getattr(record, kind) if name == "weights" else numbers[kind])[1, 2]
@@ -318,18 +318,18 @@ def test_printed_digits_are_correct(page: Page, case, layers, heads, digits):
             assert {len(text.split(" ± ")[0].partition(".")[2]) for text in texts} == {digits}
 
 
-def test_errors_of_summed_cells_add_up(page: Page) -> None:
+def test_errors_of_summed_cells_add_up(blank: Page) -> None:
     record = synthetic_record("long", 6, 8)
     ask = {"quantity": "weights", "kind": "cross"}
-    (pieces, _), (words, _) = printed(page, record, [ask, {**ask, "unit": "words"}])
+    (pieces, _), (words, _) = printed(blank, record, [ask, {**ask, "unit": "words"}])
     longest = np.bincount(groups(record.source)).max()
     assert [pieces, words] == pytest.approx([1 / 255, longest / 255])
 
 
-def test_requests_time_out_are_answered_or_fail(page: Page) -> None:
+def test_requests_time_out_are_answered_or_fail(blank: Page) -> None:
     """With a fake clock: no response, a response, and an error line."""
     script = joined(FOLDER / "requests.js")
-    said = page.evaluate(
+    said = blank.evaluate(
         f"""() => {{
           let late = null;
           const setTimeout = (call) => ((late = call), 1);
@@ -368,9 +368,9 @@ def test_requests_time_out_are_answered_or_fail(page: Page) -> None:
     assert said == [states, asked, 2, []]
 
 
-def test_a_label_is_truncated_between_graphemes(page: Page) -> None:
+def test_a_label_is_truncated_between_graphemes(blank: Page) -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
-    cut = page.evaluate(
+    cut = blank.evaluate(
         f"""(word) => {{
 {joined(FOLDER.parent / "shared/grid.js")}
   const context = {{ measureText: (text) => ({{ width: text.length }}) }};
@@ -383,7 +383,7 @@ def test_a_label_is_truncated_between_graphemes(page: Page) -> None:
 
 @quick
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["scores", "norms", "rollout"]))
-def test_explorers_in_a_group_share_the_larger_scale(page, seed, name):
+def test_explorers_in_a_group_share_the_larger_scale(blank, seed, name):
     records = [random_record(seed), random_record(seed + 7)]
     both = [(name, synthetic_quantity(record, name)) for record in records]
     both[1] = (name, {kind: 0.9 * numbers for kind, numbers in both[1][1].items()})
@@ -391,12 +391,12 @@ def test_explorers_in_a_group_share_the_larger_scale(page, seed, name):
     for unit in ("pieces", "words"):
         ask = {"quantity": name, "unit": unit, "combine": "mean"}
         alone = [
-            work(page, *each, quantity=own)
+            work(blank, *each, quantity=own)
             for *each, own in zip(records, [ask] * 2, both, strict=True)
         ]
         for i in (0, 1):
             other = sent(records[1 - i], both[1 - i])
-            found = work(page, records[i], ask, quantity=both[i], beside=[other, weights])
+            found = work(blank, records[i], ask, quantity=both[i], beside=[other, weights])
             for kind in KINDS:
                 for end, widest in (("lo", min), ("hi", max)):
                     expected = widest(one[kind][0][end] for one in alone)

@@ -304,12 +304,12 @@ def test_forced_colours_show_pins_and_shades(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 3, 4])
-def test_numbers_are_formatted_as_in_python(page: Page, digits: int) -> None:
+def test_numbers_are_formatted_as_in_python(blank: Page, digits: int) -> None:
     random = np.random.default_rng(digits)
     values = [0.0, -0.0, 1.0, 0.125, 0.375, -0.125, 2.5, 3.5, -0.0004, 1234.5678, -1234567.0]
     values += [*random.normal(0, 1, 60), *(10 ** random.uniform(-5, 4, 60)), *(np.arange(17) / 16)]
     values = [float(value) for value in values]
-    found = page.evaluate(
+    found = blank.evaluate(
         f"""([values, digits]) => {{
             {joined(SHARED / "numbers.js")}
             return values.map((value) => [fixed(value, digits), signed(value, digits), percent(value)]);
@@ -322,15 +322,15 @@ def test_numbers_are_formatted_as_in_python(page: Page, digits: int) -> None:
         if value <= 1 and not np.signbit(value):
             assert share == percent(value)
     shares = [0.0, 1e-5, 0.0004, 0.004, 0.005, 0.006, 0.5, 0.994, 0.995, 0.996, 0.9996, 1.0]
-    assert page.evaluate(
+    assert blank.evaluate(
         f"(shares) => {{ {joined(SHARED / 'numbers.js')} return shares.map((share) => percent(share)); }}",
         shares,
     ) == [percent(share) for share in shares]
 
 
-def test_a_rounded_share_has_no_decimal_and_no_exact_end(page: Page) -> None:
+def test_a_rounded_share_has_no_decimal_and_no_exact_end(blank: Page) -> None:
     script = joined(SHARED / "numbers.js")
-    found = page.evaluate(
+    found = blank.evaluate(
         f"""() => {{ {script}
             return [0, 0.004, 0.3, 0.994, 0.996, 1].map((share) => percent(share, 1 / 255)); }}"""
     )
@@ -343,7 +343,7 @@ def test_a_rounded_share_has_no_decimal_and_no_exact_end(page: Page) -> None:
         ">99 %",
     ]
     chances = [0, 0.003, 0.005, 0.25, 0.994, 0.996, 1]
-    assert page.evaluate(f"(all) => {{ {script} return all.map(chance); }}", chances) == [
+    assert blank.evaluate(f"(all) => {{ {script} return all.map(chance); }}", chances) == [
         "0.00",
         "<0.01",
         f"{0.005:.2f}",
@@ -354,7 +354,7 @@ def test_a_rounded_share_has_no_decimal_and_no_exact_end(page: Page) -> None:
     ]
 
 
-def test_adjacent_tokens_are_joined_as_text(page: Page) -> None:
+def test_adjacent_tokens_are_joined_as_text(blank: Page) -> None:
     tokens = [
         {"label": label, "special": label.startswith("<"), "startsWord": starts, "close": close}
         for label, starts, close in (
@@ -368,7 +368,7 @@ def test_adjacent_tokens_are_joined_as_text(page: Page) -> None:
     script = joined(SHARED.parent / "explorer/copy.js")
     expected = {(1, 2): "Haus", (2, 3): "us.", (1, 3): "Ha.", (1, 2, 3): "all of it"}
     for chosen in itertools.chain(expected, [(3,)]):
-        text = page.evaluate(
+        text = blank.evaluate(
             f"([tokens, chosen]) => {{ {script} return plainText(tokens, 'all of it', new Set(chosen)); }}",
             [tokens, list(chosen)],
         )

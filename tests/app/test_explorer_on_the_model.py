@@ -30,28 +30,32 @@ def opened(page: Page, serve, query: str):
     return painted(page)
 
 
-@pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
-def test_a_quantity_is_the_models_own(local_page: Page, serve, translator, name: str) -> None:
-    root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&quantity={name}")
-    expect(root).to_have_attribute("data-quantity", name)
+def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> None:
+    root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&quantity=scores")
     record = translator.inspect(SENTENCE, decode=_greedy())
     expect(root).to_have_attribute("data-sentence", record.id)
     ids = [[token.id for token in side] for side in (record.source, record.target_out)]
     with translator.exclusive_model() as model:
-        found = {"scores": scores, "norms": value_norms}.get(name, lambda *_: rollout(record))(
-            model, *ids
-        )
-    head = 0 if name == "rollout" else 2
-    for kind in ("decoder", "cross"):
-        root.locator(f"[data-kind-option={kind}]").click()
-        numbers = np.asarray(found[kind][1, head])
-        span = float(found[kind].max() - min(0, found[kind].min()))
-        for query, key in [(5, 2), (3, 3)]:
-            said = hover_cell(root, query, key)
-            assert said["layer"] == "1"
-            assert float(said["weight"]) == pytest.approx(
-                float(numbers[query, key]), abs=1e-4 + span / 65535
-            )
+        quantities = {
+            "scores": scores(model, *ids),
+            "norms": value_norms(model, *ids),
+            "rollout": rollout(record),
+        }
+    for name, found in quantities.items():
+        if name != "scores":  # the link's
+            root.get_by_role("combobox", name="Shown quantity").select_option(name)
+        expect(root).to_have_attribute("data-quantity", name)
+        head = 0 if name == "rollout" else 2
+        for kind in ("decoder", "cross"):
+            root.locator(f"[data-kind-option={kind}]").click()
+            numbers = np.asarray(found[kind][1, head])
+            span = float(found[kind].max() - min(0, found[kind].min()))
+            for query, key in [(5, 2), (3, 3)]:
+                said = hover_cell(root, query, key)
+                assert said["layer"] == "1"
+                assert float(said["weight"]) == pytest.approx(
+                    float(numbers[query, key]), abs=1e-4 + span / 65535
+                ), (name, kind)
 
 
 def _greedy():

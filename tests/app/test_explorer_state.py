@@ -52,30 +52,30 @@ def packed(record) -> str:
     return base64.b64encode(pack(payload(record, VIEW, quantities=numbers))).decode()
 
 
-def views(page: Page, packed: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
-    return page.evaluate(WORK, [packed, list(changes)])
+def views(blank: Page, packed: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
+    return blank.evaluate(WORK, [packed, list(changes)])
 
 
-def test_a_pinned_row_stays_where_rows_are_shared(page: Page, packed) -> None:
+def test_a_pinned_row_stays_where_rows_are_shared(blank: Page, packed) -> None:
     pinned = {"pinned": {"query": 5, "key": 2}}
-    found = views(page, packed, pinned, {"kind": "decoder"}, pinned, {"kind": "encoder"})
+    found = views(blank, packed, pinned, {"kind": "decoder"}, pinned, {"kind": "encoder"})
     assert found[1]["pinned"] == {"query": 5, "key": None}  # the same token is produced
     assert found[3]["pinned"] == {"query": None, "key": None}
 
 
-def test_a_pinned_token_becomes_the_word_that_holds_it(page: Page, packed, record) -> None:
+def test_a_pinned_token_becomes_the_word_that_holds_it(blank: Page, packed, record) -> None:
     queries, keys = map(groups, sides(record, "cross"))
     key = int(np.flatnonzero(np.bincount(keys)[keys] > 2)[2])  # inside a word of several
     pinned = {"pinned": {"query": 7, "key": key}}
-    words, again = views(page, packed, pinned, {"unit": "words"}, {"unit": "pieces"})[1:]
+    words, again = views(blank, packed, pinned, {"unit": "words"}, {"unit": "pieces"})[1:]
     assert words["pinned"] == {"query": int(queries[7]), "key": int(keys[key])}
     first = {"query": queries == queries[7], "key": keys == keys[key]}
     assert again["pinned"] == {axis: int(np.argmax(of)) for axis, of in first.items()}
 
 
-def test_layers_are_limited_to_those_of_the_kind(page: Page, packed) -> None:
+def test_layers_are_limited_to_those_of_the_kind(blank: Page, packed) -> None:
     steps = ({"kind": "encoder", "layer": 2}, {"kind": "cross"}, {"layer": 2}, {"kind": "encoder"})
-    found = views(page, packed, *steps)
+    found = views(blank, packed, *steps)
     assert [view["layer"] for view in found] == [
         2,
         1,
@@ -85,10 +85,10 @@ def test_layers_are_limited_to_those_of_the_kind(page: Page, packed) -> None:
 
 
 @pytest.mark.parametrize(("layer", "head"), [(1, 2), (0, HEADS), (DECODER_LAYERS, 1)])
-def test_the_head_before_rollout_comes_back(page: Page, packed, layer: int, head: int) -> None:
+def test_the_head_before_rollout_comes_back(blank: Page, packed, layer: int, head: int) -> None:
     choice = {"layer": layer, "head": head}
     one, rollout, again, back = views(
-        page, packed, choice, *({"quantity": name} for name in ("rollout", "rollout", "weights"))
+        blank, packed, choice, *({"quantity": name} for name in ("rollout", "rollout", "weights"))
     )
     assert rollout == again
     assert (rollout["head"], rollout["layer"]) == (HEADS, min(layer, DECODER_LAYERS - 1))
@@ -117,7 +117,7 @@ def random_change(random: np.random.Generator, kind: str, rows: dict) -> dict[st
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) -> None:
+def test_a_link_brings_every_view_back(blank: Page, packed, record, seed: int) -> None:
     """After any changes the view is valid, frozen, and restored by its link."""
     random = np.random.default_rng(seed)
     ends = {kind: [groups(side)[-1] + 1 for side in sides(record, kind)] for kind in KINDS}
@@ -126,8 +126,8 @@ def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) ->
     for _ in range(60):
         changes.append(random_change(random, kind, ends))
         kind = changes[-1].get("kind", kind)
-    found = views(page, packed, *changes)
-    again = views(page, packed, *({"link": view["link"]} for view in found))
+    found = views(blank, packed, *changes)
+    again = views(blank, packed, *({"link": view["link"]} for view in found))
     layers = {"encoder": LAYERS, "decoder": DECODER_LAYERS, "cross": DECODER_LAYERS}
     for view, other in zip(found, again, strict=True):
         assert view["frozen"]
@@ -137,10 +137,10 @@ def test_a_link_brings_every_view_back(page: Page, packed, record, seed: int) ->
     assert len({str(view) for view in found}) > 20
 
 
-def test_invalid_parameters_of_a_link_are_ignored(page: Page, packed) -> None:
+def test_invalid_parameters_of_a_link_are_ignored(blank: Page, packed) -> None:
     wrong = {
         "kind": "cross", "layer": "99", "head": "-3", "view": "pie", "words": "2", "hide": "all",
         "sort": "size", "combine": "sum", "quantity": "gold", "mass": "x", "q": "999", "k": "1.5",
     }  # fmt: skip
-    usual, found = views(page, packed, {"layer": DECODER_LAYERS - 1}, {"link": wrong})
+    usual, found = views(blank, packed, {"layer": DECODER_LAYERS - 1}, {"link": wrong})
     assert found == usual

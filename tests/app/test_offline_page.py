@@ -690,13 +690,6 @@ def run(page: Page, module: str, expression: str, *arguments: object) -> object:
     return page.evaluate(f"(args) => {{ {script}\n return {expression}; }}", list(arguments))
 
 
-@pytest.fixture(scope="module")
-def blank(offline_context) -> Iterator[Page]:
-    page = offline_context.new_page()
-    yield page
-    page.close()
-
-
 @pytest.mark.parametrize(
     ("edits", "command"),
     [
