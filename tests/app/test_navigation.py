@@ -189,7 +189,8 @@ def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
 
 def test_invalid_values_in_a_link_are_ignored(local_page: Page, serve):
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
-    opened(local_page, serve, "masks", source="  ", closing_fill="-1", mask_kind="", **nonsense)
+    nonsense |= {"source": "  ", "closing_fill": "-1", "mask_kind": ""}
+    opened(local_page, serve, "masks", lesson="0", **nonsense)
     expect_sentence(local_page, EXAMPLES[0].de)
     expect_query(local_page, direction="de-en", model="scratch", search="beam")
     expect_query(local_page, closing_layer=None, closing_fill=None, mask_kind=None)
@@ -443,6 +444,8 @@ CHOICES = {
     },
     "tour": {"stop": "2", "kind": "encoder", "layer": "1", "head": "3"},
 }
+for page in ("steps", "head", "why", "masks", "positions"):  # show what a question would cover
+    CHOICES[page]["lesson"] = "0"
 
 
 @pytest.mark.parametrize("path", WITH_A_SCRIPT)
@@ -481,7 +484,7 @@ def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
 
 
 def test_a_choice_is_kept_in_the_url(local_page: Page, serve):
-    opened(local_page, serve, "masks", source=OWN)
+    opened(local_page, serve, "masks", source=OWN, lesson="0")
     entries = local_page.evaluate("history.length")
     layer = local_page.locator(".st-key-closing_layer")
     layer.get_by_text("3", exact=True).click()

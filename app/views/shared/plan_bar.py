@@ -28,7 +28,8 @@ def show(page: str) -> None:
             )
     if note:
         st.warning(plain(note))
-    if now is None and (not presenting or page == plans.TOUR):  # which draws its own line
+    # A presented tour draws its own line.
+    if now is None and (page == plans.TOUR if presenting else not note):
         return
     with st.container(horizontal=True, vertical_alignment="center", key="plan_bar"):
         if now is not None:
