@@ -155,7 +155,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         layout=layout(
             theme,
             "How long the vectors are",
-            "bar: embedding · √d_model · dash: position · dot: their sum",
+            "bar: embedding × √d_model; dash: position; dot: their sum",
             height=round(72 + 190 + bottom),
         )
     )
@@ -218,7 +218,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         layout=layout(
             theme,
             "The tokens in two dimensions",
-            "ring: embedding · √d_model · dot: with its position (stronger colour: later in the "
+            "ring: embedding × √d_model; dot: with its position (stronger colour: later in the "
             "sentence)<br>"
             f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,

@@ -171,7 +171,7 @@ def least_certain(record: TranslationRecord) -> str:
     """Return the line under a translation that names its least certain token."""
     at = int(record.log_probs.argmin())
     share = percent(float(np.exp(record.log_probs[at])))
-    return f"Least certain token: “{record.target_out[at].text}” ({share})."
+    return f"Least certain token of the translation: “{record.target_out[at].text}” ({share})."
 
 
 def changes(

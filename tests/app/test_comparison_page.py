@@ -331,7 +331,7 @@ def test_training_curves_match_the_metrics(pages, which):
         assert array(trace["x"]).tolist() == [point["step"] for point in curve]
         assert array(trace["y"]).tolist() == [point[loss] for point in curve]
     assert axis_titles(figure) == ("optimiser step", "loss")
-    one = "One curve: both have the weights of this training run."
+    one = "One training run: both models have its weights."
     assert (one in pages[which].texts(kind="caption")) == (which == SAME)
 
 

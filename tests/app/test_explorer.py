@@ -678,7 +678,7 @@ def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str)
         explorer.choose(name)
         assert verdict() == (False, said)
     for checked_, said in (
-        ("elsewhere", "as saved, not checked here"),
+        ("elsewhere", "saved maps: not checked here"),
         ("never", "what-if, not checked"),
     ):
         explorer = Explorer(local_page, url, checked=checked_)
@@ -811,7 +811,7 @@ def test_the_saved_page_opens_with_the_current_view(
         explorer.quantity.select_option(other)
         assert explorer.says()["quantity"] == other, "the file holds all quantities"
     explorer.shows(head=2)
-    expect(explorer.part("not-checked")).to_have_text("as saved, not checked here")
+    expect(explorer.part("not-checked")).to_have_text("saved maps: not checked here")
     for button in ("Copy link", "Page"):
         expect(explorer.button(button)).to_have_count(0)
     page.close()

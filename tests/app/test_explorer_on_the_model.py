@@ -227,7 +227,7 @@ def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, 
         expect(root).to_have_attribute("data-quantity", "weights", timeout=30_000)
         root.locator(".thumbnail[data-l='2'][data-h='1']").click()
         if name == "foreign":
-            expect(beside).to_have_text("as saved, not checked here")
+            expect(beside).to_have_text("saved maps: not checked here")
             expect(badge).to_be_hidden()
             assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
         else:

@@ -466,7 +466,7 @@ def measures(kind: str, values: NDArray) -> list[list[str]]:
         return share(float(np.mean(seen)))
 
     lines = {
-        "largest weight": share(values.max(-1).mean()),
+        "mean largest weight": share(values.max(-1).mean()),
         "entropy": f"{fixed(entropy, 1)} of {fixed(np.log2(keys), 1)} bits",
         "off the diagonal" if kind == "cross" else "distance": f"{fixed(far, 1)} tokens",
     }
@@ -782,7 +782,7 @@ def test_no_digit_is_printed_that_a_byte_does_not_hold(at: Mounted) -> None:
         number, _, within = said["second"].partition(" ± ")
         assert abs(float(number) - values[20, 20]) <= float(within.split(" ")[0])
         statistics = dict(said["statistics"])
-        largest = statistics["largest weight"]
+        largest = statistics["mean largest weight"]
         assert "." not in largest, "a byte has no tenth of a percent"
         assert abs(float(largest.strip("<> %")) - 100 * values.max(-1).mean()) <= 0.9
         for text, entropy in (

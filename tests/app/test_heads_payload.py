@@ -155,11 +155,11 @@ def test_pairs_beyond_their_interval_are_listed_the_largest_first() -> None:
     assert (pairs["tested"], pairs["by_chance"], pairs["more"]) == (5, "0.3", [0, 0])
     (text,) = (t for t in sent(whole)["stories"][7] if t.startswith("Of its kind"))
     assert text == (
-        "Of its kind, decoder 1.3 covers for it most: when the two are removed together, the loss "
-        "is 0.050 nats per token (0.010 to 0.090) higher than the two single changes add up to; "
-        "without decoder 2.2, above all, it helps less or harms more: when the two are removed "
-        "together, the loss is 0.040 nats per token (0.020 to 0.060) lower than the two single "
-        "changes add up to. Of 5 pairs, about 0.3 would be found by chance alone."
+        "Of its kind, decoder 1.3 covers for it most: removing both raises the loss by 0.050 nats "
+        "per token (0.010 to 0.090) more than the two single changes add up to; without decoder "
+        "2.2, above all, it helps less or harms more: removing both raises the loss by 0.040 nats "
+        "per token (0.020 to 0.060) less than the two single changes add up to. Of 5 pairs, about "
+        "0.3 would be listed by chance alone."
     )
 
 
@@ -238,7 +238,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
         f"the probability of a target token falls by {100 * (1 - math.exp(-0.25)):.0f}\u00a0% "
         "(geometric mean). At least 2 of 18 heads are needed more: their whole interval is above "
         "this one. "
-        f"Replaced by its mean output instead of zeros, it changes the loss by {mean} nats."
+        f"Replacing its output by the mean instead of zeros changes the loss by {mean} nats."
     )
     value, low, high = whole.arrays["bleu_zero"][15]
     assert bleu.startswith("BLEU of 38.4 (greedy) changes by ") and " points (95 % " in bleu

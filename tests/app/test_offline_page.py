@@ -441,7 +441,10 @@ def test_odd_texts_are_read_and_doubted_as_in_python(visit, inspect, text):
     assert re.findall(r"U\+[0-9A-F]{4}", part(page, "captions").inner_text()) == changed
     place, probability = least_certain(record)
     said = part(page, "captions").inner_text()
-    assert f"Least certain token: “\u2068{label(record.target_out[place])}\u2069" in said
+    assert (
+        f"Least certain token of the translation: “\u2068{label(record.target_out[place])}\u2069"
+        in said
+    )
     assert f"({percent(probability)})" in said
 
 

@@ -205,7 +205,7 @@ def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, whi
     figure = page.figure("sum_lengths")
     bar, dash, dot = figure["data"]
     assert (dash["marker"]["symbol"], dot["marker"]["symbol"]) == ("line-ew-open", "circle")
-    assert titles(figure)[1] == "bar: embedding · √d_model · dash: position · dot: their sum"
+    assert titles(figure)[1] == "bar: embedding × √d_model; dash: position; dot: their sum"
     assert axis_titles(figure)[1] == "length of the vector"
     for trace, expected in zip((bar, dash, dot), lengths, strict=True):
         np.testing.assert_allclose(array(trace["y"]), expected, rtol=1e-5)

@@ -227,7 +227,7 @@ def test_captions_say_what_was_measured(index, links):
             number = SENTENCES[link["direction"]].index(link["source"])
             of_kind, share = shares(record, link["direction"], number)
             assert (of_kind, *np.unravel_index(share.argmax(), share.shape)) == (kind, layer, head)
-            said = f"does this most: it puts {percent(share.max())} of its weight"
+            said = f"comes first: it puts {percent(share.max())} of its weight"
         assert said in index.text
         assert f"{record.source_text} → {record.translation}" in index.text
 
@@ -381,7 +381,7 @@ def test_the_tour_opens_the_heads_that_it_describes(german):
         expect_view(page, found.record, view)
         measured = part(page, "tour-measured")
         assert measured.locator("b").inner_text() == percent(share.max())
-        expect(measured).to_contain_text(f"layer {layer + 1} head {head + 1} does this most")
+        expect(measured).to_contain_text(f"layer {layer + 1} head {head + 1} comes first")
         tokens = f"The model reads {len(found.record.source)} tokens"
         expect(part(page, "tour-tokens")).to_contain_text(tokens)
         assert f"stop={number + 1}" in page.url

@@ -167,7 +167,7 @@ def test_a_word_is_built_up_step_by_step(local_page: Page, serve):
     )
     root.get_by_role("radio").first.check()
     assert shown() == ladder("Ein")[0]
-    expect(root.locator(".left")).to_contain_text("The whole unit is one of")
+    expect(root.locator(".left")).to_contain_text("All of it is one token, one of")
     expect(local_page).to_have_url(re.compile("unit=0"))
 
 

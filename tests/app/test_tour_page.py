@@ -156,7 +156,7 @@ def test_a_stop_matches_the_record(model, direction, number):
         last = len(SENTENCES[direction]) - number
         assert share.max() > {3: 0.4, 2: 0.3, 1: 0.5}.get(last, 0.6)
     text = (
-        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} does this most: it "
+        f"Of all heads of the {KINDS[kind]}, layer {layer + 1} head {head + 1} comes first: it "
         f"puts **{percent(share.max())}** of its weight {ON[direction, number]}."
     )
     if kind == "cross":
@@ -171,7 +171,7 @@ def test_a_stop_matches_the_record(model, direction, number):
         text += " " + "; ".join(rows) + "."
         words = [places(record.target_out, w)[n] for w, _, n in PAIRS.get((direction, number), [])]
         if any(len(word) > 1 for word in words):
-            text += " For a word of several tokens, the first one counts."
+            text += " Of a produced word of several tokens, the row of the first one is measured."
     page.claim(text, "tour_text")
     if number == len(SENTENCES[direction]) - 1:
         assert asked[0]["name"] == "masked"

@@ -255,8 +255,8 @@ def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
     row = int(on_word.sum((0, 1)).argmax())
     layer, head = np.unravel_index(on_word[:, :, row].argmax(), on_word.shape[:2])
     text = (
-        f"On average over all heads of the cross-attention, one row looks most at {word}. Of the "
-        f"heads, layer {layer + 1} head {head + 1} looks there most in this row, with "
+        f"Averaged over all heads of the cross-attention, one row looks more at {word} than any "
+        f"other row does. In it, layer {layer + 1} head {head + 1} looks at {word} most, with "
         f"**{percent(on_word[layer, head, row])}** of its weight. The row produces "
         f"“{names(record.target_out, 1)[row]}”, token {row + 1} of {len(record.target_out)}."
     )

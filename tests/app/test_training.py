@@ -200,7 +200,7 @@ def test_several_heads_are_shown_by_their_mean(mounted: Mounted) -> None:
 def test_nothing_is_said_about_probabilities(mounted: Mounted) -> None:
     mounted.show(snapshots())
     said = mounted.do("() => training().querySelector('.target .token:nth-child(1)').click()")
-    assert said["bars"] == 0 and said["checked"] == "as saved, not checked here"
+    assert said["bars"] == 0 and said["checked"] == "saved maps: not checked here"
     assert said["notes"] == "given, not written by the model, one token per step"
     assert not mounted.page.locator(".steps").is_visible()
     for query in range(5):

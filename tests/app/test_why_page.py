@@ -382,7 +382,7 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
 def check_terms(page, net, rec, choice, pair) -> None:
     figure = page.figure("why_terms")
     assert titles(figure) == (
-        f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+        f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”",
         "colour: a term; grey: the true effect, measured by switching the head off",
     )
     order = np.argsort(-np.abs(choice.terms), kind="stable")[:14]
@@ -456,7 +456,7 @@ def check_ribbons(page, rec, choice, pair) -> None:
         for (layer, k), v in np.ndenumerate(edges.sum(1))
     ]
     parts += [
-        ("not a head", component.label, float(term))
+        ("not through a head", component.label, float(term))
         for component, term in zip(choice.components, choice.terms, strict=True)
         if component.head is None
     ]

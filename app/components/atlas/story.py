@@ -166,11 +166,11 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     )
     mean = by_key.get("mean")
     if mean is not None and math.isfinite(mean.values[n, 0]):
-        kept = "Replaced by its mean output instead of zeros, "
+        kept = "Replacing its output by the mean instead of zeros"
         if mean.no_effect is not None and mean.no_effect[n]:
-            text += f" {kept}it changes the loss by an amount not distinguishable from 0."
+            text += f" {kept} changes the loss by an amount not distinguishable from 0."
         else:
-            text += f" {kept}it changes the loss by {mean.text(float(mean.values[n, 0]))} nats."
+            text += f" {kept} changes the loss by {mean.text(float(mean.values[n, 0]))} nats."
     return text
 
 
@@ -196,7 +196,7 @@ def _needed_more(measure: Measure, n: int) -> str:
     above = int((measure.values[:, 1] > measure.values[n, 2]).sum())
     count = len(measure.values)
     if not above:
-        return f"Of the {count} heads, none has an interval wholly above its own."
+        return f"Of the {count} heads, no other one has an interval wholly above this one's."
     return (
         f"At least {above} of {count} heads {'is' if above == 1 else 'are'} needed more: "
         f"{'its' if above == 1 else 'their'} whole interval is above this one."
@@ -311,7 +311,7 @@ def _pairs(atlas: Atlas, n: int) -> str:
     tested = span.stop - span.start - 1
     return (
         f"Of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
-        f"{by_chance(tested)} would be found by chance alone."
+        f"{by_chance(tested)} would be listed by chance alone."
     )
 
 
@@ -321,9 +321,8 @@ def _excess(pair: Interaction) -> str:
     bounds = sorted(sign * v for v in (pair.low, pair.high))
     value, low, high = (number(v, pair.places) for v in (sign * pair.value, *bounds))
     return (
-        f"when the two are removed together, the loss is {value} nats per token "
-        f"({low} to {high}) {'higher' if sign > 0 else 'lower'} than the two single changes add up "
-        "to"
+        f"removing both raises the loss by {value} nats per token "
+        f"({low} to {high}) {'more' if sign > 0 else 'less'} than the two single changes add up to"
     )
 
 

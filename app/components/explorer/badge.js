@@ -9,7 +9,7 @@ import { derivation } from "./words.js";
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
 /* What replaces the badge when no checks were made here. */
-const WITHOUT_CHECKS = { pending: "checking\u2026", elsewhere: "as saved, not checked here", never: "what-if, not checked" };
+const WITHOUT_CHECKS = { pending: "checking\u2026", elsewhere: "saved maps: not checked here", never: "what-if, not checked" };
 
 /* Screen readers announce a mark with a `name`. A mark without one decorates a text that says as much. */
 function checkMark(passed, name) {

@@ -13,7 +13,7 @@ import { mapTitle, measuredFigure } from "./words.js";
 const shownShare = (value, _most, { error }) => percent(value, error);
 
 const STATISTICS = [
-  { label: "largest weight", about: "largest", of: ({ peak }) => peak, shown: shownShare, scale: () => 1 },
+  { label: "mean largest weight", about: "largest", of: ({ peak }) => peak, shown: shownShare, scale: () => 1 },
   {
     label: "entropy",
     about: "entropy",

@@ -18,7 +18,7 @@ export const placeText = (step, last) => `${step} of ${last} merge${last === 1 ?
 export function leftText({ symbols, isEntry }, entries) {
   const vocabulary = `the vocabulary's ${entries.toLocaleString("en")} entries`;
   if (symbols.length === 1) {
-    return symbols[0][1] === null ? `Not among ${vocabulary}: the network reads <unk>.` : `The whole unit is one of ${vocabulary}.`;
+    return symbols[0][1] === null ? `Not among ${vocabulary}: the network reads <unk>.` : `All of it is one token, one of ${vocabulary}.`;
   }
   const pairs = symbols.slice(1).map((right, n) => [symbols[n], right]);
   const known = pairs.filter(([left, right]) => left[1] !== null && right[1] !== null);

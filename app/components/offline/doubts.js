@@ -94,5 +94,5 @@ export function typographyNote(typed) {
 /** Name the least probable token. @param {{name: string, probability: number}[]} tokens */
 export function leastCertain(tokens) {
   const least = tokens.reduce((one, other) => (other.probability < one.probability ? other : one));
-  return `Least certain token: \u201c${least.name}\u201d (${percent(least.probability)}).`;
+  return `Least certain token of the translation: \u201c${least.name}\u201d (${percent(least.probability)}).`;
 }

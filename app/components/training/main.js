@@ -289,7 +289,7 @@ function layOutTimeline(view) {
   parts["training-sentence"].value = String(view.sentence);
   paintMeanings(view);
   parts["bold-name"].textContent = `${KIND_NAMES[link.kind]} ${viewName(run, link)}`;
-  parts["thin-name"].textContent = `each of its ${run.layers[link.kind] * run.heads} heads`;
+  parts["thin-name"].textContent = `each of the ${run.layers[link.kind] * run.heads} heads of this kind`;
   for (const button of parts.marks.querySelectorAll("button")) {
     const { kind, layer, head } = button.dataset;
     const chosen = kind === link.kind && shown.length === 1 && Number(layer) === shown[0][0] && Number(head) === shown[0][1];

@@ -205,7 +205,7 @@ curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.me
 if curves:
     show(comparison.curves_figure(curves, session.theme()), "curves")
     if same_weights:
-        st.caption("One curve: both have the weights of this training run.")
+        st.caption("One training run: both models have its weights.")
 
 st.subheader("The same weights under two names")
 st.write(

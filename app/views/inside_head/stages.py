@@ -278,8 +278,8 @@ def _largest_terms(terms: np.ndarray, product: float) -> str:
     if not others:
         return ""
     return (
-        f"The {len(named)} largest of {len(terms)} products add up to {number(part, 2)}, the other "
-        f"{others} to {number(product - part, 2)}; q·k is {number(product, 2)}."
+        f"The {len(named)} largest of {len(terms)} products add up to {number(part, 4)}, the other "
+        f"{others} to {number(product - part, 4)}; q·k is {number(product, 4)}."
     )
 
 

@@ -75,12 +75,13 @@ def show_board(board: Board) -> None:
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network the whole interval lies on the other "
-        "side, unless the reason says why that would not refute it. In all other cases it cannot "
-        "be decided here. Nor can it be decided if the test here differs so much from the paper's "
-        "that no result could decide it; the reason then says so. Intervals are 95 % intervals "
-        "unless the claim says otherwise. They say how much a number depends on the choice of "
-        "sentences. The networks differ in direction, implementation and training run at once, so "
-        "their spread is only a rough guide to how much a number depends on each of these."
+        "side, unless its card says why even that would not refute the claim. In all other cases "
+        "it cannot be decided here. Nor can it be decided if the test here differs so much from "
+        "the paper's that no result could decide it; the reason then says so. Intervals are 95 % "
+        "intervals unless the claim says otherwise. They say how much a number depends on the "
+        "choice of sentences. The networks differ in direction, implementation and training run "
+        "at once, so their spread is only a rough guide to how much a number depends on each of "
+        "these."
     )
     with st.container(key="literature_table"):
         st.table(

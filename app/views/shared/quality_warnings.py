@@ -41,7 +41,8 @@ def show_quality_warnings(record: TranslationRecord, training_domain: str, typed
             place, probability = least
             words = labels(record.target_out, 1)
             st.caption(
-                f"Least certain token: “{plain(words[place])}” ({percent(probability)}).",
+                f"Least certain token of the translation: “{plain(words[place])}” "
+                f"({percent(probability)}).",
                 help=meaning("token", "<eos>") if record.target_out[place].special else None,
             )
 

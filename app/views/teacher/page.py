@@ -102,8 +102,8 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 st.title("For teachers", anchor=False)
 st.caption(
-    "Choose stops and sentences for a class. Everything is kept in the link and in the files: "
-    "there are no accounts, and nothing is stored on the server."
+    "Choose stops and sentences for a class. Everything is kept in the link and the files that you "
+    "get here: there are no accounts, and nothing is stored on the server."
 )
 chosen = controls.selection()
 for line in models.problems():

@@ -127,9 +127,8 @@ def _translates(*pairs: tuple[str, str]) -> Find:
         shown = _cross(record, cells)
         if not split:
             return shown
-        return replace(
-            shown, said=f"{shown.said} For a word of several tokens, the first one counts."
-        )
+        first = "Of a produced word of several tokens, the row of the first one is measured."
+        return replace(shown, said=f"{shown.said} {first}")
 
     return find
 

@@ -76,7 +76,7 @@ def show_word_choice(inspection: Inspection) -> None:
             terms_figure(
                 [component.label for component, _ in largest] + ["all others"],
                 [term for _, term in largest] + [rest],
-                f"Blue favours “{pair[0]}”, orange “{pair[1]}”",
+                f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”",
                 "colour: a term; grey: the true effect, measured by switching the head off",
                 "logit",
                 session.theme(),
@@ -235,7 +235,9 @@ def _ribbons(inspection: Inspection, choice: WordChoice) -> list[Ribbon]:
             ribbons.append(Ribbon(start, _layer(f"{kind} layer {layer + 1}"), value))
     for component, term in zip(choice.components, choice.terms.tolist(), strict=True):
         if component.head is None:
-            ribbons.append(Ribbon(Node("no head", "not a head"), _layer(component.label), term))
+            ribbons.append(
+                Ribbon(Node("no head", "not through a head"), _layer(component.label), term)
+            )
     ribbons.sort(key=lambda ribbon: -abs(ribbon.value))
     small = [ribbon.value for ribbon in ribbons[_RIBBONS:]]
     parts = [sum(v for v in small if v > 0), sum(v for v in small if v < 0)]
