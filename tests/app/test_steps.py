@@ -29,7 +29,7 @@ def written(translator) -> WrittenTree:
 def open_page(page: Page, serve, search: str = "beam", **query: str) -> Locator:
     """Open the page for SENTENCE; return the component's root once its tree is drawn."""
     extra = "".join(f"&{name}={value}" for name, value in query.items())
-    link = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search={search}{extra}"
+    link = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search={search}&lesson=0{extra}"
     page.goto(f"{serve(MAIN)}/steps?{link}")
     return drawn(page)
 

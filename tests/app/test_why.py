@@ -24,7 +24,7 @@ def wait_for_the_run(page: Page) -> None:
 
 
 def test_every_section_opens(local_page: Page, serve) -> None:
-    address = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
+    address = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy&lesson=0"
     local_page.goto(f"{serve(ROOT / 'app/main.py')}/why?{address}")
     expect(local_page.locator(".st-key-why_matters")).to_be_visible(timeout=60_000)
     for key, content in SECTIONS.items():
