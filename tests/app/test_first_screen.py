@@ -216,7 +216,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
 def test_a_phone_can_read_every_formula(local_page: Page, serve):
     """Wide formulas scroll; the page does not."""
     local_page.set_viewport_size({"width": 390, "height": 844})
-    local_page.goto(f"{serve(MAIN)}/masks")
+    local_page.goto(f"{serve(MAIN)}/masks?lesson=0")
     formulas = local_page.locator(".katex-display")
     expect(formulas.nth(1)).to_be_visible(timeout=60_000)
     open_sections(local_page)
