@@ -80,7 +80,7 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-# Resolves with the milliseconds from now until the next script run has ended.
+# Set headlightAnswered to a promise of the milliseconds until the next script run ends.
 _ANSWER = """() => {
   const started = performance.now();
   const app = document.querySelector("[data-testid=stApp]");
@@ -107,7 +107,7 @@ _HEADS = """(thumbnails) => {
 
 
 def edits(page: Any, rounds: int) -> tuple[float, float]:
-    """Measure an edit until it is painted, and until the new translation is shown, in ms.
+    """Return the ms from an edit to its painting, and to the end of the run that translates.
 
     Each round ablates one more head, so that no result is cached.
     """

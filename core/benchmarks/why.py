@@ -24,7 +24,7 @@ WHY: tuple[tuple[Callable[..., Any], str, tuple[Any, ...], int], ...] = (
     (score_split, "split of a score", ("cross", 2, 3, 5, 6), 21),
     (lens, "logit lens on the decoder", (), 21),
     (attributions, "seven attributions to source words", (), 5),
-    (shapley, "Shapley values of all subsets", (), 3),
+    (shapley, "Shapley values over all subsets", (), 3),
 )
 _SENTENCE = "Drei Männer in blauen Hemden stehen vor einem Haus."  # 10 words and marks
 

@@ -1,4 +1,4 @@
-"""Add its own SHA-256 to a config.json that an earlier version wrote.
+"""Give a config.json that an earlier version wrote its own SHA-256.
 
 python -m core.checkpoint.add_checksum FOLDER...
 

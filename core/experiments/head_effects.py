@@ -1,4 +1,4 @@
-"""Ablate sets of heads of one sentence, with one batch row per set.
+"""Ablate sets of heads in passes of one sentence, with one batch row per set.
 
 Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
 """
@@ -104,7 +104,7 @@ def heads_of(model: Seq2Seq, kinds: Sequence[Kind] = KINDS) -> list[Head]:
 
 
 def choice_batches(choices: Sequence[Off], source: Ids, target: Ids) -> list[Sequence[Off]]:
-    """Split choices into batches for `log_probs_without`, which bounds its memory."""
+    """Split choices into batches, to bound the memory that `log_probs_without` needs."""
     size = max(1, _TOKENS // max(len(source), len(target)))
     return [choices[i : i + size] for i in range(0, len(choices), size)]
 

@@ -18,7 +18,7 @@ _IS_VALUE = 1 << 31  # marks the unit that holds a key's offset
 
 
 class Character(NamedTuple):
-    """A character of a normalised text, and the part of the text that it comes from."""
+    """A character of a normalised text, and the part of the original that it comes from."""
 
     text: str
     start: int
@@ -67,7 +67,7 @@ class CharacterMap:
         return characters
 
     def _matches(self, text: str, start: int) -> Iterator[tuple[int, str]]:
-        """Yield length in characters and replacement of each match that begins at `start`."""
+        """Yield the character count and the replacement of each match that begins at `start`."""
         units, node = self._units, _offset(self._units[0])
         for length, character in enumerate(text[start : start + _MAX_TEXT], start=1):
             for byte in character.encode():
@@ -92,4 +92,4 @@ def _check_texts(texts: bytes) -> None:
     try:
         texts.decode()
     except UnicodeDecodeError:
-        raise ValueError("the character map is not UTF-8") from None
+        raise ValueError("the character map's texts are not UTF-8") from None

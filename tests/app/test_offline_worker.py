@@ -41,7 +41,7 @@ worker.addEventListener("message", ({ data: { id, ...answer } }) => waiting[id](
 window.asked = (ask, fields, moved = []) =>
   new Promise((resolve) => worker.postMessage({ ...fields, ask, id: waiting.push(resolve) - 1 }, moved));
 window.weights = () => Uint8Array.fromBase64(document.querySelector("#weights").textContent);
-/* Byte arrays of an answer as base64 text. */
+/* An answer as JSON, with its byte arrays as base64 text. */
 window.readable = (answer) =>
   JSON.stringify(answer, (_, value) => (ArrayBuffer.isView(value) ? { bytes: new Uint8Array(value.buffer, value.byteOffset, value.byteLength).toBase64() } : value));
 """
@@ -76,7 +76,7 @@ class Worker:
         self.sha256 = hashlib.sha256(weights).hexdigest()
 
     def open(self, changed: int | None = None) -> dict[str, Any]:
-        """Hand over the weights, with one bit of the byte `changed` flipped."""
+        """Hand over the weights; if `changed` is given, flip one bit of that byte."""
         script = """async ([sha256, at]) => {
           const bytes = weights();
           if (at !== null) bytes[at] ^= 1;
@@ -309,7 +309,7 @@ def test_bad_input_gets_one_line(worker: Worker, changes: dict[str, Any], line: 
 def test_edits_that_stop_the_search_leave_the_pass(
     worker: Worker, passes: dict[str, TranslationRecord]
 ) -> None:
-    """The pass is shown, but the search refuses."""
+    """Without the mask the pass is shown, but the search refuses; a hidden source is refused at once."""
     assert "decoder_mask" in worker.translate(edits="causal")
     assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
     hidden = "~".join(f"hide.{i}" for i in range(len(passes["plain"].source)))
@@ -368,7 +368,7 @@ def test_records_of_rounded_weights_do_not_claim_the_checkpoints(
 
 
 def test_bos_in_front_of_the_source_is_read_as_in_python(browser: Browser, tmp_path: Path) -> None:
-    """The target has none, although both sides share the tokenizer; an empty text stays empty."""
+    """The target gets no <bos>, although both sides share the tokenizer; a blank text is refused."""
     folder = shutil.copytree(ROOT / "checkpoints/captions-de-en", tmp_path / "captions-de-en")
     strange_folders.tokens(lambda values: values.update(first=[1]))(folder)
     translator = Translator.load(folder, "cpu")

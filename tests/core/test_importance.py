@@ -1,4 +1,4 @@
-"""Head importance by zero ablation, mean ablation and gradient equals independent passes."""
+"""Head importance (zero ablation, mean ablation, gradient) agrees with independent passes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Inject each fault into a copy of the project, run its tests, and list the unnoticed faults.
+"""Inject each fault into a copy of the project, run its tests there, and list unnoticed faults.
 
     python -m tests.plant                     all faults
     python -m tests.plant --area why          one list

@@ -28,7 +28,7 @@ export function measure(map) {
       bits -= value * Math.log2(value);
       distance += value * Math.abs(key - placeOf(map, query));
     }
-    // Entropy of weights that sum to `sum`: rounding to bytes makes it differ from 1.
+    // Entropy of weights divided by `sum`, their sum, which rounding to bytes makes differ from 1.
     entropy[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
     if (peaks[query] === -Infinity) peaks[query] = 0;
   }
@@ -71,7 +71,7 @@ export function rolePlaces({ kind, columns }) {
   return beginsWithBos ? { ...ROLE_PLACES[kind], bos: () => 0 } : ROLE_PLACES[kind];
 }
 
-/** Mean weight on each role's position: previous token, itself, next token, <bos>, <eos>. @param {AttentionMap} map */
+/** Mean weight on each role's position: previous token, the one before it, itself, next token, <bos>, <eos>. @param {AttentionMap} map */
 function rolesOf(map) {
   const shares = {};
   for (const [name, keyOf] of Object.entries(rolePlaces(map))) {

@@ -26,7 +26,7 @@ export function taskOf({ config }, tokenizer, text, target, edits) {
   return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
 }
 
-/* Tokenise one side's text, with <eos>. Throws InputError beyond the limits of the network or of the pictures. */
+/* Tokenise one side's text, with <eos>. Throws InputError if the text is no valid Unicode, or exceeds the limits of the network or of the page. */
 function tokensWithin(config, tokenizer, text, side) {
   const characters = [...text];
   const tooMany = (count, what, limit) => {

@@ -96,7 +96,7 @@ function withoutWord(tools) {
     none,
     texts,
     table,
-    "A token whose probability changes depended on the hidden word. Where a probability hardly changes, the rest of the " +
+    "If the probability of a token changes, that token depended on the hidden word. Where a probability hardly changes, the rest of the " +
       "sentence and the tokens written so far are enough.",
     row.place,
   );

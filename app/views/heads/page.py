@@ -1,4 +1,4 @@
-"""Heads: every head of the network over a corpus, one head in detail, and own text."""
+"""Heads: every head of the network over a corpus, one head in detail, and your own text."""
 
 import streamlit as st
 
@@ -63,7 +63,7 @@ def shipped(card: Card) -> Atlas | None:
     if atlas is None:
         st.info(
             f"There is no {FILE} beside this network, so what its heads do over a corpus is not "
-            "known here. This command writes it. Your own text, below, needs no file."
+            "known here. Your own text, below, needs no such file. To write the file, run:"
         )
         # A code block: escaped text has invisible joiners, which would be copied with the command.
         folder, file = map(shell_quoted, (card.folder, card.folder / FILE))
