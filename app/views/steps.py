@@ -170,24 +170,23 @@ with page:
         questions += asked.cross_attention(record)
     linked = address.requested("forced") is not None
     found = open_with("steps", record, questions, linked=linked)
-if covered("steps", not found.shown):
-    st.stop()
-prefix = forced_prefix(record)
-try:
-    forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
-except ValueError as error:
-    above.error(plain(error))
-    prefix, forced = (), free
-if prefix:
-    with above:
-        show_comparison(record, free, forced)
-is_free = not prefix or session.get("tree_shown") == "free"
-address.write(
-    {
-        "forced": ".".join(map(str, prefix)),
-        "tree_shown": "free" if prefix and is_free else None,
-    },
-    "steps",
-)
-shown = free if is_free else forced
-show_tree(card, record, shown, edits)
+if not covered("steps", not found.shown):
+    prefix = forced_prefix(record)
+    try:
+        forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
+    except ValueError as error:
+        above.error(plain(error))
+        prefix, forced = (), free
+    if prefix:
+        with above:
+            show_comparison(record, free, forced)
+    is_free = not prefix or session.get("tree_shown") == "free"
+    address.write(
+        {
+            "forced": ".".join(map(str, prefix)),
+            "tree_shown": "free" if prefix and is_free else None,
+        },
+        "steps",
+    )
+    shown = free if is_free else forced
+    show_tree(card, record, shown, edits)

@@ -300,6 +300,7 @@ def test_a_free_page_covers_what_answers_its_question(path):
     assert WAITING not in page.texts(f"question_{path}")
     if path in REST:
         assert has(page, REST[path])
+    assert page.found("model_note")  # which follows the page
     page.app.button(key=f"show_{plate}").click().run()
     shown = read(page.app)
     assert has(shown, CONTENT[path]) and not plates(shown)

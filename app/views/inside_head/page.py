@@ -102,38 +102,38 @@ with page:
 row_place = {"kind": kind, "layer": layer, "head": head, "q": query}
 if covered("head", not found.shown):
     address.write({**row_place, "k": None, "words": None}, "head")
-    st.stop()
-with cell:
-    first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-    # The largest key is the answer: until the question is settled, open with the same position.
-    opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
-    key = select("Key", numbered(keys, first), opened, "head_k")
-
-place = {**row_place, "k": key}
-address.write({**place, "words": None}, "head")
-
-source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)
-site = results.run(card, core.site, source_ids, target_ids, kind, layer)
-inside = inside_head(site, head, query)
-if kind == "encoder":
-    position = f"At the position of “{queries[query]}”"
 else:
-    fed = labels(record.target_in, 0)[query]
-    position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
-with st.container(key="head_sentence"):
-    st.text(
-        f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
-        f"{number(inside.weights_K[key])}."
+    with cell:
+        first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
+        # The largest key is the answer: until the question is settled, open with the same position.
+        opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
+        key = select("Key", numbered(keys, first), opened, "head_k")
+
+    place = {**row_place, "k": key}
+    address.write({**place, "words": None}, "head")
+
+    source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)
+    site = results.run(card, core.site, source_ids, target_ids, kind, layer)
+    inside = inside_head(site, head, query)
+    if kind == "encoder":
+        position = f"At the position of “{queries[query]}”"
+    else:
+        fed = labels(record.target_in, 0)[query]
+        position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
+    with st.container(key="head_sentence"):
+        st.text(
+            f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
+            f"{number(inside.weights_K[key])}."
+        )
+    head_stages = stages(inside, key, keys, first, float(row[key]), session.theme())
+    show_overview(head_stages)
+    show_stages(head_stages, card.architecture)
+    section(
+        "Why does this head look there?",
+        "open_score",
+        show_score_split,
+        card,
+        record,
+        place,
+        summary="The score of this cell, split by the parts of its query and its key",
     )
-head_stages = stages(inside, key, keys, first, float(row[key]), session.theme())
-show_overview(head_stages)
-show_stages(head_stages, card.architecture)
-section(
-    "Why does this head look there?",
-    "open_score",
-    show_score_split,
-    card,
-    record,
-    place,
-    summary="The score of this cell, split by the parts of its query and its key",
-)
