@@ -51,7 +51,7 @@
   // What cannot be used now, and the letters of icons, need no contrast of text. Digits that lie on a picture's own
   // colours, which no style tells, are the picture's: tests of the pictures look at them.
   const EXEMPT =
-    ":disabled, [aria-disabled=true], [data-testid=stIconMaterial], .js-plotly-plot .plot, .js-plotly-plot .annotation-text-g, .node .place";
+    ":disabled, [aria-disabled=true], [data-testid=stIconMaterial], .js-plotly-plot .plot, .js-plotly-plot .annotation-text-g, .node .place, .figure-one .block";
   const isExempt = (element) => Boolean(element.closest(EXEMPT));
   const isFramed = (element) => {
     const { borderTopWidth, borderLeftWidth } = getComputedStyle(element);
