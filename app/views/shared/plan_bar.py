@@ -1,10 +1,15 @@
 """The line above every page while a plan runs or a page is presented: its stop, Back and Next."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from app.components.present import present
 from app.look.markdown import plain
 from app.state import plans
+
+STYLE = Path(__file__).parents[2] / "present.css"
+"""A sheet of its own: a `:root:has()` in look.css would restyle the page at each change of it."""
 
 
 def show(page: str) -> None:
@@ -21,6 +26,7 @@ def show(page: str) -> None:
     now, note, presenting = plans.running(), plans.note(), plans.presenting()
     if presenting:
         with st.container(key="presenting"):
+            st.html(STYLE)
             present(
                 back=["plan_back", "tour_back"],
                 onward=["tour_more", "plan_next", "tour_next"],
