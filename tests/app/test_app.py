@@ -128,6 +128,8 @@ def test_the_lessons_use_the_sentence_of_the_main_page(app, translator):
         app.get_by_role("link", name=name).click()
         expect(app.locator(".st-key-lesson_sentence")).to_contain_text(SENTENCE, timeout=30_000)
         expect(app.get_by_role("heading", name=last)).to_be_visible(timeout=60_000)
+        if name == "Masks":
+            app.get_by_role("button", name="Show it").first.click()
         expect(app.locator(".stPlotlyChart").first).to_be_visible(timeout=30_000)
         expect(app.locator("[data-testid=stException]")).to_have_count(0)
     app.get_by_role("link", name="Translate").click()

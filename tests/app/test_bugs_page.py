@@ -66,7 +66,7 @@ def row_texts(found: bugs.Symptoms) -> dict[str, str]:
         return "none" if math.isnan(value) else text
 
     return {
-        "Healthy translation: probability per token": percent(math.exp(-found.loss)),
+        "Probability per token when fed the healthy translation": percent(math.exp(-found.loss)),
         "Healthy translation: loss per token (nats)": number(found.loss, 3),
         "Sums of rows": span(found.row_sums),
         "Sums of columns": span(found.column_sums),
@@ -363,8 +363,8 @@ def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(mon
         percent(math.exp(-measured(net, record, bug).loss)) for bug in ("shifted", "swapped")
     )
     sentence = (
-        "With the mistake that you chose, the number “Healthy translation: probability per token” "
-        f"would be {there}; here it is {here}."
+        "With the mistake that you chose, the number “Probability per token when "
+        f"fed the healthy translation” would be {there}; here it is {here}."
     )
     assert unescaped(sentence) in map(unescaped, page.texts(kind="markdown"))
 

@@ -295,8 +295,8 @@ def check_the_product(page: Rendered, cell: Cell) -> None:
         "product",
         rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}",
         "Multiply q and k dimension by dimension; the sum of the products is the dot product "
-        f"q·k. The 5 largest of {size} products add up to {number(part, 2)}, the other "
-        f"{size - 5} to {number(score - part, 2)}; q·k is {number(score, 2)}. Blue raises q·k, "
+        f"q·k. The 5 largest of {size} products add up to {number(part, 4)}, the other "
+        f"{size - 5} to {number(score - part, 4)}; q·k is {number(score, 4)}. Blue raises q·k, "
         "orange lowers it.",
     )
     figure = page.figure("inside_product")

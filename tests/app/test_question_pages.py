@@ -238,8 +238,8 @@ def test_a_question_about_the_search_has_its_scores():
     assert question["explanation"] == [
         f"“{first}” has the best score, {number(scores[first], 3)}, and “{second}” the next best, "
         f"{number(scores[second], 3)}.",
-        f"Its log-probability is {number(winner.log_prob, 3)} nats for {len(winner.ids)} tokens; "
-        "the length penalty turns that into its score.",
+        f"The best one's log-probability is {number(winner.log_prob, 3)} nats for "
+        f"{len(winner.ids)} tokens; the length penalty turns that into its score.",
     ]
     assert "The search kept 5 hypotheses at a time" in question["uncertain"]
 

@@ -174,7 +174,7 @@ def test_the_numbers_beside_the_slider_are_those_of_the_point(mounted: Mounted) 
             f"itself {100 * itself:.0f} %, <eos> {100 * eos:.0f} %; encoder, head 2.1"
         )
         assert plain(said["curves"]).endswith(plain(said["valuetext"]))
-    assert said["bold"] == "encoder head 2.1" and said["thin"] == "each of its 4 heads"
+    assert said["bold"] == "encoder head 2.1" and said["thin"] == "each of the 4 heads of this kind"
     assert plain(said["meanings"]).startswith("entropy: entropy of a row as a share of a uniform")
     assert "previous token: weight on the token before the one being read" in said["meanings"]
 

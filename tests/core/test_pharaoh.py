@@ -102,8 +102,8 @@ def test_heads_are_exported_in_the_forms_of_other_programs():
     assert [note.split(":")[0] for note in later["notes"]] == [
         "OpenNMT, fairseq and CTranslate2's translators average the first alignment_heads heads of "
         "the layer",
-        "the heads align the word that a row is fed, but these programs read the row that produces "
-        "a word",
+        "the heads align a word in the row that takes it as input, but these programs read the row "
+        "before, which produces it",
     ]
     several = exports(found((0, 1), (1, 0), quantity="norms"), 2)
     assert several["opennmt"] is several["ctranslate2"] is None
