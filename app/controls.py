@@ -56,7 +56,7 @@ what answers it from the start; without either, a plate covers that part alone.
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
 the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
-to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the own word), tokens_side,
+to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
 unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
 Translate keeps gloss (1 if it is shown).
 """
@@ -223,7 +223,7 @@ def sidebar() -> None:
     _note_target()
     session.put(_SHOWN_DIRECTION, direction)
     chosen = selection()
-    # On the first page, Back returns to the previous sentence; its pinned cell is dropped.
+    # On the first page, each sentence is a history entry, without the previous one's pinned cell.
     entry = ("q", "k") if not session.get("page") else None
     address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
@@ -242,9 +242,10 @@ def _origins(cards: Iterable[Card]) -> str | None:
 def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
-    An example becomes its counterpart in the other language, or disappears if there is none, and
-    switching back restores the previous sentence. If the translation fails, keep the sentence: the
-    page then shows the error.
+    An example becomes its counterpart in the other language. If there is none, the box becomes
+    empty, and switching back starts with the first example. Switching back after a translation
+    restores the original sentence. If the translation fails, keep the sentence: the page then
+    shows the error.
     """
     _note_target()
     now = selection()

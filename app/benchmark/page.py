@@ -45,7 +45,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             yield row("start to page shell", "app", 1, shell)
             yield row("start to first sentence painted", "app", 1, first)
             for tokens in (13, 60, 100):
-                took = sentences(page, tokens, min(rounds, 400))  # not the texts of `parts`
+                took = sentences(page, tokens, min(rounds, 400))  # `parts` uses the other texts
                 yield row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
                 yield from parts.parts(page, tokens, min(rounds, 12))
             painted, again = edits(page, min(rounds, 20))

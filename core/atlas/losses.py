@@ -64,7 +64,8 @@ def losses_without_each(
 class SetLosses:
     """Measure the loss with each set of heads in `choices` zero-ablated. Sums:
 
-    - NAME_loss [1 + R, 1 + C]: in nats; column 0 is without ablation, the others follow `choices`
+    - NAME_loss [1 + R, 1 + C]: in nats. Row 0 is the corpus, the others its bootstrap replicates;
+      column 0 is without ablation, the others follow `choices`
     - NAME_tokens [1 + R]: the target tokens
     - NAME_sentences: the sentences
     """
@@ -155,9 +156,9 @@ def means_of(sums: Sums, device: str = "cpu") -> Means:
 
 
 def per_token(sums: Sums, name: str) -> Doubles:
-    """Return the loss in nats per target token in each replicate: [1 + R, 1 + C].
+    """Return the loss in nats per target token: [1 + R, 1 + C]; row 0 is the corpus itself.
 
-    It is NaN in a replicate that drew no sentence.
+    The other rows are the bootstrap replicates; one that drew no sentence is NaN.
     """
     with np.errstate(invalid="ignore"):
         return sums[f"{name}_loss"] / sums[f"{name}_tokens"][:, None]
@@ -208,7 +209,7 @@ def affected_tokens(
 
 
 def _weighted(name: str, chunk: Chunk, losses_BC: Doubles) -> dict[str, np.ndarray]:
-    """Return the sums of `SetLosses` from each sentence's loss, summed over its tokens: [B, C]."""
+    """Return the sums of `SetLosses` from each sentence's loss, summed over its tokens: [B, 1 + C]."""
     weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
     tokens_B = np.array([len(sentence.target) for sentence in chunk], np.float64)
     return {

@@ -19,7 +19,7 @@ from core.files import finish_commit, write_json
 
 def add_checksum(folder: Path) -> str:
     """Load a folder, add its configuration's hash and return it. Raises CheckpointError."""
-    finish_commit(folder, FILE)  # pending files are found by the hash of this config.json
+    finish_commit(folder, FILE)  # it finds pending files by the present config.json, so do this first
     load(folder, require_checksum=False)
     file = folder / FILE
     config = read_small(file)

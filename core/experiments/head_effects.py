@@ -1,6 +1,6 @@
-"""Ablate sets of heads in passes of one sentence, with one batch row per set.
+"""Ablate sets of heads on one sentence: each set is one row of a batch.
 
-Axes: R row, T target token, D d_model; [L, H] layers and heads of a kind.
+Axes: R batch row, T target token, D d_model; [L, H] layers and heads of a kind.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -32,7 +32,7 @@ from core.record.edits import Head
 
 Off = frozenset[Head]
 
-_TOKENS = 1280  # per batch of choices, on the longer side
+_TOKENS = 1280  # of a batch, counted on the longer side (source or target)
 
 
 @of_pass_in_batches
@@ -43,8 +43,8 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with
     (translator, record), or with (model, source, target) and ids that end with <eos>. 96 heads of
     a sentence of 13 tokens, with <eos>, fit one batch; longer sentences take several. The last
-    layers come first, because they need the least recomputation. `Progress.so_far` is therefore
-    soon informative; it is NaN for heads that have not been ablated yet.
+    layers come first: they need the least recomputation, so `Progress.so_far` fills quickly. It is
+    NaN for heads that have not been ablated yet.
     """
     with borrow() as model:
         heads = heads_of(model, KINDS)[::-1]

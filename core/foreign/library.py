@@ -1,6 +1,8 @@
 """Write reference.npz: what transformers computes for a saved Marian or Pegasus network.
 
-python make_reference.py FOLDER LINES.txt
+Saved as make_reference.py:
+
+    python make_reference.py FOLDER LINES.txt
 
 Needs torch, transformers and sentencepiece. LINES.txt holds up to 200 source sentences, one per
 line.
@@ -40,7 +42,7 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         source = np.full((SENTENCES, 3 + SENTENCES), pad)
         target = np.full((SENTENCES, 3 + SENTENCES), pad)
         sizes = config.vocab_size, model.get_output_embeddings().weight.shape[0]
-        for n in range(SENTENCES):  # lengths 3 to 10, so all but one are padded
+        for n in range(SENTENCES):  # n + 3 tokens in 11 columns: all are padded
             for ids, size in ((source, sizes[0]), (target, sizes[1])):
                 words = [id for id in range(size) if id not in (pad, start, end)]
                 ids[n, 1 : n + 3] = draw.choice(words, n + 2)

@@ -154,7 +154,7 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
         if len(rows_N) and not 0 <= rows_N.min() <= rows_N.max() < len(module.weight):
             raise EditError(
                 f"position {int(rows_N.max() if rows_N.min() >= 0 else rows_N.min())} was never "
-                f"learned: this model's table ends at {len(module.weight) - 1}, so shift by less"
+                f"learned: this model's table holds 0 to {len(module.weight) - 1}, so shift or stretch by less"
             )
         return module.weight[rows_N]
     return sinusoids_at(rows_N.cpu(), like.shape[-1]).to(like.dtype).to(like.device)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 MAX_BYTES = 1 << 19  # twice the size of nmt_nfkc, the usual map
-_MAX_TEXT = 100  # bytes of a replacement; nmt_nfkc has up to 33
-_IS_VALUE = 1 << 31  # marks the unit that holds a key's offset
+_MAX_TEXT = 100  # bytes of a replacement (at most 33 in nmt_nfkc), and characters of a match
+_IS_VALUE = 1 << 31  # set in a unit that holds the offset of a key's replacement
 
 
 class Character(NamedTuple):
@@ -82,7 +82,7 @@ class CharacterMap:
 
 
 def _offset(unit: int) -> int:
-    """Return a unit's offset to its children: 22 bits, shifted left by 8 if another bit is set."""
+    """Return a unit's offset to its children: its top 22 bits, shifted left by 8 if bit 9 is set."""
     return (unit >> 10) << ((unit & 1 << 9) >> 6)
 
 

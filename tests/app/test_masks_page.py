@@ -286,7 +286,7 @@ def test_the_effect_of_removing_the_causal_mask_matches_both_passes(shown, net, 
         f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
         f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
         "to them. On average, future tokens are noise to this network: it was trained with the "
-        "mask and could not learn to use them."
+        "mask, so it could not learn to use them."
     )
 
 

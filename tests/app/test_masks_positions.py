@@ -134,7 +134,7 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
         shifted = {"position_change": "shifted", "position_shift": "500"}
         page = render("positions", "open_what_if", source=SENTENCE, **shifted)
         (error,) = errors(page)
-        assert "was never learned: this model's table ends at 39" in error
+        assert "was never learned: this model's table holds 0 to 39" in error
     finally:
         models._listed.clear()
 

@@ -1,4 +1,4 @@
-"""The offline page's worker, in a page opened from disk without a network, answers as Python does."""
+"""The offline page's worker answers as Python does, in a page opened from disk, offline."""
 
 # ruff: noqa: E501 (lines of script)
 
@@ -115,7 +115,7 @@ def worker(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def passes(translator: Translator) -> dict[str, TranslationRecord]:
-    """Return Python's records: unedited, edited, searched under the edits, with a given target."""
+    """Return Python's records: unedited; edited, same target; translated with edits; own target."""
     edits, problems = Edits.parse(EDITS)
     assert not problems
     plain = translator.inspect(SENTENCE)

@@ -186,7 +186,7 @@ def test_positions_beyond_a_learned_table_are_rejected():
         assert torch.equal(model.embeddings.source_positions(6), table[6:])
         model(source, target)
     for places, row in ((PositionEdit(shift=7), 12), (PositionEdit(shift=-1), -1)):
-        match = f"position {row} was never learned: this model's table ends at 11"
+        match = f"position {row} was never learned: this model's table holds 0 to 11"
         with pytest.raises(EditError, match=match), edited(model, Edits(source_positions=places)):
             model(source, target)
     assert traces(model) == []

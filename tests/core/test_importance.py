@@ -54,7 +54,7 @@ def test_loss_changes_match_edited_passes(models):
 
 
 def test_the_gradient_matches_finite_differences(models):
-    """The differences scale the head's output columns by 1 ± 1e-5."""
+    """Compare with central differences: the head's output columns are scaled by 1 ± 1e-5."""
     for model in models:
         _, rows = importance(model, pairs(), "gradient")
         sites = {(s.kind, s.layer): s for s in model.attention_sites()}
@@ -127,7 +127,7 @@ def test_intervals_match_a_bootstrap_over_sentences():
         assert row.loss_change == pytest.approx(change.sum() / tokens.sum(), abs=1e-6)
         means = change[drawn].sum(1) / tokens[drawn].sum(1)
         low, high = np.percentile(means, [2.5, 97.5])
-        near = 0.05 * (high - low)  # three standard errors of a quantile of 2,000 draws
+        near = 0.05 * (high - low)  # three standard errors: the product draws 2,000 times
         assert row.low == pytest.approx(low, abs=near) and row.high == pytest.approx(high, abs=near)
         fixed = np.percentile(change[drawn].sum(1) / tokens.sum(), [2.5, 97.5])
         distinguishable += max(abs(fixed - (low, high))) > 3 * near
@@ -136,7 +136,7 @@ def test_intervals_match_a_bootstrap_over_sentences():
 
 @torch.no_grad()
 def test_head_means_exclude_padding(models):
-    """Compare with single-sentence passes, which have no padding."""
+    """The means over padded batches equal those over passes of one sentence, without padding."""
     for model in models:
         sums: dict = {}
         for pair in unequal_pairs():

@@ -65,7 +65,7 @@ def test_unmasked_padding_changes_a_sentence(architecture):
     assert np.allclose(found.masked, alone, atol=1e-12)  # the mask makes the batch invisible
     assert np.abs(found.open - alone).max() > 1e-4
     assert found.padded == 3
-    # The token embedding of padding is 0: only its position embedding is left.
+    # The embedding of <pad> is 0: only the encoding of its position is left.
     padded = torch.tensor([[*SOURCES[0], PAD, PAD, PAD]])
     x = model.embeddings.source(padded)
     assert torch.equal(x[0, 3:], model.embeddings.source_positions(6)[3:])

@@ -124,7 +124,7 @@ def main() -> int:
         state = run_tests(first, tests, first / "plant.log", bytecode=True, limit=LIMIT_OF_ALL)
         if state != "passed":
             tail = (first / "plant.log").read_text(encoding="utf-8", errors="replace")[-3000:]
-            print(f"{tail}\nwithout any fault the tests {state}")  # noqa: T201
+            print(f"{tail}\nwithout any fault, the tests did not pass: {state}")  # noqa: T201
             return 1
         copies.put(first)
 

@@ -47,7 +47,7 @@ function importLines({ source, family, credit, compared, not_proven: notProven }
 }
 
 /**
- * The checks cover the record's own weights. For anything else, say that it was not checked.
+ * Return what is said of the current view: null if the checks cover it, that is, for the record's own weights.
  * @param {Explorer} explorer
  */
 function verdictOf(explorer) {
@@ -60,7 +60,7 @@ function verdictOf(explorer) {
   return derived ? "derived, not checked" : "not checked";
 }
 
-/** A record without checks gets no badge. @param {Explorer} explorer */
+/** Fill the badge and its list. CSS hides the badge of a record without checks. @param {Explorer} explorer */
 export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;
@@ -68,7 +68,7 @@ export function buildBadge(explorer) {
   const allPassed = held === data.checks.length;
   root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
   parts.badge.classList.toggle("failed", !allPassed);
-  const more = data.unchecked.length ? `, ${data.unchecked.length} need the weights` : "";
+  const more = data.unchecked.length ? `, ${data.unchecked.length} ${data.unchecked.length === 1 ? "needs" : "need"} the weights` : "";
   parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed${more}`);
   parts.checks.replaceChildren(...data.checks.map(checkLine), ...data.unchecked.map(uncheckedLine), ...(data.imported ? importLines(data.imported) : []));
 }

@@ -191,7 +191,7 @@ function namesShown(count, matters, every, focused) {
   return new Set([...first, ...places.filter(free)]);
 }
 
-/* Drawing order: large values over small ones, the focused one on top. */
+/* Return the places in drawing order: larger values later, so that they cover smaller ones, and the focused place last. */
 function inFront(count, valueOf, focused) {
   const rank = (place) => (place === focused ? Infinity : valueOf(place));
   return [...Array(count).keys()].toSorted((a, b) => rank(a) - rank(b));

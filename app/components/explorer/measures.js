@@ -59,8 +59,8 @@ function placeOf({ kind, queries, keys }, query) {
 
 export const ROLE_PLACES = {
   encoder: { prev: (q) => q - 1, self: (q) => q, next: (q) => q + 1, eos: (_q, keys) => keys - 1 },
-  // The previous token is the one just fed in. Skip the first two rows: with so few unmasked cells every head would
-  // appear to have a role.
+  // A row predicts the token after the one fed in, so the one fed in is the previous token (`prev`). The first two rows
+  // are left out: with so few unmasked cells, every head would appear to have a role.
   decoder: { prev: (q) => (q > 1 ? q : -1), second: (q) => (q > 1 ? q - 1 : -1), bos: (q) => (q > 1 ? 0 : -1) },
   cross: { eos: (_q, keys) => keys - 1 },
 };

@@ -117,7 +117,7 @@ export const isDense = ({ heads }) => heads > 5;
 /* Whether the captions of all heads no longer fit in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
-/* px: a caption that does not fit is set in smaller type, but no smaller than this. */
+/* px: the smallest type for a caption that does not fit otherwise; one that still does not is cut. */
 const LEAST_SIZE = 9.5;
 
 /* Draws what fits between a thumbnail and the next; the chosen head's caption is also in text, below the overview. */

@@ -71,7 +71,7 @@ function paintMerges(parts, { data, unit, step }) {
   parts.left.textContent = step === last ? leftText(chosen, data.entries) : "";
 }
 
-/* Tokenizers without merges: a row for the tokens that are read, and one for each of the next best segmentations. */
+/* Tokenizers without merges: a row for the chosen segmentation, and one for each of the next best. */
 function paintLookup(parts, { data, unit }) {
   const { symbols, sum, others } = data.units[unit];
   parts.steps.hidden = true;

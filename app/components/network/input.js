@@ -6,7 +6,7 @@ import { EOS } from "./subwords.js";
 const MAX_CHARACTERS = 500; // of an inspected text
 const MAX_TOKENS = 100;
 
-/** Thrown for invalid input; the message is one line: problem, limit, remedy. */
+/** Thrown for invalid input. The message is one line that states the problem, the limit and the remedy. */
 export class InputError extends Error {}
 
 /**
@@ -26,7 +26,7 @@ export function taskOf({ config }, tokenizer, text, target, edits) {
   return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
 }
 
-/* Tokenise one side's text, with <eos>. Throws InputError if the text is no valid Unicode, or exceeds the limits of the network or of the page. */
+/* Tokenise one side's text, with <eos>. Throws InputError if the text is not valid Unicode, or is longer than the network or the page allows. */
 function tokensWithin(config, tokenizer, text, side) {
   const characters = [...text];
   const tooMany = (count, what, limit) => {

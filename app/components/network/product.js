@@ -1,4 +1,4 @@
-// One heap of float32 and the matrix product on it: WebAssembly SIMD made from bytes here, or plain JavaScript.
+// A heap of float32 numbers, and the matrix product on it: WebAssembly SIMD (assembled below) or plain JavaScript.
 
 /**
  * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. A step is the distance
@@ -28,7 +28,7 @@ export class Heap {
 
   /** Multiply x [rows, inner] by wᵀ. @param {Product} product */
   product({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
-    const fast = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel takes 4 columns, 4 numbers of each
+    const fast = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel computes 4 columns at a time, from 4 numbers at a time
     const at = (numbers, count = 0) => numbers.byteOffset + 4 * count, ofW = [at(w), 4 * wStep, at(w, fast * wStep), 4 * inner];
     const ofBias = [at(bias ?? this.zeros), bias ? 16 : 0], ofOut = [at(out), 4 * outStep];
     if (fast) this.kernel(at(x), 4 * xStep, at(x, rows * xStep), ...ofW, ...ofBias, ...ofOut);
@@ -92,8 +92,8 @@ function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: 
 }
 
 /*
- * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), all
- * in bytes. It computes four columns of two rows at a time; a last row alone is computed twice.
+ * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), with
+ * all steps and ends in bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
  *
  *   do {                                                          // four columns: w, w1, w2, w3 are wStep apart
  *     row = x; to = out; ahead = w3 + wStep < wEnd ? w3 + wStep : w

@@ -56,7 +56,7 @@ class Embeddings {
   }
 
   /**
-   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. <pad> becomes 0, whatever its row holds.
+   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> counts as 0, whatever its row holds.
    * @param {"source" | "target"} side @param {number[]} ids @param {Edits} edits
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
@@ -79,7 +79,7 @@ class Embeddings {
     for (let t = 0; t < length; t++) {
       const pos = stretch * (order[start + t] ?? start + t) + shift, last = learned?.length / D - 1;
       if (learned && !(pos >= 0 && pos <= last))
-        throw new RangeError(`position ${pos} was never learned: this model's table ends at ${last}, so shift by less`);
+        throw new RangeError(`position ${pos} was never learned: this model's table holds 0 to ${last}, so shift or stretch by less`);
       for (let i = 0; i < D; i++) {
         const angle = pos * this.rates[i >> 1], encoding = learned ? learned[pos * D + i] : i % 2 ? Math.cos(angle) : Math.sin(angle);
         found_TD[t * D + i] = scale * Math.fround(encoding);

@@ -68,7 +68,7 @@ function leakInWords(masked, open) {
   const gained = after - before;
   const verdict =
     gained < -NEXT_TO_NOTHING
-      ? "On the whole, future tokens disturb this network: it was trained with the mask, where it could not learn to use them."
+      ? "On average, future tokens are noise to this network: it was trained with the mask, so it could not learn to use them."
       : gained <= NEXT_TO_NOTHING
         ? "On the whole, that changes next to nothing."
         : "On the whole, the answer leaked into the rows that should predict it.";

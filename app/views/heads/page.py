@@ -16,13 +16,13 @@ from core.record.attention_snapshots import FILE as SNAPSHOTS
 
 
 def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> Shown:
-    """Return what the page adds to an atlas: what the URL asks for, and links.
+    """Return what the page shows besides the atlas: the choices in the URL, and links.
 
     `other` is the folder name of the network with which heads were matched.
     """
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (kind := address.requested("kind")) and "." not in (head := opened["head"] or ""):
-        # The way back from the explorer, whose head may also be "mean".
+        # A link back from the explorer has kind, layer and head apart; its head may also be "mean".
         opened["head"] = f"{kind}.{address.requested('layer')}.{head}" if head.isdigit() else None
     from core.atlas.roles import ROLES
 
@@ -45,7 +45,7 @@ def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> S
 
 @waiting.fragment
 def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
-    """Show the atlas, and open the page of a link that was clicked."""
+    """Show the atlas; after a click on one of its links, open that page."""
     page = shown(chosen, atlas.origin.other)
     for line in unknown_parameters(atlas, page.opened):
         st.warning(plain(f"{line}."))

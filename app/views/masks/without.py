@@ -93,8 +93,8 @@ def _interpret_gain(gained: float) -> str:
     """Interpret a mean gain of probability by sign and size."""
     if gained < -NEGLIGIBLE:
         return (
-            "On average, future tokens are noise to this network: it was trained with the mask and "
-            "could not learn to use them."
+            "On average, future tokens are noise to this network: it was trained with the mask, "
+            "so it could not learn to use them."
         )
     if gained <= NEGLIGIBLE:
         return "On average, that changes next to nothing."
