@@ -196,11 +196,13 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
     spoken = local_page.locator("body").aria_snapshot()
     assert "keyboard_" not in spoken
     texts = 30
+    app = local_page.locator("[data-testid=stApp]")
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
+            expect(app).to_have_css("background-color", ground)
             run_again(local_page)  # figures use the theme of the run that drew them
-        expect(local_page.locator("[data-testid=stApp]")).to_have_css("background-color", ground)
+        expect(app).to_have_css("background-color", ground)
         idle(local_page)
         expect(local_page.locator("[data-stale=true]")).to_have_count(0)
         local_page.wait_for_timeout(300)  # buttons fade between colours
