@@ -17,7 +17,7 @@ from torch import Tensor
 from core.accelerate.library import library
 from core.config import Activation
 
-_MEMORY_BOUND_ROWS = 16  # with so few rows, more threads do not help
+_MEMORY_BOUND_ROWS = 16  # with at most this many rows, more threads do not help
 
 
 def supports(x: Tensor) -> bool:

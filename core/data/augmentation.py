@@ -120,7 +120,7 @@ _MAX_LETTERS = 14  # of an invented name
 def augmented(
     texts: Iterable[tuple[Iterable[TextPair], int]], settings: Augmentation, seed: int, epoch: int
 ) -> Iterator[tuple[TextPair, TextPair]]:
-    """Yield one epoch's pairs as (augmented, original); `texts` gives each text's repetitions.
+    """Yield one epoch's pairs as (augmented, original); `texts` holds (text, repetitions).
 
     The caller uses the original where the augmented pair is too long. The result depends on seed
     and epoch (from 0) only, so a resumed run sees the same pairs.

@@ -118,7 +118,7 @@ class AttentionSnapshots(Frozen):
     def of_network(cls, folder: Path, model: ModelConfig) -> AttentionSnapshots | None:
         """Return the snapshots in a checkpoint's folder, or None if it has none.
 
-        Raises ValueError, one line, for a file that `load` rejects and for a file of a network with
+        Raises a one-line ValueError for a file that `load` rejects and for a file of a network with
         other numbers of layers or heads.
         """
         file = folder / FILE
@@ -208,7 +208,7 @@ class AttentionSnapshots(Frozen):
     def load(cls, file: Path | BinaryIO) -> AttentionSnapshots:
         """Read and validate a file written by `save`.
 
-        Raises ValueError, one line, for any other file. Sizes are checked before anything is
+        Raises a one-line ValueError for any other file. Sizes are checked before anything is
         unpacked: at most 3 MB, and 32 MB unpacked.
         """
         remedy = "delete it, or train again to make one"

@@ -580,7 +580,7 @@ class TranslationRecord(Frozen):
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:
         """Read and validate a file written by `save`.
 
-        Raises ValueError, one line, for any other file. Sizes are checked before anything is
+        Raises a one-line ValueError for any other file. Sizes are checked before anything is
         unpacked: at most 256 MB, 512 tokens per side, MAX_RECORD_MAPS and MAX_RECORD_WEIGHTS.
         """
         remedy = "choose an .npz file that was saved here"
