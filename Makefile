@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles ever
 
 .PHONY: app page site test soak check types-js format lock train clean
 
-app: $(ENV)/ready  ## open the app: make app [CHECKPOINTS="FOLDER …"], besides the bundled ones
+app: $(ENV)/ready  ## open the app, optionally with further models: make app [CHECKPOINTS="FOLDER …"]
 	@$(BIN)/python -m app.serving.start --server.port $(PORT) $(CHECKPOINTS:%=--checkpoints %)
 
 page: $(ENV)/ready  ## write the app as one HTML file: make page [PAGE=FILE] [NETS="FOLDER …"] [INT8=1]

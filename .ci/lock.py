@@ -1,7 +1,8 @@
 """Write the lock files: every pinned package with the SHA-256 of each of its wheels.
 
-`make lock` runs it; it needs `uv` on the path and the package index. Packages that only torch's
-CUDA build needs get their own lock file, so that machines without a GPU do not download them.
+`make lock` runs this script, which needs `uv` on the path and the package index. Packages that
+only torch's CUDA build needs get their own lock file, so that machines without a GPU do not
+download them. requirements-cpu.lock is maintained by hand.
 """
 
 import re

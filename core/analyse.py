@@ -85,7 +85,7 @@ def aligned_lines(arguments: Namespace) -> None:
     """Write one Pharaoh line per sentence pair, from the heads that align words best.
 
     With manual alignments (--gold), the heads are chosen on the sentences with an even index and
-    scored on those with an odd one. Without, they are read from the checkpoint's atlas.
+    scored on those with an odd one. Without --gold, they are read from the checkpoint's atlas.
     """
     device = pick_device(arguments.device)
     pairs, gold = _pairs(arguments), None
@@ -373,7 +373,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], None]) -> Parser:
-    """Add a subcommand with the options that all of them share."""
+    """Add a subcommand with the options that all of them share, except `claims`."""
     p = subparsers.add_parser(name, help=help)
     p.set_defaults(run=run, first=None)
     p.add_argument("--checkpoint", type=Path, required=True)

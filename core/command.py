@@ -84,7 +84,8 @@ def _one_line(text: str) -> str:
 
 def _on_signal(handler: Callable[..., None] | signal.Handlers) -> None:
     for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup set it: keep it
+        # Shells start background jobs of scripts with SIGINT ignored: keep it ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
 
 

@@ -70,7 +70,7 @@ _MAX_LAYERS = 96  # in both stacks together
 _MAX_HEADS = 4_096  # over all attention layers: 160 MB of maps at 100 tokens
 _LOWEST_FLOAT32 = -3.4028234e38
 _HIGHEST_MASK_SCORE = -1_000.0  # with a higher one, a masked weight might not round to 0
-_MIN_EPS = 1e-12  # below this, float32 divides by 0 when a vector is constant
+_MIN_EPS = 1e-12  # float32 must not round it to 0, which would divide a constant vector by 0
 
 
 Activation = Literal["relu", "silu"]
@@ -171,8 +171,8 @@ Optimizer = Literal["adamw", "adam"]
 class TrainConfig(_Json):
     """How a network is trained; durations are in optimiser steps unless stated otherwise.
 
-    A batch holds at most `batch_tokens` padded tokens or, if set, `batch_sentences` pairs. Pairs
-    are grouped by length and reshuffled every epoch; `as_they_stand` keeps the order of the text.
+    A batch holds at most `batch_tokens` padded tokens per side or, if set, `batch_sentences` pairs.
+    Pairs are grouped by length and reshuffled every epoch; `as_they_stand` keeps the text's order.
     The schedule "plateau" multiplies the learning rate by `plateau_factor` after more than
     `plateau_patience` validations without improvement, like torch's ReduceLROnPlateau. With the
     other schedules, the rate decays towards 0 over the last `cooldown_steps`.

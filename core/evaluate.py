@@ -2,7 +2,7 @@
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
 python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
-Add --joined N or --small-letters to alter the sources before scoring.
+Add --joined N or --small-letters to alter the pairs before scoring.
 """
 
 from argparse import Namespace

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MAX_CONFIG_BYTES = 64 << 10
-"""Largest accepted config.json or metrics.json; the project's own have 2 to 5 KB."""
+"""Largest accepted config.json or metrics.json; the project's own have 2 to 9 KB."""
 
 # Never wait for a pipe; follow a link only on request. Windows has only O_BINARY, and POSIX has all
 # flags but O_BINARY.
@@ -46,7 +46,7 @@ def safe_open(
 
     The checks use the open descriptor, so the file cannot be swapped after them. Follow links only
     for a file that the user named, not for one inside an untrusted folder. Raises ValueError for
-    anything but a regular file, and OSError.
+    anything but a regular file of the right size, and OSError.
     """
     if not follow_links:
         _check(os.lstat(file), max_bytes, size)
@@ -68,7 +68,7 @@ def safe_read(
 
 
 def read_exactly(stream: BinaryIO, size: int) -> bytes:
-    """Read the next `size` bytes. Raises ValueError if the file ends before."""
+    """Read the next `size` bytes. Raises ValueError if the file ends earlier."""
     content = stream.read(size)
     if len(content) != size:
         raise ValueError(f"it ends after {len(content):,} of {size:,} bytes")

@@ -78,7 +78,7 @@ class Translation:
 def load(name: str | Path, device: str = "auto") -> "Translator":
     """Load a translator by the name of a shipped checkpoint, or from a folder.
 
-    Raises CheckpointError for a name or folder that does not exist or does not verify, and
+    Raises CheckpointError for a name or folder that does not exist or fails validation, and
     ValueError for an unknown device.
     """
     folder = Path(name)
@@ -103,7 +103,7 @@ class _Task:
 
 
 class Translator:
-    """A model guarded by a lock, because hooks are process-wide and callers may be threads."""
+    """A model guarded by a lock, because hooks act process-wide and several threads may call it."""
 
     def __init__(self, checkpoint: Checkpoint, device: str):
         self.card: Card = checkpoint.card
@@ -185,8 +185,8 @@ class Translator:
         called with the number of newly translated texts; other threads may acquire the model
         between batches.
 
-        Raises, before any work, InputError for a text longer than the model's positions, TypeError
-        for anything but texts and settings, and ValueError for a beam that is out of range.
+        Raises, before any work, InputError for a text that is too long or is not valid Unicode,
+        TypeError for anything but texts and settings, and ValueError for a beam out of range.
         """
         settings = _settings(decode, beam)
         if isinstance(texts, str):
@@ -405,8 +405,9 @@ class Translator:
         model between batches.
 
         Sources and targets are paired by position, not by the index of a pandas Series. Raises,
-        before any work, InputError with the sentence's number, TypeError for anything but texts,
-        and ValueError if the numbers of sources and targets differ.
+        before any work, InputError with the sentence's number, EditError for edits that do not
+        apply, TypeError for anything but texts, and ValueError if the numbers of sources and
+        targets differ.
         """
         decode = _settings(decode, beam)
         sources = list_of_texts(sources, "inspect_many")
@@ -504,7 +505,7 @@ class Translator:
         return self._head_means.parts
 
     def _pass_input(self, task: "_Task", hypotheses: list[Hypothesis]) -> PassInput:
-        """Return the ids to feed; without a given target, it is the best hypothesis."""
+        """Return the ids to feed; without a given target, feed the best hypothesis."""
         target = hypotheses[0].ids if task.target is None else [t.id for t in task.target]
         self._check_size(len(task.source), len(target))
         return PassInput([t.id for t in task.source], target, [h.ids for h in hypotheses])
@@ -566,11 +567,11 @@ class Translator:
         return dataclasses.replace(record, checks=checks)
 
     def recheck(self, record: TranslationRecord) -> TranslationRecord:
-        """Recompute the checks of a record with these weights, as its file may have been altered.
+        """Recompute a record's checks with these weights, because its file may have been altered.
 
-        The checks take the record's edits into account. Raises a one-line ValueError for a record
-        of other weights or of another name, for lost edits, and for tokens that the model does not
-        accept.
+        The checks take the record's edits into account. Raises a one-line ValueError for imported
+        maps, for a record of other weights or of another name, for lost edits, and for tokens that
+        the model does not accept.
         """
         self._check_record(record)
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))

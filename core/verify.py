@@ -29,7 +29,7 @@ def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]
 
 
 def fold(checks: list[Check]) -> list[Check]:
-    """Keep the worst float64 line of a random network that passed, and the lines that failed."""
+    """Reduce each random network to its failed lines or, without any, its worst float64 line."""
     networks: dict[str, list[Check]] = {}
     for check in checks:
         networks.setdefault(check.name.partition(": ")[0], []).append(check)

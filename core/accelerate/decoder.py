@@ -19,7 +19,7 @@ from core.accelerate.layers import product
 from core.model.decoding import KVCache
 from core.model.transformer import DecoderLayer, Transformer
 
-_SPARE_STEPS = 8  # a new buffer has space for so many steps
+_SPARE_STEPS = 8  # a new buffer has space for at least this many more steps
 
 
 class _Buffer:
@@ -42,7 +42,7 @@ class _Buffer:
         return _Buffer(larger, length)
 
     def select(self, rows_N: Tensor, length: int) -> _Buffer:
-        """Return the first `length` tokens of these sentences, with the same capacity."""
+        """Copy the first `length` tokens of the sentences `rows_N`; keep the capacity."""
         shape = list(self.tensor.shape)
         shape[2] = len(rows_N)
         selected = self.tensor.new_empty(shape)
@@ -68,7 +68,7 @@ class TreeCache:
     length: int
 
     def select(self, rows_B: Tensor) -> TreeCache:
-        """Reorder the state: new row i is old row rows[i].
+        """Reorder the state: new row i is old row rows_B[i].
 
         If sentences keep different numbers of rows, each row becomes a sentence of its own.
         """
@@ -116,7 +116,7 @@ class TreeCache:
 class FastTransformer(Transformer):
     """A Transformer that decodes with step.c.
 
-    Falls back to torch for an edited softmax, a finite mask value, and other devices or types.
+    Falls back to torch for an edited softmax, a finite mask value, and what `supports` rejects.
     """
 
     @torch.inference_mode()
@@ -159,7 +159,7 @@ class FastTransformer(Transformer):
 
 
 def _is_standard(layer: nn.Module) -> bool:
-    """Return whether neither attention of a layer has an edited softmax or a finite mask value."""
+    """Return whether no attention of a layer has an edited softmax or a finite mask value."""
     assert isinstance(layer, DecoderLayer)
     return all(
         attention.mask_score is None and "attend" not in vars(attention)
@@ -213,7 +213,7 @@ def _pack(layer: Any) -> tuple[Layer, Product]:
 def _fused(*layers: nn.Linear) -> Product:
     """Fuse layers with the same input into one product, with their outputs concatenated.
 
-    A single layer shares the packed copy of `layers.linear`, which the pass after a search reuses.
+    A single layer shares the packed copy of accelerate.layers, for the pass after a search.
     """
     weight, bias = layers[0].weight, layers[0].bias
     if len(layers) == 1 and not weight.is_inference():

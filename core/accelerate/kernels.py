@@ -17,7 +17,7 @@ from torch import Tensor
 from core.accelerate.library import library
 from core.config import Activation
 
-_MEMORY_BOUND_ROWS = 16  # with so few rows, more threads do not help
+_MEMORY_BOUND_ROWS = 16  # with at most this many rows, more threads do not help
 
 
 def supports(x: Tensor) -> bool:
@@ -33,9 +33,10 @@ def supports(x: Tensor) -> bool:
 
 
 def top_k_log_probs(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest of x.log_softmax(-1) and their indices; ids below `first` are −∞.
+    """Return the k largest of x.log_softmax(-1) and their indices; ids below `first` count as −∞.
 
-    Ties go to the lower index. Requires `supports(x)`. Raises ValueError for an impossible k.
+    Ties go to the lower index. Requires `supports(x)`. Raises ValueError for an impossible k or
+    `first`.
     """
     step_c = _library()
     x = x.contiguous()
@@ -155,7 +156,7 @@ class Layer:
     """A decoder layer as a C struct, with references to the tensors that it points into.
 
     `products`: fused q, k and v; self-attention output; cross-attention query; cross-attention
-    output; feed-forward inner and outer. `norms`: weight, bias and eps of each.
+    output; feed-forward inner and outer. `norms`: weight, bias and eps of norm1 to norm3.
     """
 
     def __init__(

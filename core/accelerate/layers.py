@@ -26,7 +26,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def product(weight: Tensor, bias: Tensor | None) -> Product:
-    """Return a matrix as a packed product, repacked if the matrix has changed.
+    """Return a packed product, repacked if the matrix has changed or the bias was replaced.
 
     The packed tensors are kept alive, so that their addresses cannot be reused.
     """

@@ -1,6 +1,6 @@
 """Compile step.c once per machine and load it; without a compiler, fall back to torch.
 
-HEADLIGHT_COMPILED=0 in the environment disables it.
+HEADLIGHT_COMPILED=0 in the environment disables the library.
 """
 
 import ctypes
@@ -24,12 +24,12 @@ _TIMEOUT_S = 60  # for the compiler, which usually takes one second
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the compiled step.c, or None without a compiler or after any failure."""
+    """Return the compiled step.c; None if disabled, without a compiler or after any failure."""
     if os.environ.get(SWITCH) == "0" or os.name != "posix":
         return None
     try:
         loaded = ctypes.CDLL(str(compiled(cache_folder() / "compiled")))
-    except (OSError, RuntimeError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, subprocess.SubprocessError):  # RuntimeError: no home folder
         return None
     pointer, number = c_void_p, c_int64
     loaded.panel.restype = number
@@ -54,9 +54,8 @@ def library() -> ctypes.CDLL | None:
 def compiled(folder: Path) -> Path:
     """Return the library's file, compiled unless it exists.
 
-    Its name contains a hash of the source, the compiler, the CPU's features and the flags.
-
-    Raises OSError, SubprocessError, or RuntimeError (for a user without a home folder).
+    Its name contains a hash of the source, the compiler, the CPU's features and the flags. Raises
+    OSError and SubprocessError.
     """
     compiler = shutil.which(os.environ.get("CC") or "cc")
     if compiler is None:

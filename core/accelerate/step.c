@@ -58,7 +58,7 @@ static inline vec blend(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* e^x for x ≤ 0 as 2ⁿ·eʳ with |r| ≤ ln(2)/2; 0 where the result would be subnormal. */
+/* e^x for x ≤ 0 as 2ⁿ·eʳ with |r| ≤ ln(2)/2; 0 for x < −87, close to the subnormal numbers. */
 static inline vec exponential(vec x) {
     const ivec nothing = x < -87.0f;
     x = blend(nothing, (vec){0}, x);
@@ -126,8 +126,8 @@ static void product_group(const Affine *a, const float *x, int64_t B, float *y) 
     }
 }
 
-/* Compute `product_group` for any number of rows. Grouping keeps a panel from writing to more cache
-   lines than the cache can hold: 1.35 times as fast for 320 rows by 128 × 8,000. */
+/* Compute y = x W + b in groups of at most GROUP rows, so that the cache lines that one panel writes
+   to fit into the cache: 1.35 times as fast for x [320, 128] and W [128, 8000]. */
 void product(const Affine *a, const float *x, int64_t B, float *y) {
     for (int64_t groups = (B + GROUP - 1) / GROUP, b = 0, rows; b < B; b += rows, groups--) {
         rows = (B - b + groups - 1) / groups;
@@ -237,7 +237,8 @@ static void list_cells(const uint8_t *mask, int64_t rows, int64_t width, int32_t
 }
 
 /* Attend with every head of every row: out [B, D]. Queries are in rows of `width`; `kv` is
-   [2, N, H, room, E]; `share` consecutive rows have the same cells. */
+   [2, N, H, room, E]. Each `share` consecutive rows have the same cells: the first `counts` of a
+   row of `cells`, which has room for `most`. */
 static void attention(const float *q, int64_t width, const float *kv, int64_t room, Size s,
                       const int32_t *cells, int64_t most, const int64_t *counts, int64_t share,
                       float *out) {

@@ -81,7 +81,7 @@ def _norm(to: Any, norm: Any) -> None:
 
 
 def _linear(to: Any, layers: Sequence[Any]) -> None:
-    """Copy one layer, or several with their rows stacked; a missing bias becomes 0."""
+    """Copy one layer, or several with rows stacked; if only some have a bias, others get 0."""
     to.weight = np.concatenate([_array(layer.weight) for layer in layers])
     if any(layer.bias is not None for layer in layers):
         biases = [

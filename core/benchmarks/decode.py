@@ -109,7 +109,8 @@ def compiled_copy(network: Transformer) -> Transformer:
     copy.load_state_dict(network.state_dict())
     copy.to(next(network.parameters()).device)
     copy.encode = torch.compile(copy.encode, dynamic=True)
-    # Without its inference-mode decorator, which torch.compile cannot trace; the search enters it.
+    # Unwrap `step`: torch.compile cannot trace its inference-mode decorator. The search enters the
+    # mode anyway.
     copy.step = partial(torch.compile(inspect.unwrap(decoding.step), dynamic=True), copy)
     return copy
 

@@ -1,9 +1,9 @@
-"""Give a config.json that an earlier version wrote its own SHA-256.
+"""Add to config.json its own SHA-256, which earlier versions did not write.
 
 python -m core.checkpoint.add_checksum FOLDER...
 
 The folder is loaded first, so other defects are still rejected. Wrong settings in config.json, such
-as the position of the norms, cannot be detected, so use it only for folders that you trust.
+as the position of the norms, cannot be detected: use this command only for folders you trust.
 """
 
 import sys
@@ -19,7 +19,7 @@ from core.files import finish_commit, write_json
 
 def add_checksum(folder: Path) -> str:
     """Load a folder, add its configuration's hash and return it. Raises CheckpointError."""
-    finish_commit(folder, FILE)  # it finds pending files by the present config.json, so do this first
+    finish_commit(folder, FILE)  # first, because it finds pending files by the old config.json
     load(folder, require_checksum=False)
     file = folder / FILE
     config = read_small(file)

@@ -64,7 +64,7 @@ class Card:
     metrics: dict[str, Any]
     weights_sha256: str
     config_sha256: str
-    note: str = ""  # why the metrics are unusable, although the network is not
+    note: str = ""  # why the metrics cannot be used, although the network can
 
     @property
     def direction(self) -> str:

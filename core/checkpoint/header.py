@@ -37,7 +37,7 @@ def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dic
     if length > MAX_HEADER_BYTES:
         raise ValueError(f"a header of {length:,} bytes, the limit is {MAX_HEADER_BYTES:,}")
     header = read_exactly(stream, length)
-    count = header.count(b'"data_offsets"')  # before parsing creates that many objects
+    count = header.count(b'"data_offsets"')  # counted before parsing creates the objects
     if count > MAX_TENSORS:
         raise ValueError(f"{count:,} tensors, the limit is {MAX_TENSORS:,}")
     tensors = parse(header, _MAX_ITEMS)

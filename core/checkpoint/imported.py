@@ -106,4 +106,4 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_size(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _MAX_DIFFERENCE  # NaN is not
+    return type(value) in (int, float) and 0 <= value <= _MAX_DIFFERENCE  # also rejects NaN

@@ -120,7 +120,7 @@ _MAX_LETTERS = 14  # of an invented name
 def augmented(
     texts: Iterable[tuple[Iterable[TextPair], int]], settings: Augmentation, seed: int, epoch: int
 ) -> Iterator[tuple[TextPair, TextPair]]:
-    """Yield one epoch's pairs as (augmented, original); `texts` gives each text's repetitions.
+    """Yield one epoch's pairs as (augmented, original); `texts` holds (text, repetitions).
 
     The caller uses the original where the augmented pair is too long. The result depends on seed
     and epoch (from 0) only, so a resumed run sees the same pairs.
@@ -176,7 +176,7 @@ def with_other_names(
 ) -> TextPair:
     """Replace each known name that occurs equally often on both sides.
 
-    Some of the new names are invented, partly from beginnings of words in `earlier` pairs. A man's
+    Most of the new names are invented, partly from beginnings of words in `earlier` pairs. A man's
     name becomes a woman's only if no word of the pair is masculine. A possessive such as "Toms"
     gets no name that ends with a sibilant, because German writes the possessive of such names
     differently.
@@ -238,9 +238,9 @@ def invented_name(rng: random.Random, earlier: Sequence[TextPair] = ()) -> str:
 def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
     """Replace the numbers of a pair, if both sides contain the same ones.
 
-    Up to 12, 24, 31 or 59, the new number has the limit of the old one, so that hours, days and
-    minutes remain valid. A year usually becomes a year. Any other number keeps its count of digits.
-    Numbers followed by letters ("3rd"), 0 and 1 are kept; after 1, other numbers need a plural.
+    A number stays within its range, up to 12, 24, 31 or 59, so that hours, days and minutes remain
+    valid. A year usually becomes a year. Any other number keeps its count of digits. Numbers
+    followed by letters ("3rd") are kept. So are 0 and 1: replacing 1 would need a plural.
     """
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
     shared = sorted(_shared_numbers(pair))

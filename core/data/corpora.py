@@ -26,7 +26,7 @@ def _iso_name(code: str) -> str:
     from iso639 import Language, LanguageNotFoundError  # takes 0.1 to 0.5 s
 
     try:
-        name = Language.match(code).name  # no name: all names are capitalised
+        name = Language.match(code).name  # match also compares names, but these are capitalised
     except LanguageNotFoundError:
         return code
     return re.sub(r" \(.*\)$", "", name)  # Modern Greek (1453-), Swahili (macrolanguage)

@@ -5,7 +5,7 @@ import re
 
 TextPair = tuple[str, str]
 
-SENTENCE_BREAK = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number
+SENTENCE_BREAK = re.compile(r"(?<=\w{3})[.!] (\w)")  # not after an initial or a number below 100
 _FINAL_MARKS = re.compile(r"\s*[.!?]+$")
 _RESERVOIR = 1000  # earlier pairs that a later one may be concatenated with
 

@@ -52,7 +52,7 @@ def stream_lines(file: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, plain or compressed by gzip, xz or bzip2, one at a time.
 
     Only \\n ends a line; a byte-order mark at the start is dropped. The file is opened once, so it
-    may be a pipe. Raises ValueError if it is not text.
+    may be a pipe. Raises ValueError if it is missing, unreadable or not text.
     """
     try:
         with file.open("rb") as raw:

@@ -8,7 +8,7 @@ SETS = tuple(f"wmt{year}" for year in range(13, 24))
 
 
 def read(split: str, find: Find | None, source: str, target: str) -> list[tuple[str, str]]:
-    """Read one year's (source, target) pairs; since 2019, each direction has its own set.
+    """Read one year's (source, target) pairs; since 2019, each direction has its own test set.
 
     With `find`, read the files `<set>.<source>-<target>.<language>`; without it, use sacreBLEU.
     Raises ValueError if sacreBLEU cannot download the set.

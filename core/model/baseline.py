@@ -28,7 +28,7 @@ class BaselineState:
     source_mask: Tensor
 
     def select(self, rows_N: Tensor) -> "BaselineState":
-        """Reorder the state: new row i is old row rows[i]."""
+        """Reorder the state: new row i is old row rows_N[i]."""
         return BaselineState(
             self.prefix_BT[rows_N], self.memory_BSD[rows_N], self.source_mask[rows_N]
         )

@@ -30,7 +30,7 @@ class KVCache:
     """T."""
 
     def select(self, rows_B: Tensor) -> KVCache:
-        """Reorder the cache: new row i is old row rows[i] (used to follow surviving beams)."""
+        """Reorder the cache: new row i is old row rows_B[i] (used to follow surviving beams)."""
 
         def select(pairs: tuple[KeysValues, ...]) -> tuple[KeysValues, ...]:
             return tuple((k.index_select(0, rows_B), v.index_select(0, rows_B)) for k, v in pairs)
@@ -64,7 +64,7 @@ def start(network: Network, source_BS: Tensor) -> KVCache:
 
 @torch.inference_mode()
 def step(network: Network, token_B: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
-    """Feed one token per row; return logits [B, V] for the next and the extended cache."""
+    """Feed one token per row; return logits [B, V] for the next token, and the extended cache."""
     x_B1D = network.embeddings.target_token(token_B, cache.length)[:, None]
     written = []
     for layer, own, cross in zip(network.decoder, cache.own, cache.cross, strict=True):

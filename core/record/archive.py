@@ -27,7 +27,7 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that numpy w
 class Archive:
     """An opened .npz file whose unpacked size is within a limit.
 
-    Every method raises ValueError for a missing array, or one of another type or shape.
+    Reading an array that is missing, or of another type or shape, raises ValueError.
     """
 
     def __init__(self, opened: zipfile.ZipFile, max_bytes: int):

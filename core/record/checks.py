@@ -24,9 +24,9 @@ from core.record.softmax import LEAST_LIMIT, error_limits, unmasked_cells, weigh
 from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
 
 WEIGHT_LIMIT = LEAST_LIMIT
-"""Of a row's sum and of a position: rounding is at most about 1e-6; real errors are far larger."""
+"""For row sums and positions: rounding errors are about 1e-6 at most, real errors far larger."""
 LOGIT_LIMIT = 1e-4
-"""Attention without hooks uses a fused kernel, which sums in another order: last digits differ."""
+"""Attention without hooks uses a fused kernel that sums in another order, so last digits differ."""
 _BARRED = 200.0  # below the largest logit: e^−200 is 0 in float32
 
 

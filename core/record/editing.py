@@ -154,7 +154,8 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
         if len(rows_N) and not 0 <= rows_N.min() <= rows_N.max() < len(module.weight):
             raise EditError(
                 f"position {int(rows_N.max() if rows_N.min() >= 0 else rows_N.min())} was never "
-                f"learned: this model's table holds 0 to {len(module.weight) - 1}, so shift or stretch by less"
+                f"learned: this model's table holds 0 to {len(module.weight) - 1}, so shift or "
+                "stretch by less"
             )
         return module.weight[rows_N]
     return sinusoids_at(rows_N.cpu(), like.shape[-1]).to(like.dtype).to(like.device)
@@ -231,8 +232,7 @@ def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
 class _EditedSoftmax:
     """Compute weights from scores and a mask, under the edits of one site.
 
-    Axes: B batch rows, or sentences whose hypotheses are the queries of one attention call; H
-    head, Q query, K key, P position.
+    Axes: B batch row, H head, Q query, K key, P position.
     """
 
     site: AttentionSite
@@ -264,7 +264,7 @@ class _EditedSoftmax:
         start, length = self.targets.start, self.targets.length
         if self.site.kind == "encoder":
             start, length = 0, Q
-        # In a decoding step the keys form a tree; the mask selects each hypothesis's path.
+        # In a decoding step, a key's position is the number of unmasked keys before it.
         steps_BQK = None
         if self.site.kind == "decoder" and length == 1:
             steps_BQK = (mask[:, 0].cumsum(-1) - 1).clamp(min=0)

@@ -36,11 +36,11 @@ class Activations(Frozen):
 
     `source_embeddings` [S, D] and `target_embeddings` [T, D] include positions and enter the first
     layers. `encoder_states` [L, 2, S, D] are the residual stream after each layer's self-attention
-    and feed-forward sub-layers. `decoder_states` [L, 3, T, D] are those after self-attention,
-    cross-attention and feed-forward. `encoder_output` [S, D] and `decoder_output` [T, D] are the
-    outputs of the stacks after the final norm, that is, the inputs of cross-attention and of the
-    classifier. The scores are q·k/√d_k before any mask, [L, H, Q, K], computed in float64 from the
-    inputs of each attention. Masked cells have scores too.
+    and feed-forward sub-layers. `decoder_states` [L, 3, T, D] are the decoder's, after
+    self-attention, cross-attention and feed-forward. `encoder_output` [S, D] and `decoder_output`
+    [T, D] are the outputs of the stacks after the final norm, that is, the inputs of
+    cross-attention and of the classifier. The scores are q·k/√d_k before any mask, [L, H, Q, K],
+    computed in float64 from the inputs of each attention. Masked cells have scores too.
     """
 
     source_embeddings: Floats
@@ -85,7 +85,7 @@ class Activations(Frozen):
     ) -> None:
         """Raise ValueError unless softmax(scores + mask), under edits, equals the weights.
 
-        See core.record.softmax for the limits of their difference.
+        See `error_limits` in core.record.softmax for the tolerance.
         """
         for kind, mask in masks.items():
             scores, shown = self.scores(kind), weights[kind]

@@ -413,7 +413,7 @@ class TranslationRecord(Frozen):
     def has(self, kind: str) -> bool:
         """Whether the record has maps of a kind; only imported maps may lack one.
 
-        Raises ValueError for another kind.
+        Raises ValueError for an unknown kind.
         """
         return self.maps(kind).size > 0
 
@@ -425,7 +425,7 @@ class TranslationRecord(Frozen):
     def maps(self, kind: str) -> Floats:
         """Return the weights of a kind, [layer, head, query, key].
 
-        Raises ValueError for another kind.
+        Raises ValueError for an unknown kind.
         """
         return getattr(self, _known(kind, KINDS, "kind"))
 
@@ -440,14 +440,15 @@ class TranslationRecord(Frozen):
     def words(self, side: str) -> Words:
         """Return the words of "source", "target_in" or "target": the positions of their tokens.
 
-        Punctuation and special tokens are words by themselves. Raises ValueError for another side.
+        Punctuation and special tokens are words by themselves. Raises ValueError for an unknown
+        side.
         """
         return group_words(self._side(side))
 
     def entropy(self, kind: str) -> Floats:
         """Return the entropy of each row of attention weights, in bits: [layer, head, query].
 
-        Raises ValueError for another kind.
+        Raises ValueError for an unknown kind.
         """
         weights = self.maps(kind).astype(np.float64)
         logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
@@ -456,7 +457,7 @@ class TranslationRecord(Frozen):
     def tokens(self, side: str) -> list[str]:
         """Return the displayed tokens of "source", "target_in" (fed in) or "target" (produced).
 
-        Raises ValueError for another side.
+        Raises ValueError for an unknown side.
         """
         return [token.text for token in self._side(side)]
 
@@ -470,7 +471,7 @@ class TranslationRecord(Frozen):
         Columns: layer head query key query_token produced_token key_token weight. Indices are
         counted from 0. `query_token` is the token fed in, `produced_token` the one that this row
         predicts, empty in the encoder. Masked cells are included with weight 0; see `mask`. Raises
-        ValueError for another kind.
+        ValueError for an unknown kind.
         """
         import pandas as pd
 
@@ -495,7 +496,7 @@ class TranslationRecord(Frozen):
     def mask(self, kind: str) -> Bools:
         """Return the mask of a kind, [query, key], True = may attend.
 
-        Raises ValueError for another kind.
+        Raises ValueError for an unknown kind.
         """
         return getattr(self, f"{_known(kind, KINDS, 'kind')}_mask")
 
@@ -579,7 +580,7 @@ class TranslationRecord(Frozen):
     def load(cls, file: Path | str | BinaryIO) -> TranslationRecord:
         """Read and validate a file written by `save`.
 
-        Raises ValueError, one line, for any other file. Sizes are checked before anything is
+        Raises a one-line ValueError for any other file. Sizes are checked before anything is
         unpacked: at most 256 MB, 512 tokens per side, MAX_RECORD_MAPS and MAX_RECORD_WEIGHTS.
         """
         remedy = "choose an .npz file that was saved here"

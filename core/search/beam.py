@@ -140,7 +140,7 @@ def steps(
 ) -> Iterator[Step]:
     """Yield each step of a beam search; the last one holds the results.
 
-    Call it in inference mode: entering that for every step costs more than a matmul.
+    Call it in inference mode: entering that mode at every step costs more than a matmul.
     A forced `prefix` of ids is followed first, whatever its probability.
     """
     device, N, K = source_NS.device, len(source_NS), config.beam

@@ -26,7 +26,7 @@ class TranslateRequest:
 
     @property
     def batch_key(self) -> Hashable:
-        """Requests with equal values can share a batch; None cannot."""
+        """Requests with equal keys can share a batch; a request with the key None cannot."""
         return self.decode
 
 
@@ -43,7 +43,7 @@ class InspectRequest:
 
     @property
     def batch_key(self) -> Hashable:
-        """Requests with equal values can share a batch; None cannot."""
+        """Requests with equal keys can share a batch; a request with the key None cannot."""
         if self.edits != Edits() or self.target_ids is not None:
             return None
         return (None if self.target is not None else self.decode), self.activations

@@ -18,7 +18,7 @@ DEADLINE_S = 20.0
 POLL_S = 0.05
 """Seconds between two checks for cancellation."""
 _BATCH_CHARACTERS = 800
-"""Limit of a padded batch: one of the longest sentences, or 16 of the usual length.
+"""Limit of a padded batch: one sentence of the maximum length, or 16 of the usual length.
 
 A batch cannot be interrupted, so this limits how long other requests wait for it.
 """

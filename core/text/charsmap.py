@@ -82,7 +82,7 @@ class CharacterMap:
 
 
 def _offset(unit: int) -> int:
-    """Return a unit's offset to its children: its top 22 bits, shifted left by 8 if bit 9 is set."""
+    """Return the offset to a unit's children: the top 22 bits, times 256 if bit 9 is set."""
     return (unit >> 10) << ((unit & 1 << 9) >> 6)
 
 

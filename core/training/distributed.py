@@ -23,7 +23,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is rank 0, which alone prints and reads and writes the run's folder."""
+        """Whether this is rank 0, the only process that prints and that uses the run's folder."""
         return self.rank == 0
 
     def shard(self, rows: Sequence[T]) -> Sequence[T]:
@@ -72,8 +72,8 @@ class Processes:
 def joined(device: str) -> Generator[Processes]:
     """Join the process group that torchrun started, and leave it at the end.
 
-    On GPUs, each process uses the GPU of its local rank. Raises ValueError if there are too few
-    GPUs, or if restarts could not work.
+    On GPUs, each process uses the GPU of its local rank. Raises ValueError for a numbered device
+    such as cuda:1, for too few GPUs, and if restarts could not work.
     """
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         if device.startswith("cuda:"):  # the saved random state is the current device's
@@ -93,8 +93,8 @@ def joined(device: str) -> Generator[Processes]:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     # Scalars and random states are exchanged between CPUs, gradients between devices.
     backend = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo"
-    # DistributedDataParallel imports this module. Imported after init_process_group, it keeps a
-    # reference to the group, whose threads can then abort the process at interpreter exit.
+    # DistributedDataParallel imports torch._dynamo. If imported after init_process_group, _dynamo
+    # keeps a reference to the group, whose threads can then abort the process at interpreter exit.
     from torch import _dynamo  # noqa: F401
 
     dist.init_process_group(backend, store=_store(size), rank=rank, world_size=size)

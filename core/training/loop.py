@@ -136,10 +136,11 @@ def train(
     """Train for `config.steps`, or until early stopping after `config.patience`; yield events.
 
     `pairs` is a sequence of pairs, or a function from an epoch's number (from 0) to such a
-    sequence. The state is saved before the first step, at each validation, every
-    `config.save_every` steps and when stopped; a resumed run is bit-identical to an uninterrupted
-    one. With several processes each takes a shard of every batch. `identity` holds the caller's
-    settings; a saved state with a different identity is rejected.
+    sequence. The state is saved before the first step, at each validation, at the end of each
+    epoch in `config.keep_epochs`, every `config.save_every` steps and when stopped. A resumed run
+    is bit-identical to an uninterrupted one. With several processes each takes a shard of every
+    batch. `identity` holds the caller's settings; a saved state with a different identity is
+    rejected.
 
     Raises DivergedError, and ValueError if the state cannot be resumed.
     """

@@ -117,7 +117,7 @@ _SMOKE_TRAINING = TrainConfig(
     steps=12, batch_tokens=256, warmup_steps=4, validate_every=4, snapshot_every=2, average_last=3
 )
 
-_SMALL_BATCHES: dict[str, Any] = dict(  # lower loss after the same number of sentences
+_SMALL_BATCHES: dict[str, Any] = dict(  # these give a lower loss after the same number of sentences
     batch_tokens=2048, warmup_steps=1000, validate_every=500, snapshot_every=200, average_last=5
 )
 

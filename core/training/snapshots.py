@@ -41,7 +41,7 @@ def snapshot_steps(steps: int) -> frozenset[int]:
 
 
 class SnapshotRecorder:
-    """Write a run's snapshots to history.npz in its folder; each snapshot completes the file."""
+    """Write a run's snapshots to history.npz in its folder; the file is always complete."""
 
     def __init__(
         self,

@@ -51,7 +51,10 @@ def build(
 
 
 def stacked(weights: Any) -> Any:
-    """Convert maps to a NumPy array, from an array, a tensor or a sequence of one per layer."""
+    """Convert an array, a tensor, or a sequence with one of them per layer to a NumPy array.
+
+    Raises ValueError, in one line, if the layers differ in shape.
+    """
     if hasattr(weights, "detach"):
         return weights.detach().float().cpu().numpy()
     if isinstance(weights, list | tuple) and any(hasattr(one, "shape") for one in weights):

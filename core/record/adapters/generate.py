@@ -48,11 +48,11 @@ def from_generate(
 
 
 def _rows(steps: Any, rows: Any, keys: list[int], longest: int) -> Any:
-    """Join the steps of a search into maps, [layer, head, query, key]; step t is in row `rows[t]`.
+    """Join the steps of a hypothesis into maps, [layer, head, query, key].
 
-    A step holds the row of the newest query or, without a KV cache, the rows of all queries so far.
-    Keys beyond the first `keys[t]`, which a static cache has, are dropped. Shorter rows are padded
-    with 0 to `longest` keys.
+    At step t, the hypothesis is in row `rows[t]` of the batch. A step holds the map's row of the
+    newest query or, without a KV cache, the rows of all queries so far. Keys beyond the first
+    `keys[t]`, which a static cache has, are dropped. Shorter rows are padded with 0 to `longest`.
     """
     joined = []
     for t, row in enumerate(rows):

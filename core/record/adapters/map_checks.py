@@ -27,7 +27,7 @@ _AXES = "[layer, head, query, key]"
 
 
 def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
-    """Raise ValueError, in one line, for maps of a kind that are not `size` rows of probabilities.
+    """Raise ValueError, in one line, unless a kind's maps have `size` and rows of probabilities.
 
     The line names the first bad map, counted from 1. `size` are the numbers of queries and keys.
     """

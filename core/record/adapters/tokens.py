@@ -12,7 +12,7 @@ from core.record.parts import RecordToken
 
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<")
 _BEGINS = ("▁", "Ġ")  # SentencePiece, byte-level BPE
-_CONTINUES, _CONTINUED, _ENDS = "##", "@@", "</w>"  # WordPiece, subword-nmt, the first BPE
+_CONTINUES, _CONTINUED, _ENDS = "##", "@@", "</w>"  # WordPiece, subword-nmt, GPT-1
 _NO_ID = -1
 
 

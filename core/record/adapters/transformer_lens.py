@@ -28,14 +28,14 @@ def from_transformer_lens(
     The cache comes from `run_with_cache(source, decoder_input=…)`. `tokens` are those of the source
     and those fed to the decoder, including the start token. The token that the last row predicts is
     not among them: append it, or that row is left out. `index` chooses a sentence of a batch.
-    Raises ValueError, in one line, for missing patterns and as `from_arrays` does.
+    Raises ValueError, in one line, for missing patterns and for what `from_arrays` rejects.
     """
     found: dict[Kind, dict[int, Any]] = {}
     for name in cache.keys():  # noqa: SIM118 - an ActivationCache is no dict
         match = _NAME.fullmatch(name)
         if match and (kind := _SITES.get(f"{match[1]} {match[3]}")):
             pattern = stacked(cache[name])
-            if pattern.ndim == 4:  # else without its batch dimension
+            if pattern.ndim == 4:  # otherwise it has no batch dimension
                 pattern = pattern[chosen(index, len(pattern), "sentence of the batch")]
             found.setdefault(kind, {})[int(match[2])] = pattern
     for kind, layers in found.items():
