@@ -70,9 +70,9 @@ class Vocabulary:
 class Names:
     """The original's name of each part of ours.
 
-    `parts` are relative to a layer, called `layer` with its side and index; `outside` are complete.
-    A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and v.
-    `encoder_parts` are parts that have another name in the encoder; `norm_leaves` are the
+    `layer` is a format string for a layer's name; `parts` are relative to it, `outside` are
+    complete names. A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and
+    v. `encoder_parts` are parts that have another name in the encoder; `norm_leaves` are the
     original's names of a norm's weight and bias.
     """
 
@@ -121,7 +121,7 @@ class Plan:
 
 
 Read = Callable[[Weights, Options], Plan]
-"""A family: reads shapes, settings and vocabularies, no weights. Raises ValueError."""
+"""A family's function, which reads shapes, settings and vocabularies. Raises ValueError."""
 
 
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:

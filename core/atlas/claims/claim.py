@@ -79,8 +79,9 @@ def decide(
 
     The claim holds if in every network the whole interval lies on the claimed side of the
     threshold. It does not hold if in every network the whole interval lies on the other side and
-    the claim has no `limits`. In all other cases, and for every claim with an `other_test`, it
-    cannot be decided here. `missing` says what was missing if there are no estimates.
+    the claim has no `limits`. In all other cases, and for every claim that has an `other_test` or
+    is `untestable`, it cannot be decided here. `missing` says what was missing if there are no
+    estimates.
     """
     if claim.untestable:
         return OPEN, claim.untestable
