@@ -41,7 +41,10 @@ def tree(folder: str, text: str) -> dict[str, str]:
 
 
 def opening(path: Path) -> str | None:
-    """Return the first line of a module's docstring or opening comment, without a full stop."""
+    """Return the first line of a module's docstring or opening comment, without a full stop.
+
+    Return None for other files.
+    """
     if path.is_dir():
         path /= "__init__.py"
     if path.suffix not in (".py", ".js") or not path.is_file():

@@ -63,7 +63,7 @@ class HeadLinks:
     equally many links. Sentences without gold do not count. Sums, by replicate:
 
     - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: a head's links among the sure or possible ones,
-      by reading and quantity; index L or H is that of the mean map over layers or heads
+      by reading and quantity; index L is the mean map over layers, index H that over heads
     - diagonal_in_sure, diagonal_in_possible [R]: the links of the monotone diagonal among them
     - made, sure [R]: the links that each head makes, and the sure links in the gold
     - sentences [R]
@@ -233,7 +233,7 @@ def _sizes(T: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
 
 
 def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:
-    """Count the links from target words t to source words `source_T[..., t]` in the gold: [...]."""
+    """Count the links (`source_T[..., t]`, t) that are sure, and those that are possible: [...]."""
     T = source_T.shape[-1]
     counts = {}
     for name, links in (("in_sure", gold.sure), ("in_possible", gold.possible)):

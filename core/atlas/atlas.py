@@ -136,7 +136,7 @@ class Atlas(Frozen):
     - pair_KIND [n, n, 3]: a pair's joint change on that sample, minus the sum of its two single
       changes (positive: the heads are redundant)
     - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
-      head, by reading and quantity; index L or H is that of the mean map over layers or heads
+      head, by reading and quantity; index L is the mean map over layers, index H that over heads
     - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
     - partner int16 [N]: the matched head of another network
     - similarity [N, 3]: the share of attention that both heads put on the same cells

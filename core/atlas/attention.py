@@ -127,7 +127,7 @@ class Attention:
 class _Rows:
     """What is known of one sentence's maps of a kind before any network runs.
 
-    `counts` [O, Q] says which rows count for each role, `cells` [O, Q, K] are the role's target
+    `counts` [O, Q] says which rows count for each role, and `cells` [O, Q, K] are the role's target
     cells in these rows.
     """
 

@@ -29,7 +29,7 @@ _PER_CHUNK = 5
 
 @dataclass(frozen=True)
 class Similarity:
-    """Measure the share of attention that heads of two networks put on the same cells, by pair.
+    """Measure how much attention each pair of heads of two networks puts on the same cells.
 
     `other` is the folder of the other network, which must have the same tokens. Sums:
 

@@ -62,7 +62,8 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
 def excess_over_nulls(atlas: Atlas, kind: Kind, role: int) -> Doubles:
     """Return each head's score in a role and its bounds, minus the largest null: [n, 3].
 
-    For positional roles, the profile is NaN and therefore not a null.
+    The nulls are the score of shuffled rows, the highest score in random networks and, unless the
+    role is positional, the score of the head's distance profile.
     """
     random = np.float64(atlas.arrays[f"role_{kind}_random"][role])
     shuffled_n, profile_n = (

@@ -19,10 +19,10 @@ _DONE = "done"
 
 
 class Partial:
-    """A folder with the sums of each measure over the chunks that are done; None saves nothing.
+    """A folder with the sums of each measure over the chunks that are done.
 
-    `identity` names what the sums depend on besides the measure: weights, corpus, version. Sums of
-    another identity or measure are ignored.
+    If `folder` is None, nothing is saved. `identity` names what the sums depend on besides the
+    measure: weights, corpus, version. Sums of another identity or measure are ignored.
     """
 
     def __init__(self, folder: Path | None, identity: str):

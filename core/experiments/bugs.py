@@ -47,7 +47,7 @@ BUGS: tuple[Bug, ...] = get_args(Bug)
 PADDING = 3
 """How many tokens longer the other sentence of the batch is, on each side."""
 PROBED = 8
-"""How many source tokens are replaced, one by one, to see which a head's map depends on."""
+"""The most source tokens that are replaced, one by one, to find those that a map depends on."""
 MORE = 10
 """A broken translation is cut off at this many tokens more than the given target has."""
 LONGEST = 40
@@ -197,7 +197,7 @@ def _pass(model: Seq2Seq, batch: _Batch, target: Sequence[int], bug: Bug | None)
 
 
 def _masks(batch: _Batch, bug: Bug | None) -> dict[Kind, Bools]:
-    """Return the masks [Q, K] that the sentence's maps obey."""
+    """Return the masks [Q, K] that apply to the sentence's maps."""
     edits = _EDITS.get(bug, Edits())
     keys = source_mask(batch.source, edits)[0, 0].cpu().numpy()  # [1, S+P]
     masks: dict[Kind, Bools] = {

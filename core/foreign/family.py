@@ -127,9 +127,9 @@ Read = Callable[[Weights, Options], Plan]
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:
     """Return the original's id of each of our ids: <pad> <bos> <eos> <unk>, then all others.
 
-    If the original starts with <pad>, its row becomes our <bos>, and our <pad> has no row in the
-    original. That is enough: the search never writes <pad> or <bos>, and our embedding of <pad> is
-    0.
+    If the original begins targets with <pad>, the row of <pad> becomes our <bos>, and our <pad> has
+    no row in the original. That is enough: the search never writes <pad> or <bos>, and our
+    embedding of <pad> is 0.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad

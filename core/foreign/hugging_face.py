@@ -125,7 +125,7 @@ def interleaved(d_model: int) -> np.ndarray:
 
 
 def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return config.json and its whole numbers. Raises ValueError naming what is unknown."""
+    """Return config.json and its whole numbers. Raises ValueError for unsupported settings."""
     file = folder / "config.json"
     where = printable(str(file))
     if not folder.is_dir() or not file.is_file():

@@ -28,7 +28,7 @@ class Claim:
     - threshold, above: the claim says that the statistic is above the threshold, or below it if
       `above` is false
     - of_pairs: whether the statistic compares both networks of a direction
-    - null: what the statistic's value by chance assumes, where that value is measured
+    - null: the assumption behind the value by chance, such as "uniform attention", if measured
     - limits: why a result on the other side would not refute the claim; "" if it would
     - other_test: how the test here differs from the paper's so much that no result decides the
       claim; "" if it does not
