@@ -28,7 +28,7 @@ def pieces(sentences: list[str], first: list[int]) -> PieceTokenizer:
 
 
 def write(folder: Path, **changes: object) -> Path:
-    """Save an untrained network: SiLU, a bias under a tied classifier, <bos> before the source."""
+    """Save an untrained network: SiLU, a tied classifier with a bias, <bos> before the source."""
     both = [pieces([pair[side] for pair in small.SENTENCES], [BOS][side:]) for side in (0, 1)]
     config = small.config(
         **{

@@ -103,7 +103,7 @@ def _floats(text: str) -> np.ndarray:
 
 @dataclass
 class Report:
-    """What a comparison found; `different` describes each sentence whose hypotheses differ."""
+    """What a comparison found; `different` describes each sentence whose results differ."""
 
     name: str
     sentences: int = 0

@@ -21,7 +21,7 @@ SENTENCES = [
 
 
 def config(**changes: object) -> ModelConfig:
-    """Configure a network of a few thousand weights, with two depths to expose mixed-up stacks."""
+    """Configure a small network whose stacks differ in depth, to expose a mix-up of the two."""
     return networks.small(**{"num_decoder_layers": 3, "dropout": 0.0, **changes})
 
 
@@ -40,7 +40,7 @@ def pair(**changes: object) -> tuple[Baseline, Transformer]:
 def sharp(
     seed: int = 0, architecture: str = "scratch", **changes: object
 ) -> Baseline | Transformer:
-    """Return a network in float64 with larger weights than fresh ones, so that choices differ."""
+    """Return a network in float64 with larger weights than fresh ones, for less even outputs."""
     torch.manual_seed(seed)
     network = build(architecture, config(**changes)).double().eval()
     with torch.no_grad():

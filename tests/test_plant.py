@@ -1,4 +1,4 @@
-"""The fault lists fit the project: each text to replace occurs once, each test exists."""
+"""The fault lists fit the project: each text to replace occurs once, and each test exists."""
 
 from __future__ import annotations
 

@@ -41,7 +41,10 @@ def tree(folder: str, text: str) -> dict[str, str]:
 
 
 def opening(path: Path) -> str | None:
-    """Return the first line of a module's docstring or opening comment, without a full stop."""
+    """Return the first line of a module's docstring or opening comment, without a full stop.
+
+    Return None for other files.
+    """
     if path.is_dir():
         path /= "__init__.py"
     if path.suffix not in (".py", ".js") or not path.is_file():
@@ -71,7 +74,7 @@ def missing_paths(readme: str, text: str) -> list[str]:
     """Return paths in a README that exist neither from the root nor from the README's folder."""
     folders = [ROOT, (ROOT / readme).parent]
     if readme == "checkpoints/README.md":
-        folders += [ROOT / name for name in tree("checkpoints", text)]  # all with the same files
+        folders += [ROOT / name for name in tree("checkpoints", text)]  # each has the same files
     code = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
     words = [word for span in code for word in span.split()]
     named = {word for word in words if _FILE.fullmatch(word)} | set(
@@ -243,7 +246,7 @@ def test_a_wrong_score_is_detected(old, new):
 
 
 def test_the_example_runs(tmp_path):
-    """It runs in a temporary folder, since it saves a file, with a link to the checkpoints."""
+    """Run it in a temporary folder that links to the checkpoints, because it saves a file."""
     (example,) = re.findall(r"^```python\n(.*?)^```$", read("README.md"), re.M | re.S)
     assert 20 <= len(example.splitlines()) <= 32
     (tmp_path / "checkpoints").symlink_to(ROOT / "checkpoints")

@@ -156,8 +156,8 @@ def pharaoh(links: Iterable[Link]) -> str:
 class SentenceAlignment:
     """The words of a source and a target, as positions of their tokens, and the links between them.
 
-    `values` maps each link to its value: the heads' mean map, merged by word. A target word that no
-    row is fed has no link in the reading "input".
+    `values` maps each link to its value: the heads' mean map, merged by word. In the reading
+    "input", a target word that is not fed to any row has no link.
     """
 
     source: Words

@@ -19,7 +19,7 @@ from core.record.attention_snapshots import ROLES, AttentionSnapshots, Floats
 SHARE = 0.3
 """The least mean weight on a role's keys; the explorer's captions use this limit too."""
 MARGIN = 0.1
-"""The weight must also exceed that at step 0 and that of uniform attention by this much."""
+"""The weight must also exceed its value at step 0 and that of uniform attention by this much."""
 ALIGNING_MARGIN = 0.2
 """An aligning head's share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5

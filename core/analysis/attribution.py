@@ -115,7 +115,7 @@ class Subsets(Frozen):
 
     @classmethod
     def every(cls, words: Words) -> Subsets:
-        """Return all 2ⁿ subsets. Raises ValueError for no words and for more than `MAX_EXACT`."""
+        """Return all 2ⁿ subsets. Raises ValueError for more than `MAX_EXACT` words."""
         n = len(words)
         if n > MAX_EXACT:
             raise ValueError(
@@ -217,7 +217,7 @@ class Agreement(Frozen):
         """Return the 95 % percentile interval of `of` over the resamples.
 
         For exact Shapley values, both ends equal `of`. With 64 orders, on captions of 8 to 10
-        words, the interval contains the ρ by exact values in 95 of 100 cases for a single token and
+        words, the interval contains the ρ of exact values in 95 of 100 cases for a single token and
         in 97 for the mean.
         """
         resamples = self.resamples(token)

@@ -27,7 +27,7 @@ class Leak(Frozen):
 
 
 def leak(masked: TranslationRecord, opened: TranslationRecord) -> Leak:
-    """Compare two records of one target, of which the second was made without the causal mask.
+    """Compare two records of one target; the second was made without the causal mask.
 
     Raises ValueError if the targets differ, or for imported maps, which have no probabilities.
     """

@@ -1,7 +1,7 @@
 """Rule-based warnings about a translation, from its source, its text and its probability.
 
 They are rare on held-out captions and everyday sentences, the domain of the shipped models. A word
-that is split into several tokens gives no warning: 60 to 84 % of those sentences contain one.
+that is split into several tokens gives no warning: 60 to 84 % of those sentences have such a word.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MOST_CELLS = 6
 NEAR_MEAN = 0.005
 """Masks: mean probabilities that differ by at most this count as equal."""
 ORDERS = ("same", "reordered", "other")
-"""What can become of a translation: the same words in the same or another order, other words."""
+"""Outcomes for a translation: the same words, the same words in another order, other words."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no cl
 
     `numbers` are the numbers behind the `reason`, which is one of these:
 
-    - few: there are too few options
+    - few: there are too few options or words, or all cells or none are masked
     - small: the largest number is below its minimum
     - tied: more than half of the options are within the margin
     - alike: only punctuation or capitals differ
@@ -122,9 +122,9 @@ def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:
 def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = None) -> Question:
     """Ask which cells are masked in the part of a mask at `queries` and `keys`.
 
-    `mask_QK` is True = may attend. The evidence is the largest weight that any head gives the cell,
-    from `maps` [layer, head, query, key]. Without maps, it is 1 for an unmasked cell and 0 for a
-    masked one.
+    In `mask_QK`, True = may attend. The evidence is the largest weight that any head gives the
+    cell, from `maps` [layer, head, query, key]. Without maps, it is 1 for an unmasked cell and 0
+    for a masked one.
 
     Raises Unsettled if none or all of these cells are masked, and ValueError for more than
     `MOST_CELLS` rows or columns.

@@ -1,6 +1,6 @@
 """Attention rollout: how much of each input reaches a layer's output.
 
-Axes: L layer, Q query, K key.
+Axes: L layer, Q query, K key, N token of one side.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
     """Compute how much of each input reaches each layer's output, by kind: [L, 1, Q, K].
 
     For self-attention, this is the product of ½(Ā + I) over the layers so far (Abnar & Zuidema
-    2020, §3). Ā is the mean over a layer's heads, and I the residual path. A decoder column is the
+    2020, §3). Ā is the mean over a layer's heads, and I the residual path. A decoder column is a
     token fed in. Cross-attention has no residual path between its two sides, so a product over its
     layers is not defined. Instead, each layer's mean weights are multiplied by the encoder's full
     rollout, which leads back to the input tokens. Every row sums to 1. A kind that the record lacks

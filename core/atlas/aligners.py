@@ -63,7 +63,7 @@ class HeadLinks:
     equally many links. Sentences without gold do not count. Sums, by replicate:
 
     - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: a head's links among the sure or possible ones,
-      by reading and quantity; index L or H is that of the mean map over layers or heads
+      by reading and quantity; index L is the mean map over layers, index H that over heads
     - diagonal_in_sure, diagonal_in_possible [R]: the links of the monotone diagonal among them
     - made, sure [R]: the links that each head makes, and the sure links in the gold
     - sentences [R]
@@ -140,7 +140,7 @@ def aligner_arrays(total: Sums) -> dict[str, NDArray[np.float32]]:
     """Turn the sums of `HeadLinks` into `Atlas` arrays: aer, precision, recall and the nulls' aer.
 
     `aer_random` is the expected AER of a random head, reading and quantity: the mean over all of
-    them. Raises ValueError if no sentence has gold links.
+    them. Raises ValueError if no sentence has a sure gold link.
     """
     if not total or not total["sure"][0] or not total["made"][0]:
         raise ValueError("no sentence has a sure gold link: at least 1 is needed")
@@ -171,12 +171,12 @@ def best_heads(
 ) -> AlignmentHeads | None:
     """Choose the set of cross-attention heads that aligns words best; `size` is (L, H).
 
-    Greedy forward selection on the sentences with an even index, for each reading and quantity: add
-    the head that lowers the AER of the mean map most, until none lowers it. Of the resulting sets,
-    the one with the lowest AER is scored on the sentences with an odd index, which had no part in
-    the choice. With `one_layer`, all heads are in the layer of the first one chosen. `on_progress`
-    is called with the number of newly measured chunks. Return None unless each half has at least 2
-    sentences with sure links.
+    Greedy forward selection on the sentences with an even index, for each of `combinations`
+    (reading, quantity): add the head that lowers the AER of the mean map most, until none lowers
+    it. Of the resulting sets, the one with the lowest AER is scored on the sentences with an odd
+    index, which had no part in the choice. With `one_layer`, all heads are in the layer of the
+    first one chosen. `on_progress` is called with the number of newly measured chunks. Return None
+    unless each half has at least 2 sentences with sure links.
     """
     chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if _with_gold(c)]
     linked = [s.index % 2 for s, gold in _with_gold(corpus.sentences) if gold.sure]
@@ -233,7 +233,7 @@ def _sizes(T: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
 
 
 def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:
-    """Count the links from target words t to source words `source_T[..., t]` in the gold: [...]."""
+    """Count the links (`source_T[..., t]`, t) that are sure, and those that are possible: [...]."""
     T = source_T.shape[-1]
     counts = {}
     for name, links in (("in_sure", gold.sure), ("in_possible", gold.possible)):

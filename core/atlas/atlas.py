@@ -30,7 +30,7 @@ LIMIT = 300_000  # bytes
 DISTANCES = tuple(range(-20, 21))
 """Axis A: key position minus query position or, in cross-attention, minus the diagonal's position.
 
-The first and last distance include all that are larger.
+The first and last entries also include all distances beyond them.
 """
 READINGS = ("output", "input")
 QUANTITIES = ("weights", "norms")
@@ -127,7 +127,7 @@ class Atlas(Frozen):
     - role_KIND_shuffled [O, n]: that share with each row shuffled
     - role_KIND_random [O]: the highest share of any head of random networks
     - role_KIND_profile [O, n]: the share if each cell had the head's mean weight at that distance;
-      NaN for roles that are a distance
+      NaN for positional roles
     - role_KIND_rows [O]: the share of rows in which the role is measured, because they have both a
       key of the role and another key
     - prune_X_order int16 [n]: heads in the order of removal, X a kind or "all"
@@ -136,12 +136,12 @@ class Atlas(Frozen):
     - pair_KIND [n, n, 3]: a pair's joint change on that sample, minus the sum of its two single
       changes (positive: the heads are redundant)
     - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
-      head, by reading and quantity; index L or H is that of the mean map over layers or heads
+      head, by reading and quantity; index L is the mean map over layers, index H that over heads
     - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
     - partner int16 [N]: the matched head of another network
     - similarity [N, 3]: the share of attention that both heads put on the same cells
     - similarity_unmatched [N, 3]: the mean of this share over all heads of the kind in the other
-      network but the partner
+      network except the partner
     - strength [N, P]: change of each quoted sentence's loss per token under zero ablation
     - deciles [N, 9]: the deciles of this change over the sentences of the corpus
     - cell int16 [N, P, 2]: the query and key that stand for a head in each quoted sentence, see

@@ -127,7 +127,7 @@ class Attention:
 class _Rows:
     """What is known of one sentence's maps of a kind before any network runs.
 
-    `counts` [O, Q] says which rows count for each role, `cells` [O, Q, K] are the role's target
+    `counts` [O, Q] says which rows count for each role, and `cells` [O, Q, K] are the role's target
     cells in these rows.
     """
 
@@ -296,9 +296,9 @@ def finish(total: Sums) -> Attended:
 def _by_profile(total: Sums, name: str, heads: int) -> Doubles:
     """Return a role's score if each cell had its head's mean weight at that distance: [n].
 
-    NaN for roles that are a distance. A head whose score is no higher attends to certain distances,
-    where the role's keys happen to be. Voita et al. 2019, §5.2, likewise compare syntactic heads
-    with the most frequent distance.
+    NaN for positional roles. A head whose score is no higher attends to certain distances, where
+    the role's keys happen to be. Voita et al. 2019, §5.2, also compare syntactic heads with the
+    most frequent distance.
     """
     if f"cells {name}" not in total:
         return np.full(heads, np.nan)

@@ -71,7 +71,7 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
     """Compute the atlas of a network over a text.
 
     Raises ValueError before any work if gold alignments do not fit their text, or if the other
-    network has different tokens or numbers of heads.
+    network has different tokens, layers or heads.
     """
     if extras.gold is not None:
         check_gold(network, extras.gold)

@@ -1,6 +1,6 @@
 """Find the counterpart of each head in another network with the same tokenizers, by its maps.
 
-Axes: R replicates, n heads of a kind of either network.
+Axes: R replicates, n heads of one kind in either network.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PER_CHUNK = 5
 
 @dataclass(frozen=True)
 class Similarity:
-    """Measure the share of attention that each head puts on the same cells as each head of another.
+    """Measure how much attention each pair of heads of two networks puts on the same cells.
 
     `other` is the folder of the other network, which must have the same tokens. Sums:
 

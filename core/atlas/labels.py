@@ -17,14 +17,14 @@ One null is the highest score of any head in three random networks; other random
 higher. In 51 further random networks of the shipped sizes (2,448 heads), no head exceeded its nulls
 by more than 0.051 in any role, so 0.1 is about twice what chance reached. Heads of much smaller
 networks differ more: of 180 random networks of width 16, one had a head with a label. Voita et al.
-2019 (§5.2) likewise ask a head to exceed its baseline by 10 points.
+2019 (§5.2) also require a head to exceed its baseline by 10 points.
 """
 
 FLOOR = 0.3
 """The share of attention that a score's lower bound must reach, by convention."""
 
 ROWS = 0.1
-"""The share of rows in which a role must be measured, since a label describes a head in general."""
+"""The least share of rows in which a role must be measured: a label describes a head in general."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
 def excess_over_nulls(atlas: Atlas, kind: Kind, role: int) -> Doubles:
     """Return each head's score in a role and its bounds, minus the largest null: [n, 3].
 
-    The distance profile of a head is no null for a role that is itself a distance.
+    The nulls are the score of shuffled rows, the highest score in random networks and, unless the
+    role is positional, the score of the head's distance profile.
     """
     random = np.float64(atlas.arrays[f"role_{kind}_random"][role])
     shuffled_n, profile_n = (

@@ -27,7 +27,7 @@ ENTRIES = 16
 """The number of source words in the language."""
 
 _SHORTEST, _LONGEST = 4, 9  # source words of a sentence
-_SHARPNESS = 40.0  # scales a planted head's queries, so that the aligned word gets all but 1e-6
+_SHARPNESS = 40.0  # scales a planted head's queries: the aligned word gets all weight but 1e-6
 _BOUNDARY = "▁"
 
 Word = tuple[str, ...]

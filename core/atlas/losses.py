@@ -1,6 +1,7 @@
 """Loss with heads ablated, as sums over a corpus.
 
-Axes: B sentences of a chunk, C sets of ablated heads, N heads, R replicates, T target tokens.
+Axes: B sentences of a chunk, C sets of ablated heads, N heads, R replicates, T target tokens, H
+heads of a layer, D d_model.
 """
 
 from __future__ import annotations

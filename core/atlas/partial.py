@@ -21,8 +21,8 @@ _DONE = "done"
 class Partial:
     """A folder with the sums of each measure over the chunks that are done.
 
-    `identity` names what the sums depend on besides the measure: weights, corpus, version. Sums of
-    another identity or measure are ignored.
+    If `folder` is None, nothing is saved. `identity` names what the sums depend on besides the
+    measure: weights, corpus, version. Sums of another identity or measure are ignored.
     """
 
     def __init__(self, folder: Path | None, identity: str):
@@ -40,7 +40,8 @@ class Partial:
         """Return the sums of a measure over all chunks, continuing from sums saved earlier.
 
         `on_progress` is called with the number of newly measured sentences, and first with that of
-        sentences measured earlier. The sums are saved every 20 seconds and on interruption.
+        sentences measured earlier. The sums are saved every 20 seconds, at the end and on
+        interruption. Raises ValueError if earlier sums cannot be read.
         """
         file = self._file(measure, chunks)
         done, total = self._load(file, len(chunks))

@@ -74,7 +74,7 @@ def grow_diag_final(first: Links, second: Links) -> Links:
     have at least one word that is not linked yet, until there are no more. Finally, add the links
     of `first` and then of `second` that have at least one word not linked yet. As in the
     pseudocode of Moses, links are visited by target word, then by source word. The order matters,
-    because each new link changes which words have none.
+    because each new link changes which words are not linked yet.
     """
     union = sorted(first | second, key=_by_target)
     found = set(first & second)

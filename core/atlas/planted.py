@@ -55,10 +55,10 @@ def planted(sentences: int = 60, seed: int = 0) -> Planted:
     """Generate sentences and build a network with a head for every role of every kind.
 
     A head's scores are a bilinear form of the features of query and key. So they depend on the
-    positions and ids of these two tokens alone, and some roles rely on the language. A source and
-    its target have equally many tokens, so the diagonal is where positions are equal. Positions
-    come in pairs, and a target token is aligned to a word at the other position of its pair, where
-    its copy is too, if it has one. All remaining heads attend evenly.
+    positions and ids of these two tokens alone, and some roles rely on how sentences are built. A
+    source and its target have equally many tokens, so the diagonal is where positions are equal.
+    Positions come in pairs. The source word aligned to a target token covers the other position of
+    the token's pair, and the token's copy, if any, is there too. All remaining heads attend evenly.
     """
     rng = random.Random(seed)
     generated = [_sentence(rng) for _ in range(sentences)]

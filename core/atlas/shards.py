@@ -50,8 +50,8 @@ def in_process(checkpoint: Checkpoint) -> Runner:
 def in_processes(count: int) -> Generator[Runner]:
     """Context manager: a runner with `count` processes of one thread each.
 
-    The processes load a checkpoint once and serve any number of measures. If a process dies, the
-    runner raises BrokenProcessPool, a RuntimeError.
+    Each process keeps the last checkpoint that it loaded, for any number of measures. If a process
+    dies, the runner raises BrokenProcessPool, a RuntimeError.
     """
     spawn = multiprocessing.get_context("spawn")  # forking a process that ran torch may hang
     with ProcessPoolExecutor(count, spawn, _begin) as pool:

@@ -43,8 +43,9 @@ def align(
     are fed them (Chen et al. 2020, §3). *weights* are attention weights, *norms* the lengths of the
     weighted, transformed values (Kobayashi et al. 2020). Each target word is aligned to the source
     word with the largest value; `<eos>` does not count as a word. `on_progress` is called with the
-    number of newly completed pairs. Raises ValueError, before running the model, for a pair that
-    is empty, too long, or inconsistent with its alignment.
+    number of newly completed pairs. Raises ValueError, before running the model, if the numbers of
+    pairs and alignments differ, or for a pair that is empty, too long, or inconsistent with its
+    alignment.
     """
     if len(pairs) != len(gold):
         raise ValueError(
@@ -94,7 +95,7 @@ def word_maps(
 ) -> dict[tuple[Reading, Quantity], np.ndarray]:
     """Return the cross-attention of one pair, merged to words, by reading and quantity.
 
-    Each array is [L, H, T, S].
+    Each array is [layer, head, target word, source word].
 
     Words are split at spaces; see `align` for readings and quantities. Raises ValueError for a side
     that is empty or too long. Hooks are process-wide: the caller must hold the model's lock.

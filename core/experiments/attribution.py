@@ -122,7 +122,7 @@ def shapley(
     permutations: int = 64,
     seed: int = 0,
 ) -> Steps[Shapley]:
-    """Shapley values of the source words for log P of each target token: [T, n], in nats.
+    """Compute Shapley values of the source words for log P of each target token: [T, n], in nats.
 
     Words outside a subset are hidden as by `Edits(hidden_source=…)`: no query of the encoder or
     the decoder attends to them, and positions are kept. All 2ⁿ subsets are evaluated for up to
@@ -131,7 +131,8 @@ def shapley(
     is too narrow for few orders (see `Shapley`).
 
     Call it as `attributions`; progress counts subsets. Raises ValueError for no words, for
-    positions out of range, and for exact=True with more than `MAX_EXACT` words.
+    positions out of range, for exact=True with more than `MAX_EXACT` words, and for `permutations`
+    that are odd or below 4.
     """
     _check(source, words)
     if exact is None:

@@ -84,8 +84,9 @@ def check_count(count: int, what: str) -> None:
 def batch_masks(model: Seq2Seq, source: Rows, target_in: Rows) -> BatchMasks:
     """Run a batch once and record the mask passed to every attention.
 
-    Shorter rows are padded. Raises BatchError for a batch that is too large or contains unknown
-    ids, and RuntimeError if layers of one kind receive different masks.
+    Shorter rows are padded. Raises BatchError for an empty row, for too many or too long rows, for
+    unknown ids, and if the sides differ in their number of rows. Raises RuntimeError if layers of
+    one kind receive different masks.
     """
     sizes = model.config.source_vocab_size, model.config.target_vocab_size
     for rows, size, side in zip((source, target_in), sizes, ("source", "target"), strict=True):

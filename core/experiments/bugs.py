@@ -2,7 +2,8 @@
 
 A `with` block breaks a network of either implementation and restores it. The other functions run
 the broken network on a sentence in a padded batch, because one of the mistakes shows only there.
-Axes: B batch, H head, Q query, K key, E d_k, S source and T target tokens, P padding.
+Axes: B batch, L layer, H head, Q query, K key, D d_model, E d_k, S source and T target tokens, P
+padding.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ BUGS: tuple[Bug, ...] = get_args(Bug)
 PADDING = 3
 """How many tokens longer the other sentence of the batch is, on each side."""
 PROBED = 8
-"""How many source tokens are replaced, one by one, to see which a head's map depends on."""
+"""The most source tokens that are replaced, one by one, to find those that a map depends on."""
 MORE = 10
-"""How many tokens longer than the given target a broken translation may get, then it is cut off."""
+"""A broken translation is cut off at this many tokens more than the given target has."""
 LONGEST = 40
 """The most tokens that a broken translation may have."""
 _ROUNDING = 1e-3  # for logarithms and shares: float32 passes in two batches differ by less
@@ -66,7 +67,7 @@ def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
     """Make one mistake in the whole network inside the block; None leaves it as it is.
 
     It affects full passes (`encode`, `decode`, `forward`), but not decoding steps with a KV cache,
-    in which several of the mistakes cannot be made. The model is restored on exit, even after an
+    where several of the mistakes are impossible. The model is restored on exit, even after an
     exception. Threads share it: the caller must hold its lock. Raises ValueError for an unknown
     bug, NestedEditsError inside conflicting edits, and, inside the block, EditError for a position
     beyond a learned table.
@@ -196,7 +197,7 @@ def _pass(model: Seq2Seq, batch: _Batch, target: Sequence[int], bug: Bug | None)
 
 
 def _masks(batch: _Batch, bug: Bug | None) -> dict[Kind, Bools]:
-    """Return the masks [Q, K] that the sentence's maps obey."""
+    """Return the masks [Q, K] that apply to the sentence's maps."""
     edits = _EDITS.get(bug, Edits())
     keys = source_mask(batch.source, edits)[0, 0].cpu().numpy()  # [1, S+P]
     masks: dict[Kind, Bools] = {
@@ -351,10 +352,9 @@ def _healthy_scores(model: Seq2Seq, batch: _Batch) -> Doubles:
 def _against_scores(weights_HQK: Doubles, scores_HQK: Doubles) -> tuple[float, float, float]:
     """Return the slope of log-weights against scores, and two correlations.
 
-    The log-weights are correlated with the scores, then with the transposed scores.
-
-    Both are centred by row, over the cells whose weight is positive: a softmax fixes a row's
-    log-weights only up to a constant.
+    The log-weights are correlated with the scores, then with the transposed scores. All are centred
+    by row, over the cells whose weight is positive: a softmax fixes a row's log-weights only up to
+    a constant.
     """
     cells = weights_HQK > 0
     logs = _centred(np.log(np.where(cells, weights_HQK, 1)), cells)
@@ -391,7 +391,7 @@ def _first_position(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> int:
 def _tokens_read(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> tuple[int, int]:
     """Replace source tokens one by one; count those on which each map of the first layer depends.
 
-    Returns the fewest over the heads, and how many tokens were replaced. A map depends on a token
+    Return the fewest over the heads, and how many tokens were replaced. A map depends on a token
     if the logarithm of any weight changes; weights that are 0 before or after do not count.
     """
     S = batch.S

@@ -41,10 +41,10 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
 
     A head is zero-ablated by removing its part of the attention's output, as by
     `Edits(heads_off=…)` (Michel, Levy & Neubig 2019); the pass is teacher-forced. Call it with
-    (translator, record), or with (model, source, target) and ids that end with <eos>. 96 heads of
-    a sentence of 13 tokens, with <eos>, fit one batch; longer sentences take several. The last
-    layers come first: they need the least recomputation, so `Progress.so_far` fills quickly. It is
-    NaN for heads that have not been ablated yet.
+    (translator, record), or with (model, source, target) and ids that end with <eos>. The 48 heads
+    of a shipped network fit one batch if neither side has more than 26 tokens, with <eos>; longer
+    sentences take several. The last layers come first: they need the least recomputation, so
+    `Progress.so_far` fills quickly. It is NaN for heads that have not been ablated yet.
     """
     with borrow() as model:
         heads = heads_of(model, KINDS)[::-1]

@@ -37,7 +37,7 @@ def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) 
 def widened(model: Seq2Seq) -> Generator[None]:
     """Let one target be decoded for many sources inside the block.
 
-    A batch of one query is expanded to the rows of the memory at the first cross-attention; up to
+    At the first cross-attention, the target's single row is expanded to one row per source; up to
     there, all rows share one computation. A single mask applies to every row. Hooks are
     process-wide: the caller must hold the model's lock.
     """

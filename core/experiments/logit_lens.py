@@ -26,7 +26,7 @@ _DECODER: tuple[Sublayer, ...] = ("self-attention", "cross-attention", "feed-for
 class LensRow:
     """The layer, counted from 0, and the sub-layer after which a state is read.
 
-    Without a layer, it is the input of the first layer; without a sub-layer, a layer's output.
+    Without a layer, the state is the first layer's input; without a sub-layer, a layer's output.
     """
 
     layer: int | None = None

@@ -25,9 +25,10 @@ def position_encodings(model: Seq2Seq, length: int) -> NDArray[np.float32]:
 class Equivariance(Frozen):
     """The encoder's maps for a sentence x and for the same words in another order, Px.
 
-    `order[i]` is the position in x of the i-th word of Px. Maps are [L, H, S, S]. `moved_maps` are
-    those of x with rows and columns permuted to the new order; they equal `new_maps`, those of Px,
-    if order does not matter. The differences are the largest over all maps and over all outputs.
+    `order[i]` is the position in x of the i-th word of Px. Maps are [layer, head, query, key].
+    `moved_maps` are those of x with rows and columns permuted to the new order; they equal
+    `new_maps`, those of Px, if order does not matter. The differences are the largest over all maps
+    and over all outputs.
     """
 
     order: tuple[int, ...]

@@ -87,7 +87,7 @@ def prediction_error(
 ) -> Predictions:
     """Predict each head's effect on the target tokens of pairs of ids, then ablate it.
 
-    Whole sentences are taken in order until they have `tokens` target tokens, or to the end.
+    Whole sentences are taken in order until they have at least `tokens` target tokens in total.
     `on_progress` is called with the number of newly completed heads. Hooks are process-wide: the
     caller must hold the model's lock. Raises ValueError for no pairs.
     """

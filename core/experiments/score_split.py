@@ -1,6 +1,6 @@
 """Decompose one attention score over the components that wrote its query and its key.
 
-Axes: C component, K key, E size of one head.
+Axes: C component, Q query, K key, N position, D d_model, E size of one head.
 """
 
 import math
@@ -39,7 +39,7 @@ class Move:
 class Removal:
     """The change in a cell when one component is removed from its query, or from the row's keys.
 
-    `predicted` holds the norm at its actual scale. For `true`, the component is removed from this
+    `predicted` keeps the norm's actual scale. For `true`, the component is removed from this
     attention's input and the norm is recomputed. `whole`, for a head, is the change when the head
     is ablated in the whole pass: at every position, with all its downstream effects.
     """
@@ -122,9 +122,9 @@ def score_split(
 ) -> ScoreSplit:
     """Decompose the score of one cell, and remove its largest components one at a time.
 
-    Positions, layers and heads are counted from 0; decoder rows by the token fed in. Call it with
-    (translator, record, …), or with (model, source, target, …) and ids that end with <eos>, holding
-    the model's lock. Raises a one-line ValueError for a cell out of range.
+    Positions, layers and heads are counted from 0; a decoder row has the position of the token fed
+    in. Call it with (translator, record, …), or with (model, source, target, …) and ids that end
+    with <eos>, holding the model's lock. Raises a one-line ValueError for a cell out of range.
     """
     row = _Row(traces(model, [source], [target])[0], kind, layer, head, query)
     check_index("key", key, len(row.scores_K))
@@ -208,7 +208,7 @@ class _Row:
         return (*self._streams[end].components, Component(what, self.kind, self.layer))
 
     def without(self, end: End, component: int) -> tuple[Doubles, Doubles]:
-        """Return the scores without one component: with the norm held, and recomputed."""
+        """Return the scores without one component: with the norm's scale kept, and recomputed."""
         held = recomputed = self._fed[end] - self.parts[end][component]
         if component < len(self._streams[end].components):
             recomputed = self._project(end, self._streams[end].without(component))

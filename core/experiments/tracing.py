@@ -48,7 +48,10 @@ class _Watched:
     def norms_of(
         self, side: Side, row: int, length: int
     ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
-        """Return a side's sub-layer norms, its final norm, and that one's input and output."""
+        """Return a side's sub-layer norms, its final norm, and the final norm's input and output.
+
+        Without a final norm, return None for it, and its input equals its output.
+        """
         *calls, end = (
             (module, double(x[row, :length]), double(y[row, :length]))
             for module, x, y in self.norms[side]

@@ -19,7 +19,7 @@ def transformed_values(call: AttentionCall) -> Tensor:
     """Return v_k W_h^O, each key's contribution to the output at a weight of 1: [H, K, D].
 
     The site's output is the weighted sum of these contributions over heads and keys, plus the
-    output bias.
+    output bias. Only the batch's first sentence is read.
     """
     *_, value, output = call.site.projections()
     heads = call.weights.shape[1]
@@ -47,7 +47,7 @@ def head_output(call: AttentionCall, head: int) -> Tensor:
 
 
 def norms_of(call: AttentionCall) -> Tensor:
-    """Return ‖α_qk · v_k W_h^O‖ of every cell of one sentence: [H, Q, K]."""
+    """Return ‖α_qk · v_k W_h^O‖ of every cell of the batch's first sentence: [H, Q, K]."""
     length_HK = transformed_values(call).norm(dim=-1)
     return call.weights[0] * length_HK[:, None]
 

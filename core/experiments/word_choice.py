@@ -52,10 +52,10 @@ class WordChoice(Frozen):
     def predicted(self, kind: Kind, layer: int, head: int, key: int | None = None) -> float:
         """Predict the change in the difference without a head, or without one of its keys.
 
-        This is the direct effect: norms are held and later layers are ignored. If a key is given,
-        only this key is removed, and the rest of the row is divided by 1 − α. If nothing is left of
-        the row, the head contributes 0. Raises ValueError for a kind whose heads are not in the
-        decoder.
+        This is the direct effect: norms keep their scale and later layers are ignored. If a key is
+        given, only this key is removed, and the rest of the row is divided by 1 − the key's weight.
+        If nothing is left of the row, the head contributes 0. Raises ValueError for a kind whose
+        heads are not in the decoder.
         """
         if kind not in self.edges:
             raise ValueError(

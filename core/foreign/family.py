@@ -70,9 +70,9 @@ class Vocabulary:
 class Names:
     """The original's name of each part of ours.
 
-    `parts` are relative to a layer, called `layer` with its side and index; `outside` are complete.
-    A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and v.
-    `encoder_parts` are parts that have another name in the encoder; `norm_leaves` are the
+    `layer` is a format string for a layer's name; `parts` are relative to it, `outside` are
+    complete names. A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and
+    v. `encoder_parts` are parts that have another name in the encoder; `norm_leaves` are the
     original's names of a norm's weight and bias.
     """
 
@@ -121,15 +121,15 @@ class Plan:
 
 
 Read = Callable[[Weights, Options], Plan]
-"""A family: reads shapes, settings and vocabularies, no weights. Raises ValueError."""
+"""A family's function, which reads shapes, settings and vocabularies. Raises ValueError."""
 
 
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:
     """Return the original's id of each of our ids: <pad> <bos> <eos> <unk>, then all others.
 
-    If the original starts with <pad>, its row becomes our <bos>, and our <pad> has no row in the
-    original. That is enough: the search never writes <pad> or <bos>, and our embedding of <pad> is
-    0.
+    If the original begins targets with <pad>, the row of <pad> becomes our <bos>, and our <pad> has
+    no row in the original. That is enough: the search never writes <pad> or <bos>, and our
+    embedding of <pad> is 0.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad

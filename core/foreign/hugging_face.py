@@ -61,7 +61,7 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A family's settings, which no file holds; `fixed` has the only flag values we can convert."""
+    """A family's settings that no file holds; `fixed` has the only flag values we can convert."""
 
     family: str
     norm_first: bool
@@ -70,7 +70,7 @@ class Kind:
 
 
 def read(weights: Weights, options: Options, kind: Kind) -> Plan:
-    """Return the plan of a saved folder. Raises ValueError for a setting that is unknown."""
+    """Return the plan of a saved folder. Raises ValueError for unknown or unsupported settings."""
     folder = weights.source
     config, settings = _settings(folder, kind)
     source_size = settings["vocab_size"]
@@ -116,7 +116,7 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
 
 
 def interleaved(d_model: int) -> np.ndarray:
-    """Return the original's feature for each of ours; it has all sines before all cosines.
+    """Return the original's feature for each of ours; the original has all sines first.
 
     The order of the residual stream's features is arbitrary: reordering changes no score.
     """
@@ -125,7 +125,7 @@ def interleaved(d_model: int) -> np.ndarray:
 
 
 def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return config.json and its whole numbers. Raises ValueError naming what is unknown."""
+    """Return config.json and its whole numbers. Raises ValueError for unsupported settings."""
     file = folder / "config.json"
     where = printable(str(file))
     if not folder.is_dir() or not file.is_file():

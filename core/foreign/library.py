@@ -1,6 +1,6 @@
 """Write reference.npz: what transformers computes for a saved Marian or Pegasus network.
 
-Saved as make_reference.py:
+Save it as make_reference.py, then run
 
     python make_reference.py FOLDER LINES.txt
 
@@ -20,7 +20,7 @@ SENTENCES, LINES, WRITTEN = 8, 200, 20
 
 
 def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return logits, maps and greedy ids of eight random padded sentences; ids of the lines."""
+    """Return logits, maps and greedy ids of eight padded random sentences, and the lines' ids."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
     from transformers.utils import logging

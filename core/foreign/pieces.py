@@ -103,7 +103,7 @@ def _rounded(score: float | None) -> float | None:
 def _original(
     model: Any, id_of: dict[str, int], unknown: int, first: tuple[int, ...]
 ) -> Callable[[str], tuple[int, ...]]:
-    """Return SentencePiece's own segmentation, looked up in vocab.json as MarianTokenizer does."""
+    """Return a function that encodes by SentencePiece and vocab.json, as MarianTokenizer does."""
 
     @cache
     def processor() -> Any:

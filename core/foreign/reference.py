@@ -19,7 +19,11 @@ _REMEDY = "make it again with the script that --reference-script prints"
 
 @dataclass(frozen=True)
 class Pass:
-    """One precision: logits [N, T, V], maps by kind [layer, N, head, query, key], greedy [N, G]."""
+    """The results in one precision, for N sentences.
+
+    `logits` are [N, position, id], `maps` by kind [layer, N, head, query, key], and `greedy` [N,
+    step] the ids of greedy translations.
+    """
 
     logits: np.ndarray
     maps: dict[Kind, np.ndarray]

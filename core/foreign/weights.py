@@ -99,7 +99,7 @@ class Weights:
         return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(entry.shape).float()
 
     def leave_out(self, name: str) -> None:
-        """Count a tensor as accounted for."""
+        """Count a tensor as used without reading it."""
         self._used.add(name)
 
     def sha256(self) -> str:

@@ -178,7 +178,7 @@ def _forward_float32(
 
 
 def _shortcut(baseline: Baseline, scratch: Transformer, batch: Batch) -> Check:
-    """Compare logits without hooks and gradients, so that torch fuses its encoder layers."""
+    """Compare logits without hooks or gradients, so that torch fuses its encoder layers."""
     real = batch.target_in != PAD
     with torch.inference_mode():
         logits = [model(batch.source, batch.target_in)[real] for model in (scratch, baseline)]

@@ -117,7 +117,7 @@ def same_weights(network: Model) -> tuple[Baseline, Transformer]:
 
 
 def random_pairs(config: ModelConfig) -> list[Pair]:
-    """Return three pairs of random ids, all of different lengths."""
+    """Return three pairs of random ids; on each side, all lengths differ."""
     generator = torch.Generator().manual_seed(1)
 
     def row(length: int, size: int) -> list[int]:

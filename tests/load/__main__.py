@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = result.add_subparsers(dest="command", required=True)
     many = commands.add_parser("crowd", help="many users at once: latency, errors, memory")
-    processes = commands.add_parser("proxy", help="the same load on one process, then on two")
+    processes = commands.add_parser("proxy", help="the same load per process: one, then two")
     for one in (many, processes):
         one.add_argument("--visitors", type=bounded(200), default=50)
         one.add_argument("--seconds", type=bounded(900), default=300)

@@ -19,9 +19,10 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Page:
-    """What one script run has sent: texts by the key of their container, errors, seconds.
+    """What one script run has sent: texts by the key of their container, alerts and exceptions.
 
-    `error_s` is when its first error arrived.
+    `seconds` and `error_s` are the times until the run's end and its first alert. `size` counts the
+    bytes received.
     """
 
     texts: dict[str, list[str]] = field(default_factory=dict)

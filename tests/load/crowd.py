@@ -52,7 +52,7 @@ async def crowd(
 ) -> Results:
     """Simulate users for some seconds, each with new sentences.
 
-    They arrive within one thinking time; the first page of each is measured separately.
+    They arrive at random within the longest pause; the first page of each is measured separately.
     """
     seen = Results()
     texts = cycle(sentences(MOST))

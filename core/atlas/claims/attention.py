@@ -33,7 +33,7 @@ FREQUENT = 500
 class Attended:
     """Measure where the largest weights are, and the cross-attention on tokens without content.
 
-    `counts` says how often each source token occurs, by id; a token that it lacks never occurs.
+    `counts` says how often each source token occurs, by id; tokens that never occur are missing.
     `frequent` are the ids of the tokens that occur most often. Sums ("uniform": the value expected
     of keys drawn at random):
 

@@ -58,7 +58,7 @@ class Board:
 
     `estimates` are by claim and network or, where a claim is about pairs of networks, by claim and
     direction. `means` are by claim. Claims that could not be estimated are absent from both;
-    `missing` says for each of them what was missing.
+    `missing` says what each of them lacked, except for `untestable` claims.
     """
 
     origin: Origin

@@ -28,7 +28,7 @@ class Claim:
     - threshold, above: the claim says that the statistic is above the threshold, or below it if
       `above` is false
     - of_pairs: whether the statistic compares both networks of a direction
-    - null: what the statistic's value by chance assumes, where that value is measured
+    - null: the assumption behind the value by chance, such as "uniform attention", if measured
     - limits: why a result on the other side would not refute the claim; "" if it would
     - other_test: how the test here differs from the paper's so much that no result decides the
       claim; "" if it does not
@@ -79,8 +79,9 @@ def decide(
 
     The claim holds if in every network the whole interval lies on the claimed side of the
     threshold. It does not hold if in every network the whole interval lies on the other side and
-    the claim has no `limits`. In all other cases, and for every claim with an `other_test`, it
-    cannot be decided here. `missing` says what was missing if there are no estimates.
+    the claim has no `limits`. In all other cases, and for every claim that has an `other_test` or
+    is `untestable`, it cannot be decided here. `missing` says what was missing if there are no
+    estimates.
     """
     if claim.untestable:
         return OPEN, claim.untestable

@@ -7,7 +7,7 @@ from core.atlas.claims.claim import Claim
 DROP = 0.25
 """BLEU: the largest drop that is still called almost none."""
 SIGNIFICANT, STRICT, LENIENT = 0.01, 0.001, 0.05
-"""Significance levels of one head's change of BLEU: the paper's, and those for a count's bounds."""
+"""Significance levels of one head's change of BLEU: the paper's, and two for bounds of counts."""
 
 _VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
 _BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"

@@ -75,7 +75,7 @@ def networks_of(
     unfinished: Path | None = None,
     first: int | None = None,
 ) -> list[Network]:
-    """Return the networks with their texts; `first` limits these to the first pairs.
+    """Return the networks with their texts; `first` limits each text to its first pairs.
 
     Unfinished sums are kept in the folder `unfinished`. Raises ValueError and OSError for missing
     texts, for gold that does not fit its text, and for languages other than German and English.

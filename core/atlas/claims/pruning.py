@@ -24,7 +24,7 @@ from core.frozen import Doubles
 from core.kinds import KINDS
 
 GROUPS, GROUP = 8, 10
-"""The number of sentence groups, and of sentences in each, to find the order of removal on."""
+"""The order of removal is found on each of GROUPS groups of GROUP sentences."""
 RANKED = "encoder+cross"
 """The kinds that Kim et al. rank; a third of the heads of these kinds is removed."""
 _SEED = 2
@@ -36,7 +36,7 @@ class Survivors:
     """Measure which heads are left when half of all have been removed greedily on one chunk.
 
     Sums: left_INDEX [kinds], the share of each kind's heads that are left. INDEX is that of the
-    chunk's first sentence, so that chunks do not add up: each is one observation.
+    chunk's first sentence, so that chunks are not added up: each is one observation.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -95,10 +95,10 @@ def without_a_third(network: Network, sample: Sequence[Sentence]) -> Doubles:
 
 
 def removable_share(curve_Rn: Doubles) -> Doubles:
-    """Return the largest share of heads without which BLEU is within DROP: [R, n + 1] → [R].
+    """Return the largest share of heads that cost at most DROP BLEU: [R, n + 1] → [R].
 
-    `curve_Rn` is BLEU without removal and after each one. The last point within DROP decides, even
-    if BLEU is lower at earlier points.
+    `curve_Rn` is BLEU without removal and after each removal. The last point within DROP decides,
+    even if BLEU is lower at earlier points.
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
     heads = curve_Rn.shape[1] - 1
