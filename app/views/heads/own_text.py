@@ -1,4 +1,4 @@
-"""The same atlas for a visitor's own text, computed on request."""
+"""The atlas of heads for a visitor's own text, computed on request."""
 
 from __future__ import annotations
 
