@@ -165,7 +165,7 @@ def words_grid_figure(
 
 
 def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figure:
-    """Draw each pair's interaction [head, head] in nats: the joint effect minus both single effects."""
+    """Draw pairs' interactions [head, head] in nats: the joint effect minus both single effects."""
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0

@@ -79,7 +79,7 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
 
 
 def _sentence(text: str) -> str:
-    """Return a one-line message as a sentence: "There is no text." of "there is no text"."""
+    """Return a one-line message as a sentence: "There is no text." for "there is no text"."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
