@@ -22,7 +22,7 @@ position_maps, parts_kind, score_parts,
 bug, bug_translations, bug_kind, bug_maps, bug_numbers, bug_measures, question_bug, asked_bug,
 bug_answer, bug_other_sentence, bug_steps, bug_previous, bug_next,
 what_if_result, edits_line, remove_edits, word_alignment, alignment_figure,
-why_for, why_matters, why_heads, why_pairs, why_pairs_map,
+why_for, why_matters, why_unfinished, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
 why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
@@ -33,7 +33,8 @@ literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
 question_steps, asked_<place> for the component in each, predict_<place> below it, cover_<place> and
 show_<place> where its answer is covered, presented, presented_line, presented_text,
-tour_links, tour_trial, tour_0 …, glance, figure_one, figure_beside, lesson_columns, lesson_top,
+tour_links, tour_text, tour_trial, tour_back, tour_next, tour_end, tour_other, tour_0 …,
+tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, lesson_top,
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
 own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
@@ -47,16 +48,17 @@ class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_r
 class_preview_1 …, class_link, class_page, class_worksheet, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
-While a plan runs, every page keeps plan (its text, see app/plan.py) and at (the stop, from 1);
-present=1 is presentation mode. On the page For teachers, plan is the draft. The page Test yourself
-reads form (A or B).
+Other query parameters: while a plan runs, every page's URL keeps plan (its text, see app/plan.py)
+and at (the stop, from 1); present=1 is presentation mode. On the page For teachers, plan is the
+draft. The page Test yourself reads form (A or B).
 
-The parameter lesson=1 stops a page at its question until it is answered or skipped; lesson=0 shows
-what answers it from the start; without either, a plate covers that part alone.
+lesson=1 stops a page at its question until the question is answered or skipped. lesson=0 shows what
+answers it from the start. Without either, a cover hides only what answers the question.
+
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL query; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve;
-the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1
-to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
+mass in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve; the page
+Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1 to 8),
+bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
 unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
 Translate keeps gloss (1 if it is shown).
 """

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Example:
     """One sentence in both languages, with a hint for each direction.
 
-    A hint states facts about the source sentence only. It asks about the translation, which differs
-    between networks.
+    A hint states facts about the source sentence only. About the translation it only asks, as
+    networks translate differently.
     """
 
     title: str

@@ -2,9 +2,10 @@
 
     python -m core.benchmark page|growth|offline [--rounds N] [--json FILE]
 
-Needs Chromium (on the path, or CHROME_BIN). Times are medians of N rounds, in milliseconds, from
-the click or pointer move to the frame that shows its effect; start-up is measured once. Sizes are
-those of the largest message sent for one sentence.
+Needs Chromium (on the path, or CHROME_BIN). Times are medians, in milliseconds, from the click or
+pointer move to the frame that shows its effect. Slow measurements use fewer than N rounds, and
+start-up is measured once. Sizes are those of the largest message sent for one sentence, or of the
+HTML file (offline page, BertViz).
 
 `offline` writes the offline page in both precisions and opens it from the disk. The same run also
 measures the served app and plain JavaScript.

@@ -68,6 +68,6 @@ def rows(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
 
 
 def _settled(page: Any) -> float:
-    """Wait until the page is unchanged for 2 s; return when it last changed, in ms."""
+    """Wait until the page has been unchanged for 2 s; return when it last changed, in ms."""
     page.wait_for_function("window.lastChange && performance.now() - window.lastChange > 2000")
     return page.evaluate("window.lastChange")

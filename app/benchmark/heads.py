@@ -24,7 +24,7 @@ _NEXT = """async (root) => {
 
 
 def heads_rows(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the times of the app's page; the first opening, which reads the file, is left out."""
+    """Yield the times of the page, without the first round, which reads the atlas from its file."""
     navigation = page.locator("[data-testid=stSidebarNav]")
     root = page.locator(".st-key-heads_atlas .atlas[data-painted]")
     opened, switched = [], []

@@ -61,7 +61,7 @@ _AGAIN = """() => {
   });
 }"""
 
-# Chooses an order of the heads; resolves with the milliseconds until the effects are painted.
+# Orders the heads by effect; resolves with the milliseconds until the effects are painted.
 _EFFECTS = """(root) => new Promise((resolve) => {
   const started = performance.now();
   const list = root.querySelector("[data-part=sort]");
@@ -165,9 +165,9 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def memory(page: Any) -> float:
-    """Return the MiB of the process that holds the page, its worker and WebAssembly's memory.
+    """Return the MiB of the largest renderer process: the page, its worker and WebAssembly.
 
-    Counts the memory that the process does not share with others; needs Linux.
+    Counts the memory that the process does not share with others. Reads /proc, so it needs Linux.
     """
     session = page.context.browser.new_browser_cdp_session()
     processes = session.send("SystemInfo.getProcessInfo")["processInfo"]

@@ -45,7 +45,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
             yield row("start to page shell", "app", 1, shell)
             yield row("start to first sentence painted", "app", 1, first)
             for tokens in (13, 60, 100):
-                took = sentences(page, tokens, min(rounds, 400))  # `parts` uses the other texts
+                took = sentences(page, tokens, min(rounds, 400))  # `parts` uses texts from 500
                 yield row("new sentence to painted", f"shipped model, {tokens}", tokens, took)
                 yield from parts.parts(page, tokens, min(rounds, 12))
             painted, again = edits(page, min(rounds, 20))
@@ -80,7 +80,7 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-# Set headlightAnswered to a promise of the milliseconds until the next script run ends.
+# Sets window.headlightAnswered, which resolves with the milliseconds until the next run ends.
 _ANSWER = """() => {
   const started = performance.now();
   const app = document.querySelector("[data-testid=stApp]");
@@ -107,7 +107,7 @@ _HEADS = """(thumbnails) => {
 
 
 def edits(page: Any, rounds: int) -> tuple[float, float]:
-    """Return the ms from an edit to its painting, and to the end of the run that translates.
+    """Return the median ms from an edit to its painting, and to the end of the new translation.
 
     Each round ablates one more head, so that no result is cached.
     """

@@ -45,7 +45,7 @@ _MOMENTS = """(root) => {
 def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
     """Yield one row per part, in order; the page must have been opened with the script `WATCH`.
 
-    The server's parts are timed in this process, on the same network. `the page's run, and the
+    The server's parts are timed in this process, with the same model. `the page's run, and the
     message` is the rest of the time from the request to the largest response. Uses the texts from
     `text_of` with numbers from 500.
     """

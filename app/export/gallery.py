@@ -24,9 +24,9 @@ BEAM = 5
 
 @dataclass(frozen=True)
 class Picture:
-    """A head's map of a record, with a title and a sentence of measured numbers.
+    """A head's map of a record, with a title and measured numbers as the caption.
 
-    `found` is the tour's stop that it comes from.
+    `found` is the tour's stop that the head comes from.
     """
 
     title: str
@@ -55,7 +55,7 @@ def gallery(translators: Sequence[core.Translator], count: int = 8) -> list[Pict
 
 
 def _of_direction(translator: core.Translator) -> Iterator[Picture]:
-    """Yield a direction's pictures: two stops of the tour, two passes under edits, the rest."""
+    """Yield a direction's pictures: two stops of the tour, passes under edits, other stops."""
     direction = translator.card.direction
     found = list(found_stops(direction, lambda text: translator.inspect(text, beam=BEAM)))
     for one in found[:2]:
@@ -89,7 +89,7 @@ def _without_positions(translator: core.Translator, found: Found) -> Picture:
 
 
 def _without_mask(translator: core.Translator, found: Found) -> Picture:
-    """Return the head that attends to the token just fed in, in a pass without causal mask."""
+    """Return the head that attends to the token just fed in, in a pass without the causal mask."""
     after = _edited(translator, found.record, Edits(causal_mask=False))
     head = found.shown.head
     masked, opened = (

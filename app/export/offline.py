@@ -98,7 +98,7 @@ class Network:
 
 
 def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Network:
-    """Read a checkpoint for the page. With `int8`, measure what rounding changes: takes seconds.
+    """Read a checkpoint for the page. With `int8`, measure what rounding changes, for seconds.
 
     The stops of a `plan` replace those of the tour; stops that the page cannot show are left out.
 
@@ -146,7 +146,7 @@ def _rounding(card: Card, largest: float, int8: bool) -> str:
 def page(networks: Sequence[Network], int8: bool = False) -> str:
     """Return the page that holds these networks.
 
-    Raises ValueError for two networks of the same direction, or for more than `MOST`.
+    Raises ValueError for two networks of the same direction, and for none or more than `MOST`.
     """
     check_directions(networks)
     parts = markup()
@@ -180,7 +180,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
 
 
 def check_directions(networks: Sequence[Network]) -> None:
-    """Raise ValueError for two networks of the same direction, and for more than `MOST`."""
+    """Raise ValueError for two networks of the same direction, and for none or more than `MOST`."""
     directions = [network.card.direction for network in networks]
     if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
         raise ValueError(
@@ -215,7 +215,7 @@ def _script(entry: Path) -> str:
 
 
 def _without_end(text: str) -> str:
-    """Return text that cannot end the element it is in. Raises ValueError if it could."""
+    """Return the text; raise ValueError if it could end its script or style element."""
     if found := re.search(r"</(?:script|style)|<!--", text, re.IGNORECASE):
         raise ValueError(f"a script or style of the page contains {found[0]!r}")
     return text

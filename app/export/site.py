@@ -39,7 +39,7 @@ def site(
 ) -> dict[str, bytes]:
     """Return the folder's files by relative path; `translators` run the networks' rounded weights.
 
-    Raises ValueError for two networks of one direction, and for more than two networks.
+    Raises ValueError for two networks of one direction, and for none or more than two.
     """
     check_directions(networks)
     pages = {_page_name(one.card.direction): page([one], int8).encode() for one in networks}
@@ -105,7 +105,7 @@ def _app(network: Network, size: int) -> str:
 
 
 def _figure(place: int, shown: Picture, drawn: Mapping[str, str]) -> str:
-    """Return a picture that follows the reader's colour scheme and links to the same map live."""
+    """Return a picture that follows the reader's colour scheme and links to its map in the page."""
     file = f"gallery/{_slug(place, shown)}"
     light, dark = (
         f"data:image/svg+xml;base64,{base64.b64encode(drawn[f'{file}-{theme}.svg'].encode()).decode()}"

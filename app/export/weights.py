@@ -110,7 +110,7 @@ class _Tensors:
 
 
 def quantised(weight_RC: NDArray) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
-    """Quantise each row: return integers from -127 to 127 and the row's float16 scale."""
+    """Quantise each row: return integers from -127 to 127, and one float16 scale for each row."""
     largest_R1 = np.abs(weight_RC).max(1, keepdims=True).astype(np.float32)
     scale_R1 = np.maximum((largest_R1 / 127).astype(np.float16), _LEAST_SCALE)
     values_RC = np.rint(weight_RC.astype(np.float32) / scale_R1.astype(np.float32))
@@ -132,7 +132,7 @@ def _tensors(config: Configuration, content: bytes) -> dict[str, NDArray]:
 
 
 def _tokenizer(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
-    """Return the pieces by id, the merges as pairs of ids, and what else the tokenizer holds."""
+    """Return the tokenizer's pieces by id, its merges as pairs of ids, and its other fields."""
     if source is not target or source["kind"] != "subwords":
         raise ValueError(
             "the page needs one subword tokenizer for both languages: choose another checkpoint"

@@ -175,7 +175,7 @@ def _settled(shown: Sheet) -> Iterator[tuple[int, Question]]:
 
 
 def _words(shown: Sheet, question: Question) -> list[str]:
-    """Name a question's options, words of the keys: repeated ones numbered, split ones in full."""
+    """Name a question's options: repeated words with their number, split words with all columns."""
     _, (keys, first) = axes(shown.record, shown.kind)
     words = group_words(keys)
     names = dict(zip(words, word_labels(keys, words, first), strict=True))
@@ -206,7 +206,7 @@ def _row_task(shown: Sheet, query: int, question: Question) -> _Task:
 
 
 def _clear_cell(shown: Sheet, rows: Sequence[int]) -> tuple[int, int] | None:
-    """Return a cell, as far down as possible, whose weight is clearly above or below ½.
+    """Return a cell of the last possible one of `rows` whose weight is clearly not ½.
 
     The weight is the largest of its row or, for about half of all sentences, the second largest, so
     that "above" is not always the answer.

@@ -122,7 +122,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
 
 
 def matching_figure(matching: Matching, kind: str, theme: str) -> go.Figure:
-    """Draw the similarity of all heads of two models, [N, N], with a ring around each match."""
+    """Draw how similar each head is to each head of the second model; rings mark the matches."""
     palette = PALETTES[theme]
     N = len(matching.partner)
     names = [f"{n // matching.heads + 1}.{n % matching.heads + 1}" for n in range(N)]

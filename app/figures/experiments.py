@@ -35,7 +35,7 @@ def change_figure(
 ) -> go.Figure:
     """Draw each token's probability before (bar) and after (dot); blue = gain, orange = loss.
 
-    A named `control` is drawn as a tick, expected at the end of the bar.
+    `control`, a name and values that should equal `before`, is drawn as a tick on each bar.
     """
     palette = PALETTES[theme]
     N = len(words)
@@ -120,7 +120,7 @@ def cheating_figure(
     chance: float,
     theme: str,
 ) -> go.Figure:
-    """Draw the next token's mean probability by training step, with and without causal mask."""
+    """Draw the next token's mean probability by training step, with and without the mask."""
     palette = PALETTES[theme]
     figure = go.Figure(
         layout=layout(

@@ -115,7 +115,7 @@ def colour_bar_below(
 
 
 def add_hatching(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
-    """Hatch the masked cells, one pattern per reason: forbidden must not look like unused."""
+    """Hatch the masked cells by reason: future tokens and padding have different patterns."""
     for reason, cells in masked.items():
         bars = hatched_bars(cells, reason, shapes[reason], theme)
         figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
@@ -185,7 +185,7 @@ def _id_axis(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
 
 
 def cell_numbers(heat: go.Heatmap, size: int) -> go.Scatter:
-    """Write the numbers into a heat map's cells, black or white for contrast.
+    """Return the numbers of a heat map's cells as text, black or white for contrast.
 
     Plotly would choose white or a dark grey, whose contrast on middle colours is below 4.5:1.
     """

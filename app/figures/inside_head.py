@@ -29,7 +29,7 @@ TERMS = 5  # number of largest terms shown by name
 _LONGEST = 22  # characters of a bar's label; the hover shows the whole word
 _LEFT, _RIGHT, _SCALE, _TOP = 96, 12, 64, 12  # px; _SCALE: width reserved for a colour bar
 _STRIP, _GAP = 22, 30  # px: height of a strip, and gap between groups of strips
-_PRODUCT = 156  # px: width of a term's two factors
+_PRODUCT = 156  # px: left margin, for a term's two factors
 _SMALL, SMALL_WIDTH = 64, 108  # px: size of a figure in the overview
 _MIN_WIDTH = 150  # px: Streamlit's minimum width of a figure
 

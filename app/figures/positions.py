@@ -37,7 +37,7 @@ def wavelength(dimension: int, d_model: int) -> float:
 
 
 def sinusoids(positions: NDArray, d_model: int) -> NDArray[np.float64]:
-    """Evaluate the formula of paper §3.5 at real-valued positions [N]: [N, d_model]."""
+    """Evaluate the formula of paper §3.5 at real-valued positions [N]; return [N, d_model]."""
     angle = 2 * np.pi * positions[:, None] / [wavelength(d, d_model) for d in range(d_model)]
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angle), np.cos(angle))
 

@@ -31,7 +31,7 @@ _ROW = 26  # px per row of a word grid
 _LONGEST = 34  # characters of a bar's name
 _PLOT = 780  # px: width of a figure on a small desktop screen
 _LETTER = 6.2  # px per character in a cell
-_PAD, _FLOW = 20, 180  # px between nodes (higher than a label) and of all ribbons
+_PAD, _FLOW = 20, 180  # px: gap between nodes, more than a label; height of all ribbons
 _MIN_CELL = 22  # px: narrower cells show no word
 
 
@@ -165,7 +165,7 @@ def words_grid_figure(
 
 
 def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figure:
-    """Draw each pair's interaction [N, N] in nats: the joint effect minus both single effects."""
+    """Draw pairs' interactions [head, head] in nats: the joint effect minus both single effects."""
     N = len(beyond)
     names = [f"{n // heads + 1}.{n % heads + 1}" for n in range(N)]
     limit = float(np.abs(beyond).max()) or 1.0

@@ -30,7 +30,7 @@ TRY_AGAIN_LATER = 1013
 class Guard:
     """ASGI middleware around Streamlit.
 
-    Streamlit itself checks only the host of websockets and limits neither connections nor uploads.
+    Streamlit checks the host of websockets only, and limits neither connections nor uploads.
     When a foreign page opens a websocket, Streamlit asks an external service for this machine's
     address.
     """

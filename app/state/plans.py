@@ -92,7 +92,7 @@ def read(page: str) -> None:
     said = " ".join(filter(None, notes))
     old = running()
     if old and not said and (old.plan, old.direction, old.model) == (plan, direction, model):
-        said = old.note  # the link is the cleaned one of a page of this plan
+        said = old.note  # a page of this plan wrote the link, without what could not be used
     place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
     if plan.stops and page == TOUR:
@@ -129,7 +129,7 @@ def back() -> None:
 
 
 def can_turn_back(now: Running) -> bool:
-    """Whether the present stop is presented, and not at its first screen."""
+    """Whether the current stop is presented, at a later screen than its first."""
     return presenting() and screen() > 0
 
 
@@ -173,7 +173,7 @@ def _apply() -> None:
 
 
 def on_the_way() -> Running | None:
-    """Return the plan once after each move to a stop, whose page is then opened; else None."""
+    """Return the plan once after each move, for opening the page of its stop; else None."""
     if not session.get(_MOVED):
         return None
     session.put(_MOVED, False)

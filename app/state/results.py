@@ -79,7 +79,7 @@ _UNFINISHED_LOCK = threading.Lock()
 Corpus = tuple[tuple[str, str], ...]
 Matchings = dict[str, Matching]
 Ids = tuple[int, ...]
-"""Token ids of one side; a target's end with <eos>."""
+"""Token ids of one side; those of a complete target end with <eos>."""
 
 
 @st.cache_resource(show_spinner=False)
@@ -235,9 +235,10 @@ def recheck(record: TranslationRecord) -> tuple[TranslationRecord, Card] | None:
 
 
 def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping[str, NDArray]:
-    """Return another quantity of a record by kind, [layer, head, query, key].
+    """Return a quantity of a record other than the weights, by kind, [layer, head, query, key].
 
-    `name` is "scores", "norms" or "rollout"; rollout needs no card. The record's edits apply.
+    `name` is "scores", "norms" or "rollout". The record's edits apply. Raises ValueError for scores
+    and norms without a card.
     """
     if name == "rollout":
         from core.analysis.rollout import rollout

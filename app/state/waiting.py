@@ -24,7 +24,7 @@ LONG_TASKS = LongTaskQueue()
 """The queue of all long tasks: the checklist, trainings, experiments that take minutes."""
 _PAUSE_S = 1.0  # after a rejected run: instant retries would use up a core
 SHARES = FairShare()
-"""CPU time that each session has used in script runs and long tasks."""
+"""CPU time used by each session's script runs and, in one account, by all long tasks."""
 _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
 _RUN = threading.local()
@@ -87,7 +87,7 @@ def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, 
 
 
 def _throttle(account: object) -> None:
-    """Wait while an account is overdrawn and other sessions are active."""
+    """Wait while an account is overdrawn and another, light session is active."""
     while SHARES.has_to_wait(account, session_id()):
         time.sleep(POLL_S)
         raise_if_cancelled()

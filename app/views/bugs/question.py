@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # imports torch
 
 
 def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms) -> bool:
-    """Ask which mistake it is, if this sentence shows any; return whether it has been revealed."""
+    """Ask which mistake it is, if the sentence shows any; return whether the answer is revealed."""
     from core.experiments.bugs import bug_symptoms
 
     if broken.agree(healthy):
@@ -42,7 +42,7 @@ def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Sympt
     if not answer.right and not answer.skipped:
         chosen = str(asked.question.options[answer.answer[0]])
         there, here = written(every[chosen]), written(broken)
-        names = (MISTAKES[chosen].measure, *here)  # the number that shows it, if it differs
+        names = (MISTAKES[chosen].measure, *here)  # the chosen mistake's own number first
         if measure := next((name for name in names if there[name] != here[name]), None):
             numbers = {"there": there[measure], "here": here[measure]}
             compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)

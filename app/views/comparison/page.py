@@ -50,8 +50,8 @@ def own_translation(
 ) -> TranslationRecord:
     """Return a model's record of its own translation, found by the search of the scratch code.
 
-    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, a
-    single pass over the same tokens one second.
+    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, but a
+    single pass over the same tokens takes one second.
     """
     record = results.inspect(models.in_scratch_code(model), source, decode=decode)
     if model.architecture == "scratch":

@@ -1,4 +1,4 @@
-"""The same atlas for a visitor's own text, computed on request."""
+"""The atlas of heads for a visitor's own text, computed on request."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _measure(card: Card, given: str | tuple[str, bytes]) -> None:
 
 
 def _sentence(text: str) -> str:
-    """Return a one-line message as a sentence: "There is no text." of "there is no text"."""
+    """Return a one-line message as a sentence: "There is no text." for "there is no text"."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 

@@ -22,7 +22,7 @@ def shown(chosen: controls.Selection, other: str = "", in_url: bool = True) -> S
     """
     opened = {name: address.requested(name) for name in ("head", "measure", "x", "y", "curve")}
     if (kind := address.requested("kind")) and "." not in (head := opened["head"] or ""):
-        # A link back from the explorer has kind, layer and head apart; its head may also be "mean".
+        # A link back from the explorer has separate kind, layer and head; head may be "mean".
         opened["head"] = f"{kind}.{address.requested('layer')}.{head}" if head.isdigit() else None
     from core.atlas.roles import ROLES
 

@@ -105,7 +105,7 @@ if covered("head", not found.shown):
 else:
     with cell:
         first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-        # The largest key is the answer: until the question is settled, open with the same position.
+        # The key with the largest weight is the answer, so it is chosen only once that is settled.
         opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
         key = select("Key", numbered(keys, first), opened, "head_k")
 

@@ -57,7 +57,8 @@ PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combin
 def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     """Ask for a batch and show its masks; return its sentences.
 
-    The masks are `hidden` while they answer the page's question, and until their own is answered.
+    `hidden` hides the masks, as they answer the page's question. They are also hidden until the
+    question about this batch is settled or the learner asks to see them.
     """
     st.markdown(
         "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "

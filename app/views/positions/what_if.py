@@ -36,7 +36,7 @@ SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
     """Yield the question about the translation without positions, then those about one head.
 
-    This is the encoder's head with the most weight on the previous token.
+    That head is the encoder head with the most weight on the previous token.
     """
     yield lambda: asked.order(inspection.record, _without_positions(inspection))
     encoder = inspection.record.encoder

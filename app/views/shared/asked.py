@@ -113,7 +113,7 @@ def other_rows(
 
 
 def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
-    """Yield the questions about the cross-attention cell shown first, then about its head."""
+    """Yield questions about the cross-attention row shown first, then about its head's rows."""
     first = _first_place(record)
     if first.query is not None:
         yield partial(attends, record, "cross", first.layer, first.head, first.query)
@@ -340,7 +340,7 @@ def important_heads(
 
 
 def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
-    """Ask what happens to a translation without positions: `after`. Raises NotAskable."""
+    """Ask how a translation changes without positions, to `after`. Raises NotAskable."""
     say = partial(text, "positions")
     try:
         found = questions.order(before.target_out, after.target_out)
@@ -441,7 +441,7 @@ def _cells(
 
 
 def _words(**replaced: str) -> Mapping[str, str]:
-    """Return the component's own texts; `replaced` gives the key of another text for some."""
+    """Return the component's own texts by name; `replaced` maps names to keys of other texts."""
     names = "check skip yours answer right wrong near skipped cells this"
     kept = {name: name for name in ("option", "right", "cells")}  # filled in by the script
     return {

@@ -9,11 +9,11 @@ from app.look.markdown import plain
 from app.state import plans
 
 STYLE = Path(__file__).parents[2] / "present.css"
-"""A sheet of its own: a `:root:has()` in look.css would restyle the page at each change of it."""
+"""A separate sheet: with `:root:has()` in look.css, each change would restyle the whole page."""
 
 
 def show(page: str) -> None:
-    """Draw the line, and open the page of the plan's stop if another one is shown.
+    """Draw the line; after a move to another stop, open that stop's page.
 
     `page` is the URL path of the page that is about to be drawn.
     """

@@ -32,7 +32,7 @@ def show_still(place: Place, fit: tuple[float, float] = PROJECTED) -> None:
 
 
 def show_line(record: TranslationRecord, more: str = "") -> None:
-    """Show both texts, and the buttons of the page's screens: `more` leads to the next one."""
+    """Show both texts, and Back. `more`, if given, labels the button to the next screen."""
     with st.container(
         horizontal=True, wrap=False, vertical_alignment="center", key="presented_line"
     ):
@@ -62,5 +62,5 @@ def show_answer(asked: Asked, place: Place) -> None:
 
 
 def show_rest() -> None:
-    """Say how to see the rest of a page of which a part is presented."""
+    """Say how to see the rest of a presented page."""
     st.caption(text("questions", "present.rest"))

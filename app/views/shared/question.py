@@ -1,7 +1,8 @@
 """Asks a question and hides what answers it; a sentence that settles no answer is not asked about.
 
-A lesson's link (lesson=1) stops the page at its question. On a free page, a plate covers only the
-parts that answer it, until the learner answers, skips, or asks to see them for the whole session.
+A lesson's link (lesson=1) stops the page at its question. On a page opened in another way, a cover
+hides only the parts that answer the question, until the learner answers, skips, or asks to see such
+parts for the whole session.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) ->
 
 
 def first_askable(candidates: Iterable[Candidate]) -> tuple[Asked | None, str]:
-    """Return the first question that can be asked, and why not an earlier one.
+    """Return the first question that can be asked, and the reason if the first candidate cannot.
 
-    Raises NotAskable if one is asked later, and none until then.
+    Raises NotAskable if a question must wait for its numbers: then no other is asked.
     """
     reason = ""
     for make in candidates:
@@ -100,15 +101,15 @@ def open_with(
 ) -> Outcome:
     """Ask the question that a page opens with.
 
-    From a lesson's link, stop the page until it is settled. A page whose link names what to look at
-    (`linked`) shows it. A presented page ends here: it is the question, then the map that answers
-    it, if one does. `record` is the page's.
+    If a lesson's link opened the page, stop the page until the question is settled. If the link
+    names what to look at (`linked`), show what answers the question. A presented page ends here: it
+    shows the question and then the map that answers it, if there is one. `record` is the page's.
     """
     if address.requested("lesson") == "0":
         address.pop("lesson")
         session.save_result(_SHOWN, True)
     chosen = session.saved_result(_SHOWN)
-    if chosen is not None:  # a page that nobody has uncovered has nothing to keep
+    if chosen is not None:  # without a choice, the URL keeps none
         kept = "1" if in_lesson() else "0" if chosen else None
         address.write({"lesson": kept}, "lesson")
     if plans.presenting():
@@ -165,13 +166,13 @@ def _cover_again(seen: str) -> None:
 
 
 def covered(place: str, hidden: bool) -> bool:
-    """Draw a plate in place of what answers a question, if that is `hidden`; return `hidden`."""
+    """If `hidden`, draw a cover in place of what answers a question. Return `hidden`."""
     if hidden:
         with st.container(
             horizontal=True, vertical_alignment="center", border=True, key=f"cover_{place}"
         ):
             st.caption(text("questions", "page.covered"), width="content")
-            if not in_lesson():  # where the question is skipped instead
+            if not in_lesson():  # a lesson offers to skip the question instead
                 st.button(
                     text("questions", "page.show"),
                     key=f"show_{place}",

@@ -27,9 +27,9 @@ def section(
 ) -> None:
     """Draw a heading and an expander that calls `body` while it is open.
 
-    `summary` describes the result; `seconds` is the expected time. Below `AUTO_OPEN_S` the expander
-    opens automatically, until the visitor opens or closes it. A link with one of the `choices` of
-    the section opens it. `anchor` is the heading's anchor.
+    `summary` describes the result; `seconds` is the expected time. Until the visitor opens or
+    closes the expander, it is open if `seconds` is below `AUTO_OPEN_S` and no long task runs. A
+    link with one of the section's `choices` also opens it. `anchor` is the heading's anchor.
     """
     st.subheader(title, anchor=anchor, help=help)
     set_by_page = f"{key} by the page"

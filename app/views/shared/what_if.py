@@ -99,7 +99,7 @@ def note_unused_edits() -> None:
 
 
 def edit_by(request: Mapping[str, Any] | None) -> None:
-    """Follow an explorer's `edit` request, and remember which one it was."""
+    """Carry out an explorer's `edit` request, and remember the request's number."""
     if request is not None:
         session.put(_REQUEST, request["request"])
         edit(request["command"])

@@ -69,7 +69,7 @@ def fill(direction: str, stops: tuple[Stop, ...]) -> None:
 
 
 def add(direction: str, stops: tuple[Stop, ...]) -> None:
-    """Add stops at the end, as far as there is room."""
+    """Add stops at the end, up to `MOST_STOPS` in total."""
     now = rows(direction)
     first = (session.saved_result("plan rows") or 0) + 1
     session.save_result("plan rows", first + len(stops) - 1)

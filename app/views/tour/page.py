@@ -51,7 +51,7 @@ def asked_row(question: Asked | None) -> int | None:
 
 
 def row_of(record: TranslationRecord, shown: Highlight, query: int | None) -> MapRow:
-    """Return the map that a stop shows, with a row outlined; its row of heads offers others."""
+    """Return the map that a stop shows, with row `query` outlined; other heads can be chosen."""
     layers, heads = record.maps(shown.kind).shape[:2]
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
@@ -86,8 +86,9 @@ def questions(
 ) -> Iterator[asked.Candidate]:
     """Yield a stop's questions: its own, then about the rows of its head, the pinned one first.
 
-    Without a head, as the translation lacks a word, the questions are about cross-attention. Two
-    stops may ask the same about the same sentence, so each question's id names the stop.
+    If the translation lacks a word, there is no such head, and the questions are about
+    cross-attention. Two stops may ask the same about the same sentence, so each question's id names
+    the stop.
     """
     stop = STOPS[chosen.direction][number]
 

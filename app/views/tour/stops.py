@@ -134,7 +134,7 @@ def _translates(*pairs: tuple[str, str]) -> Find:
 
 
 def _compound(target_word: str, *source_words: str) -> Find:
-    """Find the head whose rows for the tokens of one word look at these words in order."""
+    """Find the head whose rows for the tokens of one word look most at these words, in order."""
 
     def find(record: TranslationRecord) -> Highlight:
         words = roles.positions(record.target_out, target_word)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from core.analysis.inside_head import Site
 
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=5)
-_SAME_NATS = 5e-4  # differences below are not shown
+_SAME_NATS = 5e-4  # a smaller difference counts as none
 
 
 class Bench(Protocol):

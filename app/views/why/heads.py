@@ -45,7 +45,7 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
     """Yield the questions about the head that matters most, then about cross-attention.
 
     A page opened from a lesson's link waits for the effects of all heads. Otherwise the page waits
-    `FIRST_S` at most, and the question follows once they are known.
+    `FIRST_S` at most, and the question follows once these effects are known.
     """
 
     def unfinished() -> Asked:
@@ -80,9 +80,9 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
 def show_important_heads(inspection: Inspection, hidden: bool) -> None:
     """Show the heads whose ablation changes the translation, or one token, most.
 
-    While the ranking is `hidden`, as it answers the question, the rest is ablated all the same.
-    The question before it has waited `FIRST_S` at most. If some heads are still to be ablated
-    then, the ranking so far is shown, and a timer continues.
+    If the ranking is `hidden` because it answers the question, all heads are ablated all the same.
+    If some heads are still to be ablated after the `FIRST_S` that the question waited, show the
+    ranking so far; a timer ablates the others.
     """
     token = None
     if not covered("why", hidden):
