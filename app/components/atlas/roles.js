@@ -131,7 +131,7 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
 }
 
-/* Upper end of an axis for this share. It and its half are whole percentages. */
+/* The upper end of an axis that shows this share: a whole percentage whose half is one, too. */
 function ceiling(share) {
   return [0.02, 0.04, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
 }

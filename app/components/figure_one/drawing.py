@@ -38,7 +38,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The figure: blocks, arrows and lines (as polylines), and stacks."""
+    """The figure: blocks, arrows and lines (as polylines), frames of the stacks, and plus signs.
+
+    `current` has the ids of the highlighted blocks; `in_view` describes them, "" for `Block.about`.
+    """
 
     blocks: tuple[Block, ...]
     arrows: tuple[tuple[Point, ...], ...]

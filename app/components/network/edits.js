@@ -129,7 +129,7 @@ function positionEdit({ scale = "1", stretch = "1", shift = "0", order = "" }) {
 }
 
 /**
- * Parse the text form: up to 200 valid edits. One line for each rejected part is added to `problems`.
+ * Parse the text form: up to 200 valid edits. Lines about rejected parts are added to `problems`, at most 21.
  * @param {string} text @param {string[]} problems @returns {Edits}
  */
 export function parseEdits(text, problems = []) {

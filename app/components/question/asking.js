@@ -73,7 +73,7 @@ function pointAt(view, index) {
   view.root.dataset.chosen = inOrder(view.chosen).join(" ");
 }
 
-/* After an answer the arrow keys are free: in presentation mode they go to the next stop. */
+/* After an answer the arrow keys are free: in presentation mode they move between the stops. */
 function moveByKey(view, event) {
   if (view.answered) return;
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;
