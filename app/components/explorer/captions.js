@@ -92,7 +92,7 @@ export const isOverview = (explorer, layer, head) => layer === explorer.data.lay
 
 /**
  * Caption of a thumbnail, the first that applies: the sort key while sorted, the top key of the pinned row, the pinned
- * column's share, or the head's role. `mark` is the position of a repeated word.
+ * column's share, the head's role, its largest weight, or its entropy. `mark` is the position of a repeated word.
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {

@@ -19,7 +19,7 @@ from core.record.words import group_words
 BYTE_LIMIT = 600_000
 """Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
-"""Bytes of a payload: slightly below the server's maxMessageSize, which includes other data."""
+"""The most bytes of a payload: slightly below maxMessageSize, which includes other data."""
 _MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")

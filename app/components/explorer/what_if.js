@@ -45,7 +45,7 @@ function pinnedTokens(explorer) {
   return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
-/** Offer of each button: its edit (`text`) and label. Without `text`, all but `row` are disabled. @param {Explorer} explorer */
+/** The edit (`text`) and label of each button. Without `text`, all but `row` are disabled. @param {Explorer} explorer */
 function offers(explorer) {
   const { data, view } = explorer;
   const { parts } = explorer.dom;

@@ -105,7 +105,7 @@ def draw(
     """Lay out a network's figure; `href` gives each block's link, `in_view` describes `current`.
 
     With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
-    in the paper. `final_norm` adds one above each stack.
+    in the paper. `final_norm` adds a norm above each stack.
     """
     encoder, decoder = (_Stack(config, x) for x in _COLUMNS.values())
     encoder.inputs("inputs", "source", ("Inputs",), "Input")

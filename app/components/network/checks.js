@@ -1,4 +1,4 @@
-// The checks of a record that need no Python, with the fields of RecordCheck in core/record/record.py.
+// The checks of a record that need no Python, with the fields of RecordCheck in core/record/parts.py.
 
 import { EOS, UNK, idsOf } from "./subwords.js";
 
@@ -52,7 +52,7 @@ function weightChecks(record) {
 
 /*
  * The cells that may hold weight, [layer, head, query, key], as in core/record/softmax.py: neither masked nor cut. In a
- * row set by hand, only the unmasked cells with a nonzero weight.
+ * row set by hand, only unmasked cells with a nonzero weight count.
  */
 function unmaskedCells({ layers, heads, source, targetOut, masks, edits }, kind) {
   const mask = masks[kind];

@@ -6,7 +6,7 @@ import { EOS } from "./subwords.js";
 const MAX_CHARACTERS = 500; // of an inspected text
 const MAX_TOKENS = 100;
 
-/** Thrown for invalid input. The message is one line that states the problem, the limit and the remedy. */
+/** Thrown for invalid input. The message is one line for the reader. */
 export class InputError extends Error {}
 
 /**

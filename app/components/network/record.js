@@ -120,7 +120,7 @@ export async function headEffects(network, record, pause = async () => {}) {
   return effects;
 }
 
-/* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */
+/* Log-probabilities in float64, because float32 holds a number near −10 only to about 1e-6. */
 const targetLogProbs = (logits, target) =>
   rowsOf(logits, target.length).map((row, t) => {
     const { top, sum } = logTotal(row);

@@ -56,7 +56,7 @@ class Embeddings {
   }
 
   /**
-   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> counts as 0, whatever its row holds.
+   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> is 0, whatever its row holds.
    * @param {"source" | "target"} side @param {number[]} ids @param {Edits} edits
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
@@ -196,7 +196,7 @@ class MultiHeadAttention {
     return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * D, (k + 1) * D)));
   }
 
-  /* Copy one head's numbers, times `factors` of the keys, into the maps of this kind, [layer, head, query, key]. */
+  /* Copy one head's numbers, times the keys' `factors_K`, into the maps of this kind, [layer, head, query, key]. */
   keep(name, head, Q, K, numbers_QK, capture, factors_K = null) {
     const { kind, layer, H, network } = this, maps = (capture[kind] ??= {}), step = numbers_QK.length / Q;
     const layers = (kind === "encoder" ? network.encoder : network.decoder).length;

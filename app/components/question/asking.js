@@ -22,7 +22,7 @@ export function askingView(root, tell) {
   return view;
 }
 
-/** Show a question. The one already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
+/** Show a question. A question already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
 export function showQuestion(view, data) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
