@@ -114,7 +114,8 @@ def palette(root: str) -> str:
     """Return the palette as CSS variables on the selector `root`, for light and dark.
 
     Background and text colour follow Streamlit's theme. `--sequential` and `--diverging` are the
-    colour tables, six hexadecimal digits per step. `theme.js` sets `data-theme` and reads them all.
+    colour tables, six hexadecimal digits per step. `theme.js` sets `data-theme` and reads the
+    variables.
     """
     rules = []
     for name, colours in PALETTES.items():

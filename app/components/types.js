@@ -73,8 +73,8 @@
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: Heads, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number, checks: Check[], unchecked?: string[],
- *   imported?: Imported | null,
+ *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number,
+ *   checks: Check[], unchecked?: string[], imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
@@ -143,7 +143,7 @@
  * @typedef {object} View  everything a link stores: frozen, replaced on each change
  * @property {Kind} kind
  * @property {number} layer  the number of layers means all combined
- * @property {number} head  likewise
+ * @property {number} head  the number of heads means all combined
  * @property {"map" | "lines"} picture
  * @property {Unit} unit
  * @property {Set<string>} hide
@@ -191,7 +191,7 @@
  * @property {Dom} dom
  * @property {{chosen: boolean, given: string, returning: boolean}} memory
  * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
- *   timer: number}>} requests  pending ones, by name
+ *   timer: number}>} requests  pending requests, by name
  * @property {number} warming
  * @property {number} linkTimer
  * @property {() => void} [destroy]
@@ -260,9 +260,10 @@
  * @property {string[][]} stories  [N]
  * @property {Record<string, number[]>} own  loss and BLEU of the whole network
  * @property {[string, number, number][][]} tokens  [N]: text, change, count
- * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance: string} | null)[]} pairs  [N]: other head, value, bounds, decimals
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance: string} | null)[]} pairs
+ *   [N]; covers, needs: [other head, value, lower and upper bound, decimals]; more: how many each list leaves out
  * @property {{order: number, pairs: number}} samples  sentences behind the order of removal and the pairs
- * @property {number} least  occurrences of a token that is listed
+ * @property {number} least  the fewest occurrences of a listed token
  * @property {PruningCurve[]} pruning
  * @property {any} alignment
  * @property {number[] | null} partner  [N], -1: none
@@ -272,8 +273,8 @@
  * @property {Int16Array | null} cell  [N, quoted, 2]
  * @property {any} origin
  * @property {string} network  checkpoint, with author and licence of imported weights
- * @property {{head: number, measure: string, x: string, y: string, curve: string, asked: string[], defaults: Record<string, string>,
- *   turn: number, in_url: boolean}} opened
+ * @property {{head: number, measure: string, x: string, y: string, curve: string, asked: string[],
+ *   defaults: Record<string, string>, turn: number, in_url: boolean}} opened
  * @property {Record<string, string>} link
  * @property {Record<string, string> | null} counterpart
  * @property {(number | null)[][] | null} unmatched  [N][3]: attention shared with heads that are not matched, and its bounds
@@ -304,7 +305,7 @@
  * @typedef {{title: string, meaning: string, unit: string, curve: number[] | null, others: number[][],
  *   chance: number | null, level: number | null, marks: (TrainingMark & {value: number})[], logarithmic: boolean,
  *   low: number, high: number, ticks: {value: number, text: string}[], shown: (value: number) => string,
- *   aside: string, empty?: string}} Lane  a value per point; empty: said without a curve
+ *   aside: string, empty?: string}} Lane  curve: a value per point; empty: the text shown without a curve
  * @typedef {{width: number, height: number, left: number, plot: number, tops: number[], bottom: number, narrow: boolean,
  *   points: number}} TimelineGeometry
  * @typedef {{key: string, parent: HTMLElement, root: HTMLElement, parts: Record<string, any>,
@@ -336,7 +337,7 @@
  * @typedef {{name: string, short: string, note: string}} MapName
  * @typedef {{data: Uint8Array, parentElement: HTMLElement, key: string}} RowShown
  *
- * @typedef {object} LessonTools  what a lesson needs of the page
+ * @typedef {object} LessonTools  what a lesson needs from the page
  * @property {HTMLElement} mapRow  markup of a row of maps, to clone
  * @property {(shown: RowShown) => void} render  shows a row of maps
  * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
@@ -344,7 +345,7 @@
  *
  * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
  *
- * @typedef {object} PassRecord  as TranslationRecord in core/record/record.py; S source tokens, T target tokens
+ * @typedef {object} PassRecord  like TranslationRecord in core/record/record.py; S source tokens, T target tokens
  * @property {string} id
  * @property {string} model
  * @property {string} weightsSha256
@@ -359,7 +360,7 @@
  * @property {RecordToken[]} targetOut
  * @property {number} heads
  * @property {Record<Kind, number>} layers
- * @property {Float32Array} encoder  [layer, head, query, key], as `decoder` and `cross`
+ * @property {Float32Array} encoder  [layer, head, query, key], like `decoder` and `cross`
  * @property {Float32Array} decoder
  * @property {Float32Array} cross
  * @property {Record<Kind, Uint8Array>} masks  [query, key], 1: may attend

@@ -22,8 +22,8 @@ def address(
 ) -> None:
     """Write these query parameters into the page's URL; None removes a parameter.
 
-    `seen` holds the parameters as last read; `arrival` counts the reads. If back/forward navigation
-    has changed the URL since then, it is left alone.
+    `seen` holds the parameters as last read; `arrival` counts the reads. The URL stays as it is if
+    back/forward navigation has changed it since then.
 
     Streamlit would add a history entry for every change, which breaks the Back button. This
     component replaces the current entry. With `entry`, each change after the first write adds a

@@ -18,10 +18,10 @@ import { drawScatter, drawScatterFocus, pointAt, pointBeside, scatterGeometry } 
 
 const SELECTS = ["measure", "x", "y"];
 
-/* Parameters that stay in the URL when a visitor comes back from the explorer. */
+/* The explorer's parameters, which are still in the URL when a visitor comes back from there: null removes them. */
 const OF_THE_EXPLORER = { kind: null, layer: null, q: null, k: null };
 
-const NARROW = 760; // px: below, pictures and cards are in one column
+const NARROW = 760; // px: below this width, pictures and cards are in one column
 
 function createView(parent, key) {
   const root = parent.querySelector(".atlas");
@@ -91,8 +91,8 @@ function hover(view, head) {
 }
 
 /*
- * Choose a head or a measure, and repaint what depends on it. A click adds an entry to the browser's history, so that Back
- * undoes it. An arrow key adds none, because arrow keys pass over many heads.
+ * Choose a head, a measure or a curve, and repaint what depends on it. A click on a head adds an entry to the browser's
+ * history, so that Back undoes it. Lists and arrow keys, which pass over many heads, add none.
  */
 /** @param {AtlasView} view */
 function choose(view, change, isClick = false) {
@@ -137,7 +137,10 @@ async function copyCommand({ parts }) {
   setTimeout(() => (parts.copy.textContent = "Copy"), 1500);
 }
 
-/** Apply new data. A new `turn` shows what the URL asks for, an old one the visitor's last choice. @param {AtlasView} view */
+/**
+ * Apply new data. With a new `turn`, what the URL asks for overrides the visitor's last choices, which otherwise stay.
+ * @param {AtlasView} view
+ */
 function applyData(view, bytes) {
   const data = decodeAtlas(bytes);
   Object.assign(view, { bytes, data, hovered: null });

@@ -29,9 +29,9 @@ class Measure:
     `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
     `places` is the number of decimals. `where` names the array in the file and, if there is one,
     the key in the JSON: {n} stands for the head's index on axis N, and {kind}, {layer} and {head}
-    for what identifies it. `no_effect` [N] is True for changes that are not distinguishable from 0
-    (Holm's correction); None if nothing was tested. `lowest_first` is True if a low value means
-    that the head is needed.
+    stand for its place. `no_effect` [N] is True for changes that are not distinguishable from 0, by
+    the p-value after Holm's correction or, without one, by the interval; None if nothing was
+    tested. `lowest_first` is True if a low value means that the head is needed.
     """
 
     key: str
@@ -200,7 +200,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 
 def _places(values: NDArray, least: int, most: int) -> int:
-    """Return the decimals to print: down to the second digit of half a typical interval's width."""
+    """Return the decimals, `least` to `most`: two significant digits of half the median width."""
     widths = (values[:, 2] - values[:, 1]) / 2
     width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:

@@ -231,7 +231,7 @@ function unmatchedText(data, n) {
   return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a small excess is expected by chance; only a clear one says that two heads are alike. In the file:`;
 }
 
-/** The quoted sentences of each decile of the loss change (`strength`, as in the file): [sentence, …], the largest first. */
+/** Indices of the quoted sentences, a list for each decile of the loss change (`strength`); the largest changes come first. */
 function decilesOf({ decile, quoted, strength }, n) {
   if (!decile) return [];
   const found = Array.from({ length: 10 }, () => []);

@@ -35,7 +35,7 @@ from core.atlas.roles import ROLES
 from core.kinds import KINDS, Kind
 
 SHOWN = 6
-"""The most heads listed that cover for a head, and that make it help more or harm less."""
+"""How many heads of each list of `interactions` are shown at most."""
 NONE = 255  # decile of a sentence without a strength
 
 
@@ -66,14 +66,15 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
     It has JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
+    The axes are those of core.atlas.atlas, and M measures.
 
         values    float32 [M, N, 3]
         distance  float32 [N, A]
         role_KIND float32 [O, n, 7]: score; lower and upper bound; nulls of shuffled rows, of random
                   networks and of the distance profile; share of rows
         strength  float32 [N, P]
-        decile    uint8 [N, P]
-        cell      int16 [N, P, 2]
+        decile    uint8 [N, P]: 0 for the smallest changes to 9 for the largest, or `NONE`
+        cell      int16 [N, P, 2]: query and key
     """
     if (content := _contents.get(atlas)) is None:
         content = _contents[atlas] = _content(atlas)
@@ -253,7 +254,7 @@ def _pruning(atlas: Atlas) -> list[dict[str, Any]]:
 
 
 def _alignment(atlas: Atlas) -> dict[str, Any] | None:
-    """Return error with bounds, precision and recall of each cross-attention head."""
+    """Return how each cross-attention head does as a word aligner, and what to compare it with."""
     if (aer := atlas.arrays.get("aer")) is None:
         return None
     rows = []
@@ -293,7 +294,7 @@ def _partner(atlas: Atlas) -> list[int] | None:
 
 
 def _examples(atlas: Atlas) -> dict[str, Any]:
-    """Return strength, decile and cell of each quoted sentence; nothing if one is missing."""
+    """Return strength, decile and cell of each quoted sentence, or no sentence if one is absent."""
     parts = [atlas.arrays.get(name) for name in ("strength", "deciles", "cell")]
     strength, deciles, cell = parts
     if not atlas.quoted or strength is None or deciles is None or cell is None:

@@ -44,7 +44,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
-  /* A label without room behind its curve's end goes above the last quarter, to the side that the curve leaves free. */
+  /* A label that does not fit behind its curve's end goes above the curve, at three quarters, on the side that is free. */
   const besideCurve = (curve) => {
     const points = curve[what];
     const count = Math.round(0.75 * (points.length - 1));
@@ -98,7 +98,7 @@ function roundValues(low, high) {
   return found;
 }
 
-/** How many heads can be removed before the change reaches `lost`; all of them if it never does. */
+/** How many heads can be removed before the change reaches `lost`; all if it never does. */
 function removable(points, what) {
   const sign = what === "loss" ? 1 : -1;
   const lost = points.findIndex(([value]) => value !== null && sign * (value - points[0][0]) >= CURVES[what].lost);
@@ -108,7 +108,7 @@ function removable(points, what) {
 /* "1st", "12th", "22nd". */
 const ordinal = (rank) => `${rank}${(!/1\d$/.test(String(rank)) && ["", "st", "nd", "rd"][rank % 10]) || "th"}`;
 
-/** What the curves say of the network and of the chosen head. */
+/** What the curves say about the network and the chosen head. */
 export function pruningText(data, n, what) {
   const { words, unit, decimals, said } = CURVES[what];
   const texts = data.pruning

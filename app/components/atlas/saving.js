@@ -34,7 +34,7 @@ function measuresCsv(view, title, measures) {
   return csvOf([[about(view, title), "kind", "layer", "head", ...columns], ...lines]);
 }
 
-/** Titles and CSV of each picture. @type {Record<string, {title: (view: AtlasView) => string, csv: (view: AtlasView) => Blob}>} */
+/** Title and CSV of a picture. @type {Record<string, {title: (view: AtlasView) => string, csv: (view: AtlasView) => Blob}>} */
 export const PICTURES = {
   heads: {
     title: ({ data, chosen }) => `All heads: ${data.byKey[chosen.measure].label}`,

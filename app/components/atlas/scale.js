@@ -26,7 +26,7 @@ export function scaleOf(data, measure, symmetric = true) {
   return { measure, low, high, at: (value) => between(0, (bend(value) - start) / (end - start), 1) };
 }
 
-/** A head's colour: its place in the theme's table. */
+/** A head's colour, as a table of the theme and a step in it; null without a value. */
 export function colourOf(theme, scale, value) {
   const { measure } = scale;
   if (!Number.isFinite(value)) return null;
@@ -34,7 +34,7 @@ export function colourOf(theme, scale, value) {
   return { table: theme.signed, step: signedStep(2 * scale.at(value) - 1) };
 }
 
-/** Ticks [value, text] at least `least` apart on a scale of `length` px, the ends and 0 first. */
+/** Ticks [value, text], ascending, at least `least` px apart on a scale of `length` px. Earlier candidates have priority. */
 export function ticksOf(scale, length, least) {
   const { measure, low, high } = scale;
   const candidates = measure.signed ? changes(low, high) : measure.unit === "place" ? [1, high, ...tens(high)] : [0, 1, 0.5, 0.25, 0.75];
@@ -48,7 +48,7 @@ export function ticksOf(scale, length, least) {
 
 const tens = (high) => Array.from({ length: Math.floor(high / 10) }, (_, i) => 10 * (i + 1));
 
-/* Round values of both signs, the largest first. */
+/* 0, then round values of both signs, the largest first. */
 function changes(low, high) {
   const found = [0];
   const most = Math.max(-low, high);

@@ -7,7 +7,7 @@ import { scaleOf, ticksOf } from "./scale.js";
 
 const EDGE = { left: 58, right: 14, top: 12, bottom: 74 };
 
-const NEAR = 18; // px from the pointer to a point
+const NEAR = 18; // px: the pointer selects a point that is nearer than this
 
 const RADIUS = 4;
 
@@ -29,7 +29,7 @@ const pointOf = (geometry, n) => [
   yAt(geometry, valueOf(geometry.up.measure, n)),
 ];
 
-/** The point nearest to the pointer, or null. */
+/** The point nearest to the pointer, or null if none is near. */
 export function pointAt(data, geometry, x, y) {
   let [found, nearest] = [null, NEAR];
   data.places.forEach((_, n) => {
@@ -101,7 +101,7 @@ function drawKey(context, data, theme, left, y) {
   }
 }
 
-/* Bounds of both intervals. */
+/* A line from bound to bound of each interval. */
 function drawWhiskers(context, colour, geometry, n, alpha) {
   const { across, up } = geometry;
   const [x, y] = pointOf(geometry, n);
@@ -114,7 +114,7 @@ function drawWhiskers(context, colour, geometry, n, alpha) {
   context.globalAlpha = 1;
 }
 
-/* The kind is a shape, not a hue. Polygons suit both a canvas and an SVG. */
+/* Shapes, not hues, show the kinds. Polygons suit both a canvas and an SVG. */
 function drawPoint(context, kind, x, y, radius, fill, edge) {
   const corners = { circle: 14, square: 4, triangle: 3 }[SHAPES[kind]];
   const turn = { circle: 0, square: Math.PI / 4, triangle: -Math.PI / 2 }[SHAPES[kind]];
@@ -133,7 +133,7 @@ function drawPoint(context, kind, x, y, radius, fill, edge) {
   }
 }
 
-/** The chosen head, and the one under the pointer, by name. */
+/** Highlight and name the chosen head and the head under the pointer. */
 export function drawScatterFocus(context, { data, theme, chosen, hovered }, geometry) {
   for (const n of new Set([hovered ?? chosen.head, chosen.head])) {
     if (!isShown(geometry, n)) continue;

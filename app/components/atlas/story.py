@@ -204,7 +204,7 @@ def _needed_more(measure: Measure, n: int) -> str:
 
 
 def _p(atlas: Atlas, array: str, n: int) -> str:
-    """Describe a p-value inside parentheses or after an interval, or nothing."""
+    """Return a p-value as text that follows an interval, or "" if there is none."""
     if (values := atlas.arrays.get(array)) is None or math.isnan(p := float(values[n])):
         return ""
     text = "p < 0.001" if p < 0.001 else f"p = {number(p, 3 if p < ALPHA else 2)}"
@@ -327,7 +327,7 @@ def _excess(pair: Interaction) -> str:
 
 
 def by_chance(tested: int) -> str:
-    """Return how many of some 95 % intervals exclude 0 by chance."""
+    """Return how many of `tested` 95 % intervals exclude 0 by chance, on average."""
     return number((1 - LEVEL) * tested, 1)
 
 

@@ -3,7 +3,7 @@
 import { fixed } from "../shared/numbers.js";
 import { isolated } from "../shared/tokens.js";
 
-/* Add properties that depend on other nodes: winner, rank among the finished, childless. */
+/* Name each node's fields and add derived ones, such as its rank among the finished hypotheses (`finalRank`, 0: none). */
 export function prepare(raw) {
   const nodes = raw.nodes.map(([parent, id, step, rank, log_prob, total, score, status, forced, next]) => ({
     parent, id, step, rank, log_prob, total, score, status, forced, next,
@@ -38,6 +38,7 @@ export const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?
 const childrenOf = (data, index) =>
   data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
 
+/* The node that a key leads to: -1 if there is none, null for any other key. */
 export function neighbour({ data, pinned }, key) {
   const node = data.nodes[pinned];
   const beside = (rank) => data.nodes.findIndex((other) => other.step === node.step && other.rank === rank);

@@ -23,9 +23,9 @@ _NODE = (
 def payload(written: WrittenTree) -> dict[str, Any]:
     """Return a tree in the form that the component's JavaScript reads.
 
-    A node is [parent, id, step, rank, log_prob, total, score, status, forced, next], in nats.
-    `first` is the node pinned initially, `tree` a hash of the tree, and `meanings` explains the
-    terms in the component's panel.
+    A node is a list: the fields of `TreeNode` that `_NODE` names, in that order. `first` is the
+    node pinned initially, `tree` a hash of the tree, and `meanings` explains the terms in the
+    component's panel.
     """
     tree = written.tree
     values = {

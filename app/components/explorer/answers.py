@@ -18,7 +18,7 @@ from app.export.page import page
 from core.kinds import KINDS
 
 Numbers = Mapping[str, Callable[[], Arrays]]
-"""How to compute each quantity beside the weights."""
+"""How to compute each quantity other than the weights."""
 
 _NAMES = {"exact": "exact numbers", "page": "page", "effects": "effect of each head"}
 
@@ -34,10 +34,10 @@ def answers(
 ) -> dict[str, dict[str, Any]]:
     """Return the answer to each request about a record, by the request's name.
 
-    `requests` is the component's state: `Requests` in types.js; the answers are `Answer` there. A
-    chosen quantity applies to every sentence. All other requests name a sentence, and get no answer
-    while another sentence is shown. `effects` computes the effect of each head. A failure becomes
-    `failed`: one line, never an exception.
+    `requests` is the component's state: see `Requests` and `Answer` in types.js. A chosen quantity
+    applies to every sentence. All other requests name a sentence, and get no answer while another
+    sentence is shown. `effects` computes the effect of each head. If the computation fails, the
+    answer says so in one line, `failed`.
     """
     computed: dict[str, Arrays] = {}
 

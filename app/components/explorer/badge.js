@@ -11,7 +11,7 @@ const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 /* What replaces the badge when no checks were made here. */
 const WITHOUT_CHECKS = { pending: "checking\u2026", elsewhere: "saved maps: not checked here", never: "what-if, not checked" };
 
-/* Screen readers announce a mark with a `name`. A mark without one decorates a text that says as much. */
+/* Screen readers announce a mark with a `name`. A mark without one decorates a text that says the same. */
 function checkMark(passed, name) {
   const spoken = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
   const mark = svgElement("svg", { viewBox: "0 0 12 12", width: 12, height: 12, ...spoken });
@@ -35,7 +35,7 @@ function dashLine(name, words) {
 
 const uncheckedLine = (name) => dashLine(name, "Needs the weights, which these maps came without.");
 
-/* The comparisons made when these weights were imported, and the claims not verified then: the checks cannot show them. */
+/* The comparisons made when these weights were imported, and the claims not verified then. No check covers them. */
 function importLines({ source, family, credit, compared, not_proven: notProven }) {
   const heading = element("li", "heading");
   const none = compared.length ? "" : " Nothing was compared with the original.";
@@ -47,7 +47,7 @@ function importLines({ source, family, credit, compared, not_proven: notProven }
 }
 
 /**
- * Return what is said of the current view: null if the checks cover it, that is, for the record's own weights.
+ * Return the words in place of the badge; null if the checks cover the view, that is, for the record's own weights.
  * @param {Explorer} explorer
  */
 function verdictOf(explorer) {
@@ -60,7 +60,7 @@ function verdictOf(explorer) {
   return derived ? "derived, not checked" : "not checked";
 }
 
-/** Fill the badge and its list. CSS hides the badge of a record without checks. @param {Explorer} explorer */
+/** Fill the badge and its list. @param {Explorer} explorer */
 export function buildBadge(explorer) {
   const { data } = explorer;
   const { root, parts } = explorer.dom;

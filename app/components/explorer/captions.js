@@ -23,7 +23,7 @@ const DECODER_MEANING = { prev: "mean weight on the token before the one produce
 
 const ROLE_WORDS = { second: "2 back" };
 
-/* Sort keys, ascending. All are measured on attention weights, whichever quantity is shown. */
+/* Sort keys, ascending. All but `effect` are measured on `measuredMap`, whichever quantity is shown. */
 export const ORDERS = {
   layer: null,
   confidence: { of: ({ peak }) => -peak, shown: ({ peak }, map) => percent(peak, map.error), meaning: CAPTION_MEANING.peak },
@@ -40,11 +40,11 @@ export const ORDERS = {
   effect: { shown: (change) => signed(change), meaning: "change of the log-probability, in nats, when this head is switched off" },
 };
 
-/* Effects come from Python; until they arrive, keep layer order. */
+/* Effects are computed on request; until they arrive, keep layer order. */
 export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort !== "effect" || Boolean(data.effects));
 
 /**
- * Change in log-probability (nats) when a head is ablated: of the pinned produced tokens, or of all of them.
+ * Change in log-probability (nats) when a head is ablated: of the pinned word's tokens, or of all produced tokens.
  * @param {Explorer} explorer
  */
 function effectOf({ data, view }, layer, head) {
@@ -92,7 +92,7 @@ export const isOverview = (explorer, layer, head) => layer === explorer.data.lay
 
 /**
  * Caption of a thumbnail, the first that applies: the sort key while sorted, the top key of the pinned row, the pinned
- * column's share, or the head's role. `mark` is the position of a repeated word.
+ * column's share, the head's role, its largest weight, or its entropy. `mark` is the position of a repeated word.
  * @param {Explorer} explorer
  */
 export function captionOf(explorer, layer, head) {

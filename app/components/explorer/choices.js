@@ -1,4 +1,4 @@
-// Options of the view beside kind, layer and head, and their defaults.
+// Options of the view other than kind, layer and head, and their defaults.
 
 import { ORDERS } from "./captions.js";
 

@@ -68,7 +68,7 @@ function savePage(explorer) {
   });
 }
 
-/** Hide the exports that the host does not have. @param {Explorer} explorer */
+/** Hide the exports that the host does not offer. @param {Explorer} explorer */
 export function buildExports({ dom: { root }, host }) {
   const hide = (name, hidden) => (/** @type {HTMLElement} */ (root.querySelector(`[data-export=${name}]`)).hidden = hidden);
   hide("link", host.link === null);

@@ -55,7 +55,7 @@ function paintHeadLink(explorer) {
  */
 export function listenToHeadLink(explorer) {
   const open = (/** @type {any} */ event) => {
-    // Check the view, not the painted link: it lags behind.
+    // Check the view, not the painted link, which lags behind.
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || !hasHeadPage(explorer)) return;
     event.preventDefault();
     event.stopPropagation();

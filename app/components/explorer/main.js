@@ -245,7 +245,7 @@ function showChecks(explorer, { checks, checked }) {
   warmUp(explorer);
 }
 
-/** Apply the answers that came before their record. Returns whether one said that a quantity failed. @param {Explorer} explorer */
+/** Apply the answers that came before their record. Returns whether a quantity has failed. @param {Explorer} explorer */
 function applyEarlyAnswers(explorer) {
   let failed = false;
   for (const [name, answer] of explorer.early) {

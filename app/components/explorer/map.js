@@ -64,7 +64,7 @@ function drawCell(context, theme, map, geometry, query, key) {
 }
 
 /**
- * Digits in a cell: a share without its leading zero, none if it is small. Scores always have digits: their sign matters.
+ * Digits in a cell: a share without its leading zero, or none if it is small. Signed numbers always have digits.
  * @param {AttentionMap} map
  */
 function cellDigits(map, value) {

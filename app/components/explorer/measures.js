@@ -28,7 +28,7 @@ export function measure(map) {
       bits -= value * Math.log2(value);
       distance += value * Math.abs(key - placeOf(map, query));
     }
-    // Entropy of weights divided by `sum`, their sum, which rounding to bytes makes differ from 1.
+    // Divide the weights by their sum first: weights that were rounded to bytes do not sum to 1 exactly.
     entropy[query] = sum > 0 ? Math.max(0, bits / sum + Math.log2(sum)) : 0;
     if (peaks[query] === -Infinity) peaks[query] = 0;
   }
@@ -65,13 +65,13 @@ export const ROLE_PLACES = {
   cross: { eos: (_q, keys) => keys - 1 },
 };
 
-/* The roles of a map: also <bos>, where the source begins with one. @param {AttentionMap} map */
+/* The roles of a map, with <bos> if the source begins with it. @param {AttentionMap} map */
 export function rolePlaces({ kind, columns }) {
   const beginsWithBos = kind !== "decoder" && columns[0].label === "<bos>" && columns[0].special;
   return beginsWithBos ? { ...ROLE_PLACES[kind], bos: () => 0 } : ROLE_PLACES[kind];
 }
 
-/** Mean weight on each role's position: previous token, the one before it, itself, next token, <bos>, <eos>. @param {AttentionMap} map */
+/** The mean weight on each role's position, over the rows that have the position. @param {AttentionMap} map */
 function rolesOf(map) {
   const shares = {};
   for (const [name, keyOf] of Object.entries(rolePlaces(map))) {

@@ -33,7 +33,7 @@ def explorer(
     unchanged payload by a reference. `on_edit` is called before the rerun when "What if" has
     triggered an `edit`.
 
-    Returns the URL's query if the link into the shown head was just clicked, else None.
+    Returns the URL's query if the link "Inside this head" was just clicked, else None.
     """
     key = payload["host"]["key"]
     with st.container(key=f"answers_{key}"):  # even if empty: the explorer keeps its position

@@ -10,8 +10,8 @@ import { hiddenMass, isHidden } from "./measures.js";
 import { derivation, summedFigure } from "./words.js";
 
 /*
- * Explanations of each quantity. A mean of heads and merged words have a separate text: softmax and norm are nonlinear,
- * so what holds for one head does not hold for them.
+ * Explanations of each quantity. Combined heads and merged words have a separate text: softmax and norm are nonlinear, so
+ * what holds for one head and single tokens does not hold for them.
  */
 const QUANTITY_NOTES = {
   change: {

@@ -117,10 +117,10 @@ export const isDense = ({ heads }) => heads > 5;
 /* Whether the captions of all heads no longer fit in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
-/* px: the smallest type for a caption that does not fit otherwise; one that still does not is cut. */
+/* px: the smallest type for long captions; a word that still does not fit is cut. */
 const LEAST_SIZE = 9.5;
 
-/* Draws what fits between a thumbnail and the next; the chosen head's caption is also in text, below the overview. */
+/* Draws what fits below a thumbnail. `paintCaptionLine` writes one caption in full below a dense overview. */
 function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
   const { theme } = explorer;
   const { places: { captions } } = explorer.layout;

@@ -19,7 +19,7 @@ from core.record.words import group_words
 BYTE_LIMIT = 600_000
 """Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
 MESSAGE_LIMIT = 18 << 20
-"""Bytes of a payload: slightly below the server's maxMessageSize, which includes other data."""
+"""The most bytes of a payload: slightly below maxMessageSize, which includes other data."""
 _MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
@@ -64,7 +64,7 @@ def payload(
             [query, key] (True = may attend), log-probabilities in nats.
         view: The initial view: `kind`, `layer` and `head` (counted from 0, "mean" or "max");
             optionally the pinned `q` and `k` and other parameters of a link.
-        quantities: What can be shown beside the weights; None if it has to be requested.
+        quantities: What can be shown besides the weights; None if it has to be requested.
         checked: Where the checks were made: "here", in this process, or "elsewhere", by the writer
             of a file. Checks made elsewhere are not shown. If a record has lost the edits of its
             pass, "never" is sent instead.
@@ -243,7 +243,8 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
     """Return the most probable tokens of each step as [label, probability, written].
 
     The token written is always included; if necessary it replaces the last one, since a token of a
-    given target may be unlikely. `written` is 0, 1, or 2 for such a replacement.
+    given target may be unlikely. `written` is 2 for such a replacement, 1 for any other token
+    written, else 0.
     """
     steps = []
     for written, own, tokens, log_probs in zip(
@@ -267,7 +268,7 @@ def _alternatives(record: Any) -> list[list[list[Any]]]:
 
 
 def _probability(log_prob: float) -> float:
-    """Convert nats to a probability, rounded to six digits: more than a bar can show."""
+    """Convert nats to a probability, rounded to six decimals: more than a bar can show."""
     return round(math.exp(min(0.0, float(log_prob))), 6)
 
 

@@ -5,7 +5,7 @@ import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
 
-/* `still` does not depend on the focused cell and is drawn once. Lines have none: almost all depend on that cell. */
+/* `still` does not depend on the focused cell and is drawn once. Lines have none: that cell changes almost all of them. */
 export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },
@@ -62,7 +62,7 @@ export function placeMap(explorer) {
 
 export const ZOOM_STEP = 1.5;
 
-/** A map whose cells have full size needs no zoom. @param {Explorer} explorer */
+/** Once cells print their numbers at full size, zooming in has no use. @param {Explorer} explorer */
 export const canZoomIn = (explorer) => geometryOf(explorer, explorer.view.kind).cell < 27;
 
 /** @param {Explorer} explorer */

@@ -157,7 +157,7 @@ function describeRow(explorer, map, query) {
   };
 }
 
-/* Hidden columns of a row are reported with the row. */
+/* The weight that a row puts on hidden columns. */
 function hiddenNote({ view: { hide, quantity } }, map, query) {
   const keys = [...Array(map.keys).keys()].filter((key) => !isMasked(map, query, key) && isHidden(map, key, hide));
   if (!keys.length || isSigned(quantity)) return [];

@@ -43,7 +43,11 @@ function fail(explorer, name, line) {
 
 const showError = ({ dom: { parts } }, line) => (parts["request-note"].textContent = line);
 
-/** Match an answer against the pending request of its name. Returns whether it failed. @param {Explorer} explorer @param {Answer} answer */
+/**
+ * Match an answer against the pending request of its name. Returns whether the request failed.
+ * @param {Explorer} explorer
+ * @param {Answer} answer
+ */
 export function settleRequest(explorer, answer) {
   const { name, failed } = answer;
   const waiting = explorer.requests[name];
@@ -87,7 +91,7 @@ const isExact = (explorer) => currentMap(explorer).error === 0;
 export function withExact(explorer, then) {
   const { data, host } = explorer;
   if (isExact(explorer)) return then(data);
-  if (!host.answers.has("exact")) return then(data); // there are no better ones
+  if (!host.answers.has("exact")) return then(data); // there are no better numbers
   const chosen = { ...explorer };
   return request(explorer, "exact", { sentence: data.sentence, ...mapsBehind(data, explorer.view) }, {
     what: "The exact numbers",

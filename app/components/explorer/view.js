@@ -30,8 +30,8 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * Return the view after a change and its consequences. Another kind unpins what it does not share and limits the layer to
- * its last. Rollout replaces the head.
+ * Return the view after a change and its consequences. A new kind unpins what the two kinds do not share, and limits the
+ * layer to the new kind's last. Rollout replaces the head.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -141,12 +141,12 @@ export function linkOf(data, view) {
   };
 }
 
-/* Query parameters that Python does not always set. */
+/* Query parameters that the view in a payload does not always set. */
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * View of a link. Where the link has no valid value, that of `view` stays. The quantity is returned separately, because
- * its numbers may have to be requested first.
+ * View of a link. Where the link has no valid value, layer and head become 0 and the other fields stay as in `view`. The
+ * quantity is returned separately, because its numbers may have to be requested first.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -174,7 +174,7 @@ export function viewOfLink(data, view, link) {
   };
 }
 
-/* The pinned cell of a link, where the map has it. */
+/* The cell that a link pins; null for a row or column that the map does not have. */
 export function pinnedOfLink(data, { kind, unit }, link) {
   const place = (value, items) =>
     /^\d+$/.test(String(value ?? "")) && Number(value) < items.length ? Number(value) : null;

@@ -1,4 +1,4 @@
-// What if: edits that can be made, edits in place, and their effect on each token.
+// What if: the edits on offer, the active edits, and their effect on each token.
 
 import { element } from "../shared/dom.js";
 import { fixed, signed } from "../shared/numbers.js";
@@ -35,7 +35,7 @@ function shownHead({ data, view }) {
 }
 
 /**
- * Tokens of the pinned cell; null if not pinned, or for a word of several tokens, since an edit takes one.
+ * Tokens of the pinned cell; null if not pinned, or for a word of several tokens, since an edit applies to one token.
  * @param {Explorer} explorer
  */
 function pinnedTokens(explorer) {
@@ -45,7 +45,7 @@ function pinnedTokens(explorer) {
   return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
-/** What each button would do: its edit and label; without `text` it is disabled. @param {Explorer} explorer */
+/** The edit (`text`) and label of each button. Without `text`, all but `row` are disabled. @param {Explorer} explorer */
 function offers(explorer) {
   const { data, view } = explorer;
   const { parts } = explorer.dom;
@@ -78,7 +78,7 @@ function offers(explorer) {
 /* Ways to ablate a head: the first word of the edit's text. */
 const ABLATIONS = ["off", "mean", "uniform"];
 
-/** The edit in place that ablates this head, if any. @param {Explorer} explorer */
+/** The active edit that ablates this head, if any. @param {Explorer} explorer */
 const ablationOf = (explorer, head) => ABLATIONS.map((becomes) => `${becomes}.${head}`).find((text) => isMade(explorer, text));
 
 /** Button beside the map's title: ablate the shown head, or undo that. @param {Explorer} explorer */
@@ -105,7 +105,7 @@ function paintSwitch(explorer, busy) {
     : `Set the output of ${name} to 0 and see what changes. More under What if, below.`;
 }
 
-/** Whether an edit is in place; its button then removes it. @param {Explorer} explorer */
+/** Whether an edit is active; its button then removes it. @param {Explorer} explorer */
 const isMade = (explorer, text) => explorer.data.whatIf.edits.some((edit) => edit.text === text);
 
 /** @param {Explorer} explorer */

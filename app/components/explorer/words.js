@@ -101,7 +101,7 @@ export const measuredFigure = ({ error }, value) => fixed(value, error > FOR_A_T
 export const summedFigure = ({ error }, sum, count) => fixed(sum, decimalsOf({ error: error * count }, 2));
 
 /**
- * Format with four decimals, or in scientific notation if smaller; a rounded number with its error.
+ * Format with four decimals, or in scientific notation if that would give 0; a rounded number with its error.
  * @param {AttentionMap} map
  */
 export function printedValue(map, value) {

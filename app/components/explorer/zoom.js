@@ -77,7 +77,7 @@ export function listenToZoom(explorer) {
     pan(explorer, grabbed.first.query + down, grabbed.first.key + right);
   });
   parts.map.addEventListener("pointerup", () => {
-    // Swallow the click that ends a drag; if none follows immediately, the next one is real.
+    // Ignore the click that ends a drag. If none follows immediately, the next click counts.
     if (grabbed?.moved) {
       parts.map.addEventListener("click", handled, { capture: true, once: true });
       setTimeout(() => parts.map.removeEventListener("click", handled, { capture: true }), 0);

@@ -38,7 +38,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The figure: blocks, arrows and lines (as polylines), and stacks."""
+    """The figure: blocks, arrows and lines (as polylines), frames of the stacks, and plus signs.
+
+    `current` has the ids of the highlighted blocks; `in_view` describes them, "" for `Block.about`.
+    """
 
     blocks: tuple[Block, ...]
     arrows: tuple[tuple[Point, ...], ...]
@@ -102,7 +105,7 @@ def draw(
     """Lay out a network's figure; `href` gives each block's link, `in_view` describes `current`.
 
     With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
-    in the paper. `final_norm` adds one above each stack.
+    in the paper. `final_norm` adds a norm above each stack.
     """
     encoder, decoder = (_Stack(config, x) for x in _COLUMNS.values())
     encoder.inputs("inputs", "source", ("Inputs",), "Input")

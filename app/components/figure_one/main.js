@@ -72,7 +72,7 @@ function highlight(parts, { blocks, inView }, current) {
   parts.said.textContent = inView || `In view: ${blocks.find(({ id }) => id === current[0])?.about ?? "the whole network"}.`;
 }
 
-/* The attention that the explorer with this widget key shows. Switching it causes no rerun, so Python does not know. */
+/* The kind of attention that the explorer with this widget key shows. Python does not know it: switching causes no rerun. */
 function kindShown(key) {
   const inside = [...document.querySelectorAll(`.st-key-${CSS.escape(key)} *`)];
   const roots = inside.map((place) => /** @type {HTMLElement | null} */ (place.shadowRoot?.querySelector("section[data-kind]")));

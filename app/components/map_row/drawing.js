@@ -33,7 +33,7 @@ function numberedLabels(context, tokens) {
   });
 }
 
-/* Geometry shared by all maps, with the fields of explorer/geometry.js; as many maps per line as fit. */
+/* Geometry shared by all maps: a `Grid` of types.js and the axis titles. As many maps per line as fit, at most three. */
 export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");

@@ -110,12 +110,13 @@ class MapRow:
 def payload(row: MapRow) -> dict[str, Any]:
     """Return a row in the form that the component's JavaScript reads.
 
-    JSON-serialisable values and, at the top level, `bytes`: `values_N` is the N-th map as
-    little-endian float32 in C order, `mask` has one bit per cell, as has `mask_N`, the N-th map's
-    own mask.
+    It has JSON-serialisable values and, at the top level, `bytes`: `values_N` is the N-th map as
+    little-endian float32 in C order. `mask` has one bit per cell, and so has `mask_N`, the N-th
+    map's own mask.
 
-    Raises ValueError for a map of the wrong shape, an unmasked cell that is not finite or outside
-    its scale, and a difference of maps that the row does not have.
+    Raises ValueError for a row without a map, arrays or numbers that do not fit the tokens, an
+    unmasked cell that is not finite or outside its scale, and a difference of maps that the row
+    does not have.
     """
     cells = len(row.queries.tokens), len(row.keys.tokens)
     mask = np.ones(cells, bool) if row.mask is None else np.asarray(row.mask, bool)

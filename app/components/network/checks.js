@@ -1,4 +1,4 @@
-// The checks of a record that need no Python, with the fields of RecordCheck in core/record/record.py.
+// The checks of a record that need no Python, with the fields of RecordCheck in core/record/parts.py.
 
 import { EOS, UNK, idsOf } from "./subwords.js";
 
@@ -11,7 +11,8 @@ const check = (name, figure, limit, words) => ({ name, passed: figure <= limit, 
 
 /**
  * Check a record's rows and masked cells, that recording changed nothing, that no row sees a later token, and that search
- * and pass agree. Runs the network twice. @param {Float32Array} logits of the recorded pass, [T, V] @returns {Check[]}
+ * and pass agree. Encodes the source once and decodes twice.
+ * @param {Float32Array} logits of the recorded pass, [T, V] @returns {Check[]}
  */
 export function checksOf(network, record, logits) {
   const { edits, hypotheses } = record;
@@ -51,7 +52,7 @@ function weightChecks(record) {
 
 /*
  * The cells that may hold weight, [layer, head, query, key], as in core/record/softmax.py: neither masked nor cut. In a
- * row set by hand these are its nonzero weights.
+ * row set by hand, only unmasked cells with a nonzero weight count.
  */
 function unmaskedCells({ layers, heads, source, targetOut, masks, edits }, kind) {
   const mask = masks[kind];

@@ -129,7 +129,7 @@ function positionEdit({ scale = "1", stretch = "1", shift = "0", order = "" }) {
 }
 
 /**
- * Parse the text form: up to 200 valid edits. One line for each rejected part is added to `problems`.
+ * Parse the text form: up to 200 valid edits. Lines about rejected parts are added to `problems`, at most 21.
  * @param {string} text @param {string[]} problems @returns {Edits}
  */
 export function parseEdits(text, problems = []) {
@@ -195,7 +195,7 @@ function problemWith([field, item], edits, config, S) {
   return isMasked && `the row of ${name}, query ${query} has weight only on masked keys: give some to another key`;
 }
 
-/** The edits of one attention by what they change, or null if there are none. @param {Edits} edits */
+/** The edits of one layer's attention, grouped by what they change; null if there are none. @param {Edits} edits */
 export function editsAt(edits, kind, layer) {
   const here = (items) => items.filter((one) => one.kind === kind && (one.layer ?? layer) === layer);
   const heads = (items) => here(items).map(({ head }) => head);

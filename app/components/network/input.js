@@ -6,12 +6,13 @@ import { EOS } from "./subwords.js";
 const MAX_CHARACTERS = 500; // of an inspected text
 const MAX_TOKENS = 100;
 
-/** Thrown for invalid input. The message is one line that states the problem, the limit and the remedy. */
+/** Thrown for invalid input. The message is one line for the reader. */
 export class InputError extends Error {}
 
 /**
  * Validate and tokenise the arguments of a translation; `target` stays null unless one is given: a text, or ids with <eos>.
- * Throws InputError.
+ * Throws InputError for a text that is empty, too long or not valid Unicode, for edits that do not fit the network or the
+ * sentence, and, without a target, for edits that remove the causal mask.
  * @returns {{source: RecordToken[], target: RecordToken[] | null}}
  */
 export function taskOf({ config }, tokenizer, text, target, edits) {
@@ -26,7 +27,7 @@ export function taskOf({ config }, tokenizer, text, target, edits) {
   return { source, target: target === null ? null : tokensWithin(config, tokenizer, target, "target") };
 }
 
-/* Tokenise one side's text, with <eos>. Throws InputError if the text is not valid Unicode, or is longer than the network or the page allows. */
+/* Tokenise one side's text, with <eos>. Throws InputError if it is not valid Unicode, or too long for the network or the page. */
 function tokensWithin(config, tokenizer, text, side) {
   const characters = [...text];
   const tooMany = (count, what, limit) => {

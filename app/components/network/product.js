@@ -17,7 +17,7 @@ export class Heap {
     this.zeros = this.take(4).fill(0);
   }
 
-  /** Return the next `count` numbers, aligned to 16 bytes and not cleared. Throws a RangeError if there are no more. */
+  /** Return the next `count` numbers, aligned to 16 bytes and not cleared. Throws a RangeError if too few are left. */
   take(count) {
     const start = this.used;
     if ((start + count) * 4 > this.buffer.byteLength)
@@ -55,7 +55,7 @@ export async function makeHeap(count, plain = false) {
 
 /*
  * Multiply the rows of `five` by those of `two`, five by two at a time, so that seven numbers are read for ten products.
- * Past the end, the last row is computed again.
+ * Past the end of either, its last row is computed again.
  */
 function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: yStep, ...two }, inner, out) {
   for (let p = 0, last = five.count - 1; p <= last; p += 5) {

@@ -10,7 +10,7 @@ const ALTERNATIVES = 5; // of each token
 const LANGUAGES = { de: "German", en: "English" };
 
 /**
- * Translate a text. Throws InputError like `inspectUnchecked`.
+ * Translate a text. Throws InputError like `taskOf`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
@@ -21,9 +21,9 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
 
 /**
  * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation. Search and
- * pass run under `edits`. `makeChecks` runs the network twice more, and can wait until the record is shown.
+ * pass run under `edits`. `makeChecks` encodes again and decodes twice, and can wait until the record is shown.
  *
- * Throws InputError for an empty or over-long text, and for edits that do not apply to the network or the sentence.
+ * Throws InputError like `taskOf`.
  * @returns {{record: PassRecord, makeChecks: () => Check[]}}
  */
 export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
@@ -120,7 +120,7 @@ export async function headEffects(network, record, pause = async () => {}) {
   return effects;
 }
 
-/* Log-probabilities in float64, because float32 would round −10 to about 1e-6. */
+/* Log-probabilities in float64, because float32 holds a number near −10 only to about 1e-6. */
 const targetLogProbs = (logits, target) =>
   rowsOf(logits, target.length).map((row, t) => {
     const { top, sum } = logTotal(row);

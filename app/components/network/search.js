@@ -78,7 +78,7 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
     const logits = network.step(tokens, open.map(({ row }) => row), cache, edits);
     const survivors = [];
     for (const [rank, { row, id, own, total }] of bestCandidates(open, logits, beam).entries()) {
-      if (id === EOS || step === limit) { // only the K best may finish: a worse one would displace better open ones
+      if (id === EOS || step === limit) { // only the K best may finish: a worse one would displace better open prefixes
         if (rank < beam) finished.push({ ...extended(open[row], id, own), score: penalised(total, step, alpha) });
       } else if (survivors.length < beam) survivors.push({ ...extended(open[row], id, own), row });
     }
@@ -89,7 +89,7 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
   return finished;
 }
 
-/* The 2K best continuations: at most K of them end, so K can continue. Of equal ones the first leads. */
+/* The best continuations, 2K for a beam of K and at least 5: at most K of them end, so K can continue. Ties keep their order. */
 function bestCandidates(open, logits, beam) {
   const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {

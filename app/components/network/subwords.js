@@ -67,21 +67,21 @@ export class Tokenizer {
     const tokens = [];
     let at = 0;
     for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
-      for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark is at the first character too
+      for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark shares the first character's place
         tokens.push(this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added));
       at += [...word].length;
     }
     return tokens;
   }
 
-  /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens at all. @param {string} text */
+  /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */
   encodeSource(text) {
     const tokens = this.encode(text);
     const first = this.inFront.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
     return tokens.length ? [...first, ...tokens] : [];
   }
 
-  /* The ids of a word's characters with their places; unknown ones in a row are one symbol. */
+  /* The ids of a word's characters with their places; consecutive unknown characters form one symbol. */
   symbols(word, at) {
     const symbols = [];
     for (const character of word) {
@@ -93,7 +93,7 @@ export class Tokenizer {
     return symbols;
   }
 
-  /* Merge the pair that was learned first, from the left, until none is left (Sennrich et al. 2016). */
+  /* Merge the pair that was learned first, from the left, until no known pair remains (Sennrich et al. 2016). */
   merged(symbols) {
     for (;;) {
       let best = null, place = 0;

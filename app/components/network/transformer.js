@@ -18,11 +18,11 @@ const MOST_BEAMS = 8; // for which memory is reserved
  * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
  *   transposed to [D, step], step ≥ K, so that both products of attention read rows
  * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
- *   what to keep of a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
+ *   what to keep from a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
  *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
  * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source as keys and values
  * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
- *   a search: keys and values of all tokens fed so far, and which columns of them are each hypothesis's
+ *   a search: keys and values of all tokens fed so far, and which of their columns belong to each hypothesis
  */
 
 /** x ↦ xWᵀ + b. */
@@ -56,7 +56,7 @@ class Embeddings {
   }
 
   /**
-   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> counts as 0, whatever its row holds.
+   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> is 0, whatever its row holds.
    * @param {"source" | "target"} side @param {number[]} ids @param {Edits} edits
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
@@ -94,7 +94,7 @@ class Embeddings {
   }
 }
 
-/** Let every query attend to all tokens except <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
+/** Let queries attend to all tokens except <pad> and hidden ones. @param {number[]} ids @param {Edits} edits @returns {Mask} */
 function paddingMask(ids, edits, hidden = edits.hiddenSource) {
   const columns_K = Int32Array.from(ids, (id, k) => ((id === PADDING && edits.paddingMask) || hidden.includes(k) ? -1 - k : k));
   return { columns: () => columns_K, position: (row) => row };
@@ -196,7 +196,7 @@ class MultiHeadAttention {
     return Float64Array.from({ length: K }, (_, k) => Math.hypot(...out.subarray(k * D, (k + 1) * D)));
   }
 
-  /* Copy one head's numbers, times `factors` of the keys, into the maps of this kind, [layer, head, query, key]. */
+  /* Copy one head's numbers, times the keys' `factors_K`, into the maps of this kind, [layer, head, query, key]. */
   keep(name, head, Q, K, numbers_QK, capture, factors_K = null) {
     const { kind, layer, H, network } = this, maps = (capture[kind] ??= {}), step = numbers_QK.length / Q;
     const layers = (kind === "encoder" ? network.encoder : network.decoder).length;
@@ -370,7 +370,7 @@ export class Transformer {
   }
 
   /**
-   * Feed one token per hypothesis, which extends hypothesis `parents[b]` of the step before (ignored in the first step).
+   * Feed one token per hypothesis. Hypothesis b extends `parents[b]` of the previous step (ignored in the first step).
    * Returns the logits [B, V] of the next tokens, valid until the next step.
    * @param {number[]} ids @param {number[]} parents @param {Cache} cache @param {Edits} edits
    */

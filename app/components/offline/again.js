@@ -36,7 +36,7 @@ export function newWords(before, after) {
 }
 
 /**
- * Return the line's parts: the translation under the edits beside the one without them.
+ * Return the line's parts: the translation under the edits, with the words in bold that `before` lacks.
  * @param {string} before
  * @param {string} after
  * @returns {(string | Node)[]}

@@ -56,7 +56,7 @@ function isInCapitals(text) {
   return words.length > 1 && cased.length > 0 && capitals >= 0.8 * cased.length;
 }
 
-/* Addresses and larger numbers that the translation lacks. An hour may use a 12-hour clock. */
+/* Addresses, and numbers above WRITTEN_OUT, that the translation lacks. It may write hours on a 12-hour clock. */
 function lostFrom(source, translation) {
   const addresses = (source.match(ADDRESS) ?? []).filter((address) => !translation.includes(address));
   const digits = (number) => String(BigInt(number.replace(/\D/g, "")));

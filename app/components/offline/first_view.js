@@ -1,4 +1,4 @@
-// Picks the head and the word to open with, as in core/analysis/first_cell.py: the word's source word is unmistakable.
+// Picks the head and the word to open with, as in core/analysis/first_cell.py: the head attends to the word's source word.
 
 /* The head must attend almost only to the token; shorter words are mostly articles and prepositions. */
 const LEAST_WEIGHT = 0.9;

@@ -7,7 +7,7 @@ import { masksLesson } from "./masks_lesson.js";
 import { readPass } from "./passes.js";
 import { positionsLesson } from "./positions_lesson.js";
 
-/* `more`: what the lesson has in the app only. */
+/* `more`: what only the app's version of the lesson has. */
 const LESSONS = {
   masks: {
     title: "Masks",

@@ -125,7 +125,7 @@ export function openPage() {
     return undefined;
   }
 
-  /* Beside a given target, say what the network itself writes. */
+  /* For a given target, also show what the network itself writes. */
   async function ownTranslation(turn) {
     const { direction, source, beam } = choice;
     const { record } = await worker.ask("inspect", { direction, text: source, beam, edits: "" });
@@ -155,7 +155,7 @@ export function openPage() {
     }
   }
 
-  /* What speaks against the translation. */
+  /* Show the reasons to doubt the translation. */
   function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }) {
     const unknown = source.filter((token) => token.unknown).map(({ label }) => label);
     const probability = given_target ? 1 : Math.exp(log_prob / target_out.length);
@@ -231,7 +231,7 @@ export function openPage() {
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (lessons.isOpen() ? lessons.paint() : paint()));
-  // A link to its name would replace the state in the fragment.
+  // A link to the section's id would replace the state in the fragment.
   parts["to-about"].addEventListener("click", () => parts.about.scrollIntoView());
   parts["save-record"].addEventListener("click", async () => {
     const { npz, name } = await worker.ask("npz");

@@ -129,8 +129,8 @@ export function compareProbabilities(before, after) {
 }
 
 /**
- * Return the decoder's mean share of attention to later tokens, over all layers, heads and rows but the last. No token is
- * later for the last row, so the share is 0 for a single row.
+ * Return the decoder's mean share of attention to later tokens, over all layers, heads and rows but the last, which has no
+ * later token. The share is 0 for a single row.
  * @param {Pass} pass
  */
 export function shareOnFuture({ maps: { decoder }, layers, heads, targetOut: { length } }) {

@@ -13,14 +13,14 @@ export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];
 const forKinds = (valueOf) =>
   /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, valueOf(kind)])));
 
-/** Convert nats to a probability, rounded to six digits. */
+/** Convert nats to a probability, rounded to six decimals. */
 const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
 
 /**
  * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
- *   whatIf?: WhatIf | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested beside the
+ *   whatIf?: WhatIf | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested besides the
  *   weights; quantities: those to send along; checked: "pending" if the checks follow as an answer
  * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
@@ -98,7 +98,7 @@ export const effectFields = (effects) => ({
 
 /*
  * The most probable tokens of each step as [label, probability, written]. The token written is always included; if
- * necessary it replaces the last one. `written` is 0, 1, or 2 for such a replacement.
+ * necessary it replaces the last one. `written` is 2 for such a replacement, 1 for any other token written, else 0.
  */
 function alternativesOf({ targetOut, logProbs, alternatives, alternativeLogProbs }) {
   return alternatives.map((tokens, t) => {
@@ -125,8 +125,8 @@ export const changeOf = (after, before) => forKinds((kind) => after[kind].map((w
 
 /**
  * Compute how much of each input reaches each layer's output, [layer, 1, query, key] (Abnar & Zuidema 2020, §3). In
- * self-attention, it is the product of ½(Ā + I) over the layers so far. In cross-attention, it is the layer's mean weights
- * times the encoder's full rollout.
+ * self-attention, it is the product of ½(Ā + I) over the layers so far; Ā is the mean of a layer's heads. In
+ * cross-attention, it is Ā times the encoder's full rollout.
  * @param {PassRecord} record
  * @returns {Record<Kind, Float32Array>}
  */

@@ -6,7 +6,7 @@ import { choiceBox, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, s
 import { rowOfMatrix, rowOfPasses } from "./passes.js";
 import { positionTable } from "./position_table.js";
 
-/* Changes of the positions: name, text form of the edit of one side of a given length, and formula. */
+/* Changes of the positions: name, formula, and `edit`, the text form after `positions.SIDE.` for a side of `length` tokens. */
 const CHANGES = {
   off: { name: "Off", edit: () => "scale-0", formula: "x\u209a = \u221ad E(w\u209a)" },
   shuffled: { name: "Shuffled", edit: (length) => `order-${shuffled(length).join("-")}`, formula: "x\u209a = \u221ad E(w\u209a) + PE(\u03c0(p))" },

@@ -18,19 +18,18 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   open {direction, weights: ArrayBuffer, sha256, plain?} → {about, config, simd: whether products run as WebAssembly};
  *     refuses weights with another SHA-256; plain: without WebAssembly
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
- *     → {payload: of the pass under the edits, translation: of the pass without them}; the questions below are about it
+ *     → {payload: of the pass under the edits, translation: of the pass without them}
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
- *   again {} → {translation, logProb}: searched under the edits
+ *   again {} → {translation, logProb}: of the sentence translated last, searched under its edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
- *   checks {} → {answer}: a packed `Answer` that nobody requested, with the checks of the pass
- *   npz {} → {npz, name}: the record of the pass as a file
- *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}; changes nothing
- *     above
+ *   checks {} → {answer}: a packed `Answer` that the explorer did not request, with the checks of the pass translated last
+ *   npz {} → {npz, name}: the record of that pass as a file
+ *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
  *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
- *     float32; `again` is the translation under the edits, null without the causal mask; changes nothing above
- * A new `translate` fails every `translate`, `again` and `checks` that still waits. It also interrupts head effects, which
- * take longest. So fast typing builds no queue.
+ *     float32; `again` is the translation under the edits, null without the causal mask
+ * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every `translate`, `again` and
+ * `checks` that still waits. It also interrupts head effects, which take longest. So fast typing builds no queue.
  */
 const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson };
 
@@ -118,7 +117,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   return { payload, translation: before.translation };
 }
 
-/** The scores, value norms, rollout or change of the pass that is shown, under its edits. @returns {Record<Kind, Float32Array>} */
+/** The scores, value norms, rollout or change of a pass, under its edits. @returns {Record<Kind, Float32Array>} */
 function quantityOf({ direction, edits, before, after }, name) {
   if (name === "change") return changeOf(after, before);
   if (name === "rollout") return rolloutOf(after);
@@ -212,7 +211,7 @@ async function lesson({ direction, text, beam, edits: written }) {
 /** An error as one line. @param {Error} error */
 const lineOf = ({ message }) => message.replace(/\s+/g, " ").trim().slice(0, 300);
 
-/* A message to itself lets newer messages in before the next question. */
+/* The worker sends itself a message, so that newer messages arrive before it goes on. */
 const turns = new MessageChannel();
 turns.port1.start();
 const otherMessages = () =>

@@ -22,7 +22,7 @@ export function askingView(root, tell) {
   return view;
 }
 
-/** Show a question. The one already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
+/** Show a question. A question already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
 export function showQuestion(view, data) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;
@@ -73,7 +73,7 @@ function pointAt(view, index) {
   view.root.dataset.chosen = inOrder(view.chosen).join(" ");
 }
 
-/* After an answer the arrow keys are free: in presentation mode they go to the next stop. */
+/* After an answer the arrow keys are free: in presentation mode they move between the stops. */
 function moveByKey(view, event) {
   if (view.answered) return;
   if (event.ctrlKey || event.metaKey || event.altKey || !event.target.closest(".option")) return;

@@ -28,7 +28,8 @@ class Answer:
 def question(asked: Asked, given: Answer | None, *, key: str) -> Answer | None:
     """Ask a question; return the answer to it, or None until there is one.
 
-    `given` is the answer from an earlier visit, with which the question opens.
+    `given` is the answer from an earlier visit, with which the question opens. Raises ValueError
+    like `payload`.
     """
     shown = replace(asked, given=None if given is None else asdict(given))
     result = _mount(

@@ -87,7 +87,7 @@ class Asked:
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
     texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is.
-    `place`, for the page alone, is where a map shows the answer.
+    `place`, which is not sent to the browser, is where a map shows the answer.
     """
 
     id: str

@@ -1,7 +1,7 @@
 // Scores the answer to a question, and finds the option that an arrow key leads to. No DOM.
 
 /**
- * Score an answer. It must be one option that is right or a near-tie; with `every`, all right options and no others.
+ * Score an answer. One option is expected, a right one or a near-tie; with `every`, all right options and no others.
  * `missed` are right options that were not pointed at, `extra` those pointed at that are not right.
  * @param {{every: boolean, correct: number[], near: number[]}} question
  * @param {number[]} answer  indices of the options pointed at

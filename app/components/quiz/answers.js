@@ -59,7 +59,7 @@ export function byTopic(sheet, items) {
   });
 }
 
-/* One line per item, without the learner's name and the time of day: form, item, answer, right, seconds. */
+/* One line per item, without the learner's name or the time of day: form, item, answer, right, seconds. */
 export function answersAsCsv(form, sheet, items) {
   const lines = items.map((item) => {
     const { answer, seconds } = answerOf(sheet, item);

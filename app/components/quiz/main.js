@@ -29,7 +29,7 @@ const viewOf = mounts((parentElement, data) => {
 const itemsOf = ({ data, form }) => data.forms[form];
 const sheetOf = ({ sheets, form }) => sheets[form];
 
-/* Add the time since the question was shown to its answer. */
+/* Add the time since the last call, or since the question appeared, to the seconds of its answer. */
 function countSeconds(test) {
   const now = performance.now();
   const sheet = sheetOf(test);

@@ -1,6 +1,6 @@
 // Decodes packed payloads: named byte strings behind a JSON header, and bit masks.
 
-/* Inverse of `pack` in payload.py: header length, JSON header, byte strings. */
+/* Inverse of `pack` in explorer/payload.py: header length, JSON header, byte strings. */
 export function unpack(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const raw = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));

@@ -31,7 +31,7 @@ export const partsOf = (root) =>
   Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
 
 /**
- * Where an event is in an element, in the element's own pixels: a presented page is zoomed.
+ * Where an event is in an element, in the element's own pixels: presentation mode zooms the page.
  * @returns {[number, number]} [x, y]
  */
 export function pointIn(target, { clientX, clientY }) {

@@ -43,7 +43,7 @@ export function drawText(context, theme, words, x, y, { size = 13, weight = 400,
   context.fillText(words, x, y);
 }
 
-/* A ground in the page's colour, so that a label can be read on curves and points. */
+/* A background in the page's colour, so that a label can be read on curves and points. */
 export function drawGround(context, theme, words, x, y, { size = 13, weight = 400, align = "left" } = {}) {
   context.font = fontOf(theme, size, weight);
   const { width } = context.measureText(words);
@@ -67,7 +67,7 @@ export function prepareCanvas(canvas, width, height) {
   return context;
 }
 
-/* Whether to draw a label: every `every`-th, and always the focused one without close neighbours. */
+/* Whether to draw a label: every `every`-th and the focused one, whose close neighbours are left out. */
 export function showsLabel(index, every, focused) {
   if (index === focused) return true;
   return index % every === 0 && (focused === null || Math.abs(index - focused) >= every);
@@ -101,7 +101,7 @@ export const showsQuery = ({ first, shown }, query) => query >= first.query && q
 export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
 
 /**
- * Return the {query, key} at a canvas point, null on an axis meaning the whole row or column; null outside.
+ * Return the {query, key} at a canvas point, or null outside. On a label, which stands for a row or column, one is null.
  * @param {Grid} geometry
  */
 export function placeAt(geometry, x, y) {

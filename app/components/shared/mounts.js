@@ -24,7 +24,7 @@ export function mounts(create) {
 /* Last state per component key, restored when the visitor returns to the page. */
 export const lastStates = new Map();
 
-/* Call `check` when `root`, the window or the device pixel ratio changes; returns a function that stops it. */
+/* Call `check` when the size of `root` or the window, or the pixel ratio, changes. Returns a function that stops it. */
 export function onNewSize(root, check) {
   const observer = new ResizeObserver(check);
   const listening = new AbortController();

@@ -11,8 +11,8 @@ export function packBits(mask) {
 }
 
 /**
- * Serialise a payload: header length, JSON header padded to a multiple of 4, byte strings padded likewise; the inverse
- * of `unpack` in shared/bytes.js.
+ * Serialise a payload: header length, JSON header, byte strings; header and byte strings are padded to multiples of 4.
+ * The inverse of `unpack` in shared/bytes.js.
  * @returns {Uint8Array<ArrayBuffer>}
  */
 export function packPayload(data) {

@@ -6,7 +6,7 @@ const BREAKS = /\s*[\r\n]+\s*/g;
 export const oneLine = (text) => text.replace(BREAKS, " ");
 
 /**
- * Call `apply` on Enter, except for one that confirms an input-method composition.
+ * Call `apply` on Enter, except for an Enter that confirms an input-method composition.
  * @param {HTMLTextAreaElement} area
  * @param {(area: HTMLTextAreaElement) => void} apply
  */
@@ -20,7 +20,7 @@ export function keepOnOneLine(area, apply) {
   area.addEventListener("input", () => joinLines(area));
 }
 
-/* Handles pasted or dropped text. Use the native setter: through React's, the new text would count as already known. */
+/* Join the lines of pasted or dropped text. Uses the native setter: after React's own setter, React sees no change. */
 function joinLines(area) {
   if (!/[\r\n]/.test(area.value)) return;
   const caret = oneLine(area.value.slice(0, area.selectionStart)).length;

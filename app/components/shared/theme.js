@@ -15,7 +15,7 @@ const asPixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 
 
 const hexBytes = (digits) => digits.match(/../g).map((byte) => parseInt(byte, 16));
 
-/* Cache a colour table of look/palette.py: 256 steps as CSS, as pixels, and the text colour for each. */
+/* Cache of the colour tables of look/palette.py: 256 steps as CSS and as pixels, and the text colour on each. */
 const tables = new Map();
 
 function tableOf(digits) {

@@ -18,7 +18,7 @@ export function writeParameters(pathname, parameters, isEntry = false) {
   else window.history.replaceState(window.history.state, "", url);
 }
 
-/* URLSearchParams escapes `~` but not `*`, Python's urlencode the reverse. */
+/* URLSearchParams escapes `~` but not `*`; Python's urlencode escapes `*` but not `~`. */
 export const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
 /* Call before Python opens another page with this query: else Streamlit adds a history entry, and Back needs two clicks. */

@@ -46,7 +46,7 @@ NAMES = {
         appearance.ALIGNING: ("aligning", ""),
     },
 }
-"""The short name and the meaning of each measure, by kind and measure, in the order shown."""
+"""The short name and the meaning of each measure or mark, by kind, in the order shown."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ export function markAt(geometry, lanes, x, y) {
   return near[0]?.mark ?? null;
 }
 
-/** Draw everything that is independent of the point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
+/** Draw what is independent of the point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
 export function drawStillTimeline(context, theme, geometry, run, lanes, chosen) {
   lanes.forEach((lane, place) => drawLane(context, theme, geometry, lane, place, chosen));
   drawSteps(context, theme, geometry, run);
@@ -165,7 +165,7 @@ function drawSteps(context, theme, geometry, run) {
   if (!geometry.narrow) drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
 }
 
-/** Draw the cursor and each lane's value at a point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
+/** Draw cursor and values at a point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
 export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   const { tops, bottom, left, narrow } = geometry;
   const x = Math.round(pointX(geometry, point)) + 0.5;
