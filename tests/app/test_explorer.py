@@ -163,7 +163,7 @@ def expect_parameters(page: Page, **wanted: str) -> None:
 
 def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
     assert (said["query"], said["key"]) == (str(query), str(key))
-    # Four decimals of a weight that was sent in steps of 1/65535.
+    # The page states four decimals. The step is that of longer records, sent as 16-bit integers.
     assert float(said["weight"]) == pytest.approx(weight, abs=0.00005 + 1 / 65535)
 
 
