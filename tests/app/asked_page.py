@@ -1,4 +1,4 @@
-"""Mounts questions in an empty page, without a server, and plays students who answer them."""
+"""Mounts questions in an empty page, without a server, and answers them as a student does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def show(page: Page, asked: Asked | dict[str, Any], again: bool = False) -> dict
 
 
 def answer(page: Page, options: list[int], every: bool) -> dict[str, Any]:
-    """Point at options, press Check if there is one, and return what the page was told."""
+    """Click options, then Check if `every`, and return the answer that the component reports."""
     page.evaluate(
         """([options, every]) => {
           const at = (index) => document.querySelector(`.option[data-option="${index}"]`);
@@ -69,7 +69,7 @@ def answer(page: Page, options: list[int], every: bool) -> dict[str, Any]:
 
 
 def told(page: Page) -> dict[str, Any]:
-    """Return the one state that the component has set since the last call."""
+    """Return the answer in the one state that the component has set since the last call."""
     ((name, value),) = page.evaluate("answers.splice(0)")
     assert name == "answered"
     return value

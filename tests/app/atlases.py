@@ -43,7 +43,7 @@ def origin(**changes: Any) -> Origin:
 
 
 def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atlas:
-    """Return a random atlas whose numbers all differ; `changes` are fields, such as `origin`."""
+    """Return a random atlas; `changes` replace its fields, such as `origin`."""
     random = np.random.default_rng(seed)
     L, H = layers, heads
     n = L * H
@@ -137,6 +137,6 @@ def without(whole: Atlas, *parts: str, **changes: Any) -> Atlas:
 
 
 def bare(whole: Atlas) -> Atlas:
-    """Return what a text without references allows: no BLEU, pruning, pairs or alignment."""
+    """Return an atlas without BLEU, pruning, pairs of heads, word alignment and counterparts."""
     parts = ("bleu", "prune", "pair", "single", "aer", "precision", "recall", "partner", "simil")
     return without(whole, *parts, alignment_heads=None)

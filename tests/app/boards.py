@@ -24,7 +24,10 @@ def estimates(claim) -> dict[str, Estimate]:
 
 
 def board(weights: dict[str, str] | None = None, **changes: dict[str, Estimate]) -> Board:
-    """Return a board on which every claim holds, except `changes` (ids with underscores)."""
+    """Return a board whose estimates all support the claims, except `changes`, by id.
+
+    The ids have underscores; a claim without estimates is listed as missing.
+    """
     of_claim = {claim.id: estimates(claim) for claim in LITERATURE if not claim.untestable}
     for id, changed in changes.items():
         assert id.replace("_", "-") in of_claim

@@ -69,7 +69,7 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
 
 
 def clear_caches() -> None:
-    """Forget the list of models, the loaded ones and their results."""
+    """Forget the list of models, the loaded models and their results."""
     models._listed.clear()
     models._networks.clear()
     models._loaded.clear()
@@ -122,7 +122,7 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
     A page in a new process takes twice as long to load. The process ends with its last page, so an
     empty page stays open.
     """
-    context = browser.new_context(reduced_motion="reduce")  # a skeleton's pulse costs a second
+    context = browser.new_context(reduced_motion="reduce")  # animated placeholders cost a second
     empty = context.new_page()
     empty.route("**", lambda route: route.fulfill(body=""))
     empty.goto("http://127.0.0.1/")
@@ -175,7 +175,10 @@ def offline_context(browser: Browser) -> Iterator[BrowserContext]:
 
 @contextmanager
 def opened_offline(context: BrowserContext, address: str, *own: str) -> Iterator[Page]:
-    """Open an address; fail if the page made a request to any but `own`, or raised an error."""
+    """Open an address; fail if the page raised an error or requested a URL outside `own`.
+
+    `own` are the beginnings of allowed URLs.
+    """
     page = context.new_page()
     requests: list[str] = []
     errors: list[str] = []

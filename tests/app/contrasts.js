@@ -1,4 +1,4 @@
-// Every visible text and every bordered control of a page, also in shadow roots, whose contrast is too low (WCAG 2.2).
+// Count the visible texts and bordered controls of a page, also in shadow roots; list those with too low a contrast (WCAG 2.2).
 () => {
   const channels = (colour) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -16,14 +16,14 @@
     return [mix(r, r2), mix(g, g2), mix(b, b2), alpha];
   };
   const parentOf = (node) => node.parentElement ?? node.getRootNode().host ?? null;
-  // A slider's number hangs above its thumb: what it hangs on is not behind it.
+  // A slider's number is outside the box of its parent, the thumb, so the thumb's colour is not behind it.
   const hangsOutside = (child, parent) => {
     if (!child || getComputedStyle(child).position !== "absolute") return false;
     const [inner, outer] = [child.getBoundingClientRect(), parent.getBoundingClientRect()];
     const above = inner.bottom <= outer.top || inner.top >= outer.bottom;
     return above || inner.right <= outer.left || inner.left >= outer.right;
   };
-  // A colour as it is seen on what stands behind `from` and its parents, and that ground itself.
+  // Return a colour as seen over the backgrounds of `from` and its ancestors, and the mixed background itself.
   const seen = (colour, from) => {
     let [front, back] = [read(colour), [0, 0, 0, 0]];
     for (let at = from, child = null; at; child = at, at = parentOf(at)) {
@@ -48,8 +48,8 @@
     const box = element.getBoundingClientRect();
     return box.width > 1 && box.height > 1 && element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
   };
-  // What cannot be used now, and the letters of icons, need no contrast of text. Digits that lie on a picture's own
-  // colours, which no style tells, are the picture's: tests of the pictures look at them.
+  // Disabled controls and icon fonts need no text contrast. Texts on the drawn colours of a figure are left to the
+  // tests of the figures: no computed style contains these colours.
   const EXEMPT =
     ":disabled, [aria-disabled=true], [data-testid=stIconMaterial], .js-plotly-plot .plot, .js-plotly-plot .annotation-text-g, .node .place, .figure-one .block";
   const isExempt = (element) => Boolean(element.closest(EXEMPT));
@@ -72,7 +72,7 @@
         const size = parseFloat(style.fontSize);
         const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         const ratio = contrast(seen(colour, element));
-        // Written in the page's colour, in black or in white: on a picture's own colours, which no style tells.
+        // Texts in the page's colour, black or white are on the drawn colours of a figure: see EXEMPT.
         const onPicture =
           (ratio < 1.05 || ["rgb(0, 0, 0)", "rgb(255, 255, 255)"].includes(colour)) && element.closest(".js-plotly-plot svg");
         if (!onPicture) texts.push({ what: (own || placeholder).slice(0, 40), size, ratio, needed: large ? 3 : 4.5 });

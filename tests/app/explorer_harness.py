@@ -1,9 +1,11 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
 `?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4`; a number as the case
-is a sentence of so many tokens.
-Every weight of a record differs from its neighbours, and no map is a transpose or a copy of
-another, so that a wrong layer, head or axis cannot pass.
+N stands for sentences of N tokens. `offered` lists the quantities, and `broken` names one that
+fails.
+
+Every unmasked weight of a record differs from its neighbours, and no map is a transpose or a copy
+of another, so a wrong layer, head or axis cannot pass.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 
 def text(texts: dict[str, str], case: str) -> str:
-    """Return the text of a case; for a number, that many tokens including <eos>."""
+    """Return the text of a case; a number N gives N − 1 words, as <eos> is the last token."""
     if case in texts:
         return texts[case]
     words = range(1, int(case.removesuffix("+")))
@@ -81,7 +83,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Check:
-    """A stand-in for `core.record.record.RecordCheck`."""
+    """A stand-in for `core.record.parts.RecordCheck`."""
 
     name: str
     figure: float
@@ -174,7 +176,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Split words at spaces, tokens at `|`; `?` marks an unknown token, `_` a space inside it."""
+    """Split words at spaces and tokens at `|`; `?` marks an unknown token, `_` a space in one."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):
@@ -267,7 +269,7 @@ QUANTITIES = ("scores", "norms", "rollout")
 
 
 def broken() -> dict[str, np.ndarray]:
-    """Fail as a network does that runs out of memory."""
+    """Fail like a network that runs out of memory."""
     raise RuntimeError("out of\nmemory")
 
 

@@ -1,4 +1,4 @@
-"""Mounts a row of synthetic maps: two of weights and their difference, two of scores behind a mask.
+"""Mounts two rows of synthetic maps: weights with their difference, and causally masked scores.
 
 Every number differs from its neighbours, so that a wrong layer, head, map or axis cannot pass.
 """

@@ -23,7 +23,7 @@ CHANGE = (
     "<b>%{{customdata[0]}}</b><br>{}: %{{customdata[1]:.4f}}<br>{}: %{{customdata[2]:.4f}}<br>"
     "change: <b>%{{customdata[3]:+.4f}}</b><extra></extra>"
 )
-"""The hover of a figure of probabilities before and after, by the names of both."""
+"""The hover of a figure of probabilities before and after a change; format it with two names."""
 
 
 @cache
@@ -38,7 +38,7 @@ def record(source: str, name: str = "scratch-de-en", beam: int = 5) -> Translati
 
 
 def names(tokens: Sequence[RecordToken], first: int) -> list[str]:
-    """Return the tokens' texts; repeated ones with their number, counted from `first`."""
+    """Return the tokens' texts; a repeated text has its token's number, counted from `first`."""
     counts = Counter(token.text for token in tokens)
     return [
         token.text + (str(first + i).translate(SUBSCRIPT) if counts[token.text] > 1 else "")
@@ -123,8 +123,9 @@ def nothing_else(
 ) -> None:
     """Fail for each unclaimed text with a number.
 
-    Excused are the sidebar, help texts, formulas and widgets, the figures and tables with the keys
-    `compared`, texts that contain one of `fixed`, and the warning, which has a test of its own.
+    Skip the sidebar, help texts, formulas and widgets, the figures and tables with the keys
+    `compared`, texts that contain one of `fixed`, items for which `but` is true, and the quality
+    warning, which has its own test.
     """
     widgets = ("latex", "help", "option", "label", "text_area", "raw_value")
     page.everything_was_claimed(
@@ -177,7 +178,7 @@ def least_certain(record: TranslationRecord) -> str:
 def changes(
     page: Rendered, key: str, words: list[str], before: np.ndarray, after: np.ndarray
 ) -> dict[str, Any]:
-    """Check a figure of probabilities before and after: bars, dots by colour, hovers."""
+    """Check and return a figure of probabilities before and after: bars, dots by colour, hovers."""
     figure = page.figure(key)
     (bar,) = traces(figure, type="bar")
     gained, lost = (t for t in traces(figure, mode="markers") if "customdata" in t)

@@ -154,7 +154,7 @@ DRIVER = r"""(() => {
       const { width, height } = map();
       return { left: +left, top: +top, cell: +cell, width, height };
     },
-    /* A file as text, a PNG as a data: address. */
+    /* Return a saved file as text, a PNG as a data: URL. */
     async saved(name) {
       files.length = 0;
       find(`[data-export="${name}"]`).click();
@@ -209,7 +209,7 @@ class Text:
     fill: str
     width: float
     label: bool
-    """Whether it was isolated, as all token labels are."""
+    """Whether bidi isolates surrounded it, as they do all token labels."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on the page; a layer or head equal to the count means all combined."""
+    """What is chosen on the page; a layer or head equal to their number means all, combined."""
 
     kind: str
     layer: int
@@ -271,7 +271,7 @@ class Picture:
         record: TranslationRecord,
         quantities: dict[str, dict[str, NDArray]] | None = None,
     ) -> None:
-        """Besides weights, `quantities` were sent: by name and kind, [layer, head, query, key]."""
+        """`quantities`: maps sent besides weights, by name and kind, [layer, head, query, key]."""
         self.page = page
         self.record = record
         self.quantities = quantities or {}
@@ -311,7 +311,7 @@ class Picture:
         )
 
     def members(self, choice: Choice, axis: int) -> list[list[int]]:
-        """Return the tokens of each row (axis 0) or column (1)."""
+        """Return the token indices of each row (axis 0) or column (axis 1)."""
         tokens = sides(self.record, choice.kind)[axis]
         if choice.unit == "pieces":
             return [[i] for i in range(len(tokens))]

@@ -1,4 +1,4 @@
-"""Mounts the test in an empty page, without a server."""
+"""Mounts the app's test, the quiz, in an empty page, without a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def open_quiz(page: Page, data: dict[str, Any]) -> None:
         f'<script type="module">{script}</script>'
     )
     page.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
-    if not page.url.startswith(ADDRESS):  # a page that closes keeps its answers: start without them
+    if not page.url.startswith(ADDRESS):  # earlier pages leave answers in the browser
         page.route(f"{ADDRESS}-empty", lambda route: route.fulfill(body=""))
         page.goto(f"{ADDRESS}-empty")
         page.evaluate("localStorage.clear()")

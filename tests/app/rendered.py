@@ -78,7 +78,10 @@ class Rendered:
         return table
 
     def payload(self, where: str) -> Any:
-        """Return the payload of the one component under a key: JSON, or {name: JSON or bytes}."""
+        """Return the payload of the one component under a key.
+
+        It is JSON, bytes, or {"json": JSON, "blobs": {reference: bytes}}.
+        """
         (payload,) = self.payloads[where]
         return payload
 
@@ -133,7 +136,7 @@ def render(
     """Open a page by its URL path ("" is Translate), with sections opened by key, and read it.
 
     `state` is put into the session first; `act` uses widgets afterwards and reruns the app itself.
-    Without a `lesson` in the query, the visitor has asked to see what answers the questions.
+    Unless the query has `lesson`, questions hide no answers, as after a visitor's request.
     Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
@@ -173,7 +176,7 @@ def skip(app: AppTest) -> None:
 
 
 def answer(app: AppTest, asked: dict[str, Any], *options: int, **flags: bool) -> None:
-    """Answer a question as its component does after an earlier visit; `flags` right and skipped."""
+    """Answer a question like its component after an earlier visit; `flags`: right, skipped."""
     given = {"right": False, "skipped": False, **flags}
     saved = Answer(asked["question"], options, **given)
     app.session_state[f"saved answer {saved.question}"] = saved

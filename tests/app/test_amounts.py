@@ -1,4 +1,4 @@
-"""Statistics of claims are shown with their units and as many digits as tell bounds apart."""
+"""Statistics of claims are shown with units and enough digits to distinguish their bounds."""
 
 import pytest
 

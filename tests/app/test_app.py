@@ -1,4 +1,4 @@
-"""The main page in a browser, with the shipped checkpoints."""
+"""The main page, with the shipped checkpoints and with unusable ones."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The bundler orders modules by their imports and rejects what it cannot bundle in one line."""
+"""The bundler orders modules by their imports; what it cannot bundle gives a one-line error."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ ONLY_HOSTS = re.compile(
 
 
 def test_only_hosts_know_the_page_around_a_component() -> None:
-    """Other scripts ask their host: no setters of Streamlit, no URL, no flag for a kind of page."""
+    """Other scripts use no Streamlit setter, no URL and no flag for the kind of page."""
     found = {}
     for file in COMPONENTS.rglob("*.js"):
         name = str(file.relative_to(COMPONENTS))

@@ -86,7 +86,7 @@ def test_clicks_are_timed_and_messages_measured(local_page, serve):
     cells = sum(
         4 * int(getattr(record, f"{k}_mask").sum()) for k in ("encoder", "decoder", "cross")
     )
-    assert max(received) > 2 * cells, "two bytes for every unmasked cell, and the words"
+    assert max(received) > 2 * cells, "one message holds the maps"
     before = int(root.get_attribute("data-painted"))
     assert timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before

@@ -51,8 +51,8 @@ TELLS = {
     "shifted": "Position of the first token, counted from 0",
     "reshaped": "Fewest replaced tokens that a head of the first layer notices",
 }
-"""The row of the table that tells each mistake."""
-P = 3
+"""The table row whose number reveals each mistake."""
+P = 3  # padding tokens
 
 
 def row_texts(found: bugs.Symptoms) -> dict[str, str]:
@@ -99,7 +99,7 @@ def ids(tokens) -> list[int]:
 
 
 def pass_of(net, record, bug):
-    """Run a batch of the sentence and of the sentence with its first tokens repeated."""
+    """Return maps and log-probabilities of the sentence, run in a batch with a longer copy."""
     source, target = ids(record.source), ids(record.target_out)
     sources = torch.tensor([source + [PAD] * P, [*source[:-1], *source[:P], source[-1]]])
     fed = [BOS, *target[:-1]]
@@ -116,7 +116,7 @@ def pass_of(net, record, bug):
 
 
 def unescaped(text: str) -> str:
-    """Return Markdown as plain text; no-break spaces may have become spaces."""
+    """Return Markdown without backslashes and with plain instead of no-break spaces."""
     return text.replace("\\", "").replace("\u00a0", " ")
 
 
@@ -165,7 +165,7 @@ def test_the_table_and_the_question_of_each_bug_match_the_symptoms(place, direct
         "mistake is the loss per token, in nats, that it gives on this sentence; here it is "
         f"{number(every[bug].loss, 3)}."
     )
-    # Which bug it is must not be read off the page before the answer.
+    # The page must not reveal the bug before the answer.
     assert bug not in asked["question"] and "asked_bug" in page.payloads
     assert not any(item.where == "bug_answer" for item in page.items)
 
@@ -274,7 +274,7 @@ def test_both_translations_and_a_cut_off_one_are_shown():
 
 
 def test_the_code_of_each_mistake_makes_it():
-    """Each line runs, and makes the mistake that it illustrates."""
+    """Each line runs; only the broken line makes the mistake that it illustrates."""
     torch.manual_seed(0)
     B, T, H, d_k, PAD = 1, 4, 2, 3, 0
     q, k, scores, x, table = (
@@ -349,7 +349,7 @@ def test_a_wrong_answer_is_compared_by_the_number_of_its_own_mistake():
 
 
 def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(monkeypatch):
-    """The bug is swapped, with positions that look shifted: only the loss tells them apart."""
+    """The bug `swapped` reports the position of `shifted`, so another number is compared."""
     measured = bugs.bug_symptoms
 
     def like_shifted(owner, record, bug):

@@ -99,7 +99,7 @@ def test_only_the_time_with_the_model_is_measured(monkeypatch):
     monkeypatch.setattr(results, "translator", lambda model: Recording())
     monkeypatch.setattr(results.time, "perf_counter", lambda: events.append("clock") or 0.0)
     results.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
-    rounds = events[events.index("held") :]  # before it is the wait in the queue
+    rounds = events[events.index("held") :]  # the wait in the queue comes before
     assert rounds == ["held", "clock", "translate", "clock", "free"] * 4
     scratch = translator("scratch-de-en")
     with scratch.exclusive_model():  # the lock is reentrant
@@ -186,7 +186,7 @@ def test_the_library_model_never_searches(pair, monkeypatch):
 
 
 def code(name: str) -> str:
-    """Return the architecture of one of the page's models; a twin has that of the other."""
+    """Return the architecture of one of the page's models; a twin has the other architecture."""
     return "baseline" if (name.split("-")[0] == "baseline") != name.endswith("-twin") else "scratch"
 
 
@@ -196,10 +196,8 @@ def test_two_models_in_scratch_code_need_no_word_about_searching():
 
 
 def test_the_page_in_a_browser(local_page, serve):
-    """Read the difference, turn the maps, reload, and run the checklist."""
-    local_page.goto(
-        f"{serve(MAIN)}/comparison?direction=en-de"
-    )  # the direction with the smaller models
+    """Read the difference, choose heads, reload, and run the checklist."""
+    local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")
     main = local_page.locator("[data-testid=stMain]")
     expect(
         main.get_by_text(re.compile("All attention weights agree (exactly|within 1e-5)"))

@@ -82,7 +82,7 @@ def test_new_words_are_bold() -> None:
 
 @pytest.mark.parametrize("page", ["head", "why", "masks", "positions"])
 def test_pages_without_the_edits_say_so(page):
-    """They show the pass as trained, even while the first page shows an edited one."""
+    """Such pages show the pass as trained, even while Translate shows an edited one."""
     note = "The edits made on the page Translate are not applied here"
     for query, count in (({}, 0), ({"edits": "off.cross.2.0"}, 1)):
         shown = render(page, source="Ein Hund läuft.", **query)

@@ -163,7 +163,7 @@ def expect_parameters(page: Page, **wanted: str) -> None:
 
 def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
     assert (said["query"], said["key"]) == (str(query), str(key))
-    # Four decimals of a weight that was sent in steps of 1/65535.
+    # The page states four decimals. The step is that of longer records, sent as 16-bit integers.
     assert float(said["weight"]) == pytest.approx(weight, abs=0.00005 + 1 / 65535)
 
 
@@ -203,7 +203,7 @@ def test_hover_previews_and_click_pins(alone) -> None:
 
 
 def tab_to_the_map(explorer: Explorer) -> list[dict]:
-    """Press Tab until the map has focus; return the positions of all elements that had it."""
+    """Press Tab until the map has focus; return the positions of all focused elements."""
     positions = []
     for _ in range(20):
         explorer.press("Tab")
@@ -407,7 +407,7 @@ def test_a_large_map_can_be_enlarged(alone) -> None:
     assert first() == (query - 2, key - 3)
     pinned = explorer.root.get_by_role("button", name="Unpin")
     expect(pinned).to_be_hidden()
-    # A cancelled drag no longer pans; the next click is a click.
+    # A cancelled drag no longer pans, and the next click pins.
     mouse.down()
     explorer.map.dispatch_event("pointercancel")
     mouse.move(x, y, steps=4)
@@ -484,7 +484,7 @@ def test_a_long_sentence_fits_a_phone(local_page: Page, url: str) -> None:
 
 
 def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
-    """After switching back and forth, it equals what a fresh page draws in that state."""
+    """After switching kinds, the overview is unchanged, and a fresh page draws the same one."""
     explorer = Explorer(local_page, url)
 
     def pixels() -> str:
@@ -623,7 +623,7 @@ def test_the_badge_opens_the_checks_with_their_numbers(alone) -> None:
     expect(checks).to_be_hidden()
     expect(badge).to_have_attribute("aria-expanded", "false")
     explorer.leave()
-    assert explorer.says()["query"] == "4", "Escape closes only the topmost"
+    assert explorer.says()["query"] == "4", "Escape closes only the panel"
     explorer.press("Escape")
     assert explorer.says()["query"] == ""
 
@@ -705,7 +705,7 @@ def test_a_quantity_is_requested_once_and_keeps_the_head(local_page: Page, url: 
     local_page.wait_for_timeout(300)
     expect(server).to_have_text("asked for rollout")
     explorer.quantity.select_option("rollout")
-    assert explorer.says()["quantity"] == "rollout", "it is here already"
+    assert explorer.says()["quantity"] == "rollout", "the browser has it already"
     explorer.quantity.select_option("weights")
     # The next sentence tells Python that rollout is no longer wanted.
     local_page.get_by_text("Another sentence").click()

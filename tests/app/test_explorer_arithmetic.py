@@ -22,7 +22,7 @@ from tests.app.explorer_harness import Record, Token, _maps, synthetic_quantity,
 FOLDER = Path(__file__).parents[2] / "app/components/explorer"
 SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("data", "maps", "measures", "words")))
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
-# All maps of one choice as numbers; `ask` has quantity, unit and combine.
+# Return the numbers and measures of all maps; `ask` has quantity, unit and combine.
 WORK = f"""([sent, ask, hide, share, others]) => {{
 {SCRIPTS}
   const decoded = (sent) => {{
@@ -60,7 +60,7 @@ quick = settings(
 
 
 def random_record(seed: int) -> Record:
-    """Return a record of random length and words; with an odd seed, <bos> is in front."""
+    """Return a record of random length and words; if the seed is odd, <bos> starts its source."""
     random = np.random.default_rng(seed)
 
     def pieces(count: int) -> tuple[Token, ...]:
@@ -108,7 +108,7 @@ def work(
 
 
 def groups(tokens: tuple[Token, ...]) -> np.ndarray:
-    """Return each token's word index; a punctuation mark or special token is a word."""
+    """Return each token's word index; a punctuation mark or special token is its own word."""
     word, found, alone = -1, [], True
     for token in tokens:
         single = token.special or token.text in (".", ",")
@@ -148,7 +148,7 @@ def test_words_and_aggregates_are_sums_and_means(blank, seed, unit):
         expected = as_words(record, kind, maps) if unit == "words" else maps
         found = arrays(mean[kind], 2, 3)
         np.testing.assert_allclose(found[:2, :3], expected, atol=1e-6)
-        # The mean of heads of words is the words of the mean of heads: both are linear.
+        # Heads may be averaged before or after tokens are merged into words: both are linear.
         average = maps.mean(1, keepdims=True)
         np.testing.assert_allclose(
             found[:2, 3:],
@@ -213,7 +213,7 @@ def roles(kind: str, weights: np.ndarray, first_key: str) -> dict[str, float]:
 
 
 def check_lines(lines: list[list[float]], visible: np.ndarray, share: float) -> None:
-    """Check that each row's lines cover the share, and that one fewer would not."""
+    """Check that each row's lines cover the share, and that one line fewer would not."""
     for query, row in enumerate(visible):
         held = [value for q, _, value in lines if q == query]
         if row.sum() == 0:

@@ -100,7 +100,7 @@ def test_opening_a_panel_closes_the_others(shown: Mounted) -> None:
 
 
 def test_terms_are_explained_in_place(at: Mounted) -> None:
-    """Tooltip, screen reader and panel have the glossary's sentence."""
+    """Tooltips explain the terms, many with the glossary's sentence; screen readers get them."""
     numbers = {
         "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
     }
@@ -186,7 +186,7 @@ WATCH = """() => {
         return fillText.call(this, words, x, y);
     };
 }"""
-QUIET = """async () => {  // let pending paints finish, also for fonts
+QUIET = """async () => {  // wait for fonts and pending paints
     await document.fonts.ready;
     for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
     drawn.length = 0;

@@ -42,7 +42,7 @@ def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> N
             "rollout": rollout(record),
         }
     for name, found in quantities.items():
-        if name != "scores":  # the link's
+        if name != "scores":  # the link selects the scores
             root.get_by_role("combobox", name="Shown quantity").select_option(name)
         expect(root).to_have_attribute("data-quantity", name)
         head = 0 if name == "rollout" else 2
@@ -180,7 +180,7 @@ def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) 
 
 
 def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serve) -> None:
-    """The arithmetic works on tokens; browser and Python escape this text differently."""
+    """That page shows tokens, not words. Browser and Python escape this text differently."""
     text = "Ein * Straßenmusiker ~ spielt an einer Bushaltestelle Gitarre."
     view = "kind=encoder&layer=1&head=2&words=1&q=0&k=1"
     root = opened(local_page, serve, f"source={quote(text)}&{view}")

@@ -65,7 +65,7 @@ def test_a_pinned_row_stays_where_rows_are_shared(blank: Page, packed) -> None:
 
 def test_a_pinned_token_becomes_the_word_that_holds_it(blank: Page, packed, record) -> None:
     queries, keys = map(groups, sides(record, "cross"))
-    key = int(np.flatnonzero(np.bincount(keys)[keys] > 2)[2])  # inside a word of several
+    key = int(np.flatnonzero(np.bincount(keys)[keys] > 2)[2])  # inside a word of several tokens
     pinned = {"pinned": {"query": 7, "key": key}}
     words, again = views(blank, packed, pinned, {"unit": "words"}, {"unit": "pieces"})[1:]
     assert words["pinned"] == {"query": int(queries[7]), "key": int(keys[key])}
@@ -81,7 +81,7 @@ def test_layers_are_limited_to_those_of_the_kind(blank: Page, packed) -> None:
         1,
         2,
         3,
-    ]  # the last of two; all of them, and all again
+    ]  # the last of 2 layers; all 2 layers; all 3 layers
 
 
 @pytest.mark.parametrize(("layer", "head"), [(1, 2), (0, HEADS), (DECODER_LAYERS, 1)])

@@ -32,7 +32,7 @@ DIRECTION = {
 
 
 def record_of() -> Record:
-    """Return a record with words of two tokens and repeated words on both sides, and an unknown."""
+    """Return a record with two-token and repeated words on both sides, and an unknown word."""
     record = synthetic_record("short", LAYERS["encoder"], HEADS, LAYERS["decoder"])
     source, out = list(record.source), list(record.target_out)
     source[4] = replace(source[4], unknown=True)
@@ -286,7 +286,7 @@ def test_rows_with_few_keys_say_so(shown: Mounted) -> None:
 
 
 def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
-    """A word's weights are sums over its key tokens, means over its query tokens."""
+    """A weight is summed over the tokens of a key word, averaged over those of a query word."""
     query, key = 6, 6  # both words have two tokens
     said = shown.does(*press_head("cross", 1, 2), ("key", "w"), ("over", query, key))
     rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, (RECORD.target_out, RECORD.source)))
@@ -783,7 +783,7 @@ def test_no_digit_is_printed_that_a_byte_does_not_hold(at: Mounted) -> None:
         assert abs(float(number) - values[20, 20]) <= float(within.split(" ")[0])
         statistics = dict(said["statistics"])
         largest = statistics["mean largest weight"]
-        assert "." not in largest, "a byte has no tenth of a percent"
+        assert "." not in largest, "a byte does not resolve tenths of a percent"
         assert abs(float(largest.strip("<> %")) - 100 * values.max(-1).mean()) <= 0.9
         for text, entropy in (
             (said["second"].split("entropy ")[1], bits(values[20])),

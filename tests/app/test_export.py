@@ -80,7 +80,7 @@ CELLS = ("a,b", 'say "a"', "two\nlines", "two\r\nlines", "=1+1", "+1", "-t", "@x
 
 
 def test_every_text_of_a_saved_table_stays_one_cell_and_no_formula(page: Page):
-    """Tables of the components: what a spreadsheet reads is the text, never a formula."""
+    """A spreadsheet takes no text in a component's table for a formula."""
     script = joined(ROOT / "app/components/shared/csv.js")
     saved = page.evaluate(
         f"texts => {{ {script}\n return csvOf([texts.map(quoted), [1, -0.5]]).text(); }}",

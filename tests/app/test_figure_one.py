@@ -1,4 +1,4 @@
-"""Figure 1 at a glance: its blocks, numbers and links are those of the network and the visitor."""
+"""Figure 1 at a glance: blocks and numbers follow the network, links keep the visitor's choices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of masks, positions, comparisons and Ask why, on small data; no word is markup."""
+"""Figures of masks, positions, comparisons and Ask why, on small data; words are not markup."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def word(text: str) -> RecordToken:
 
 
 def table(length: int, d_model: int) -> np.ndarray:
-    """Evaluate the formula of paper §3.5."""
+    """Evaluate the formula of the paper, §3.5."""
     angles = np.arange(length)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
     rows = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
     return rows.reshape(length, d_model).astype(np.float32)

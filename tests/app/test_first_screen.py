@@ -165,7 +165,7 @@ def open_sections(page: Page) -> None:
 
 
 def run_again(page: Page) -> None:
-    """Press Streamlit's key for a rerun, and wait until it is requested."""
+    """Press Streamlit's key for a rerun, and wait until the rerun starts."""
     app = page.locator("[data-testid=stApp]")
     app.evaluate(
         """app => {
@@ -181,9 +181,9 @@ def run_again(page: Page) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
-    """Contrast is 4.5:1 for text (large: 3:1) and 3:1 for control borders; no icon names show.
+    """Contrast is 4.5:1 for text (large: 3:1) and 3:1 for control borders; no icon name is spoken.
 
-    Without a link, the page shows the first example.
+    Without a sentence in the link, the page shows the first example.
     """
     local_page.goto(f"{serve(MAIN)}/{path}")
     expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)

@@ -35,7 +35,7 @@ def clear() -> None:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Return three folders: an import and an own network of one direction, one without author."""
+    """Return a folder of two ar-en networks, imported and own, and an import without author."""
     folder = tmp_path_factory.mktemp("models")
     foreign_models.write(folder / "opus-ar-en")
     foreign_models.write(folder / "night-ar-en", None, seed=1)
@@ -46,7 +46,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def named(root, monkeypatch):
-    """Return the folder, named by the environment."""
+    """Name the folder in the environment, and return it."""
     monkeypatch.setenv(folders.VARIABLE, str(root))
     clear()
     yield root
@@ -103,7 +103,7 @@ def test_the_makefile_passes_each_folder(tmp_path):
 
 
 def test_a_script_gets_the_option(root, monkeypatch):
-    """`streamlit run app/main.py -- --checkpoints DIR` puts it into sys.argv."""
+    """`streamlit run app/main.py -- --checkpoints DIR` puts the option into sys.argv."""
     monkeypatch.setattr(sys, "argv", ["app/main.py", "--checkpoints", str(root)])
     clear()
     assert ("ar-en", "opus") in models.cards() and ("de-en", "scratch") in models.cards()
@@ -152,7 +152,7 @@ def test_models_are_shipped_own_or_imported(named):
     ("imported", "label"), [(None, "Own: scratch, "), (IMPORTED, "Imported: scratch (by Lang")]
 )
 def test_a_shipped_name_does_not_make_other_weights_shipped(tmp_path, monkeypatch, imported, label):
-    """`make train` writes to a folder of a shipped name, and an import may too."""
+    """`make train` writes to a folder with a shipped name, and an import may do so too."""
     foreign_models.write(tmp_path / "scratch-de-en", imported)
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
     clear()

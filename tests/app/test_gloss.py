@@ -28,7 +28,7 @@ def target_words(tokens) -> list[str]:
 
 
 def glossed(map_QK, shift: int, rec) -> list[list[str]]:
-    """Return the target words linked to each source word, in their order."""
+    """Return each source word with the target words linked to it, both in order."""
     links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)))
     words = target_words(rec.target_out)
     return [

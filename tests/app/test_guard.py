@@ -463,7 +463,8 @@ async def test_uploads_in_transfer_count():
     third = await ask(guard, put(file="f3", size=1000))
     assert third.status == 429 and "2 uploads at once" in third.text
     tasks += await started(ask(guard, put("b", size=4 * MB)), ask(guard, put("d", size=MB)))
-    # Of unknown size: counted as 6 MB, the limit and its envelope, on top of 5 MB and 2,000 bytes.
+    # An upload of unknown size counts as the 5 MiB limit and 1 MiB for its multipart envelope.
+    # With the 5 MiB and 2,000 bytes in transfer, that exceeds 10 MiB.
     assert (await ask(guard, put("c", size=None))).status == 429
     streamlit.leave.set()
     await asyncio.gather(*tasks)

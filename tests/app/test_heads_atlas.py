@@ -240,7 +240,7 @@ def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> Non
     for n, (kind, layer, head) in enumerate(SMALL.heads):
         near = np.hypot(xs - xs[n], ys - ys[n])
         if np.sort(near)[1] < 6:
-            continue  # two points at the same place
+            continue  # another point is too close
         said = mounted.does(("at", "scatter", float(xs[n]), float(ys[n])))
         assert said["data"]["head"] == f"{kind}.{layer}.{head}"
         found += 1
@@ -512,7 +512,7 @@ def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
 
 
 def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
-    # Intervals contain the whole network's 1.6 up to the third removal, so they decide nothing.
+    # All these intervals contain the whole network's 1.6, so only the values decide.
     loss = np.array(
         [(1.6, 1.5, 1.7), (1.61, 1.5, 1.7), (1.64, 1.59, 1.7), (1.66, 1.5, 1.8), (1.6, 1.5, 1.7)]
     )
@@ -674,7 +674,7 @@ def test_the_nulls_of_roles_are_named_on_one_line(mounted: Mounted) -> None:
 
 
 def colours_of(mounted: Mounted, place: tuple) -> list[int]:
-    """Return a cell's ground, between the hills and the bar's strip, as [R, G, B]."""
+    """Return the colour [R, G, B] near a cell's upper left corner, which no bar should cover."""
     x, y = cell_of(mounted, SMALL, *place)
     return mounted.page.evaluate(
         """([x, y]) => {

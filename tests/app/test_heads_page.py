@@ -226,7 +226,7 @@ def test_without_a_file_the_page_says_how_to_make_one(beside: Callable) -> None:
     page = render("heads")
     (line,) = errors(page)
     assert "so what its heads do over a corpus is not known here" in line
-    (command,) = (code.value for code in page.app.code)  # as it is copied, without joiners
+    (command,) = (code.value for code in page.app.code)  # as copied, without word joiners
     assert re.fullmatch(
         "python -m core.analyse atlas --checkpoint checkpoints/scratch-de-en --src FILE --ref FILE "
         r"--out \S+atlas\.npz",

@@ -114,7 +114,7 @@ def test_a_change_that_cannot_be_told_from_0_follows_the_corrected_p_value() -> 
 
 
 def test_decimals_follow_the_interval() -> None:
-    """The last decimal is the second digit of half the interval's width, at most the fourth."""
+    """The last decimal is the second significant digit of half the interval's width, up to 4."""
     for width, places in ((0.2, 2), (0.02, 3), (0.002, 4), (0.0002, 4)):
         zero = np.stack([np.full(18, value) for value in (0.5, 0.5 - width, 0.5 + width)], -1)
         whole = changed(SMALL, zero=[(EVERY, zero)])
@@ -192,7 +192,7 @@ def test_pruning_orders_are_counted_over_all_heads() -> None:
 
 
 def labelled_head() -> Atlas:
-    """Cross 2.1 (n = 15) has one label: `aligned to the token fed`, 30 points above its nulls."""
+    """Return an atlas whose head cross 2.1 (n = 15) has one label, 30 points above its nulls."""
     role = [((o, 3), (0.2, 0.19, 0.21)) for o in range(5)]
     return changed(
         SMALL,

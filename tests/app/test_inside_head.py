@@ -94,7 +94,7 @@ def test_the_menu_opens_the_cell_pinned_on_the_first_page(local_page, serve):
     )
     sentence = local_page.locator(".st-key-head_sentence")
     skip = local_page.get_by_role("button", name="Skip this question")
-    skip.click(timeout=60_000)  # then the key is the answer
+    skip.click(timeout=60_000)  # then the key with the largest weight is shown
     rec = record(SENTENCE, beam=1)
     weight = rec.cross[3, 1, 2].max()
     expect(sentence).to_contain_text(f"the weight {weight:.4f}", timeout=60_000)

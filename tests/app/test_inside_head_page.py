@@ -380,7 +380,7 @@ def check_the_softmax(page: Rendered, cell: Cell) -> None:
     known += check_axis(layout["yaxis"], cell.keys, k)
     assert not layout["yaxis2"]["showticklabels"]
     light = [sum(map(int, re.findall(r"\d+", c))) for c in weights["marker"]["color"]]
-    assert (np.diff(np.array(light)[np.argsort(cell.weights)]) <= 0).all()  # more is darker
+    assert (np.diff(np.array(light)[np.argsort(cell.weights)]) <= 0).all()  # larger is darker
     notes = sorted((note["x"], note["text"]) for note in layout["annotations"])
     starts = [layout["xaxis"]["domain"][0], layout["xaxis2"]["domain"][0]]
     assert notes == [(starts[0], "e<sup>s − max</sup>"), (starts[1], "weight")]

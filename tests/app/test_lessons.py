@@ -68,7 +68,7 @@ def test_every_text_renders_with_its_placeholders(name):
 def test_sentences_are_whole(name):
     """A translator can only translate whole sentences: no text starts in the middle of one.
 
-    Except names, such as that of a head, which are inserted into sentences.
+    Names, such as that of a head, are exempt: they are inserted into sentences.
     """
     for key in texts.keys(name)[2:]:
         if key.endswith(".name"):

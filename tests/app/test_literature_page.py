@@ -52,8 +52,9 @@ def shown(tmp_path, monkeypatch):
 
 def test_verdicts_are_counted_and_listed(shown):
     page = shown()
-    # Of 21 claims, one fails, norms and fixed heads were not measured, two are undecided, one is
-    # about another kind of network, and five are tested in another way than in their papers.
+    # Of 21 claims, 10 hold and one fails. The other 10: norms and fixed heads were not measured,
+    # two have mixed results, one is about another kind of network, and five have other tests than
+    # their papers.
     page.claim(
         "Claims: 21. Hold in all networks here: 10. Do not hold: 1. Cannot be decided here: 10."
     )

@@ -78,7 +78,7 @@ def test_scales_are_the_palettes():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_tables_hold_the_scales_colours(theme):
-    """Zero, the ends and the middle are the same in the tables and in the figures' scales."""
+    """Both ends, and zero in signed scales, have the same colours in tables and in figures."""
 
     def stop(scale, i):
         return [int(v) for v in scale[i][1][4:-1].split(",")]

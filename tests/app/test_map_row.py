@@ -171,7 +171,7 @@ def test_the_hint_counts_the_maps(shown: Callable[..., dict[str, Any]], count: i
 
 
 def test_saved_files_hold_the_numbers_and_names(shown: Callable[..., dict[str, Any]]) -> None:
-    """Queries and keys differ, as in cross-attention, and are not legal in XML."""
+    """Queries and keys differ, as in cross-attention; queries hold a character illegal in XML."""
     row = scores_row()
     tokens = [replace(token, text=f"q{i}\x01") for i, token in enumerate(row.queries.tokens)]
     row = replace(row, queries=replace(row.queries, tokens=tokens))
@@ -289,7 +289,7 @@ def test_switching_needs_no_server_and_a_pinned_cell_stays(url: str, local_page:
     said = row.says()
     assert [said[name] for name in ("layer", "head", "query", "key")] == ["1", "1", "1", "2"]
     assert row.values()[0] == first[1, 1, 1, 2]
-    row.hover(1, 4, 4)  # in the second map: all of them follow
+    row.hover(1, 4, 4)  # in the second map: all maps follow
     assert (row.says()["query"], row.values()[0]) == ("4", first[1, 1, 4, 4])
     local_page.mouse.move(2, 2)
     row.root.get_by_role("radio", name="head 3").click()
