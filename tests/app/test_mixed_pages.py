@@ -1,4 +1,4 @@
-"""Every page opens a network of pieces, SiLU, a tied bias, and <bos> in front of the source."""
+"""Every page opens a network with a unigram tokenizer, SiLU, a tied bias, and a leading <bos>."""
 
 from typing import Any
 
