@@ -1,4 +1,4 @@
-"""Every page opens a network with a unigram tokenizer, SiLU, a tied bias, and a leading <bos>."""
+"""Pages open a network with a unigram tokenizer, SiLU, a tied bias, and <bos> before the source."""
 
 from typing import Any
 

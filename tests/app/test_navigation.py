@@ -466,7 +466,7 @@ def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
 
 
 def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
-    """The URL that such a page writes holds the choices of the link that opened the page."""
+    """The URL that such a page asks for holds the choices of the link that opened the page."""
     written: dict[str, str | None] = {}
     monkeypatch.setattr(address, "address", lambda values, **_: written.update(values))
     for path in (path for path in PAGES if path not in WITH_A_SCRIPT):

@@ -128,7 +128,7 @@ def test_tokens_masks_and_alternatives_are_sent() -> None:
         (written,) = [item for item in row if item[2]]
         assert written[0] == short(SHORT.target_out[step])
         assert written[1] == pytest.approx(np.exp(SHORT.log_probs[step]), abs=1e-6)
-        if written is not row[4]:  # in the last place it may have replaced one
+        if written is not row[4]:  # in the last place, it may have replaced an alternative
             assert [item[0] for item in row] == [short(t) for t in SHORT.alternatives[step]]
 
 

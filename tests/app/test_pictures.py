@@ -249,7 +249,7 @@ def check_column_labels(picture: Picture, report: Report) -> None:
         start = 0 if one.choice.kind == "decoder" else 1  # <bos> is fed in before step 1
         words, numbers = one.column_words(picture.texts())
         report.same(f"{one}, columns", words, dict(enumerate(labels)))
-        # Words that recur anywhere in the sentence are numbered, even if one column shows them.
+        # Words that recur anywhere in the sentence are numbered, even if they have only one column.
         for column, number in numbers.items():
             report.same(f"{one}, column {column}", number, str(members[column][0] + start))
         repeated = {i for i, word in enumerate(labels) if labels.count(word) > 1 and word[0] != "<"}
@@ -308,7 +308,7 @@ def check_entropy(picture: Picture, report: Report) -> None:
 
 
 def check_received(picture: Picture, report: Report) -> None:
-    """Below each column, a bar for its share of all weight; texts: largest, full bar."""
+    """Below each column, a bar for its share of all weight; text gives the largest and the scale."""
     for one in each_kind(picture):
         share, foot, pixels = one.values.mean(0), one.bottom + 8, picture.image(MAP)
         full = max(0.25, share.max())

@@ -479,7 +479,8 @@ def test_stops_ask_what_they_show():
     asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (1, 4, 7, 8, 9, 10)}
     kinds = {n: question["name"] for n, question in asks.items()}
     assert kinds == {1: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
-    assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1  # the row
+    # The row that is asked about has a token before it.
+    assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1
     same, here = (asks[n]["question"].split(" at stop ") for n in (1, 9))
     assert same[0] == here[0] and same[1] != here[1]
 

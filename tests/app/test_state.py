@@ -310,7 +310,10 @@ def counted(log: list, name: str, total: int, seconds: float = 0.0):
 
 
 def test_an_experiment_advances_by_its_share_of_time(cards, monkeypatch, nothing_unfinished):
-    """A call runs steps for the given seconds, at least one; later, 0 seconds run none."""
+    """A call runs steps for the given seconds, at least one.
+
+    A later call with 0 seconds runs none. No step is run twice.
+    """
     monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=len))
     record = SimpleNamespace(id="in parts", source="abc", target_out="de")
     log: list = []

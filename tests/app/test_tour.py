@@ -53,7 +53,7 @@ def test_the_explorer_gives_the_same_share_as_the_tour(local_page: Page, serve, 
 
 
 def skip_question(page: Page) -> None:
-    """Skip the stop's question, before which the stop shows no map."""
+    """Skip the stop's question; the map is hidden until then."""
     asked = page.locator("section.question")
     expect(asked).to_have_count(1, timeout=60_000)  # the previous stop's question is gone
     expect(asked).to_have_attribute("data-answered", "", timeout=60_000)
