@@ -308,7 +308,7 @@ def check_entropy(picture: Picture, report: Report) -> None:
 
 
 def check_received(picture: Picture, report: Report) -> None:
-    """Below each column, a bar for its share of all weight; text gives the largest and the scale."""
+    """Below each column, its share of all weight as a bar; the largest and the full bar as text."""
     for one in each_kind(picture):
         share, foot, pixels = one.values.mean(0), one.bottom + 8, picture.image(MAP)
         full = max(0.25, share.max())
