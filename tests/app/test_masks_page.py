@@ -167,7 +167,7 @@ def test_the_table_of_shapes_matches_torch(shown, records, net):
 
 
 def test_one_row_from_score_to_weight_matches_the_record(shown, records):
-    """Layer 1 head 1: weights are the record's, and score differences those of their logarithms."""
+    """Weights are those of layer 1, head 1; scores differ as the logarithms of the weights do."""
     record = records[0]
     T = len(record.target_in)
     row = T // 2
@@ -189,7 +189,7 @@ def test_one_row_from_score_to_weight_matches_the_record(shown, records):
     assert (scores["zmin"], weights["zmin"], weights["zmax"]) == (-scores["zmax"], 0, 1)
     assert [len(t["colorbar"]["ticktext"]) for t in (scores, weights)] == [3, 2]
     bars = [trace["colorbar"] for trace in (scores, weights)]
-    assert bars[1]["xpad"] - bars[0]["xpad"] >= 60  # room for the first one's ticks and title
+    assert bars[1]["xpad"] - bars[0]["xpad"] >= 60  # room for the first bar's ticks and title
     assert scores["customdata"] == [words] * 3
     masked = T - row - 1
     (labels,) = (t for t in traces(figure, mode="text") if any("each" in x for x in t["text"]))
@@ -232,7 +232,7 @@ def test_only_padded_sentences_have_padding(records, kind):
 
 @pytest.mark.parametrize(("row", "padded"), [(0, True), (1, False)])
 def test_padding_is_that_of_the_keys(row, padded):
-    """In cross-attention the keys are source tokens, however the target is padded."""
+    """In cross-attention the keys are source tokens, so the target's padding does not count."""
     page = render(
         "masks",
         mask_input="ids",
@@ -313,7 +313,7 @@ def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
 
 
 def test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records):
-    """The shortest sentence is alone, in the batch, and in the batch without the padding mask."""
+    """The shortest sentence runs alone, in the batch, and in the batch without a padding mask."""
     lengths = [len(record.source) for record in records]
     row = int(np.argmin(lengths))
     record, S = records[row], lengths[row]

@@ -97,8 +97,8 @@ def test_the_default_edit_changes_the_default_translation(translator):
 
 
 def test_a_sentence_longer_than_any_in_training():
-    """It has no position range inside training, so there is no mean and no dashed line."""
-    text = " ".join(["ein Hund"] * 50)  # the longest text that a page takes
+    """Even for k = 0 some positions are new, so there is no dashed line and no mean left of it."""
+    text = " ".join(["ein Hund"] * 50)  # as many tokens as a page accepts
     page = render("positions", "open_beyond", source=text, search="greedy")
     long = record(text, beam=1)
     own = max(len(long.source), len(long.target_out))
@@ -154,7 +154,7 @@ def test_without_a_learned_table_the_page_says_so():
     ],
 )
 def test_a_section_is_computed_when_it_is_opened(name, link, opened, monkeypatch):
-    """The visitor opens it, or a link to a choice in it does."""
+    """A link to a choice in a section opens the section; otherwise it stays closed."""
     functions, inspect, run = [], results.inspect, results.run
 
     def running(model, function, *arguments):

@@ -1,4 +1,4 @@
-"""Every page opens a network of pieces, SiLU, a tied bias, and <bos> in front of the source."""
+"""Pages open a network with a unigram tokenizer, SiLU, a tied bias, and <bos> before the source."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ WITH_A_SENTENCE = [
     page for page in PAGES if page not in ("tour", "heads", "literature", "training")
 ]
 WITH_A_SCRIPT = ("", "steps", "heads", "together", "bugs", "comparison", "tour", "training")
-"""Pages with a script that writes its own view to the URL."""
+"""Pages with a script that writes the page's view to the URL."""
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 
@@ -99,7 +99,7 @@ def box(page: Page):
 
 
 def expect_sentence(page: Page, text: str) -> None:
-    """Wait for the box's text; its script is loaded on the first page that needs it."""
+    """Wait for the source box's text; the first page with the box has to load the box's script."""
     expect(box(page)).to_have_value(text, timeout=30_000)
 
 
@@ -111,7 +111,7 @@ def apply(page: Page, text: str) -> None:
 
 
 def test_back_and_forward_lead_through_every_page(local_page: Page, serve):
-    """Forward through all pages; back through those with a script that writes to the URL."""
+    """Click through all pages, then go back over the pages with a script that writes to the URL."""
     opened(local_page, serve)
     apply(local_page, OWN)
     entries = local_page.evaluate("history.length")
@@ -149,7 +149,7 @@ def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
-    """On the first page each sentence and each edit is a history entry, with its pinned cell."""
+    """On the first page, each sentence and each edit adds a history entry, with the pinned row."""
     opened(local_page, serve, source=OWN, search="greedy")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"[1-9]\d*"), timeout=30_000)
@@ -300,7 +300,7 @@ def test_python_never_writes_the_url():
 
 @pytest.fixture
 def writer(page: Page, tmp_path):
-    """Return `write(*calls)`, which yields the URL query and the new entries after each call."""
+    """Return `write(*calls)`, which returns [URL query, number of new entries] after each call."""
     script = (ROOT / "app/components/address/address.js").read_text(encoding="utf-8")
     file = tmp_path / "steps"
     file.write_text("<!doctype html>", encoding="utf-8")
@@ -388,11 +388,11 @@ VIEWS = {path: f"{path}/page" for path in PAGES} | {
 
 
 def test_each_query_parameter_has_one_writer(monkeypatch):
-    """With two writers, the last one would win, at random."""
+    """With two writers, whichever happened to write last would win."""
     written: list[str] = []
     monkeypatch.setattr(address, "address", lambda values, **_: written.extend(values))
     app = AppTest.from_file(str(MAIN), default_timeout=120).run()
-    app.session_state["path_maps"] = True  # shows an explorer on the page of steps
+    app.session_state["path_maps"] = True  # shows an explorer on Step by step
     for path in PAGES:
         written.clear()
         app.switch_page(f"views/{VIEWS[path]}.py").run()
@@ -450,7 +450,7 @@ for page in ("steps", "head", "why", "masks", "positions"):  # show what a quest
 
 @pytest.mark.parametrize("path", WITH_A_SCRIPT)
 def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
-    """Kept, also after a reload, are the sentence, the model, the search and the page's choices."""
+    """The sentence, the model, the search and the page's choices also survive a reload."""
     asked = COMMON | CHOICES.get(path, {})
     opened(local_page, serve, path, **asked)
     for reloaded in (False, True):
@@ -466,7 +466,7 @@ def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
 
 
 def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
-    """The URL that such a page asks for opens it with the same choices."""
+    """The URL that such a page asks for holds the choices of the link that opened the page."""
     written: dict[str, str | None] = {}
     monkeypatch.setattr(address, "address", lambda values, **_: written.update(values))
     for path in (path for path in PAGES if path not in WITH_A_SCRIPT):

@@ -40,7 +40,7 @@ CAPTIONS = ROOT / "checkpoints/captions-de-en"
 BUNDLE = joined(*(NETWORK / f"{name}.js" for name in ("transformer", "weights", "edits")))
 MAPS, LOG_PROBS = 1e-5, 1e-4  # limits
 
-# What the tests ask of a network; numbers travel as base64.
+# Functions that the tests call in the page; they return numbers as base64.
 ASK = """
 const networks = new Map();
 const packedNumbers = (numbers) => {
@@ -68,7 +68,7 @@ function pass({ name, source, target, edits = "", quantities = ["weights"] }) {
   return { logits: packedNumbers(logits), maps };
 }
 
-/* The largest difference between the logits of each step and of whole passes over its prefixes. */
+/* Return the largest difference between logits of steps and of passes over the same prefixes. */
 function steps({ name, source, tree, edits = "" }) {
   const network = networks.get(name), asked = parseEdits(edits);
   network.free();
@@ -99,7 +99,7 @@ def as_text(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Network:
-    """A network, in the page under `name` and in Python."""
+    """A network in Python, and the same one in the page under `name`."""
 
     page: Page
     name: str
@@ -107,7 +107,7 @@ class Network:
     means: Means | None = None
 
     def compare(self, source: Sequence[int], target: Sequence[int], edits: str = "") -> np.ndarray:
-        """Compare all maps and log-probabilities of a pass; return the maps of all kinds."""
+        """Compare a pass with Python's; return its flattened maps and log-probabilities."""
         asked, problems = Edits.parse(edits)
         assert not problems
         expected = teacher_forced_pass(self.model, source, target, asked, means=self.means)
@@ -128,7 +128,7 @@ class Network:
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves the weights files of the tests by name; any other address is an empty page."""
+    """Serves the latest weights file at /weights; any other path is an empty page."""
 
     files: ClassVar[dict[str, bytes]] = {}
 
@@ -205,7 +205,7 @@ EDITS = [
     "times.cross.0.1.2.3.20~times.cross.all.1.2.all.3~times.encoder.all.all.all.0.0.25",
     "times.decoder.all.2.all.1.5~times.decoder.3.all.4.all.0.1",
     "row.cross.1.2.3.0-0.25-0.75~row.decoder.2.1.2.1-0-0.5~row.encoder.0.0.1.0-0-0-1",
-    "row.decoder.2.1.2.0.2-0.3-0.1-0.4~row.cross.0.0.1.0.5-0.5~hide.1",  # renormalised: masked keys
+    "row.decoder.2.1.2.0.2-0.3-0.1-0.4~row.cross.0.0.1.0.5-0.5~hide.1",  # some keys are masked
     "temp.encoder.0.0.0.3~temp.decoder.1.2.2.5~temp.cross.3.1.4",
     "hide.1~hide.4",
     "causal",
@@ -265,7 +265,8 @@ def test_every_network_that_a_configuration_can_describe_matches_python(network_
     network = small_network(network_page, variant, config)
     source, target = random_ids(12, 7, 40), random_ids(13, 6, 40)
     network.compare(source, target)
-    network.compare([PAD] * 3, target)  # every key masked: zeros, or a finite mask score
+    # If every key is masked, weights are 0, or equal with a finite mask score.
+    network.compare([PAD] * 3, target)
 
 
 def small_network(page: Page, name: str, config: ModelConfig, means: bool = False) -> Network:
@@ -484,7 +485,7 @@ def test_an_int8_file_holds_the_rounded_weights(network_page):
                 assert (rounded - parameter).abs().max() <= header["about"]["rounding"]
                 parameter.copy_(rounded)
     ids = random_ids(14, 7, 6000), random_ids(15, 6, 6000)
-    model = build("scratch", own.card.model).eval()  # without the copies of an accelerated one
+    model = build("scratch", own.card.model).eval()  # without an accelerated model's packed copies
     model.load_state_dict(own.model.state_dict())
     opened(network_page, "int8", file, model).compare(*ids)
 

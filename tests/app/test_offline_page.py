@@ -86,7 +86,7 @@ def opened(context: BrowserContext, file: Path, **link: object) -> AbstractConte
 
 @pytest.fixture
 def fresh(offline_context, file) -> Iterator[Visit]:
-    """Return `fresh(**link) -> page`, newly loaded, which has painted its first sentence."""
+    """Return `fresh(**link) -> page`, which loads a page and waits for its first result."""
     with ExitStack() as stack:
 
         def fresh(**link: object) -> Page:
@@ -106,7 +106,7 @@ def loaded(offline_context, file) -> Iterator[Page]:
 
 @pytest.fixture
 def visit(loaded) -> Visit:
-    """Return `visit(**link) -> page`: the module's page, led to a link as by the address bar."""
+    """Return `visit(**link) -> page`, which opens a link in the module's already loaded page."""
 
     def visit(**link: object) -> Page:
         loaded.evaluate(
@@ -134,7 +134,7 @@ def part(page: Page, name: str) -> Locator:
 
 
 def shown(page: Page) -> None:
-    """Wait until the choice is shown, or why it cannot be."""
+    """Wait until the page shows the result, or why there is none."""
     settled = part(page, "result").and_(page.locator("[aria-busy=false]"))
     expect(settled).to_have_count(1)
 
@@ -364,7 +364,7 @@ def test_every_search_of_the_list_translates_as_in_python(visit, inspect):
 
 
 def test_links_of_the_app_work(visit):
-    """The app says `search=greedy` and `search=beam`, and names its model."""
+    """The app's links have `search=greedy` or `search=beam`, and name a model."""
     page = visit(source=SHORT, direction="de-en", model="scratch", search="greedy")
     expect(page.get_by_label("Search")).to_have_value("1")
 

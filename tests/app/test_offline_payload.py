@@ -35,7 +35,7 @@ from tests.app.conftest import visited
 
 FOLDER = Path(__file__).parents[2] / "app/components/offline"
 SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("payload", "npz", "first_view")))
-# Arrays travel as base64 text behind the name of their type.
+# An array is sent as {name of its type: base64 text}.
 DRIVER = """
 const arrays = { f4: Float32Array, u1: Uint8Array };
 window.revived = (text) => JSON.parse(text, (_, value) => {
@@ -55,7 +55,7 @@ VIEW = {"kind": "cross", "layer": 1, "head": "mean", "q": 2}
 
 
 def described_arrays(value: Any) -> Any:
-    """Return the JSON of a value with arrays; see DRIVER."""
+    """Return an array as {type: base64 text}, which DRIVER reads, for `json.dumps(default=)`."""
     if isinstance(value, np.ndarray):
         kind = "f4" if value.dtype == np.float32 else "u1"
         return {kind: base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()}
@@ -68,7 +68,7 @@ def token(one: RecordToken) -> dict[str, Any]:
 
 
 def number(value: float) -> dict[str, str]:
-    """Return a number as text, because JSON has no infinities."""
+    """Wrap a number as {"number": text}, because JSON has no NaN and no infinities."""
     return {"number": repr(value).replace("inf", "Infinity")}
 
 
@@ -270,7 +270,7 @@ def test_saved_records_are_pythons(
 def test_the_first_view_is_that_of_the_app(
     worker: Worker, records: dict[str, TranslationRecord]
 ) -> None:
-    """A page without a link opens on the app's row."""
+    """Without a link, the page opens with the same head and row as the app."""
     found = worker.views([*records.values()])
     cells = [first_cell(one.cross, one.source, one.target_out) for one in records.values()]
     assert any(cells) and not all(cells)
@@ -325,7 +325,7 @@ def test_words_are_compared_as_by_difflib(worker: Worker) -> None:
 
 
 def test_labels_are_pythons(worker: Worker) -> None:
-    """Every invisible character, joiner, selector and mark of punctuation, alone and together."""
+    """Characters of many categories alone; invisible ones, joiners and selectors also combined."""
     categories = ("Cc", "Cf", "Zs", "Zl", "Zp", "So", "Sk", "Pd", "Po", "Ps", "Sm", "Mn", "Lu")
     rare = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in categories]
     usual = ["a", " ", "-", ".", "\u200d", "\ufe0f", "\u2764", "\U0001f469", "\u3164", "\U000e0101"]

@@ -29,7 +29,7 @@ TEXT = "Ein Mann fährt mit seinem Fahrrad durch den Park."
 
 
 class Walk:
-    """The place of each row in the table of `Table`."""
+    """For each row of the batch, its place in the table of `Table`."""
 
     def __init__(self, at_B: torch.Tensor):
         self.at_B = at_B

@@ -51,7 +51,7 @@ WORDS = (
 
 
 def texts(count: int) -> list[str]:
-    """Mix words of both languages with characters of some scripts; equal at each call."""
+    """Mix words and special tokens with characters of many scripts, the same ones at each call."""
     chance = random.Random(4)
     found = ["", " ", "x" * 600, "ä" * 300, "1" * 50, "Donaudampfschifffahrt" * 12]
     while len(found) < count:
@@ -83,7 +83,7 @@ def encoded(page: Page, values: dict[str, Any], of: Sequence[str]) -> list[list[
 
 
 def ask(page: Page, values: dict[str, Any], what: str, **given: Any) -> Any:
-    """Return a JavaScript expression's value, as JSON: Playwright's own encoding takes seconds."""
+    """Return a JavaScript expression's value. JSON text is used: Playwright's encoding is slow."""
     work = f"""(json) => {{
         {SCRIPT}
         const {{ stored, {", ".join(given)} }} = JSON.parse(json);
@@ -146,7 +146,7 @@ def test_every_character_is_split_as_by_the_library(shared_page):
     codes = [
         c for c in range(0x20000) if unicodedata.category(chr(c)) not in ("Lo", "Cn", "Co", "Cs")
     ]
-    # Unknown characters are one token, unless they are split apart.
+    # Adjacent unknown characters are one token, unless the text is split between them.
     many = [
         " ".join(f"\u2603{chr(c)}b" for c in codes[at : at + 256])
         for at in range(0, len(codes), 256)

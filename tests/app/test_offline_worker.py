@@ -115,7 +115,7 @@ def worker(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def passes(translator: Translator) -> dict[str, TranslationRecord]:
-    """Return Python's records: unedited; edited, same target; translated with edits; own target."""
+    """Return Python's records: unedited; edited, same target; translated under edits; given target."""
     edits, problems = Edits.parse(EDITS)
     assert not problems
     plain = translator.inspect(SENTENCE)
@@ -209,7 +209,7 @@ def test_an_edited_pass_keeps_its_target_and_is_searched_again(
 def test_quantities_are_pythons_under_the_edits(
     worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
 ) -> None:
-    """Quantities are computed under the edits; a chosen one comes with the next translation."""
+    """Quantities are computed under the edits; the chosen one comes with the next translation."""
     worker.translate(edits=EDITS)
     record, before = passes["edited"], passes["plain"]
     change = {kind: record.maps(kind) - before.maps(kind) for kind in KINDS}
@@ -255,7 +255,7 @@ def test_a_request_about_another_sentence_fails(worker: Worker) -> None:
 def test_python_reads_and_verifies_the_saved_record(
     worker: Worker, passes: dict[str, TranslationRecord], translator: Translator, name: str
 ) -> None:
-    """Python reads the file, and finds with its own network that all of it is true."""
+    """Python reads the file, and repeats all checks of the record with its own network."""
     edits = EDITS if name == "edited" else ""
     target = passes["given"].translation if name == "given" else None
     sentence = worker.translate(edits=edits, target=target)["sentence"]
@@ -309,7 +309,7 @@ def test_bad_input_gets_one_line(worker: Worker, changes: dict[str, Any], line: 
 def test_edits_that_stop_the_search_leave_the_pass(
     worker: Worker, passes: dict[str, TranslationRecord]
 ) -> None:
-    """Without the mask the pass is shown, but the search refuses; a hidden source is refused at once."""
+    """Without the causal mask only the search is refused; hiding the whole source is refused at once."""
     assert "decoder_mask" in worker.translate(edits="causal")
     assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
     hidden = "~".join(f"hide.{i}" for i in range(len(passes["plain"].source)))
@@ -318,7 +318,7 @@ def test_edits_that_stop_the_search_leave_the_pass(
 
 
 def test_typing_never_queues(worker: Worker) -> None:
-    """Of translations asked for in a row, the last is made, and hardly any other."""
+    """Of 30 translations requested in a row, the last is made and more than 20 are dropped."""
     script = """async (asked_) => {
       const texts = Array.from({ length: 30 }, (_, i) => asked_.text.slice(0, 12 + i));
       const questions = texts.map((text) => asked("translate", { ...asked_, text, view: null }));
@@ -333,7 +333,7 @@ def test_typing_never_queues(worker: Worker) -> None:
 
 
 def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
-    """The effects start again after the translation, for a sentence that is no longer shown."""
+    """After the translation, the effects start again and fail: their sentence is no longer shown."""
     sentence = worker.translate()["sentence"]
     script = """async ([sentence, fields]) => {
       const done = [];

@@ -1,4 +1,4 @@
-"""The explorer's payload holds exactly the record's numbers; an answer only what was asked for."""
+"""The explorer's payload holds the record's numbers; an answer holds only what was requested."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decoded(data: dict, record: Record, kind: str) -> NDArray:
     [("short", 4, 4, None), ("long", 4, 4, None), ("long", 4, 8, 65535), ("long", 6, 8, 255)],
 )
 def test_maps_decode_to_the_record(case: str, layers: int, heads: int, levels: int | None) -> None:
-    """A weight of 60 tokens is a float in 16 maps, two bytes in 32, and one byte in 48."""
+    """At 60 tokens, a weight is a float for 4 x 4 heads, 2 bytes for 4 x 8 and 1 byte for 6 x 8."""
     record = synthetic_record(case, layers, heads, decoder_layers=layers - 1)
     data = payload(record, VIEW)
     assert (data["levels"], data["heads"]) == (levels, heads)
@@ -128,7 +128,7 @@ def test_tokens_masks_and_alternatives_are_sent() -> None:
         (written,) = [item for item in row if item[2]]
         assert written[0] == short(SHORT.target_out[step])
         assert written[1] == pytest.approx(np.exp(SHORT.log_probs[step]), abs=1e-6)
-        if written is not row[4]:  # otherwise it may have replaced the last one
+        if written is not row[4]:  # in the last place, it may have replaced an alternative
             assert [item[0] for item in row] == [short(t) for t in SHORT.alternatives[step]]
 
 

@@ -1,4 +1,4 @@
-"""Everything that the explorer draws is what a bundled model's record holds.
+"""Everything that the explorer draws agrees with the record of a bundled model.
 
 Each check reads one part of the pictures, by pixels and in the saved SVG. Faults that the checks
 must notice are in tests/plant/faults/explorer.toml.
@@ -87,7 +87,7 @@ class Shown:
         return (query, key) if 0 <= query < queries and 0 <= key < keys else None
 
     def grid(self) -> tuple[list[int], list[int]]:
-        """Return a point in every column and row that has neither digit nor frame."""
+        """Return an x in every column and a y in every row, away from digits and frames."""
         at = 3 if self.cell >= 12 else self.cell / 2
         queries, keys = self.mask.shape
         xs = [int(self.left + key * self.cell + at) for key in range(keys)]
@@ -173,7 +173,7 @@ def check_cells(picture: Picture, report: Report) -> None:
 
 
 def check_saved_cells(picture: Picture, report: Report) -> None:
-    """Colours in the saved SVG, of exactly the unmasked cells, and in the saved PNG."""
+    """The saved SVG has exactly the unmasked cells; its colours and the saved PNG's are right."""
     for one in each_kind(picture, "pieces", "words"):
         cells = one.squares(picture.svg()[1])
         report.same(f"{one}, cells", (cells >= 0).all(-1).tolist(), one.mask.tolist())
@@ -186,7 +186,7 @@ def check_saved_cells(picture: Picture, report: Report) -> None:
 
 
 def check_digits(picture: Picture, report: Report) -> None:
-    """Two decimals in cells of at least a tenth, none in the others; ink on the canvas."""
+    """Cells from 0.095 on have two decimals, the others none; the canvas has ink where they do."""
     for one in each_kind(picture):
         assert one.cell >= 23, "cells of this size have digits"
         digits = {
@@ -249,7 +249,7 @@ def check_column_labels(picture: Picture, report: Report) -> None:
         start = 0 if one.choice.kind == "decoder" else 1  # <bos> is fed in before step 1
         words, numbers = one.column_words(picture.texts())
         report.same(f"{one}, columns", words, dict(enumerate(labels)))
-        # Repeated anywhere in the sentence row, of which the columns are a part.
+        # Words that recur anywhere in the sentence are numbered, even if they have only one column.
         for column, number in numbers.items():
             report.same(f"{one}, column {column}", number, str(members[column][0] + start))
         repeated = {i for i, word in enumerate(labels) if labels.count(word) > 1 and word[0] != "<"}
@@ -285,7 +285,7 @@ def check_fed_tokens(picture: Picture, report: Report) -> None:
 
 
 def bar_lengths(pixels: NDArray) -> float:
-    """Return the length of a bar in the third ink along a strip of pixels."""
+    """Return the length of a bar along a strip of pixels; its colour is `INK.third`."""
     dark = pixels[:, 3] / 255 * (255 - pixels[:, 0].astype(float))
     return dark.sum() / (255 - colour(INK.third)[0])
 
@@ -308,7 +308,7 @@ def check_entropy(picture: Picture, report: Report) -> None:
 
 
 def check_received(picture: Picture, report: Report) -> None:
-    """Below each column, its share of all weight; the largest and the full bar in words."""
+    """Below each column, its share of all weight as a bar; the largest and the full bar as text."""
     for one in each_kind(picture):
         share, foot, pixels = one.values.mean(0), one.bottom + 8, picture.image(MAP)
         full = max(0.25, share.max())
@@ -550,7 +550,7 @@ def thumbnail(pixels: NDArray, frame: dict, shape: tuple[int, int]) -> NDArray:
 
 
 def own_thumbnail(picture: Picture, shape: tuple[int, int]) -> NDArray:
-    """Return those pixels of the chosen head's thumbnail."""
+    """Return the pixel in the middle of each cell of the chosen head's thumbnail."""
     [frame] = [f for f in picture.do("thumbnails") if f["outlineWidth"] == "2px"]
     return thumbnail(picture.image(THUMBNAILS), frame, shape)
 
@@ -573,7 +573,7 @@ def check_thumbnails(picture: Picture, report: Report) -> None:
 
 ROLES = {  # key minus query
     "encoder": {"prev": -1, "self": 0, "next": 1, "eos": None},
-    "decoder": {"prev": 0, "2 back": -1, "bos": 0},  # a row is named by the token produced
+    "decoder": {"prev": 0, "2 back": -1, "bos": 0},  # row q is named by the token after key q
     "cross": {"eos": None},
 }
 
@@ -681,10 +681,10 @@ def check_frames_over_thumbnails(picture: Picture, report: Report) -> None:
 
 
 def check_ticks(picture: Picture, report: Report) -> None:
-    """A tall tick at each of the chosen head's measures, among those of all heads."""
+    """Among the short ticks of all heads, tall ones are at the chosen head's measures."""
     for one in each_kind(picture):
         pixels = picture.image("[data-part=ticks]")
-        # Kinds have different rows, at the heights of the longest list.
+        # Every kind has room for as many rows as the longest list.
         pitch = len(pixels) // picture.page.locator("[data-part=statistics] > *").count()
         bits = entropy(one.values).mean() / np.log2(one.mask.shape[1])
         for line, share in ((0, one.values.max(1).mean()), (1, bits)):
@@ -819,7 +819,7 @@ def check_zoomed(picture: Picture, report: Report) -> None:
             said, (texts, shapes) = picture.do("said"), picture.svg()
             first = int(said["firstQuery"]), int(said["firstKey"])
             whole = shown(picture, one.choice)
-            small = whole.cell <= 9 or one.choice.kind == "decoder"  # which is the shortest
+            small = whole.cell <= 9 or one.choice.kind == "decoder"  # the smallest map
             report.true(f"{one}, enlarged", whole.cell >= 23 if step == 4 else small, str(said))
             report.true(f"{one}, moved", first[0] > 0, str(said))
             corner = (whole.left - 0.5, whole.top - 0.5)
@@ -896,7 +896,7 @@ def short_page(short) -> str:
 
 
 def holds(check: Check, picture: Picture, least: int) -> None:
-    """A check makes at least so many comparisons and finds no deviation."""
+    """Assert that a check makes at least `least` comparisons and finds no deviation."""
     report = Report()
     check(picture, report)
     assert not report.wrong, report.wrong[:12]

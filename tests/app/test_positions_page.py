@@ -83,7 +83,7 @@ def position_labels(tokens, first: int) -> list[str]:
 
 
 def points(*traces: dict) -> np.ndarray:
-    """Return the x and y of all markers, [N, 2]."""
+    """Return x and y of all markers, [marker, 2]."""
     return np.concatenate([np.column_stack([array(t["x"]), array(t["y"])]) for t in traces])
 
 

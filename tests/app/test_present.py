@@ -159,7 +159,7 @@ def test_keys_lead_through_a_plan(local_page: Page, serve):
 
 
 def test_the_map_under_the_pointer_is_the_one_shown(local_page: Page, serve):
-    """Translate is zoomed: the cell under the pointer must still be the one that is read out."""
+    """The page Translate is zoomed, and the explorer still finds the cell under the pointer."""
     local_page.set_viewport_size({"width": 1280, "height": 720})
     local_page.goto(f"{serve(MAIN)}/?present=1&kind=cross&layer=2&head=0")
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")

@@ -90,7 +90,7 @@ def test_words_that_nearly_tie_are_named():
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_queries_and_keys_of_self_attention_are_named(kind):
-    """A decoder row is named by the token it produces, its keys by those it has read."""
+    """A decoder row is named by the token that it produces, a key by the token that is read."""
     found = record(TWO_MEN)
     page = render("head", source=TWO_MEN, kind=kind, layer="0", head="0", q="6")
     question = asked(page, "head")
@@ -159,7 +159,7 @@ def test_a_question_about_heads_has_their_effects():
     page = render("why", source=TWO_MEN)
     question, found = asked(page, "why"), record(TWO_MEN)
     changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
-    token = int(np.abs(changes).max((0, 1)).argmax())  # words of this translation are whole
+    token = int(np.abs(changes).max((0, 1)).argmax())  # each word of this translation is one token
     word = names(found.target_out, 1)[token]
     effect = changes[..., token].ravel()
     best, second = np.argsort(-np.abs(effect))[:2]
@@ -253,10 +253,10 @@ CONTENT = {
     "why": "why_matters",
     "steps": "beam_tree",
 }
-"""What answers each page's question."""
+"""By page: the part that answers its question."""
 OPENED = {"positions": ("open_what_if",)}
 PLATES = {"positions": "what_if"}
-"""The name of the plate that covers it, where it is not the page's."""
+"""By page: the name of the cover over that part, if it is not the page's name."""
 REST = {"masks": "source_batch", "positions": "position_table", "why": "open_lens"}
 """What a page shows whether the question is answered or not."""
 COVERED = "Hidden until you answer or skip the question."
@@ -349,7 +349,7 @@ def test_the_batch_covers_its_masks_in_a_lesson():
 
 
 def test_a_free_page_opens_with_another_key_than_the_answer():
-    """The row's largest key answers the question; the key at the row's position is not chosen."""
+    """The row's largest key answers the question, so the key at the row's position is chosen."""
     found = record(TWO_MEN)
     query = next(q for q in range(9) if found.cross[2, 0, q].argmax() != q)
     place = {"kind": "cross", "layer": "2", "head": "0", "q": str(query)}
@@ -475,11 +475,12 @@ def test_every_stop_of_the_tour_asks(direction):
 
 
 def test_stops_ask_what_they_show():
-    """Each stop asks about its own effect, and an answer at one stop is none at another."""
+    """Each stop asks about its own effect, and an answer at one stop does not count at another."""
     asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (1, 4, 7, 8, 9, 10)}
     kinds = {n: question["name"] for n, question in asks.items()}
     assert kinds == {1: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
-    assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1  # of the row
+    # The row that is asked about has a token before it.
+    assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1
     same, here = (asks[n]["question"].split(" at stop ") for n in (1, 9))
     assert same[0] == here[0] and same[1] != here[1]
 

@@ -56,7 +56,7 @@ def within(sizes: list[float], margin: float) -> set[frozenset[int]]:
 
 
 def attends(name: str, found: TranslationRecord, kind: str) -> tuple[Asked, set[frozenset[int]]]:
-    """Ask about the clearest row of the first head that has one."""
+    """Ask about one head: the clearest of its rows that can be asked about."""
     maps, layer, head = found.maps(kind), 1, 2
     tokens = found.target_in if kind == "decoder" else found.source
     question = next(
@@ -87,7 +87,7 @@ def masked(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[in
 
 
 def padded(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]]]:
-    """Put the sentence beside a longer target; its last three real rows have padding as keys."""
+    """Batch the sentence with a longer target; padding follows the sentence's last three rows."""
     own = [token.id for token in found.target_in]
     longer = [*own, *own[1:], *own[1:]]
     source = [token.id for token in found.source]
@@ -140,7 +140,7 @@ def wins(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]
     tree = translator(name).search_tree(found.source_text, decode=DecodeConfig(beam=5))
     question = wording.wins(found, tree)
     scores: dict[str, float] = {}
-    for hypothesis in found.hypotheses:  # of the search itself
+    for hypothesis in found.hypotheses:  # from the record's search, not the tree's
         scores[hypothesis.text] = max(hypothesis.score, scores.get(hypothesis.text, -np.inf))
     assert sorted(scores) == sorted(option.label for option in question.options)
     return question, within([scores[option.label] for option in question.options], 0.01)
@@ -148,7 +148,7 @@ def wins(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]
 
 @cache
 def cases(name: str, text: str) -> list[tuple[Asked, set[frozenset[int]]]]:
-    """Return all questions about a sentence that it settles, with the answers that are right."""
+    """Return all questions that the sentence can answer, each with its right answers."""
     found = record(text, name)
     made: list[Any] = [attends(name, found, kind) for kind in ("encoder", "decoder", "cross")]
     for make in (masked, padded, matters, order, wins):

@@ -1,4 +1,4 @@
-"""The test: every item is correct, its forms are parallel, and answers stay in the browser."""
+"""“Test yourself”: every item is correct, both forms are parallel, answers stay in the browser."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_forms_are_parallel(name):
     texts = [{own[key] for key in own if key.startswith("option_")} for own in (one, other)]
     assert all(len(options) == 4 for options in texts)
     assert (one["prompt"], one.get("rows")) != (other["prompt"], other.get("rows"))
-    # The options mean the same in both forms: each wrong one is wrong for the same reason.
+    # Options are wrong for the same reasons in both forms, so the reasons are about as long.
     reasons = [[own[f"why_{letter}"] for letter in "ABCD"] for own in (one, other)]
     lengths = [sorted(len(why.split()) for why in whys) for whys in reasons]
     assert max(abs(a - b) for a, b in zip(*lengths, strict=True)) <= 6

@@ -80,14 +80,14 @@ def index(folder) -> Elements:
 
 @pytest.fixture(scope="module")
 def links(index) -> list[dict[str, str]]:
-    """The gallery's links: the parameters of each live state, and the file as `page`."""
+    """The parameters of each link of the gallery, and its file as `page`."""
     found = [link["href"] for link in index.all("a") if "kind=" in link["href"]]
     found = [urlsplit(href) for href in found if "stop=" not in href]
     return [dict(parse_qsl(at.fragment)) | {"page": at.path} for at in found]
 
 
 def record_of(link: dict[str, str]) -> TranslationRecord:
-    """Return the pass that a link describes: of the unedited translation, under the edits."""
+    """Return the pass that a link describes: its edits, applied to the unedited translation."""
     model = translator(NAMES[link["direction"]])
     record = model.inspect(link["source"])
     edits, problems = Edits.parse(link.get("edits", ""))
@@ -170,7 +170,7 @@ def test_a_picture_shows_the_state_that_it_links_to(folder, index, links, place)
             "positions.source.scale-0": "no positions in the source",
         }
         assert texts[0] == f"{kinds[kind]}, layer {layer + 1}, head {head + 1}"
-        said = edits.get(link.get("edits", ""), "weight")  # else the scale comes next
+        said = edits.get(link.get("edits", ""), "weight")  # without edits, the scale comes next
         assert texts[3 + len(queries) + len(keys)] == said
         bold = [t.text for t in svg.findall(f"{SVG}text") if t.get("font-weight")][1:]
         assert bold == ([queries[int(link["q"])]] if "q" in link else [])
@@ -243,7 +243,7 @@ def test_stops_that_a_network_does_not_show_are_left_out():
 
 
 def test_the_tours_numbers_are_those_of_the_rounded_weights(tmp_path):
-    """Round here independently: each row to 127 steps of a float16 scale, vectors to float16."""
+    """Round each row of a matrix independently, to 127 steps of a float16 scale; vectors stay."""
     model = translator_of(FOLDERS[0], int8=True)
     weights = load_file(FOLDERS[0] / "model.safetensors")
     with model.exclusive_model() as network:
@@ -264,7 +264,7 @@ def test_the_tours_numbers_are_those_of_the_rounded_weights(tmp_path):
 
 
 def test_weights_of_16_bits_are_rounded_too():
-    """A checkpoint may hold 32-bit floats, such as those of 8-bit weights."""
+    """A checkpoint may hold 32-bit floats, such as dequantised 8-bit weights."""
     with rounded_checkpoint(FOLDERS[0]) as folder:
         weights = load_file(folder / "model.safetensors")
         model = translator_of(folder, int8=False)
@@ -302,7 +302,7 @@ def opened(
 
 @pytest.fixture
 def german(offline_context, folder) -> Iterator[Callable[..., Page]]:
-    """Return `german(state) -> page`: the German direction's page at a state, newly loaded."""
+    """Return `german(state) -> page`, which loads the page for German → English at a state."""
     stack = []
 
     def german(state: str = "", query: str = "") -> Page:

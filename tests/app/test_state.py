@@ -200,7 +200,7 @@ def cards(monkeypatch):
 
 
 def test_cached_results_are_not_mixed_up(cards):
-    """Request each twice, so that the second result comes from the cache."""
+    """Request each result twice, so that the second one comes from the cache."""
     searches = [DecodeConfig(beam=1), DecodeConfig(), DecodeConfig(length_penalty=0.6)]
     for _ in range(2):
         for card in cards:
@@ -290,7 +290,7 @@ def test_a_cancelled_experiment_continues_where_it_stopped(cards, monkeypatch, n
 
 
 def counted(log: list, name: str, total: int, seconds: float = 0.0):
-    """Return an experiment that logs its steps; its result so far is the number of the last."""
+    """Return an experiment that logs its steps; the result so far names it and its last step."""
 
     def steps(owner, record):
         try:
@@ -310,7 +310,10 @@ def counted(log: list, name: str, total: int, seconds: float = 0.0):
 
 
 def test_an_experiment_advances_by_its_share_of_time(cards, monkeypatch, nothing_unfinished):
-    """Each call runs at least one step and stops after the given seconds; none is run twice."""
+    """A call runs steps for the given seconds, at least one.
+
+    A later call with 0 seconds runs none. No step is run twice.
+    """
     monkeypatch.setattr(results, "translator", lambda m: SimpleNamespace(model_for=len))
     record = SimpleNamespace(id="in parts", source="abc", target_out="de")
     log: list = []

@@ -69,7 +69,7 @@ def check_arithmetic(root: Locator, written: WrittenTree) -> None:
     else:
         divisor = ((5 + len(logs)) / 6) ** tree.decode.length_penalty
         assert values[1] == pytest.approx(divisor, abs=5.1e-4)
-        rounded = 5.1e-4  # at most, each of the three numbers printed
+        rounded = 5.1e-4  # largest rounding error of a printed number
         by_dividing = (1 + abs(values[2])) * rounded / values[1]
         assert values[2] == pytest.approx(values[0] / values[1], abs=by_dividing + rounded)
     assert values[-1] == pytest.approx(node.score, abs=5.1e-4)

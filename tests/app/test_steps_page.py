@@ -169,7 +169,7 @@ def test_the_page_opens_on_the_first_token(translator):
 
 
 def test_a_forced_prefix_is_compared_with_the_free_search(translator):
-    """The prefix has five tokens and a worse score; the page shows its last token."""
+    """The prefix has five tokens and leads to a worse score; the page shows its last token."""
     own = translator.inspect(KITCHEN)
     free = tuple(token.id for token in own.target_out)
     row = 4

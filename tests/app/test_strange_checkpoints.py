@@ -1,4 +1,4 @@
-"""Untrusted checkpoint folders: their content is text, and breaks no page."""
+"""The content of untrusted checkpoint folders is shown as text and breaks no page."""
 
 import json
 import shutil
@@ -57,7 +57,7 @@ def markdown_texts(app: AppTest) -> list[str]:
 
 
 def test_untrusted_text_is_never_markdown(root):
-    """The text is in a folder name, a configuration key, a corpus name and a language."""
+    """The text is a folder, file or corpus name, an architecture, a language, or a model key."""
     odd = strange_folders.good(root / ":red[r] $x^2$ `c` ![x](b.png)-de-en")
     strange_folders.network(max_length=200)(odd)
     corpus = PICTURE.replace("`", "")  # corpus names cannot contain it

@@ -1,4 +1,4 @@
-"""The guided tour: the bundled models show each effect, and its stops lead on."""
+"""The guided tour: its numbers agree with the explorer, and its links lead on."""
 
 import re
 
@@ -53,9 +53,9 @@ def test_the_explorer_gives_the_same_share_as_the_tour(local_page: Page, serve, 
 
 
 def skip_question(page: Page) -> None:
-    """Skip the question of the stop; its map is hidden until then."""
+    """Skip the stop's question; the map is hidden until then."""
     asked = page.locator("section.question")
-    expect(asked).to_have_count(1, timeout=60_000)  # that of the stop before is gone
+    expect(asked).to_have_count(1, timeout=60_000)  # the previous stop's question is gone
     expect(asked).to_have_attribute("data-answered", "", timeout=60_000)
     expect(page.locator("section[aria-label='Attention explorer']")).to_have_count(0)
     asked.get_by_role("button", name="Skip this question").click()

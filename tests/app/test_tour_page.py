@@ -1,4 +1,4 @@
-"""The guided tour agrees with the record, for every model and stop."""
+"""The tour's stops about one map agree with the record, for every model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENGLISH = (
 )
 SENTENCES = {"de-en": GERMAN, "en-de": ENGLISH}
 TRIALS = 5
-"""Stops that run the network again, after these: see test_tour_trials.py."""
+"""The number of further stops, which run the network again: see test_tour_trials.py."""
 ALL = [
     (model, direction, number)
     for direction, sentences in SENTENCES.items()
@@ -70,11 +70,11 @@ PAIRS = {
     ("en-de", 2): [("bereitet", "preparing", 0), ("zu", "preparing", 0)],
     ("en-de", 3): [("Hemd", "shirt", 0), ("Hemd", "shirt", 1)],
 }
-"""By stop: target words, their source words, and which occurrence of both."""
+"""By stop: (target word, its source word, which occurrence of both), counted from 0."""
 
 
 def cells(record: TranslationRecord, direction: str, number: int) -> list[tuple[int, list[int]]]:
-    """Return a cross-attention stop's rows and keys; IndexError if a word is missing."""
+    """Return a cross-attention stop's rows and keys; raise IndexError if a word is missing."""
     source, target = record.source, record.target_out
     if (direction, number) == ("en-de", 1):
         rows = places(target, "Straßenmusiker")[0]
@@ -235,7 +235,7 @@ def disabled(page: Rendered) -> dict[str, bool]:
 
 
 def links(page: Rendered) -> list[str]:
-    """Return the labels of all links, without the glossary's beside the model's figure."""
+    """Return the labels of all links except those to the glossary."""
     labels = [link.proto.label for link in page.app.get("page_link")]
     return [label for label in labels if not label.startswith("Glossary")]
 

@@ -64,7 +64,7 @@ def stop(name: str, nth: int) -> Rendered:
 
 
 class Line(str):
-    """A line of Markdown, in which a no-break space is a space."""
+    """A line of Markdown; `==` reads no-break spaces of the other text as spaces."""
 
     __hash__ = str.__hash__
 
@@ -143,7 +143,7 @@ def test_the_stop_of_two_vectors_computes_one_score(name):
         return
     query, key = produced.index(target), read.index(source)
     layer, head = divmod(int(record.cross[:, :, query, key].argmax()), record.cross.shape[1])
-    # The vectors, from the network's own projections of what enters the attention.
+    # Compute the vectors with the network's projections, from the inputs of the attention.
     inputs = {}
     with model.exclusive_model() as network:
         site = site_of(network, record, layer)
@@ -222,7 +222,7 @@ def test_the_stop_of_a_wrong_translation_quotes_it(name):
         f"It contains none of the words that would be right for “{word}” ({listed}).",
     ]
     claim_cell(page, record, word)
-    # The stop's number is the only number left.
+    # The only other numbers are the stop's number and the count of tokens.
     nothing_else(page, fixed=("Stop ", "The model reads "), but=lambda i: i.where == "tour_trial")
 
 

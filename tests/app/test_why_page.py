@@ -310,7 +310,7 @@ def whole_words(net, found) -> list:
 
 
 def without(net, rec, choice, component) -> float:
-    """Return the true change of the difference when a head is switched off."""
+    """Return the true change of the logit difference when a head is switched off."""
     off = Edits(heads_off=frozenset({(component.kind, component.layer, component.head)}))
     return true_change(net, rec, choice.step, choice.words, off)
 
@@ -580,7 +580,7 @@ def word_names(rec, words) -> list[str]:
 
 
 def bootstrapped(draws, scores) -> np.ndarray:
-    """Return Spearman's ρ of scores with the means of 500 resamples of the draws, [500, T]."""
+    """Return Spearman's ρ of scores with the means of 500 resamples of the draws, [500, token]."""
     chosen = np.random.default_rng(0).integers(len(draws), size=(500, len(draws)))
     means = np.stack([draws[row].mean(0) for row in chosen])
     first, second = stats.rankdata(scores, axis=-1), stats.rankdata(means, axis=-1)
@@ -744,7 +744,7 @@ def check_agreement(page, answers, referee, step) -> None:
 
 
 def test_post_norm_models_get_their_own_texts(monkeypatch):
-    """For a post-norm model without final norms, the texts say what is left out."""
+    """A note on norm rollout appears; final norms, which such a model lacks, are not mentioned."""
     from app import controls
 
     original = controls.ask_for_record

@@ -21,7 +21,7 @@ VOID = {"meta", "br", "path", "rect", "stop", "link"}
 
 
 class Read(HTMLParser):
-    """The worksheet's text by place: sections as lists of items, with their tables."""
+    """The worksheet's list items by section, its tables' masked cells, and its picture count."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -182,7 +182,7 @@ SPLIT = {"de-en": "Ein Hund jagt ein Kaninchen.", "en-de": "A dog is chasing a r
 
 
 def sheets_of(direction: str) -> list[Sheet]:
-    """Return the sheets of a sentence of twenty words, and of one with split words."""
+    """Return sheets of a sentence of twenty words (twice) and of one with split words between."""
     assert len(LONG[direction].split()) == 20
     return [sheet(record(one[direction], f"scratch-{direction}")) for one in (LONG, SPLIT, LONG)]
 

@@ -1,6 +1,6 @@
 """Hostile and unusual texts by kind, for tests that text is never markup."""
 
-# ruff: noqa: E501 (in rows the list is read at once)
+# ruff: noqa: E501 (long rows keep the lists short)
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Shows forty texts at once: as tokens, in a map row, a table, a figure and lines.
 
-`?from=0` selects the first one; the button "Next" shows the next forty without reloading. Harmless
-texts come first: their elements are the only ones allowed later.
+`?from=0` starts at the first text; the button "Next" shows the next forty without reloading. By
+default, harmless texts come first: their elements are the only ones that later texts may have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A synthetic training run, and a page that mounts its component without a server.
+"""A synthetic training run, and a page that mounts the training component without a server.
 
 Every weight differs from its neighbours, so that a wrong point, layer, head or axis cannot pass.
 """
@@ -41,7 +41,7 @@ OPENED = {"sentence": 0, "step": None, "kind": "cross", "layer": 1, "head": 1}
 
 
 def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots:
-    """Return random snapshots; encoder head 2.1 attends to the previous token from the third on."""
+    """Return random snapshots; encoder head 2.1 has the role "previous token" from the third on."""
     draw = np.random.default_rng(3)
     P = len(STEPS)
     maps: dict[str, tuple] = {}
@@ -71,7 +71,7 @@ def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots
 
 
 def packed(run: AttentionSnapshots, **opened: Any) -> str:
-    """Return a run's message as base64."""
+    """Return a run's payload as base64."""
     data = payload(run, name="small", languages=("German", "English"), opened=OPENED | opened)
     return base64.b64encode(pack(data)).decode()
 
