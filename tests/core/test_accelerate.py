@@ -1,4 +1,4 @@
-"""step.c gives the results of plain torch, which is used where step.c cannot be."""
+"""step.c gives the results of plain torch, which is used where step.c cannot run."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ SHAPES = [
     {"d_model": 20, "dim_feedforward": 37, "learned_positions": True},
     {"d_model": 12, "num_heads": 3, "share_embeddings": True, "tie_classifier": True},
     {"d_model": 64, "dim_feedforward": 130, "scale_embeddings": False},
-    {"d_model": 96, "num_heads": 2},  # heads of several vectors
+    {"d_model": 96, "num_heads": 2},  # a head spans several SIMD vectors
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
     {"activation": "silu", "dim_feedforward": 37, "tie_classifier": True, "tied_bias": True},
     {"activation": "silu", "norm_first": True, "dim_feedforward": 128},

@@ -116,7 +116,7 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
 
 
 def test_a_failed_write_with_an_unchanged_manifest_leaves_nothing_behind(tmp_path):
-    """As when a run is scored again: metrics.json changes, config.json does not."""
+    """Scoring a run again changes metrics.json, but not config.json."""
     again, found = NEW | {"manifest": OLD["manifest"]}, []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
@@ -194,7 +194,7 @@ NOT_FILES = {
 
 
 class Blocked(BaseException):
-    """Raised after ten seconds; no Exception, so that no reader takes it for a broken file."""
+    """Raised after ten seconds; not an Exception, so that no reader takes it for a broken file."""
 
 
 @pytest.fixture

@@ -335,7 +335,7 @@ def test_a_bad_vocabulary_is_refused(saved, copy, tmp_path, case):
 
 
 def test_pieces_of_control_characters_are_shown_by_their_codes(saved, copy, tmp_path):
-    """A joint vocabulary of web text has some; rows of the tables keep their order."""
+    """Joint vocabularies of web text contain such pieces; the tables' rows keep their order."""
     ids = json.loads((copy / "vocab.json").read_text())
     read = json.loads(np.load(copy / "reference.npz")["tokens"].tobytes())["ids"]
     free = [id for id in range(4, len(ids) - 1) if all(id not in line for line in read)][:3]

@@ -167,7 +167,7 @@ def test_a_changed_record_loses_its_checks(record, change):
     assert other.checks == () and other != record and other.id != record.id
     assert "0 of 0 passed" in repr(other)
     back = dataclasses.replace(other, checks=record.checks)
-    assert back.checks == (), "they belong to another record"
+    assert back.checks == (), "the checks belong to another record"
 
 
 def test_a_saved_record_is_equal(record, tmp_path):

@@ -148,7 +148,7 @@ def test_batch_size_does_not_matter_and_hooks_are_removed(models, monkeypatch):
 def empty(architecture: str, plant) -> torch.nn.Module:
     """Return a pre-norm network with zero weights, to which `plant` adds some heads.
 
-    Its hidden states start as (+10, −10) on features 13 and 14, so that their mean is 0.
+    The decoder's states start as (+10, −10) on features 13 and 14, so that their mean is 0.
     """
     torch.manual_seed(5)
     model = build("scratch", small.config(norm_first=True, learned_positions=True)).double().eval()

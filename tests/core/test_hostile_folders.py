@@ -524,7 +524,7 @@ def good(tmp_path_factory):
 
 
 class WeightsRead(BaseException):
-    """Raised when weights are read; no Exception, so that no handler reports it as a defect."""
+    """Raised when weights are read; not an Exception, so that no handler reports it as a defect."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
