@@ -86,7 +86,7 @@ def heads(model) -> list[tuple[str, int, int]]:
 
 @torch.inference_mode()
 def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> np.ndarray:
-    """Return each target token's loss [T] with heads `off` zeroed and heads `mean` averaged."""
+    """Return each target token's loss [T], heads `off` zeroed and heads `mean` set to `means`."""
     model, (source, target) = network.model, sentence.ids
     edits = Edits(heads_off=frozenset(off), heads_mean=frozenset(mean))
     with edited(model, edits, means):

@@ -56,7 +56,7 @@ def network(seed: int = 0, **changes):
 def off_by(model) -> float:
     """Return the largest relative difference between a step's logits and a full float64 pass's.
 
-    Decodes three sentences with four hypotheses each, reordered on the way.
+    Decode three sentences with four hypotheses each, reordered on the way.
     """
     torch.manual_seed(1)
     source, K = small.ids(3, 9, [9, 5, 7]), 4
@@ -86,7 +86,7 @@ def test_steps_equal_a_full_pass(changes):
 @needs_compiler
 @pytest.mark.parametrize("changes", SHAPES)
 def test_searches_equal_the_plain_path(changes, monkeypatch):
-    """30 sentences per shape, greedy and with a beam."""
+    """Search 30 sentences per shape, greedily and with a beam of 3."""
     model = network(2, **changes)
     with torch.no_grad():
         model.embeddings.projection.weight[EOS] += 0.2  # so that not all reach the length limit

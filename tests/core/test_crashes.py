@@ -160,7 +160,7 @@ def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save,
 
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory) -> Path:
-    """A run of two epochs that saves its state at and between validations."""
+    """A run that ends in its second epoch and saves its state at and between validations."""
     folder = tmp_path_factory.mktemp("undisturbed") / "c"
     start_or_resume(data, folder)
     return folder

@@ -171,7 +171,7 @@ def test_check_writable_names_the_file(tmp_path, place):
 
 
 def swap_at(monkeypatch, file: Path, at: int, put) -> None:
-    """Replace a file when it is examined for the `at`-th time."""
+    """Replace a file right after it is examined for the `at`-th time."""
     count = itertools.count(1)
     lstat, is_file = os.lstat, Path.is_file
 

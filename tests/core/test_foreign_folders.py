@@ -160,7 +160,7 @@ WEIGHTS = {
         lambda state: state["final_logits_bias"][0, 7].add_(1),
         "logits, float64 differ .* most for the original's id 7",
     ),
-    "a tensor more": (
+    "an extra tensor": (
         lambda state: state.update({"model.encoder.layernorm_embedding.weight": torch.ones(16)}),
         "layernorm_embedding.weight is not used",
     ),
@@ -242,8 +242,8 @@ CONVERTER_FAULTS = {
         not_reordered,
         "encoder attention of layer 2: .* what encoder layer 1 writes: .*output projection",
     ),
-    "ids one further": (shifted, "encoder attention of layer 1: .*the embeddings"),
-    "positions one further": (position_offset, "wrong positions: position 0 .* an offset"),
+    "ids shifted by one": (shifted, "encoder attention of layer 1: .*the embeddings"),
+    "positions shifted by one": (position_offset, "wrong positions: position 0 .* an offset"),
     "<pad> in the softmax": (pad_in_softmax, "such as <pad>, is left in the softmax"),
     "another start": (other_start, r"wrong start token: .* id \d+, the conversion with id 5"),
     "ReLU in single steps": (

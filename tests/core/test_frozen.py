@@ -195,7 +195,7 @@ def test_an_invalid_record_is_not_saved(record):
 
 
 def test_maps_of_other_heads_make_another_record(record):
-    """The same numbers in the same order, but one head of two layers, not two heads of one."""
+    """Reshape the maps of two heads in one layer to one head in each of two layers."""
     maps = {kind: getattr(record, kind) for kind in ("encoder", "decoder", "cross")}
     reshaped = {kind: m.reshape(2, 1, *m.shape[2:]) for kind, m in maps.items()}
     other = dataclasses.replace(record, activations=None, **reshaped)

@@ -67,7 +67,7 @@ def test_single_ablations_match_edits(models):
 
 
 def test_any_set_of_ablations_matches_edits(models):
-    """Includes heads of different kinds, no head, and a repeated choice."""
+    """The choices include heads of different kinds, no head, and a repetition."""
     choices = [
         {("encoder", 0, 1), ("cross", 2, 3)},
         set(),

@@ -138,7 +138,7 @@ def test_all_checks_pass_and_notice_a_missing_bos(translator, record):
 
 
 def test_rounding_of_a_barred_token_is_no_change_of_the_output(translator, record, monkeypatch):
-    """At a logit of −10,000, float32 has steps of 0.001, above the limit; other tokens count."""
+    """At a logit of −10,000, float32 has steps of 0.001, above the limit: the check skips it."""
     assert np.spacing(np.float32(10_000)) > LOGIT_LIMIT
     ids = [[t.id for t in side] for side in (record.source, record.target_out)]
     hypotheses = [h.ids for h in record.hypotheses]
