@@ -23,7 +23,7 @@ SPLITS = CORPORA["multi30k"].splits
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory) -> Path:
-    """A corpus folder with 120 training lines, and 6 lines in every other split."""
+    """A data folder whose corpus has 120 training lines, and 6 lines in every other split."""
     folder = tmp_path_factory.mktemp("data") / "multi30k"
     folder.mkdir()
     for split in SPLITS:

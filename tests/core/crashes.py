@@ -71,7 +71,7 @@ def steps(folder: Path, before: Before) -> Generator[None]:
 
 
 def child(work: Callable[[], object]) -> int:
-    """Start the work in a child process without output; return its id."""
+    """Start the work in a child process without output; return the process id."""
     number = os.fork()
     if number == 0:
         status = 1
@@ -92,7 +92,7 @@ def ended(number: int) -> int:
 
 
 def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that is killed before step `at`; False if it finished earlier."""
+    """Do the work in a child that is killed before step `at`; return False if it ended earlier."""
     count = itertools.count(1)
 
     def die(_: str) -> None:
@@ -122,7 +122,7 @@ def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str |
     try:
         with steps(folder, fail):
             work()
-    except (OSError, ValueError) as error:  # ValueError before any work
+    except (OSError, ValueError) as error:  # ValueError: a check before any work
         return str(error)
     return None if next(count) <= at else ""
 

@@ -81,7 +81,7 @@ def settings(family: str, size: int, activation: str, **changes) -> dict:
 
 
 def halves(length: int = LENGTH) -> Tensor:
-    """Return positions [length, D], all sines before all cosines: float64, rounded to float32."""
+    """Return positions [length, D], sines before cosines, in float64 after rounding to float32."""
     rows = [[position / 10_000 ** (2 * i / D) for i in range(D // 2)] for position in range(length)]
     angles = np.array(rows)
     return torch.from_numpy(np.hstack((np.sin(angles), np.cos(angles)))).float().double()

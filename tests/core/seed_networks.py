@@ -100,7 +100,7 @@ def causal(target: Tensor) -> Tensor:
 
 
 class Friendshipkim(Parts):
-    """As friendshipkim/transformer-from-scratch: final norms, scale √d, saved positions."""
+    """Like friendshipkim/transformer-from-scratch: final norms, scaling by √d, saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -142,7 +142,7 @@ class Friendshipkim(Parts):
 
 
 class Hyunwoongko(Parts):
-    """As hyunwoongko/transformer: no final norms, no √d, mask value −10,000, unsaved positions."""
+    """Like hyunwoongko/transformer: mask value −10,000; no final norms, √d or saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -161,7 +161,7 @@ class Hyunwoongko(Parts):
         self.encoder.layers = layers(ENCODERS, "attention")
         self.decoder.layers = layers(DECODERS, "self_attention", "enc_dec_attention")
         self.decoder.linear = nn.Linear(D, target)
-        self.encoding = sines(40).float()  # no buffer
+        self.encoding = sines(40).float()  # not a buffer, so not saved
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         hidden = (source != PAD)[:, None, None]
@@ -169,14 +169,14 @@ class Hyunwoongko(Parts):
         for layer in self.encoder.layers:
             x = layer(x, (None, hidden))
         y = self.decoder.emb.tok_emb(target) + self.encoding[: target.shape[1]]
-        masked = (target != PAD)[:, None, :, None] & causal(target)  # padded queries too
+        masked = (target != PAD)[:, None, :, None] & causal(target)  # masks padded queries, too
         for layer in self.decoder.layers:
             y = layer(y, (None, masked), (x, hidden))
         return self.decoder.linear(y)
 
 
 class Tutorial(Parts):
-    """As PyTorch's translation tutorial: nn.Transformer, sequence first, saved positions."""
+    """Like PyTorch's translation tutorial: nn.Transformer, sequence first, saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()
@@ -220,7 +220,7 @@ def random_network(family: str, source: int, target: int, seed: int = 3) -> nn.M
 
 
 def run_script(text: str, network: nn.Module, encode, lines: Path, folder: Path) -> Path:
-    """Fill in and run the reference script as a user would; return its file."""
+    """Fill in and run the reference script as a user would; return the path of reference.npz."""
     edits = {
         "model = ...  ": "model = NETWORK  ",
         "N_ENCODER = 6 ": f"N_ENCODER = {ENCODERS} ",

@@ -73,7 +73,7 @@ def write(folder: Path, config: Any) -> None:
 
 
 def sign(folder: Path, **of_config: Any) -> None:
-    """Update all sizes and hashes in config.json, as only an attacker would."""
+    """Change config.json, and make its sizes and hashes match the files, as an attacker would."""
     config = read(folder) | of_config
     for name, entry in config["files"].items():
         content = (folder / name).read_bytes()
@@ -310,7 +310,7 @@ def value(number: float, name: str = "encoder_norm.bias") -> Change:
 
 
 def header(edit: Callable[[dict[str, Any]], Any], more: bytes = b"") -> Change:
-    """Replace the header by values or bytes, and append `more`."""
+    """Let `edit` change the header in place or return values or bytes; append `more`."""
 
     def change(raw: bytes) -> bytes:
         end = 8 + int.from_bytes(raw[:8], "little")

@@ -1,4 +1,4 @@
-"""step.c gives the results of plain torch, which is used where step.c cannot be."""
+"""step.c gives the results of plain torch, which is used where step.c cannot run."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ SHAPES = [
     {"d_model": 20, "dim_feedforward": 37, "learned_positions": True},
     {"d_model": 12, "num_heads": 3, "share_embeddings": True, "tie_classifier": True},
     {"d_model": 64, "dim_feedforward": 130, "scale_embeddings": False},
-    {"d_model": 96, "num_heads": 2},  # heads of several vectors
+    {"d_model": 96, "num_heads": 2},  # a head spans several SIMD vectors
     {"target_vocab_size": 1000, "num_decoder_layers": 1, "layer_norm_eps": 1e-3},
     {"activation": "silu", "dim_feedforward": 37, "tie_classifier": True, "tied_bias": True},
     {"activation": "silu", "norm_first": True, "dim_feedforward": 128},
@@ -56,7 +56,7 @@ def network(seed: int = 0, **changes):
 def off_by(model) -> float:
     """Return the largest relative difference between a step's logits and a full float64 pass's.
 
-    Decodes three sentences with four hypotheses each, reordered on the way.
+    Decode three sentences with four hypotheses each, reordered on the way.
     """
     torch.manual_seed(1)
     source, K = small.ids(3, 9, [9, 5, 7]), 4
@@ -86,7 +86,7 @@ def test_steps_equal_a_full_pass(changes):
 @needs_compiler
 @pytest.mark.parametrize("changes", SHAPES)
 def test_searches_equal_the_plain_path(changes, monkeypatch):
-    """30 sentences per shape, greedy and with a beam."""
+    """Search 30 sentences per shape, greedily and with a beam of 3."""
     model = network(2, **changes)
     with torch.no_grad():
         model.embeddings.projection.weight[EOS] += 0.2  # so that not all reach the length limit

@@ -109,7 +109,10 @@ def test_the_two_readings_use_different_rows(checkpoint_folder, monkeypatch):
 
 
 def test_links_of_one_sentence():
-    """Source a·b c <eos>, target x y·z without <eos>: row 2 produces z, so no row is fed z."""
+    """The target lacks <eos>, so its last row produces z, and no row is fed z.
+
+    Source: a·b c <eos>. Target: x y·z. A dot joins the tokens of a word.
+    """
 
     def token(text: str, starts_word: bool = True, special: bool = False) -> SimpleNamespace:
         return SimpleNamespace(text=text, starts_word=starts_word, special=special)

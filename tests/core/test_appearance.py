@@ -1,4 +1,4 @@
-"""When in training heads take on a role, on snapshots whose roles are planted by hand."""
+"""When in training heads take on a role, in planted snapshots and in those of shipped networks."""
 
 from __future__ import annotations
 
@@ -114,18 +114,18 @@ def test_one_to_one_of_random_keys_equals_a_simulation():
 
 
 def test_agreement_is_with_the_last_point():
-    # On <eos>: the last row of the first sentence agrees with [1, 0, 2], the first row of the
-    # second with [3, 0, 2].
+    # At first all rows attend to <eos>. At the end the keys are [1, 0, 2] and [3, 0, 2], so the
+    # last row of the first sentence and the first row of the second agree.
     assert agreement(planted())[:, 0, 0].tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1])
     assert agreement(planted())[:, 0, 1].tolist() == [1, 1, 1, 1]
 
 
 def test_near_diagonal_is_the_share_of_rows_at_most_one_key_away():
-    # Three rows over 3 keys: diagonal 0, 1, 2; over 4 keys: 0, 1.5, 3. Row 0 looks at key 3, and
-    # row 1 at key 0, 1.5 away.
+    # The diagonal of three rows is 0, 1, 2 over 3 keys and 0, 1.5, 3 over 4 keys. Over 4 keys, row
+    # 0 attends to key 3, 3 away, and row 1 to key 0, 1.5 away.
     near = near_diagonal(planted())[0]
     assert near[0] == pytest.approx((3 + 1) / 6)
-    # All on <eos>: keys 2, 2, 2 and 3, 3, 3.
+    # All rows attend to <eos>: keys 2, 2, 2 and 3, 3, 3.
     assert near[1] == pytest.approx((2 + 1) / 6)
 
 
@@ -163,9 +163,9 @@ def test_a_head_that_is_one_to_one_before_training_is_not_marked():
         ([0.1, 0.5, 0.2, 0.7], 3),  # not kept at the third point
         ([0.1, 0.5, 0.6, 0.2], None),  # lost at the end
         ([0.1, 0.2, 0.29, 0.29], None),  # below 30 %
-        ([0.1, 0.2, 0.31, 0.31], None),  # not 10 % above uniform attention, 29 %
+        ([0.1, 0.2, 0.31, 0.31], None),  # not 10 points above uniform attention, 29 %
         ([0.1, 0.2, 0.40, 0.41], 2),
-        ([0.35, 0.5, 0.44, 0.44], None),  # not 10 % above step 0
+        ([0.35, 0.5, 0.44, 0.44], None),  # not 10 points above step 0
         ([0.35, 0.5, 0.46, 0.46], 1),
     ],
 )

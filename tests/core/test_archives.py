@@ -131,7 +131,7 @@ def encrypted(content: bytes) -> bytes:
 
 
 def of_any_archive(maps: str) -> list[Case]:
-    """Return the cases for any archive; `maps` names one of its arrays of weights."""
+    """Return the cases for any archive; `maps` names one of the arrays of attention weights."""
     bomb = {f"x{i}": bytes(65 << 20) for i in range(4)}
     many = {f"x{i}.npy": b"" for i in range(5_000)}
     missing = f"{maps} is missing"
@@ -248,11 +248,11 @@ SNAPSHOTS = [
     Case("a sentence as text", "not a list of texts", sentence(0, source="abc")),
     Case("tokens that are no texts", "not a list of texts", sentence(-1, target_out=[1])),
     Case("no tokens", "an empty side", sentence(0, source=[])),
-    Case("more words", "should hold format and sentences", words(lambda w: w.update(more=1))),
+    Case("an unknown field", "should hold format and sentences", words(lambda w: w.update(more=1))),
     Case("steps of doubles", "steps is missing", array("steps", lambda a: a.astype(float))),
     Case("steps that fall", "the steps do not increase", array("steps", lambda a: a[::-1].copy())),
     Case("a negative step", "the steps do not increase", put("steps", (0,), -1)),
-    Case("a loss too few", "loss must hold", array("loss", lambda a: a[1:])),
+    Case("a missing loss", "loss must hold", array("loss", lambda a: a[1:])),
     *(
         Case(
             f"a {name} of {v}",
@@ -313,7 +313,7 @@ def snapshots() -> bytes:
 
 
 def refused(read, file, *says: str) -> None:
-    """Assert that reading raises a ValueError of one printable line and takes below 200 MB."""
+    """Assert that reading raises a one-line ValueError and takes less than 200 MB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError) as caught:
         read(file)
@@ -397,7 +397,7 @@ def test_snapshots_too_large_to_load_are_not_saved(snapshots):
 
 @pytest.fixture
 def with_means(folder, translator):
-    """A function that saves head means in which one value is not 0; the file is removed after."""
+    """A function that saves head means with one value that is not 0; the fixture removes them."""
 
     def save(value: float, kind: str = "encoder") -> None:
         H, D = translator.card.model.num_heads, translator.card.model.d_model
@@ -428,7 +428,7 @@ def test_the_largest_head_means_can_be_inspected(folder, with_means, value):
 
 
 def test_folders_whose_names_collide_are_refused(folder, tmp_path):
-    """A model's name is its folder's without the direction; its counterpart adds -twin."""
+    """A model is named like its folder, without the direction; no name may end with -twin."""
     for name in ("good-de-en", "good", "good-twin-de-en", "Good-Twin-de-en", "x-twin", "y", "en"):
         shutil.copytree(folder, tmp_path / name)
     cards, problems = list_cards(tmp_path)
@@ -470,7 +470,7 @@ def test_the_size_of_a_record_is_limited(size, fits):
 def test_a_pass_too_large_for_a_record_is_not_made(folder, monkeypatch):
     """The limit applies to the tokens of this sentence and is checked before the pass."""
     translator = Translator.load(folder, "cpu")
-    model = dataclasses.replace(translator.card.model, num_encoder_layers=3)  # by the card
+    model = dataclasses.replace(translator.card.model, num_encoder_layers=3)  # only on the card
     translator.card = dataclasses.replace(translator.card, model=model)
     S, T = len(translator.tokens("A dog.", "source")), 3
     assert S != T

@@ -191,7 +191,7 @@ def test_one_half_chooses_and_the_other_half_scores(planted):
         else Gold.of((max(0, i - 1), j, True) for i, j in sorted(right.sure))
         for n, right in enumerate(gold)
     ]
-    links = [set(right.sure) for right in gold[1::2]]  # the planted head's are the true ones
+    links = [set(right.sure) for right in gold[1::2]]  # the planted head finds the true links
     found = find(planted, pairs, shifted)
     assert found.heads == ((1, 0),)
     assert found.aer == pytest.approx(error(links, shifted[1::2])) and found.aer > 0.5

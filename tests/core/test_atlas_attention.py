@@ -1,4 +1,4 @@
-"""Where heads attend over a corpus: planted roles, both nulls, intervals, and merging of shards."""
+"""Where heads attend over a corpus: planted roles, three nulls, intervals, merging of shards."""
 
 from __future__ import annotations
 
@@ -417,12 +417,12 @@ def made_up(
 @pytest.mark.parametrize(
     ("score", "low", "nulls", "rows", "expected"),
     [
-        (0.80, 0.41, (0.1, 0.3, 0.2), 1.0, ["second", "first"]),  # excess 0.5, the first 0.2
+        (0.80, 0.41, (0.1, 0.3, 0.2), 1.0, ["second", "first"]),  # excess 0.5, the first role 0.2
         (0.45, 0.41, (0.1, 0.3, 0.2), 1.0, ["first", "second"]),
         (0.80, 0.39, (0.1, 0.3, 0.2), 1.0, ["first"]),  # 0.09 above the random network
         (0.80, 0.39, (0.3, 0.1, 0.2), 1.0, ["first"]),  # 0.09 above shuffled rows
         (0.80, 0.39, (0.1, 0.2, 0.3), 1.0, ["first"]),  # 0.09 above the distances alone
-        (0.80, 0.41, (0.1, 0.3, np.nan), 1.0, ["second", "first"]),  # a role that is a distance
+        (0.80, 0.41, (0.1, 0.3, np.nan), 1.0, ["second", "first"]),  # no profile null
         (0.80, 0.29, (0.0, 0.1, 0.1), 1.0, ["first"]),  # below 30 %
         (0.80, 0.31, (0.0, 0.1, 0.1), 1.0, ["second", "first"]),
         (0.80, 0.41, (0.1, 0.3, 0.2), 0.09, ["first"]),  # in 9 % of rows

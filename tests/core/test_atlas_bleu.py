@@ -52,7 +52,7 @@ def test_no_sentence_has_no_bleu():
 
 @pytest.fixture(scope="module")
 def texts():
-    """Translations of the whole network, then with every third head ablated in turn."""
+    """Translations by the whole network, then with one head ablated, for every third head."""
     network = checkpoint()
     choices = [[], *([head] for head in heads(network.model)[::3])]
     return [

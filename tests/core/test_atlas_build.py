@@ -214,7 +214,7 @@ def test_the_command_writes_the_same_atlas_and_says_how_to_repeat_it(
     run(translating_folder, files, "--gold", files / "gold", "--other", translating_folder)
     atlas = Atlas.load(files / "atlas.npz")
     for name, array in built.arrays.items():
-        if not name.startswith(("aer", "precision", "recall", "role_cross")):  # another gold
+        if not name.startswith(("aer", "precision", "recall", "role_cross")):  # the gold differs
             np.testing.assert_array_equal(atlas.arrays[name], array, err_msg=name)
     origin = atlas.origin
     assert origin.command == (

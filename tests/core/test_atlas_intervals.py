@@ -1,4 +1,4 @@
-"""Intervals cover what they estimate, p-values are calibrated, Holm's correction by hand."""
+"""Intervals cover what they estimate, p-values are calibrated, and Holm's correction is right."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SENTENCES, DRAWS = 80, 500
 
 @pytest.fixture(scope="module")
 def replicates():
-    """Return replicates of loss per token over many drawn corpora: [1 + R, DRAWS].
+    """Return replicates of the change in loss per token, for many drawn corpora: [1 + R, DRAWS].
 
     The change of a sentence is skewed and grows with its length; its mean per token is 0.3.
     """
@@ -23,7 +23,7 @@ def replicates():
 
 
 def test_intervals_cover_the_true_value(replicates):
-    """95 % of them, within the sampling error of 500 draws and the bootstrap's for 80 sentences."""
+    """95 % cover it, up to the errors of 500 draws and of a bootstrap over 80 sentences."""
     value, low, high = interval(replicates, SENTENCES).T
     np.testing.assert_array_equal(value, replicates[0])
     below, above = (high < 0.3).mean(), (low > 0.3).mean()
@@ -41,7 +41,7 @@ def test_p_values_of_no_change_are_calibrated(replicates):
 
 
 def test_p_values_are_those_of_the_normal_distribution():
-    """A change of 1.96 or 2.576 standard errors: 0.05 and 0.01, on both sides."""
+    """A change of ±1.96 standard errors has p = 0.05, one of 2.576 has p = 0.01."""
     error = np.random.default_rng(0).normal(size=1000)
     error = (error - error.mean()) / error.std(ddof=1)
     z = np.array([1.959964, -1.959964, 2.575829, 0.0])
@@ -55,7 +55,7 @@ def test_rounding_errors_are_no_effect_but_a_constant_change_is():
 
 
 def test_holm_by_hand():
-    """p = 0.005·4, 0.01·3, 0.03·2, then 0.04·1 is raised to 0.06; NaN is not a test."""
+    """p = 0.005·4, 0.01·3, 0.03·2, then 0.04·1 is raised to 0.06; NaN does not count as a test."""
     p = np.array([0.01, 0.04, np.nan, 0.03, 0.005])
     found = holm(p)
     np.testing.assert_allclose(found, [0.03, 0.06, np.nan, 0.06, 0.02], atol=1e-15)

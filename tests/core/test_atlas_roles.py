@@ -89,8 +89,8 @@ EXPECTED = {
         },
         "copy of fed token": {4: {5}},
         "copy of produced token": {3: {5}},
-        # Words: der 0, Hund, 1 (Hu, nd and the comma), der 2, Tom 3, xy 4, zw 5; the 0, dog 1
-        # (do, g), Tom, 2 (Tom and the comma), the. 3.
+        # Source words: 0 "der", 1 "Hund," (Hu, nd, comma), 2 "der", 3 "Tom", 4 "xy", 5 "zw".
+        # Target words: 0 "the", 1 "dog" (do, g), 2 "Tom," (Tom, comma), 3 "the.".
         "aligned to fed token": {1: {0}, 2: {1, 2, 3}, 3: {1, 2, 3}, 4: {5}, 5: {5}},
         "aligned to produced token": {0: {0}, 1: {1, 2, 3}, 2: {1, 2, 3}, 3: {5}, 4: {5}},
     },

@@ -1,4 +1,4 @@
-"""Sums over a corpus: shards agree, interrupted measurements continue, and hostile files fail."""
+"""Sums over a corpus: shards agree, interrupted runs continue, and damaged files are rejected."""
 
 import os
 from concurrent.futures.process import BrokenProcessPool
@@ -66,7 +66,7 @@ def by_processes(whole, checkpoint_folder):
 
 @pytest.mark.parametrize("shards", [1, 3, 7])
 def test_any_number_of_shards_gives_the_same_sums(whole, by_processes, shards):
-    """Counts agree exactly and sums to 1e-12, whichever process measured a chunk, in any order."""
+    """Counts agree exactly, and sums to a relative 1e-12, in any order of the chunks."""
     found, expected = whole
     assert sorted(by_processes) == list(range(5))
     parts = [
@@ -121,7 +121,7 @@ def test_an_interrupted_measurement_continues(checkpoint, checkpoint_folder, tmp
         other.measured(measure, checkpoint_folder, chunks, counting)
         assert measured[-5:] == [0, 1, 2, 3, 4], "sums of other weights or measures are not used"
     partial.measured(Loss(), checkpoint_folder, [found.sentences], counting)
-    assert measured[-1] == 0, "nor are those of other chunks"
+    assert measured[-1] == 0, "sums of other chunks are not used"
     partial.remove()
     assert not (tmp_path / "part").exists()
 
@@ -181,7 +181,7 @@ def test_chunks_are_fixed_and_keep_the_order(whole):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_ray_gives_the_same_sums(whole, checkpoint_folder, workers):
-    """On a local cluster; skipped where the extra `ray` is not installed."""
+    """Ray runs a local cluster. The test is skipped where the extra `ray` is not installed."""
     pytest.importorskip("ray.data")
     from core.atlas.ray_data import on_ray
 

@@ -64,7 +64,7 @@ def leave_one_out(game, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_additive_games_are_recovered_exactly(n):
-    """Each word adds a fixed amount, which every method must recover."""
+    """Each word adds a fixed amount, which Shapley values and leave-one-out must recover."""
     parts_nT = np.random.default_rng(n).normal(size=(n, 3))
 
     def game(visible):

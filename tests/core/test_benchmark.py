@@ -142,7 +142,7 @@ def test_an_alternative_with_the_same_weights_answers_the_same(package, norm):
 
 
 def test_unsupported_networks_are_reported():
-    """A final norm in a post-norm network, as in torch.nn.Transformer."""
+    """The alternatives support no final norm in a post-norm network."""
     pytest.importorskip("transformers")
     pytest.importorskip("ctranslate2")
     found = list(decode.rows(tiny(random=f"{TINY},final_norm=true", sizes=SIZES[:1])))

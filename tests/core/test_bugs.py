@@ -142,7 +142,7 @@ def test_each_attention_makes_this_mistake_and_no_other(bug, architecture):
 @pytest.mark.parametrize("bug", ALL)
 @torch.inference_mode()
 def test_positions_are_shifted_by_one_only_in_that_bug(bug):
-    """That bug adds the encoding of position p + 1 at position p, on both sides."""
+    """The bug `shifted` adds the encoding of position p + 1 at position p, on both sides."""
     model = models()["scratch"]
     d = model.config.d_model
     shift = 1 if bug == "shifted" else 0
@@ -175,7 +175,7 @@ def test_both_implementations_break_alike_and_differ_from_the_healthy_network(bu
 @pytest.mark.parametrize("config", networks.VARIANTS.values(), ids=networks.VARIANTS)
 @torch.inference_mode()
 def test_networks_of_any_configuration_can_be_broken(config):
-    """Post-norm, learned positions, a finite mask value: every bug changes the numbers."""
+    """Every bug changes the symptoms, also with learned positions or a finite mask value."""
     baseline = networks.fresh(config)
     scratch = build("scratch", config).eval()
     copy_weights(baseline, scratch)
@@ -425,7 +425,7 @@ def test_a_long_translation_is_cut_off():
 
 @torch.inference_mode()
 def test_where_a_mistake_has_no_effect_the_numbers_agree():
-    """No room for padding; a target of one token; a network with one head."""
+    """The cases are no room for padding, a target of one token, and a network with one head."""
     full = models()["scratch"]
     long = [*(SOURCE[:-1] * 13)[: full.config.max_length - 1], EOS]
     assert bug_pass(full, long, TARGET, None).padding == 0

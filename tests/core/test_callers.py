@@ -164,7 +164,7 @@ def test_a_translator_can_be_copied_and_pickled(translator, texts, again):
 
 
 def answers(before: str = "", after: str = "") -> str:
-    """Return what a Translator computes when a torch setting is made before or after loading."""
+    """Return what a Translator computes when a torch setting is changed before or after loading."""
     with ExitStack() as stack:
         stack.enter_context(SETTINGS[before]())
         translator = Translator.load(FOLDER, device="cpu")

@@ -352,7 +352,7 @@ def test_the_error_limit_scales_with_the_temperature(model, off):
 
 
 def with_large_scores() -> Seq2Seq:
-    """A network in float32 whose scores are in the hundreds, as of tutorials' networks."""
+    """Return a float32 network whose scores are in the hundreds, as in networks of tutorials."""
     torch.manual_seed(0)
     network = build("scratch", small.config(d_model=256, num_heads=8, dim_feedforward=64)).eval()
     with torch.no_grad():
@@ -363,7 +363,7 @@ def with_large_scores() -> Seq2Seq:
 
 
 def moved_by(record: TranslationRecord, off: float) -> TranslationRecord:
-    """A copy with one pair of weights of the first cross-attention head off by this much."""
+    """Return a copy in which two weights of the first cross-attention head are off by this much."""
     cross = record.cross.copy()
     row = cross[0, 0, 2]
     row[row.argmax()] -= np.float32(off)
@@ -376,7 +376,7 @@ def test_the_error_limit_grows_with_the_scores():
         with_large_scores(), [*range(4, 28), EOS], [*range(30, 10, -1), EOS]
     )
     line = check(record, evidence, TOKENIZERS)[RECOMPUTED]
-    assert line.passed and line.figure > 1e-5  # the limit of scores of an ordinary size
+    assert line.passed and line.figure > 1e-5  # the limit for scores of ordinary size
     masks = masks_of(evidence.source_ids, evidence.target_ids)
     heads = []
     for kind, mask in masks.items():

@@ -81,7 +81,7 @@ def test_networks_are_paired_with_the_other_implementation(folder):
     assert [len(n.text.sentences) for n in found] == [2, 2, 2]
     assert [n.text.sentences[0].source_text for n in found] == ["b c", "b c", "o p"]
     assert [n.other and n.other.name for n in found] == ["baseline-de-en", None, None], (
-        "each pair once"
+        "each pair is listed once"
     )
     assert [n.gold for n in found] == [None] * 3
     b, c = (token.id for token in PLANTED.source_tokenizer.encode("b c"))

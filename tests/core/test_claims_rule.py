@@ -1,4 +1,4 @@
-"""Claims are decided by the stated rule, and intervals cover what they state."""
+"""Claims are decided by the stated rule, from intervals that match their definitions."""
 
 import dataclasses
 import json

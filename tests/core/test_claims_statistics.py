@@ -122,7 +122,7 @@ def test_claims_about_pruning_fail_where_only_the_encoder_matters():
     }
     assert found["third-removable"].estimate.value == pytest.approx(8 * 2, abs=1e-3)
     expected = dict.fromkeys(found, FAILS)
-    # Their authors train the network further, so a worse result here refutes nothing.
+    # The authors of these claims train the network further, so a worse result here refutes nothing.
     expected |= dict.fromkeys(
         ("encoder-heads-removable", "half-of-all-heads", "removal-order"), OPEN
     )
@@ -130,11 +130,11 @@ def test_claims_about_pruning_fail_where_only_the_encoder_matters():
 
 
 def test_each_claim_about_pruning_counts_the_heads_that_it_is_about():
-    """Removing a head costs 1 BLEU, in the last layer of cross-attention 5."""
+    """Removing a head costs 1 BLEU, or 5 in the last layer of cross-attention."""
     last = ("cross", 2)
     network = pruned(["encoder", "decoder", "cross"], lambda head: 5 if head[:2] == last else 1)
     values = {id: s.estimate.value for id, s in pruning.pruning(network).items()}
-    assert values["third-removable"] == pytest.approx(8, abs=1e-3), "of the 24 that are ranked"
+    assert values["third-removable"] == pytest.approx(8, abs=1e-3), "a third of 24"
     assert values["last-cross-layer"] == pytest.approx(3 * 5, abs=1e-3)
     assert values["cross-collapses"] == pytest.approx(7 - 7, abs=1e-3)
     assert values["encoder-heads-removable"] == values["fifth-free"] == 0
@@ -223,7 +223,7 @@ def test_claims_about_single_heads_fail_where_the_reverse_is_planted():
     values = {id: statistic.estimate.value for id, statistic in found.items()}
     assert values == pytest.approx(
         {"few-heads-matter": 0, "removal-helps": 0, "same-heads-matter": 1}
-    ), "the importance of both is in opposite order, and so are their numbers"
+    ), "the importance of a head and that of its partner both fall with the head's number"
     network = single_heads([-2] * 12, zero, 2 * zero, np.tile(RANKS, 3), REVERSED)
     found = importance.importance(network)
     assert found["same-heads-matter"].estimate.value == pytest.approx(-1)
@@ -240,7 +240,7 @@ def test_kinds_are_not_pooled_when_importance_is_compared():
 
 
 def test_heads_are_counted_at_the_papers_level_and_bounded_at_two_others():
-    """Changes of BLEU by so many standard errors; significant from 1.96, 2.58 and 3.29 on."""
+    """BLEU changes by z standard errors, which is significant from 1.96, 2.58 or 3.29 on."""
     z = np.array([0, -1, 1.9, 2.1, -2.5, 2.7, -3, 3.2, 3.4, -9])
     noise = np.linspace(-1, 1, R - 1)[:, None] / np.std(np.linspace(-1, 1, R - 1), ddof=1)
     change = np.concatenate([z[None], z + noise]) / 10

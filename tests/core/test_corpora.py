@@ -193,7 +193,7 @@ def _zip(file, rows: list[tuple[str, str]]):
 
 @pytest.fixture
 def everyday(tmp_path, monkeypatch):
-    """A small Tatoeba: 40 groups of four pairs with common sentences, up to case and marks."""
+    """A small Tatoeba: 40 groups of four pairs that share sentences, up to case and marks."""
     monkeypatch.setattr(tatoeba, "HOLD_OUT", 5)
     rows = [(f"Satz {i}.", f"Sentence {i}.") for i in range(40)]
     rows += [(f"Anders {i}.", f"Sentence {i}.") for i in range(40)]

@@ -160,7 +160,7 @@ def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save,
 
 @pytest.fixture(scope="module")
 def undisturbed(data, tmp_path_factory) -> Path:
-    """A run of two epochs that saves its state at and between validations."""
+    """A run that ends in its second epoch and saves its state at and between validations."""
     folder = tmp_path_factory.mktemp("undisturbed") / "c"
     start_or_resume(data, folder)
     return folder
@@ -224,7 +224,7 @@ def test_a_run_killed_at_every_step_ends_as_if_it_had_not_been(data, undisturbed
 
 @pytest.mark.soak
 def test_a_run_on_a_failing_disk_ends_as_on_a_sound_one(data, undisturbed, tmp_path):
-    """A run continues if only metrics.json is unreadable, because it does not need it."""
+    """A failure that is not reported does no harm, and fewer than five are not reported."""
     unharmed = 0
     for at in itertools.count(1):
         folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]

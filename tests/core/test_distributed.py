@@ -55,7 +55,7 @@ def trained(
 
 def work(folder: Path) -> None:
     """Run in each process; rank 0 saves its weights."""
-    warnings.resetwarnings()  # a fork inherits pytest's, which turn torch's into errors
+    warnings.resetwarnings()  # drop pytest's filters, which turn torch's warnings into errors
     with joined("cpu") as processes:
         runs = {"killed": (0.2, torch.float32, 8)}
         if restarted():
@@ -105,7 +105,7 @@ def test_two_processes_take_the_steps_of_one(two, tmp_path):
 
 
 def test_a_killed_process_is_restarted_with_bit_equal_results(two):
-    """Equal are weights, moments, each process's random state and the curve."""
+    """Weights, moments, each process's random state and the curve are equal."""
     assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
     killed, whole = (two[f"{name}-state"] for name in ("killed", "whole"))
     assert killed == whole
@@ -132,7 +132,7 @@ def test_the_command_trains_with_two_processes(data, tmp_path):
 
 
 def test_torchrun_leaves_every_option_to_the_command():
-    """torchrun takes prefixes of its own options, even after the module's name."""
+    """torchrun accepts abbreviations of its own options, even after the module's name."""
     from torch.distributed.run import get_args_parser
 
     options = [o for action in parser()._actions for o in action.option_strings if o[:2] == "--"]

@@ -32,7 +32,7 @@ CONFIG = TrainConfig(
     validate_every=2,
     snapshot_every=2,
     save_every=1,
-    seed=9,  # with it, the rate falls before step 7 and another plateau has begun
+    seed=9,  # with this seed, the rate falls before step 7 and another plateau has begun
 )
 STATE = "state.safetensors"
 
@@ -103,7 +103,10 @@ def test_every_part_of_a_state_is_needed(straight, stopped, monkeypatch, part):
 
 
 def flipped(content: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Yield copies with a flipped bit: at random, half in the header, then each of "sha256"."""
+    """Yield copies with one flipped bit.
+
+    First come `count` random bits, every second one in the header, then each bit of "sha256".
+    """
     dice, header = random.Random(seed), 8 + int.from_bytes(content[:8], "little")
     places = [dice.randrange(header if i % 2 else len(content)) for i in range(count)]
     name = content.index(b'"sha256"')

@@ -116,7 +116,7 @@ def test_a_failed_write_keeps_the_old_files(tmp_path, monkeypatch, error):
 
 
 def test_a_failed_write_with_an_unchanged_manifest_leaves_nothing_behind(tmp_path):
-    """As when a run is scored again: metrics.json changes, config.json does not."""
+    """Scoring a run again changes metrics.json, but not config.json."""
     again, found = NEW | {"manifest": OLD["manifest"]}, []
     for at in itertools.count(1):
         folder = tmp_path / str(at)
@@ -171,7 +171,7 @@ def test_check_writable_names_the_file(tmp_path, place):
 
 
 def swap_at(monkeypatch, file: Path, at: int, put) -> None:
-    """Replace a file when it is examined for the `at`-th time."""
+    """Replace a file right after it is examined for the `at`-th time."""
     count = itertools.count(1)
     lstat, is_file = os.lstat, Path.is_file
 
@@ -194,7 +194,7 @@ NOT_FILES = {
 
 
 class Blocked(BaseException):
-    """Raised after ten seconds; no Exception, so that no reader takes it for a broken file."""
+    """Raised after ten seconds; not an Exception, so that no reader takes it for a broken file."""
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ WEIGHTS = {
         lambda state: state["final_logits_bias"][0, 7].add_(1),
         "logits, float64 differ .* most for the original's id 7",
     ),
-    "a tensor more": (
+    "an extra tensor": (
         lambda state: state.update({"model.encoder.layernorm_embedding.weight": torch.ones(16)}),
         "layernorm_embedding.weight is not used",
     ),
@@ -242,8 +242,8 @@ CONVERTER_FAULTS = {
         not_reordered,
         "encoder attention of layer 2: .* what encoder layer 1 writes: .*output projection",
     ),
-    "ids one further": (shifted, "encoder attention of layer 1: .*the embeddings"),
-    "positions one further": (position_offset, "wrong positions: position 0 .* an offset"),
+    "ids shifted by one": (shifted, "encoder attention of layer 1: .*the embeddings"),
+    "positions shifted by one": (position_offset, "wrong positions: position 0 .* an offset"),
     "<pad> in the softmax": (pad_in_softmax, "such as <pad>, is left in the softmax"),
     "another start": (other_start, r"wrong start token: .* id \d+, the conversion with id 5"),
     "ReLU in single steps": (
@@ -335,7 +335,7 @@ def test_a_bad_vocabulary_is_refused(saved, copy, tmp_path, case):
 
 
 def test_pieces_of_control_characters_are_shown_by_their_codes(saved, copy, tmp_path):
-    """A joint vocabulary of web text has some; rows of the tables keep their order."""
+    """Joint vocabularies of web text contain such pieces; the tables' rows keep their order."""
     ids = json.loads((copy / "vocab.json").read_text())
     read = json.loads(np.load(copy / "reference.npz")["tokens"].tobytes())["ids"]
     free = [id for id in range(4, len(ids) - 1) if all(id not in line for line in read)][:3]

@@ -167,7 +167,7 @@ def test_a_changed_record_loses_its_checks(record, change):
     assert other.checks == () and other != record and other.id != record.id
     assert "0 of 0 passed" in repr(other)
     back = dataclasses.replace(other, checks=record.checks)
-    assert back.checks == (), "they belong to another record"
+    assert back.checks == (), "the checks belong to another record"
 
 
 def test_a_saved_record_is_equal(record, tmp_path):
@@ -195,7 +195,7 @@ def test_an_invalid_record_is_not_saved(record):
 
 
 def test_maps_of_other_heads_make_another_record(record):
-    """The same numbers in the same order, but one head of two layers, not two heads of one."""
+    """Reshape the maps of two heads in one layer to one head in each of two layers."""
     maps = {kind: getattr(record, kind) for kind in ("encoder", "decoder", "cross")}
     reshaped = {kind: m.reshape(2, 1, *m.shape[2:]) for kind, m in maps.items()}
     other = dataclasses.replace(record, activations=None, **reshaped)

@@ -67,7 +67,7 @@ def test_single_ablations_match_edits(models):
 
 
 def test_any_set_of_ablations_matches_edits(models):
-    """Includes heads of different kinds, no head, and a repeated choice."""
+    """The choices include heads of different kinds, no head, and a repetition."""
     choices = [
         {("encoder", 0, 1), ("cross", 2, 3)},
         set(),
@@ -148,7 +148,7 @@ def test_batch_size_does_not_matter_and_hooks_are_removed(models, monkeypatch):
 def empty(architecture: str, plant) -> torch.nn.Module:
     """Return a pre-norm network with zero weights, to which `plant` adds some heads.
 
-    Its hidden states start as (+10, −10) on features 13 and 14, so that their mean is 0.
+    The decoder's states start as (+10, −10) on features 13 and 14, so that their mean is 0.
     """
     torch.manual_seed(5)
     model = build("scratch", small.config(norm_first=True, learned_positions=True)).double().eval()

@@ -327,13 +327,13 @@ HEADER: dict[str, tuple[Change, str]] = {
     "14,000 tensors": (many_tensors(14_000), "the limit is"),
     "items without end": (raw_header(b"[" + b"0," * 500_000 + b"0]"), "the limit is"),
     "no tensor": (raw_header(b"{}"), "missing or unexpected"),
-    "a tensor less": (s.header(lambda v: v.pop(NORM) and None), "missing or unexpected"),
+    "a missing tensor": (s.header(lambda v: v.pop(NORM) and None), "missing or unexpected"),
     "a tensor without a name": (named(""), "missing or unexpected"),
     "a name for a terminal": (named(ESCAPE), "unexpected"),
     "a name of 100,000": (named("x" * 100_000), "unexpected"),
-    "a tensor more": (s.tensors(lambda t: t.update(extra=torch.zeros(1))), "extra"),
+    "an extra tensor": (s.tensors(lambda t: t.update(extra=torch.zeros(1))), "extra"),
     "another shape": (s.tensors(lambda t: t.update({NORM: torch.zeros(3)})), "is [3], not [8]"),
-    "a shape turned": (s.of(TABLE, shape=[8, 60]), "is [8, 60], not [60, 8]"),
+    "a transposed shape": (s.of(TABLE, shape=[8, 60]), "is [8, 60], not [60, 8]"),
     "an empty dimension": (s.of(NORM, shape=[0, 10**12], data_offsets=[0, 0]), "empty or non-"),
     **{
         f"the shape {shape!r}": (s.of(NORM, shape=shape), "empty or non-integer")
@@ -348,7 +348,7 @@ HEADER: dict[str, tuple[Change, str]] = {
         for dtype in ("F8_E4M3", None, ESCAPE)
     },
     "no type": (s.of(NORM, dtype=...), "and nothing else"),
-    "an item more": (s.of(NORM, more=1), "and nothing else"),
+    "an extra item": (s.of(NORM, more=1), "and nothing else"),
     "an entry that is a list": (extra(**{NORM: [1]}), "and nothing else"),
     **{
         f"the offsets {span!r}": (s.of(NORM, data_offsets=span), "two integers as data_offsets")
@@ -431,8 +431,8 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "single_digits as a text": (tokens(single_digits="no"), "single_digits"),
     "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
     "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
-    "a token less": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
-    "a token more": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
+    "a missing token": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
+    "an extra token": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
     "special tokens only": (tokens(**SPECIALS_ONLY), "only special tokens"),
     "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
     **{
@@ -524,7 +524,7 @@ def good(tmp_path_factory):
 
 
 class WeightsRead(BaseException):
-    """Raised when weights are read; no Exception, so that no handler reports it as a defect."""
+    """Raised when weights are read; not an Exception, so that no handler reports it as a defect."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -127,7 +127,7 @@ def test_intervals_match_a_bootstrap_over_sentences():
         assert row.loss_change == pytest.approx(change.sum() / tokens.sum(), abs=1e-6)
         means = change[drawn].sum(1) / tokens[drawn].sum(1)
         low, high = np.percentile(means, [2.5, 97.5])
-        near = 0.05 * (high - low)  # three standard errors: the product draws 2,000 times
+        near = 0.05 * (high - low)  # three standard errors: `importance` draws 2,000 times
         assert row.low == pytest.approx(low, abs=near) and row.high == pytest.approx(high, abs=near)
         fixed = np.percentile(change[drawn].sum(1) / tokens.sum(), [2.5, 97.5])
         distinguishable += max(abs(fixed - (low, high))) > 3 * near

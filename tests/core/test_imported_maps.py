@@ -148,7 +148,7 @@ def test_unchecked_lists_the_checks_that_need_the_network(translating_folder):
 def test_a_decoder_that_sees_later_tokens_is_shown_and_fails_its_check():
     maps = random_maps()
     later = maps["decoder"].copy()
-    later[1, 0, 2] = 1 / T  # the third row looks at all six
+    later[1, 0, 2] = 1 / T  # the third row attends to all six
     record = TranslationRecord.from_arrays(SOURCE, TARGET, **{**maps, "decoder": later})
     assert record.decoder_mask.all(), "these cells are not masked"
     check = record.checks[1]

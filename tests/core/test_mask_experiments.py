@@ -62,7 +62,7 @@ def test_unmasked_padding_changes_a_sentence(architecture):
     following = torch.tensor(TARGETS[0])[:, None]
     alone = model(source, fed)[0].softmax(-1).gather(1, following)[:, 0].numpy()
     assert np.allclose(found.alone, alone, atol=1e-12)
-    assert np.allclose(found.masked, alone, atol=1e-12)  # the mask makes the batch invisible
+    assert np.allclose(found.masked, alone, atol=1e-12)  # with the mask, the batch changes nothing
     assert np.abs(found.open - alone).max() > 1e-4
     assert found.padded == 3
     # The embedding of <pad> is 0: only the encoding of its position is left.

@@ -138,7 +138,7 @@ def test_all_checks_pass_and_notice_a_missing_bos(translator, record):
 
 
 def test_rounding_of_a_barred_token_is_no_change_of_the_output(translator, record, monkeypatch):
-    """At its logit of −10,000, float32 has steps of 0.001, above the limit; other tokens count."""
+    """At a logit of −10,000, float32 has steps of 0.001, above the limit: the check skips it."""
     assert np.spacing(np.float32(10_000)) > LOGIT_LIMIT
     ids = [[t.id for t in side] for side in (record.source, record.target_out)]
     hypotheses = [h.ids for h in record.hypotheses]
@@ -215,7 +215,7 @@ def test_the_bias_of_the_classifier_counts_in_word_choice_and_lens(translator, r
     step, words = 2, (record.target_out[2].id, mixed_network.NEVER)
     choice = word_choice(translator, record, step, words)
     assert abs(choice.terms[-1] - (bias[words[0]] - bias[words[1]])) < 1e-6
-    assert abs(choice.terms.sum() - choice.difference) < 1e-2  # of 10,000, in float32
+    assert abs(choice.terms.sum() - choice.difference) < 1e-2  # a float32 value near 10,000
     near = word_choice(translator, record, step, (words[0], 9))
     assert near.largest_error < 1e-4
     last = lens(translator, record)

@@ -26,9 +26,9 @@ def links(*pairs: str) -> frozenset:
 
 
 def test_grow_diag_final_on_an_example_worked_by_hand():
-    """Intersection 0-0 2-2. Its neighbours 1-0 (source 1 is free), 1-1 (target 1 is free), 2-3 and
-    3-3 are added. 5-6 has no neighbour and is added at last, with 5-7, whose target is free; 0-3 is
-    not, as both its words have links.
+    """The intersection is 0-0 2-2. Its neighbours 1-0 (source word 1 is free), 1-1 (target word 1
+    is free), 2-3 and 3-3 are added. At the end come 5-6, which has no neighbour, and 5-7, whose
+    target word is free. 0-3 is left out, because both its words have links.
     """
     first = links("0-0", "1-1", "2-2", "2-3", "5-6")
     second = links("0-0", "1-0", "2-2", "3-3", "0-3", "5-7")
@@ -37,14 +37,14 @@ def test_grow_diag_final_on_an_example_worked_by_hand():
 
 
 def test_grow_diag_final_grows_only_along_neighbours():
-    """0-3 is no neighbour, so it waits for the end. By then 1-1, 2-2 and 3-3, each a neighbour of
-    the one before, have covered its words. `first` goes before `second` at the end.
+    """0-3 is no neighbour of a link, so it waits for the end. By then 1-1, 2-2 and 3-3, each a
+    neighbour of the link before, have covered its words. At the end, `first` precedes `second`.
     """
     first, second = links("0-0", "0-3", "2-2"), links("0-0", "1-1", "3-3")
     assert grow_diag_final(first, second) == links("0-0", "1-1", "2-2", "3-3")
     assert grow_diag_final(links("0-0"), links("5-5")) == links("0-0", "5-5")
     turned = links("0-2", "4-0"), links("0-0", "4-2")
-    assert grow_diag_final(*turned) == turned[0], "no intersection: those of the first cover all"
+    assert grow_diag_final(*turned) == turned[0], "no intersection, and first covers all words"
     assert grow_diag_final(frozenset(), frozenset()) == frozenset()
 
 

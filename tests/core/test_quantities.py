@@ -61,7 +61,7 @@ def test_weighted_values_add_up_to_the_sites_output(name, changes):
 
 
 def test_rollout_of_two_layers():
-    """Two tokens, two heads; all values are exact in binary."""
+    """Two tokens, two heads, exact in binary; "with I" is the mean of a matrix and the identity."""
     first = [[[1, 0], [1, 0]], [[1, 0], [0, 1]]]  # mean [1 0; ½ ½], with I: [1 0; ¼ ¾]
     second = [[[0.5, 0.5], [0, 1]], [[0.5, 0.5], [1, 0]]]  # mean ½ everywhere, with I: [¾ ¼; ¼ ¾]
     encoder, decoder = np.array([first, second]), np.array([first])

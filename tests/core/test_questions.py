@@ -1,4 +1,4 @@
-"""Questions about a sentence: planted answers, near-ties, and numbers that settle nothing."""
+"""Questions about a sentence: planted answers, near-ties, and numbers without a clear answer."""
 
 from types import SimpleNamespace
 
@@ -190,7 +190,7 @@ def test_hypotheses_are_shuffled_by_the_seed_alone():
     orders = {seed: questions.wins(texts, scores, seed).options for seed in "uvwxyz"}
     assert len(set(orders.values())) > 3
     assert orders["u"] == questions.wins(texts, scores[::-1], "u").options
-    assert len({options.index(0) for options in orders.values()}) > 1  # the best is anywhere
+    assert len({options.index(0) for options in orders.values()}) > 1  # the best has no fixed place
 
 
 def test_near_scores_count_and_ties_are_not_asked_about():

@@ -1,6 +1,6 @@
 """Each injected fault in a record's texts, probabilities and positions fails its check.
 
-On a shipped model, and on the same weights in torch.nn.Transformer.
+The model is a shipped one, and the same weights in torch.nn.Transformer.
 """
 
 import dataclasses
@@ -276,7 +276,7 @@ def test_a_fault_in_the_code_fails_its_check(translator, monkeypatch, fault):
 
 
 def test_no_false_alarms_for_typed_texts(translator):
-    """Unknown characters, special token names, leading punctuation, given targets, edits."""
+    """Try unknown characters, special token names, leading punctuation, given targets and edits."""
     for text in ("A man 🙂 <eos> has no (dog) …", ", and then?", "It is\u200b İ&amp;#."):
         for decode in (
             DecodeConfig(),

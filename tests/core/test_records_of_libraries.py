@@ -145,7 +145,7 @@ def test_maps_equal_a_teacher_forced_pass(networks, tokenizer, family, search):
 def test_source_padding_may_be_on_the_left(networks, tokenizer):
     model, inputs = networks["t5"], batch(SENTENCES, left=True)  # T5 has no absolute positions
     outputs = generate(model, inputs)
-    for mask in (inputs["attention_mask"], None):  # without a mask, <pad> tells
+    for mask in (inputs["attention_mask"], None):  # without a mask, <pad> marks padding
         given = {"input_ids": inputs["input_ids"]} | (
             {} if mask is None else {"attention_mask": mask}
         )
@@ -205,7 +205,7 @@ def test_missing_outputs_of_generate_are_rejected_in_one_line(networks, tokenize
     outputs.encoder_attentions = None  # as if encoder_outputs had been passed without them
     record = TranslationRecord.from_generate(outputs, tokenizer, inputs, index=0)
     assert [record.has(kind) for kind in KINDS] == [False, True, True]
-    outputs.cross_attentions = ((None,) * 2,) * 9  # as from a fused kernel
+    outputs.cross_attentions = ((None,) * 2,) * 9  # as a fused kernel returns it
     rejects("no attention: load the model with attn_implementation=.eager", index=0)
 
 

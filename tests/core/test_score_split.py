@@ -159,7 +159,7 @@ def test_true_removals_recompute_the_norm(shape):
 
 
 def test_ablating_a_directly_preceding_head_equals_removing_it_from_the_input(models):
-    """The decoder's self-attention directly precedes the cross-attention whose query it writes."""
+    """No head lies between a layer's self-attention and the query of its cross-attention."""
     for model in models:
         split = score_split(model, SOURCE, TARGET, "cross", 1, 2, 3, 4, removals=ALL)
         heads = [r for r in split.removals if r.component.head is not None and r.end == "query"]

@@ -130,7 +130,7 @@ def test_the_length_limit_follows_the_source_and_ends_the_search():
 
 
 def test_eos_counts_only_among_the_k_best_of_its_step():
-    """A beam of two: an <eos> of rank 1 is finished, one of rank 2 is dropped."""
+    """With a beam of two, an <eos> in second place is finished, one in third place is dropped."""
     start, config = first_beam_state(2), DecodeConfig(beam=2)
     within = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, EOS), Candidate(-0.7, 0, 6)]
     below = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, 6), Candidate(-0.7, 0, EOS)]

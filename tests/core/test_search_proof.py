@@ -1,6 +1,6 @@
 """The search of a shipped network agrees with a reference beam search without early stopping.
 
-Unlike small random networks, these sentences show what stopping too early costs.
+Unlike in small random networks, stopping too early changes the translations here.
 """
 
 from pathlib import Path

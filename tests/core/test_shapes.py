@@ -19,7 +19,7 @@ SWITCHES = (
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_shapes_equal_those_of_the_network(architecture):
-    """Every combination of the options that add or remove weights, with stacks of unequal depth."""
+    """Try all combinations of options that add or remove weights, with stacks of unequal depth."""
     for switches in itertools.product([False, True], repeat=len(SWITCHES)):
         chosen = dict(zip(SWITCHES, switches, strict=True))
         if chosen["tied_bias"] and not chosen["tie_classifier"]:

@@ -178,7 +178,7 @@ def failed_lines() -> set[str]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_injected_fault_fails_exactly_its_lines(name, monkeypatch):
-    """Lines about searches and float32, which a fault need not fail, are not compared."""
+    """Lines about searches and float32, which a fault need not fail, are not compared by name."""
     fault, lines = FAULTS[name]
     checks = compared(fault, monkeypatch)
     failed = {check.name for check in checks if not check.passed}
