@@ -210,7 +210,7 @@ def affected_tokens(
 
 
 def _weighted(name: str, chunk: Chunk, losses_BC: Doubles) -> dict[str, np.ndarray]:
-    """Return the sums of `SetLosses` from each sentence's loss, summed over its tokens: [B, 1 + C]."""
+    """Return the sums of `SetLosses` from the loss of each sentence, [B, 1 + C], in nats."""
     weights_BR = bootstrap_weights(sentence.index for sentence in chunk)
     tokens_B = np.array([len(sentence.target) for sentence in chunk], np.float64)
     return {
