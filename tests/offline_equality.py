@@ -191,7 +191,11 @@ def browser_page() -> Iterator[Page]:
 
 def main() -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.offline_equality", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.offline_equality",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--data", type=Path, help="folder with multi30k/val.de.gz and val.en.gz")
     parser.add_argument(
         "--sentences", type=int, default=1000, help="sentences per direction, with --data"

@@ -3,12 +3,14 @@
 import streamlit as st
 
 from app import controls
+from app.lessons.texts import text
 from app.state import address, plans, results, waiting
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.glance import show_glance
 from app.views.shared.gloss import offer_gloss, show_gloss
 from app.views.shared.plan_bar import present_button
+from app.views.shared.presented import show_line, show_rest
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
 from app.views.shared.word_alignment import show_word_alignment
@@ -18,12 +20,23 @@ from core.record.record import TranslationRecord
 
 
 @waiting.fragment
-def show_pass(card: Card, record: TranslationRecord, own: str, decode: DecodeConfig) -> None:
-    """Draw explorer, edits and export of one pass, as a fragment that can rerun alone."""
+def show_pass(
+    card: Card, record: TranslationRecord, own: str, decode: DecodeConfig, screen: str
+) -> None:
+    """Draw explorer, edits and export of one pass, as a fragment that can rerun alone.
+
+    Of a page that is presented, show only the part of the explorer that `screen` names, by CSS.
+    """
     changed = apply_edits(card, record)
     view = address.initial_view(record)
-    show_gloss(card, changed.after)
-    link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
+    if not screen:
+        show_gloss(card, changed.after)
+    with st.container(key=f"present_{screen}" if screen else None):
+        link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
+        if screen == "maps":
+            show_rest()
+    if screen:
+        return
     show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page("views/inside_head/page.py", query_params=link)
@@ -41,8 +54,14 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center", key
     if plans.running() is None:
         present_button()
     show_glance(follow="explorer")
-card, record = controls.ask_for_record(ask_target=True)
+screen = ("sentences", "maps")[min(plans.screen(), 1)] if plans.presenting() else ""
+with st.container(key="presented_top" if screen == "sentences" else None):
+    card, record = controls.ask_for_record(ask_target=not screen)
 chosen = controls.selection()
+if screen:
+    with st.container(key="presented"):
+        first = screen == "sentences"  # there, the explorer shows both texts
+        show_line(None if first else record, text("questions", "present.maps") if first else "")
 
 with st.container(key="translation"):
     st.text(record.translation)
@@ -55,5 +74,5 @@ with st.container():  # even if empty, so that the explorer is not mounted again
     with st.container(horizontal=True, vertical_alignment="center", key="above_explorer"):
         show_quality_warnings(record, controls.training_domain(card), chosen.source)
         offer_gloss()
-show_pass(card, record, own, chosen.decode)
+show_pass(card, record, own, chosen.decode, screen)
 controls.reset_target()

@@ -102,6 +102,76 @@ def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
     expect(rest).to_be_visible()
 
 
+LONG = (
+    "Eine Gruppe von Männern lädt Baumwolle auf einen Lastwagen, während zwei Frauen in roten "
+    "Jacken am Straßenrand stehen."
+)
+
+
+def expect_complete(page: Page, *parts: str) -> None:
+    """At both sizes, the page does not scroll, and all elements of these selectors are in view."""
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(400)
+        found = page.evaluate(LESSON)
+        assert found["fits"] and found["inside"], (width, found)
+        for part in parts:
+            for at in page.locator(part).all():
+                box = at.bounding_box()
+                assert box["x"] >= 0 and box["x"] + box["width"] <= width, (part, width, box)
+                assert box["y"] >= 0 and box["y"] + box["height"] <= height, (part, width, box)
+
+
+@pytest.mark.parametrize("sentence", [SENTENCE, LONG])
+def test_presented_translate_shows_the_sentences_and_then_the_maps(
+    local_page: Page, serve, sentence
+):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~translate.{sentence}")
+    root = local_page.locator("section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, ".sentence", ".steps", ".readout", ".st-key-source textarea")
+    expect(root.locator("canvas[data-role=map]")).to_be_hidden()
+    local_page.get_by_role("button", name="Show the maps").click()
+    chart = root.locator("canvas[data-role=map]")
+    expect(chart).to_be_visible(timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, ".explorer .readout", ".overview", "canvas[data-role=map]")
+    said, beside = root.locator(".readout").bounding_box(), chart.bounding_box()
+    assert said["x"] + said["width"] <= beside["x"], "text and map are side by side"
+    root.locator(".thumbnail[data-l='0'][data-h='1']").click()
+    expect(root).to_have_attribute("data-head", "1")
+    expect(local_page.locator(".st-key-source textarea")).to_be_hidden()
+
+
+@pytest.mark.parametrize("sentence", [SENTENCE, LONG])
+def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, serve, sentence):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~bugs.{sentence}")
+    maps = local_page.locator(".map-row canvas")
+    expect(maps.nth(1)).to_be_visible(timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, ".map-row canvas", ".st-key-bug button")
+    local_page.get_by_role("button", name="Show the numbers").click()
+    expect(local_page.locator("[data-testid=stTable]")).to_be_visible(timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, "[data-testid=stTable]")
+    local_page.get_by_role("button", name="Which mistake is it?").click()
+    options = local_page.locator(".question .option")
+    expect(options).to_have_count(8, timeout=60_000)
+    settled(local_page)
+    code = local_page.get_by_role("button", name="Show the code")
+    expect(code).to_have_count(0)
+    expect_complete(local_page, ".question")
+    options.filter(has_text="√d_k").click()
+    expect(code).to_be_visible(timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, ".question")
+    local_page.keyboard.press("PageDown")
+    expect(local_page.get_by_text("The broken line")).to_be_visible(timeout=60_000)
+    settled(local_page)
+    expect_complete(local_page, ".st-key-bug_answer")
+
+
 @pytest.mark.parametrize("width", [1024, 390])
 def test_the_line_of_a_presented_stop_does_not_overlap(local_page: Page, serve, width):
     local_page.set_viewport_size({"width": width, "height": 768})
@@ -145,6 +215,10 @@ def test_keys_lead_through_a_plan(local_page: Page, serve):
     settled(local_page)
     expect(bar).to_contain_text("2 of 3")
     local_page.keyboard.press("PageDown")  # a presenter's remote
+    expect(local_page.locator(".st-key-present_maps")).to_be_visible(timeout=60_000)
+    expect(bar).to_contain_text("2 of 3")
+    settled(local_page)
+    local_page.keyboard.press("PageDown")
     expect(bar).to_contain_text("3 of 3", timeout=60_000)
     local_page.keyboard.press("PageUp")
     expect(bar).to_contain_text("2 of 3", timeout=60_000)
@@ -164,8 +238,9 @@ def test_the_map_under_the_pointer_is_the_one_shown(local_page: Page, serve):
     local_page.goto(f"{serve(MAIN)}/?present=1&kind=cross&layer=2&head=0")
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", "1", timeout=60_000)
+    local_page.get_by_role("button", name="Show the maps").click()
     chart = root.locator("[data-part=map]")
-    chart.scroll_into_view_if_needed()
+    expect(chart).to_be_visible(timeout=60_000)
     settled(local_page)
     box = chart.bounding_box()
     own = chart.evaluate("map => ({...map.dataset, width: map.offsetWidth})")

@@ -33,7 +33,11 @@ def bounded(limit: float, kind: Callable = int) -> Callable[[str], float]:
 
 
 def parser() -> argparse.ArgumentParser:
-    result = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
+    result = argparse.ArgumentParser(
+        prog="python -m tests.load",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     result.add_argument(
         "--port", type=bounded(65535), help="port of a running server; otherwise one is started"
     )

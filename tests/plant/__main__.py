@@ -99,7 +99,11 @@ def try_fault(copy: Path, fault: Fault) -> str:
 
 def main() -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.plant", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.plant",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--area", help="one list of faults, by file name")
     parser.add_argument("--only", default="", metavar="REGEX", help="faults whose name matches")
     parser.add_argument("--jobs", type=int, default=1, help="faults to test in parallel")

@@ -14,7 +14,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const { parts } = explorer.dom;
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { room } = explorer.layout;
+  const { room, presented } = explorer.layout;
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
@@ -32,7 +32,8 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
 
   // Slanted labels are easier to read but overhang on the right. Reserve room for that if it leaves at least 16 px per
   // cell; otherwise the cells take the whole width.
-  const height = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
+  const ownHeight = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
+  const height = presented ? presented - PRESENTED_TITLE - topWith(columnLabels, Math.PI / 2) - BELOW_CELLS : ownHeight;
   const cellWith = (overhang) => {
     const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);
     return Math.max(5, Math.floor(fitting));
@@ -51,7 +52,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
       ? { queries: fits(rows.length, unzoomed * rows.length), keys: fits(columns.length, room - left - strip - overhang) }
       : { queries: rows.length, keys: columns.length };
   const fontSize = Math.max(10.5, Math.min(largest, cell * 0.86));
-  const top = Math.max(46, Math.ceil(widest(columnLabels) * Math.sin(angle) + 10 * Math.cos(angle)) + 18);
+  const top = topWith(columnLabels, angle);
   const gridWidth = cell * shown.keys;
   const gridHeight = cell * shown.queries;
   return {
@@ -73,11 +74,18 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
     gap: cell > 9 ? 1 : 0,
     every: Math.max(1, Math.ceil((fontSize * 0.92) / cell)),
     width: Math.max(room, left + gridWidth + strip),
-    height: top + gridHeight + 54,
+    height: top + gridHeight + BELOW_CELLS,
   };
 }
 
 export const LARGEST_CELL = 36;
+
+/* px: the shares below the cells, and the title above a presented map. */
+const BELOW_CELLS = 54;
+const PRESENTED_TITLE = 36;
+
+/* The height of column labels at an angle. */
+const topWith = (labels, angle) => Math.max(46, Math.ceil(widest(labels) * Math.sin(angle) + 10 * Math.cos(angle)) + 18);
 
 /** @param {Explorer} explorer */
 export function geometryOf(explorer, kind) {

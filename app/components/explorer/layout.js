@@ -2,6 +2,7 @@
 
 import { prepareCanvas } from "../shared/grid.js";
 import { onNewSize } from "../shared/mounts.js";
+import { heightBelow, screenOf } from "../shared/presented.js";
 import { drawHatch } from "../shared/theme.js";
 import { KINDS } from "./data.js";
 import { mapGeometry } from "./geometry.js";
@@ -19,16 +20,41 @@ export function layOut(explorer) {
   const { theme } = explorer;
   const { root, parts } = explorer.dom;
   const width = root.clientWidth;
-  root.dataset.width = WIDTHS.find(([limit]) => width < limit)[1];
+  const presented = screenOf(root) === "maps" && width >= LEAST_PRESENTED;
+  root.dataset.width = presented ? "medium" : WIDTHS.find(([limit]) => width < limit)[1];
   explorer.layout.size = sizeOf(explorer);
   fitSentences(explorer);
+  explorer.layout.presented = presented ? heightBelow(root) - BELOW : 0;
+  fitOverview(explorer);
   reserveMap(explorer);
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   paint(explorer);
   level(explorer);
 }
 
-const sizeOf = ({ dom: { root } }) => `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio}`;
+/* px: narrower presented maps are laid out as on a phone. */
+const LEAST_PRESENTED = 600;
+
+/* px below the presented maps, for a line that tells where the rest is. */
+const BELOW = 56;
+
+/** Fit the presented overview into the height below it: its maps are square, without captions. @param {Explorer} explorer */
+function fitOverview({ data, dom: { parts }, layout: { presented } }) {
+  const { overview } = parts;
+  overview.style.maxWidth = "";
+  if (!presented) return;
+  const { columnGap, rowGap } = getComputedStyle(overview);
+  const rows = Math.max(...KINDS.map((kind) => data.layers[kind])) + 1;
+  const side = (heightBelow(overview) - BELOW - HEAD_LABEL) / rows - parseFloat(rowGap);
+  overview.style.maxWidth = `${MARGINS + Math.max(12, side) * (data.heads + 1) + parseFloat(columnGap) * (data.heads + 2)}px`;
+}
+
+/* px: the overview's row of head numbers, and its column of layer numbers with the gap before the last column. */
+const HEAD_LABEL = 14;
+const MARGINS = 28 + 4 + 3;
+
+const sizeOf = ({ dom: { root } }) =>
+  `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio} ${screenOf(root)}`;
 
 /** @param {Explorer} explorer */
 export function watchSize(explorer) {
@@ -62,8 +88,9 @@ function reserveMap(explorer) {
   explorer.layout.overviews = {};
   explorer.layout.geometries = {};
   const heights = KINDS.map((kind) => mapGeometry(explorer, kind, "pieces", 1).height);
-  explorer.layout.tallest = Math.max(...heights, leastLinesHeight(explorer));
-  const note = NOTE_HEIGHT[explorer.dom.root.dataset.width] ?? NOTE_HEIGHT.other;
+  const { presented } = explorer.layout;
+  explorer.layout.tallest = Math.max(...heights, presented ? 0 : leastLinesHeight(explorer));
+  const note = presented ? 0 : (NOTE_HEIGHT[explorer.dom.root.dataset.width] ?? NOTE_HEIGHT.other);
   explorer.layout.reserved = explorer.layout.tallest + note;
   explorer.dom.parts["map-place"].style.minHeight = `${explorer.layout.reserved}px`;
 }

@@ -59,6 +59,7 @@ function createExplorer(parent, key, host) {
       size: "",
       room: 0,
       tallest: 0,
+      presented: 0,
       reserved: 0,
       tickWidth: 0,
       zoom: 1,

@@ -80,7 +80,7 @@ function drawOverview(explorer, { cells, canvas }) {
   const { data, theme } = explorer;
   const { hide } = explorer.view;
   const { places, width, height } = explorer.layout.places;
-  const context = prepareCanvas(canvas, width, height);
+  const context = prepareCanvas(canvas, width, height, explorer.dom.overviewMaps);
   cells.forEach((cell, index) => {
     if (!cell.exists) return;
     drawThumbnail(context, mapOf(data, atHead(explorer.view, cell.layer, cell.head)), theme, hide, places[index]);

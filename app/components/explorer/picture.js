@@ -26,7 +26,7 @@ export function drawBase(explorer) {
   const { still } = VIEWS[explorer.view.picture];
   if (!still) return;
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.dom.base, geometry.width, geometry.height);
+  const context = prepareCanvas(explorer.dom.base, geometry.width, geometry.height, explorer.dom.parts.map);
   still(context, explorer, geometry);
 }
 

@@ -2,12 +2,15 @@
 
 import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
 import { scientific } from "../shared/numbers.js";
+import { heightBelow, screenOf } from "../shared/presented.js";
 import { drawScale, rampStep, signedStep } from "../shared/theme.js";
 import { subscript } from "../shared/tokens.js";
 
 export const GAP = 24;
 
 const LEAST_CELL = 5;
+
+const LEAST_PRESENTED = 3;
 
 const MOST_CELL = 24;
 
@@ -16,6 +19,8 @@ const MOST_BESIDE = 3;
 const LONGEST_LABEL = 84;
 
 const LEAST_WIDTH = 240; // px, for the text above a map
+
+const PRESENTED_TEXT = 40; // px of the name above a presented map, and of the margin below it
 
 const BAR = { top: 10, height: 10, foot: 40 };
 
@@ -48,7 +53,10 @@ export function rowGeometry({ data, theme, parts }) {
   const slot = (beside) => (room - (beside - 1) * GAP) / beside;
   let beside = Math.min(MOST_BESIDE, data.maps.length);
   while (beside > 1 && slot(beside) < Math.max(LEAST_WIDTH, left + LEAST_CELL * keys + 2)) beside--;
-  const cell = Math.max(LEAST_CELL, Math.min(MOST_CELL, Math.floor((slot(beside) - left - 2) / keys)));
+  const presented = screenOf(parts.maps) !== "";
+  const inHeight = presented ? (heightBelow(parts.maps) - PRESENTED_TEXT - top - BAR.foot) / queries : MOST_CELL;
+  const fitting = Math.floor(Math.min(MOST_CELL, inHeight, (slot(beside) - left - 2) / keys));
+  const cell = Math.max(presented ? LEAST_PRESENTED : LEAST_CELL, fitting);
   const [gridWidth, gridHeight] = [cell * keys, cell * queries];
   const fontSize = Math.max(10.5, Math.min(13, cell * 0.86));
   return {

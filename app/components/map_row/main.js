@@ -6,6 +6,7 @@ import { NO_CELL, placeAt, prepareCanvas, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, exactly } from "../shared/numbers.js";
+import { screenOf } from "../shared/presented.js";
 import { readTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
 import { writeParameters } from "../shared/url.js";
@@ -111,7 +112,7 @@ function keepInAddress({ data, layer, head, pathname }) {
   if (names) writeParameters(pathname, { [names.layer]: layer, [names.head]: head });
 }
 
-const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
+const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio} ${screenOf(root) && window.innerHeight}`;
 
 /** @param {RowView} view */
 function layOut(view) {
@@ -134,7 +135,7 @@ function paintHead(view) {
   const { data, geometry, layer, head, parts } = view;
   view.maps.forEach((shown, place) => {
     shown.map = mapAt(data, place, layer, head);
-    drawStill(prepareCanvas(shown.base, geometry.width, geometry.height), view, geometry, shown.map);
+    drawStill(prepareCanvas(shown.base, geometry.width, geometry.height, shown.canvas), view, geometry, shown.map);
     shown.note.textContent = noteOf(shown.map);
   });
   parts.title.textContent = headingOf(view);

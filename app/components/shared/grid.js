@@ -53,9 +53,9 @@ export function drawGround(context, theme, words, x, y, { size = 13, weight = 40
   context.globalAlpha = 1;
 }
 
-/* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. */
-export function prepareCanvas(canvas, width, height) {
-  const ratio = Math.max(1, (window.devicePixelRatio || 1) * (canvas.currentCSSZoom || 1));
+/* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. `shown` is the page's canvas to copy it to. */
+export function prepareCanvas(canvas, width, height, shown = canvas) {
+  const ratio = Math.max(1, (window.devicePixelRatio || 1) * (shown.currentCSSZoom || 1));
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) {
     canvas.width = w;

@@ -9,12 +9,13 @@ from app.components.map_row.payload import Map, MapRow, Opened, Side
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, results, session
+from app.state import address, plans, results, session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.question import ask_which, show_code
-from app.views.bugs.symptoms import show_symptoms
+from app.views.bugs.symptoms import show_differences, show_symptoms
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, ask_for_inspection
+from app.views.shared.presented import show_line, show_rest
 from core.record.record import TranslationRecord
 from core.text.tokenizer import EOS, PAD
 
@@ -34,6 +35,8 @@ def show_translations(inspection: Inspection, bug: str) -> None:
                 for name, ids in (("healthy", healthy), ("broken", broken))
             )
         )
+    if plans.presenting():
+        return
     notes = [text("bugs", "page.translations")]
     if broken[-1] != EOS:
         notes.append(text("bugs", "page.cut_off", tokens=len(broken)))
@@ -42,12 +45,22 @@ def show_translations(inspection: Inspection, bug: str) -> None:
     st.caption(plain(" ".join(notes)), help=meaning("teacher-forced"))
 
 
-def show_maps(inspection: Inspection, bug: str) -> None:
+def choose_bug() -> str:
+    """Choose a bug by its number and return its name."""
+    names = dict(enumerate(MISTAKES, start=1))
+    return names[choose(text("bugs", "page.choice"), {i: str(i) for i in names}, 1, "bug")]
+
+
+def choose_kind() -> str:
+    """Choose a kind of attention."""
+    return choose("Attention", _KINDS, "encoder", "bug_kind")
+
+
+def show_maps(inspection: Inspection, bug: str, kind: str) -> None:
     """Show the maps of both networks, padding included."""
     from core.experiments.bugs import bug_pass
 
     healthy, broken = (inspection.run_experiment(bug_pass, one) for one in (None, bug))
-    kind = choose("Attention", _KINDS, "encoder", "bug_kind")
     maps = [
         Map(
             text("bugs", f"page.{name}"),
@@ -64,6 +77,8 @@ def show_maps(inspection: Inspection, bug: str) -> None:
     opened = selected_head(layers, heads)
     row = MapRow(_KINDS[kind], range(layers), queries, keys, maps, either, opened)
     map_row(row, key="bug_maps")
+    if plans.presenting():
+        return
     note = text("bugs", "page.maps" if healthy.padding else "page.no_padding")
     st.caption(plain(note), help=meaning("mask"))
 
@@ -98,12 +113,52 @@ def selected_head(layers: int, heads: int) -> Opened:
     return Opened(layer, head, session.get("bug_turn") or 0, names)
 
 
+def present_page(inspection: Inspection) -> None:
+    """Show one screen: translations and maps, numbers that differ, the question, or the code."""
+    from core.experiments.bugs import bug_symptoms
+
+    turn = plans.screen()
+    bug = choose_bug() if turn else ""
+    with st.container(key="presented"):
+        line = st.container()
+        more = text("bugs", f"page.present_{turn}") if turn < 3 else ""
+        if turn == 0:
+            said, beside = st.columns([2, 5], gap="medium")
+            with said, st.container(key="presented_text", gap="small"):
+                bug = choose_bug()
+                show_translations(inspection, bug)
+            with beside, st.container(key="present_maps", gap="small"):
+                show_maps(inspection, bug, choose_kind())
+        else:
+            healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
+            if turn == 1:
+                show_differences(healthy, broken)
+            elif turn == 2:
+                revealed = ask_which(inspection, bug, healthy, broken)
+                more = more if revealed is not None else ""
+            else:
+                show_explanation(bug, ask_which(inspection, bug, healthy, broken, draw=False))
+                show_rest()
+        with line:
+            show_line(inspection.record, more)
+
+
+def show_explanation(bug: str, compared: str | None) -> None:
+    """Once the question is answered or skipped, show a comparison, if any, and the code."""
+    if compared is None:
+        return
+    if compared:
+        st.markdown(plain(compared))
+    with st.container(key="bug_answer"):
+        show_code(bug)
+
+
 def show_bug(inspection: Inspection, bug: str) -> None:
     """Show all evidence about one bug, and ask which it is."""
     from core.experiments.bugs import PROBED, bug_symptoms
 
     show_translations(inspection, bug)
-    show_maps(inspection, bug)
+    show_maps(inspection, bug, choose_kind())
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
     numbers, question = st.columns([3, 2], gap="large")
@@ -111,27 +166,28 @@ def show_bug(inspection: Inspection, bug: str) -> None:
         st.subheader(text("bugs", "page.numbers"), anchor=False)
         show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
     with question:
-        revealed = ask_which(inspection, bug, healthy, broken)
-    if revealed:
-        with st.container(key="bug_answer"):
-            show_code(bug)
+        compared = ask_which(inspection, bug, healthy, broken)
+    show_explanation(bug, compared)
 
 
 st.title(text("bugs", "title"))
 st.caption(plain(text("bugs", "intro")))
 inspection = ask_for_inspection()
-names = dict(enumerate(MISTAKES, start=1))
-number = choose(text("bugs", "page.choice"), {i: str(i) for i in names}, 1, "bug")
 try:
-    show_bug(inspection, names[number])
+    if plans.presenting():
+        present_page(inspection)
+        st.stop()
+    bug = choose_bug()
+    show_bug(inspection, bug)
 except ValueError as error:  # EditError, InputError, CheckpointError: one user-facing line
     st.error(plain(error))
+number = list(MISTAKES).index(bug) + 1
 with st.container(horizontal=True, key="bug_steps"):
     for word, to in (("previous", number - 1), ("next", number + 1)):
         st.button(
             text("bugs", f"page.{word}"),
             key=f"bug_{word}",
-            disabled=to not in names,
+            disabled=not 1 <= to <= len(MISTAKES),
             on_click=session.put,
             args=("bug", to),
         )

@@ -25,29 +25,35 @@ if TYPE_CHECKING:  # imports torch
     from core.experiments.bugs import Symptoms
 
 
-def ask_which(inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms) -> bool:
-    """Ask which mistake it is, if the sentence shows any; return whether the answer is revealed."""
+def ask_which(
+    inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms, draw: bool = True
+) -> str | None:
+    """Ask which mistake it is, if this sentence shows any; None until it has been revealed.
+
+    Then return a line that compares a wrong answer with this bug, or "". Without `draw`, show no
+    question.
+    """
     from core.experiments.bugs import bug_symptoms
 
     if broken.agree(healthy):
         st.caption(plain(text("questions", "page.none", reason=text("bugs", "page.no_effect"))))
         _offer_another_sentence(inspection)
-        return False
+        return None
     every = {one: inspection.run_experiment(bug_symptoms, one) for one in MISTAKES}
     asked = question_about(bug, every, healthy, inspection)
-    ask("bug", [lambda: asked])
+    if draw:
+        ask("bug", [lambda: asked])
     answer: Answer | None = session.saved_result(f"answer {asked.id}")
-    if answer is None:
-        return False
-    if not answer.right and not answer.skipped:
-        chosen = str(asked.question.options[answer.answer[0]])
-        there, here = written(every[chosen]), written(broken)
-        names = (MISTAKES[chosen].measure, *here)  # the chosen mistake's own number first
-        if measure := next((name for name in names if there[name] != here[name]), None):
-            numbers = {"there": there[measure], "here": here[measure]}
-            compared = text("bugs", "question.compare", measure=name_of(measure), **numbers)
-            st.markdown(plain(compared))
-    return True
+    if answer is None or answer.right or answer.skipped:
+        return None if answer is None else ""
+    chosen = str(asked.question.options[answer.answer[0]])
+    there, here = written(every[chosen]), written(broken)
+    names = (MISTAKES[chosen].measure, *here)  # the number that shows it, if it differs
+    measure = next((name for name in names if there[name] != here[name]), None)
+    if measure is None:
+        return ""
+    numbers = {"there": there[measure], "here": here[measure]}
+    return text("bugs", "question.compare", measure=name_of(measure), **numbers)
 
 
 def show_code(bug: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -56,9 +57,18 @@ def name_of(measure: str) -> str:
     return text("bugs", f"measure.{measure}.name")
 
 
-def show_symptoms(healthy: Symptoms, broken: Symptoms, d_k: int, probes: int) -> None:
-    """Show all numbers of both networks and, on request, what each number means."""
+def show_differences(healthy: Symptoms, broken: Symptoms) -> None:
+    """Show the numbers that differ between the networks, and say whether others are equal."""
     left, right = written(healthy), written(broken)
+    differing = [name for name in left if left[name] != right[name]]
+    if differing:
+        _table({name: left[name] for name in differing}, right)
+    if same := len(left) - len(differing):
+        st.caption(plain(text("bugs", "page.equal", same=same, all=len(left))))
+
+
+def _table(left: Mapping[str, str], right: Mapping[str, str]) -> None:
+    """Show the numbers of `left` beside those of `right`."""
     st.table(
         [
             {
@@ -71,6 +81,12 @@ def show_symptoms(healthy: Symptoms, broken: Symptoms, d_k: int, probes: int) ->
         border="horizontal",
         hide_index=True,
     )
+
+
+def show_symptoms(healthy: Symptoms, broken: Symptoms, d_k: int, probes: int) -> None:
+    """Show all numbers of both networks and, on request, what each number means."""
+    left, right = written(healthy), written(broken)
+    _table(left, right)
     fold = st.expander(text("bugs", "page.explained"), key="bug_measures", on_change="rerun")
     if fold.open:
         values = {"root": number(math.sqrt(d_k), 2), "most": str(probes)}

@@ -31,12 +31,13 @@ def show_still(place: Place, fit: tuple[float, float] = PROJECTED) -> None:
         st.image(svg)
 
 
-def show_line(record: TranslationRecord, more: str = "") -> None:
-    """Show both texts, and Back. `more`, if given, labels the button to the next screen."""
+def show_line(record: TranslationRecord | None, more: str = "") -> None:
+    """Show both texts, if any, and Back. `more`, if given, labels the button to the next screen."""
     with st.container(
         horizontal=True, wrap=False, vertical_alignment="center", key="presented_line"
     ):
-        st.text(f"{record.source_text} → {record.translation}", width="stretch")
+        texts = f"{record.source_text} → {record.translation}" if record else ""
+        st.text(texts, width="stretch")
         turn = plans.screen()
         if turn and plans.running() is None:  # else the plan's line goes back
             st.button(
