@@ -315,7 +315,7 @@ def target_box() -> None:
         icon=":material/translate:",
         key="target",
         persist_state="session",
-        placeholder=f"Optional: another {language} translation to look at instead",
+        placeholder=f"Another {language} translation (optional)",
         label_visibility="collapsed",
     )
     known = examples(chosen.direction)

@@ -147,7 +147,7 @@ SHARED = (
 def test_the_first_sentence_names_the_chosen_models(query, first, second, meaning):
     page = render("comparison", source="Ein Hund.", **query)
     shown = [text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind="caption")]
-    assert f"First: {first}. Second: {second}. {meaning}" in shown
+    assert f"The first is {first}. The second is {second}. {meaning}" in shown
 
 
 @each_pair

@@ -71,7 +71,7 @@ export function paintForm(parts, models, choice, change) {
   parts["direction-choice"].hidden = models.length < 2;
   parts.beam.value = choice.beam;
   setField(parts.source, choice.source, from, `Type a sentence in ${model.source}`, `${model.source} sentence`);
-  setField(parts.target, choice.target, to, `Optional: another ${model.target} translation to look at instead`, `${model.target} translation to look at`);
+  setField(parts.target, choice.target, to, `Another ${model.target} translation (optional)`, `${model.target} translation to look at`);
   const reference = referenceOf(model, choice.source);
   parts["use-target"].textContent = reference && !choice.target ? "Use the reference" : "Look at it";
   paintExamples(parts, model, choice, change);

@@ -31,7 +31,7 @@ def shape(lengths: tuple[int, ...]) -> str:
 
 def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
     """Name the two models and say what a difference between them would mean."""
-    names = f"First: {plain(model_name(first))}. Second: {plain(model_name(second))}. "
+    names = f"The first is {plain(model_name(first))}. The second is {plain(model_name(second))}. "
     if first.card.weights_sha256 != second.card.weights_sha256:
         return names + (
             "They were trained independently, so their maps may differ even if both "
