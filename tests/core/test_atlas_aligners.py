@@ -18,11 +18,11 @@ from core.atlas.aligners import (
     diagonal,
 )
 from core.atlas.corpus import corpus
-from core.atlas.language import ENTRIES, language, plant
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums
 from core.checkpoint.folder import load
 from core.experiments.aligning import align
+from tests.generated_language import ENTRIES, language, plant
 
 SIZE = 2, 2  # layers and heads of the planted networks
 

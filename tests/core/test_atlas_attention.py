@@ -21,7 +21,6 @@ from core.atlas.atlas import DISTANCES, Atlas, Origin
 from core.atlas.attention import MIN_SENTENCES, SEEDS, Attended, Attention, finish, random_network
 from core.atlas.corpus import Corpus, Sentence, corpus
 from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
-from core.atlas.planted import Planted, planted
 from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint, load
@@ -31,6 +30,7 @@ from core.parity.networks import VARIANTS
 from core.record.capture import capture
 from core.text.tokenizer import EOS, Token, special
 from tests import small
+from tests.planted_roles import Planted, planted
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 PLAIN_ROLES = tuple(role for role in ROLES if role not in GOLD_ROLES)

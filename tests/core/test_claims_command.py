@@ -12,9 +12,9 @@ from core.atlas.claims.attention import attention
 from core.atlas.claims.board import Board
 from core.atlas.claims.claim import FAILS, HOLDS, Estimate
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
-from core.atlas.planted import planted
 from core.checkpoint.folder import Checkpoint
 from tests.app.boards import board
+from tests.planted_roles import planted
 
 PLANTED = planted(sentences=1).checkpoint
 

@@ -30,7 +30,6 @@ from core.atlas.claims.pruning import Survivors, differences_in_order
 from core.atlas.claims.sources import Faithfulness, SourceShares, changes, source_shares
 from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
-from core.atlas.planted import planted
 from core.atlas.pruning import removal_order
 from core.atlas.roles import ROLES
 from core.atlas.shards import in_process
@@ -40,6 +39,7 @@ from core.experiments.attribution import log_probs_seeing
 from core.record.capture import capture
 from core.text.tokenizer import BOS, special
 from tests import small
+from tests.planted_roles import planted
 
 PLANTED = planted(sentences=14)
 FOUR_TOKENS = [PLANTED.checkpoint.source_tokenizer.token(id) for id in (10, 11, 12, 13)]

@@ -13,12 +13,12 @@ import torch
 from core import analyse
 from core.analysis.alignment import Gold, pharaoh
 from core.atlas.atlas import AlignmentHeads, Atlas
-from core.atlas.language import ENTRIES, language, plant
 from core.atlas.pharaoh import aligned, exports, grow_diag_final
 from core.checkpoint.folder import read_card
 from core.record.capture import capture
 from tests import small
 from tests.app.atlases import atlas, origin
+from tests.generated_language import ENTRIES, language, plant
 
 
 def links(*pairs: str) -> frozenset:
