@@ -83,7 +83,7 @@ def logged(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Callable[[], A
     """Wrap `make` in `request`, with names taken from its cache key.
 
     The key holds the model's folder, configuration hash and implementation, after the name of the
-    experiment, if any.
+    work; without a name, it is an inspection.
     """
     what = key[0] if isinstance(key[0], str) else "inspect"
     place, model = next(

@@ -141,7 +141,7 @@ def snapshots(card: Card) -> AttentionSnapshots | None:
     about = file.stat() if file.is_file() else None
     changed = about and (about.st_mtime_ns, about.st_size)
     return cached(
-        (key_of(card), "snapshots", changed),
+        ("snapshots", key_of(card), changed),
         lambda: AttentionSnapshots.of_network(card.folder, card.model),
     )
 

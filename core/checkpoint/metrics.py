@@ -64,7 +64,7 @@ def _check(values: Any) -> None:
         if not isinstance(scores, dict) or not all(
             isinstance(value, str) or _is_number(value) for value in scores.values()
         ):
-            raise ValueError(f"its scores on {corpus} are not finite numbers")
+            raise ValueError(f"its scores on {corpus} are neither finite numbers nor texts")
         if not _is_number(scores.get("sacrebleu")) or not _is_number(
             scores.get("bits_per_char", 0)
         ):

@@ -232,7 +232,7 @@ def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
 class _EditedSoftmax:
     """Compute weights from scores and a mask, under the edits of one site.
 
-    Axes: B batch row, H head, Q query, K key, P position.
+    Axes: B batch row, H head, Q query, K key.
     """
 
     site: AttentionSite
@@ -264,29 +264,16 @@ class _EditedSoftmax:
         start, length = self.targets.start, self.targets.length
         if self.site.kind == "encoder":
             start, length = 0, Q
-        # In a decoding step, a key's position is the number of unmasked keys before it.
-        steps_BQK = None
-        if self.site.kind == "decoder" and length == 1:
-            steps_BQK = (mask[:, 0].cumsum(-1) - 1).clamp(min=0)
-
-        def to_keys(table_HQP: Tensor) -> Tensor:
-            """Index a table by key instead of by position; in a full pass these are equal."""
-            table_HQP = table_HQP.to(dtype).to(device)
-            if steps_BQK is None:
-                return table_HQP
-            return table_HQP[:, 0][:, steps_BQK].transpose(0, 1)
-
-        P = K if steps_BQK is None else start + 1
         scores_BHQK = scores_BHQK / self.temperatures.to(dtype).to(device)
         scores_BHQK = scores_BHQK.masked_fill(self.uniform.to(device), 0.0)
-        bias = to_keys(self._bias(start, length, P))
+        bias = self._bias(start, length, K).to(dtype).to(device)
         cells = mask & (bias > -math.inf)
         empty = ~cells.any(-1, keepdim=True)
         scores_BHQK = (scores_BHQK + bias).masked_fill(~cells, -math.inf)
         weights_BHQK = scores_BHQK.masked_fill(empty, 0.0).softmax(-1).masked_fill(~cells, 0.0)
         if here := [row for row in self.edits.rows if start <= row.query < start + length]:
-            rows, is_set = self._rows(here, start, length, P)
-            rows = to_keys(rows) * mask
+            rows, is_set = self._rows(here, start, length, K)
+            rows = rows.to(dtype).to(device) * mask
             rows = rows / rows.sum(-1, keepdim=True).clamp(min=1e-12)
             weights_BHQK = torch.where(is_set.to(device), rows, weights_BHQK)
         return weights_BHQK
@@ -304,9 +291,9 @@ class _EditedSoftmax:
             positions += [one.query for one in (*self.edits.edges, *self.edits.rows)]
         return 1 + max((p for p in positions if p is not None), default=-1)
 
-    def _bias(self, start: int, length: int, P: int) -> Tensor:
-        """Return ln(factor) of each cell [H, Q, P] for `length` queries from `start`; −∞ cuts."""
-        bias = torch.zeros(self.site.num_heads, length, P, dtype=torch.float64)
+    def _bias(self, start: int, length: int, K: int) -> Tensor:
+        """Return ln(factor) of each cell [H, Q, K] for `length` queries from `start`; −∞ cuts."""
+        bias = torch.zeros(self.site.num_heads, length, K, dtype=torch.float64)
         for edge in self.edits.edges:
             if edge.query is None or start <= edge.query < start + length:
                 query = None if edge.query is None else edge.query - start
@@ -315,13 +302,13 @@ class _EditedSoftmax:
                 )
         return bias
 
-    def _rows(self, rows: list[Row], start: int, length: int, P: int) -> tuple[Tensor, Tensor]:
-        """Return the weights of the edited rows [H, Q, P], and which rows are edited [H, Q, 1]."""
-        weights = torch.zeros(self.site.num_heads, length, P, dtype=torch.float64)
+    def _rows(self, rows: list[Row], start: int, length: int, K: int) -> tuple[Tensor, Tensor]:
+        """Return the weights of the edited rows [H, Q, K], and which rows are edited [H, Q, 1]."""
+        weights = torch.zeros(self.site.num_heads, length, K, dtype=torch.float64)
         is_set = torch.zeros(self.site.num_heads, length, 1, dtype=torch.bool)
         for row in rows:
-            row_P = torch.tensor(row.weights[:P], dtype=torch.float64)
-            weights[row.head, row.query - start, : len(row_P)] = row_P
+            row_K = torch.tensor(row.weights[:K], dtype=torch.float64)
+            weights[row.head, row.query - start, : len(row_K)] = row_K
             is_set[row.head, row.query - start] = True
         return weights, is_set
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.state import log
+from app.state import log, models, results
 
 SENTENCE = "Ein \x1b]0;Hund\x07 schläft.\n"
 KEY = (("/somewhere/scratch-de-en", "0" * 64, False), SENTENCE, None)
@@ -73,6 +73,14 @@ def test_a_sentence_is_logged_if_enabled_in_ascii(lines, monkeypatch):
 def test_an_experiment_without_a_model_is_logged_without_a_name(lines):
     log.logged(("core.analysis:question", None, ("a", 1)), lambda: None)()
     assert only(lines)["model"] == ""
+
+
+def test_loading_snapshots_is_logged_by_name_without_a_sentence(lines, monkeypatch):
+    monkeypatch.setenv(log.SENTENCES, "1")
+    results._store.clear()
+    results.snapshots(models.cards()["de-en", "scratch"])
+    line = only(lines)
+    assert (line["what"], line["model"], line["sentence"]) == ("snapshots", "scratch-de-en", "")
 
 
 def test_a_cached_result_is_not_logged(lines):

@@ -269,7 +269,7 @@ def test_every_network_that_a_configuration_can_describe_matches_python(network_
     network.compare([PAD] * 3, target)
 
 
-def small_network(page: Page, name: str, config: ModelConfig, means: bool = False) -> Network:
+def small_network(page: Page, name: str, config: ModelConfig) -> Network:
     """Return a network with random weights, rounded to float16."""
     torch.manual_seed(0)
     model = build("scratch", config).eval()

@@ -248,6 +248,8 @@ def test_a_request_that_fails_is_one_line() -> None:
     requests = {"quantity": {"quantity": "norms"}}
     answer = answers(SHORT, requests, {"norms": broken})["quantity"]
     assert answer["failed"] == "The norms could not be computed: out of memory"
+    without_view = answers(LONG, {"page": {"sentence": LONG.id, "request": 3}}, SCORES)["page"]
+    assert without_view["failed"].endswith("could not be computed: the request has no view")
 
 
 def test_other_requests_get_no_answer() -> None:

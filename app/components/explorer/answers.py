@@ -53,6 +53,8 @@ def answers(
         return computed[name]
 
     def make_page(request: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(request.get("view"), Mapping):
+            raise ValueError("the request has no view")
         quantities = {name: compute(name) for name in numbers}
         return {"page": page(record, request["view"], quantities).encode()}
 

@@ -259,5 +259,5 @@ export function paintLinesNote(explorer) {
   const token = unit === "words" ? "word" : "token";
   const shown = explorer.view.hide.size ? "visible " : "";
   const name = QUANTITIES[linesMap(explorer).quantity].name;
-  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${unmasked} unmasked cells`;
+  parts["lines-count"].textContent = `of each ${token}\u2019s ${shown}${name}: ${lines.length} lines for ${unmasked} ${shown}unmasked cells`;
 }

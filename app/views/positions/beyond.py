@@ -80,10 +80,10 @@ def show_extrapolation(inspection: Inspection) -> None:
     within = result.shift <= longest - own
     inside, outside = result.probability[within], result.probability[~within]
     if not len(inside):
+        larger = f" and {percent(outside[1:].mean())} for larger k" if len(outside) > 1 else ""
         st.write(
             f"With {own} tokens, this sentence has more positions than any in training. The mean "
-            f"probability of its translation's tokens is {percent(outside[0])} for k = 0 and "
-            f"{percent(outside[1:].mean())} for larger k."
+            f"probability of its translation's tokens is {percent(outside[0])} for k = 0{larger}."
         )
     elif len(outside):
         st.write(
