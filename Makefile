@@ -28,7 +28,7 @@ site: $(ENV)/ready  ## write a folder for any static host: make site [SITE=FOLDE
 	@$(BIN)/python -m app.export.site $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(SITE)
 
 test: check  ## everything that CI runs
-	$(BIN)/python -m pytest -n 2 --dist loadfile  # browser tests mostly wait
+	$(BIN)/python -m pytest -n 3 --dist loadfile  # on two cores: browser tests mostly wait
 
 soak: $(ENV)/tests  ## the tests that take minutes: load and crash recovery
 	$(BIN)/python -m pytest -m soak -s
