@@ -147,7 +147,7 @@ def circles_figure(
 
 
 def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
-    """Draw the norm of each token's embedding · √d_model, of its position, and of their sum."""
+    """Draw the norm of each token's embedding, of its position, and of their sum."""
     palette = PALETTES[theme]
     N = len(words)
     ticks, bottom, pitch = words_below(words, _LONGEST)
@@ -155,7 +155,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         layout=layout(
             theme,
             "How long the vectors are",
-            "bar: embedding × √d_model; dash: position; dot: their sum",
+            "bar: embedding; dash: position; dot: their sum",
             height=round(72 + 190 + bottom),
         )
     )
@@ -166,7 +166,7 @@ def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         dtype=object,
     )
     hover = (
-        "<b>%{customdata[0]}</b><br>embedding · √d_model: %{customdata[1]:.3f}<br>"
+        "<b>%{customdata[0]}</b><br>embedding: %{customdata[1]:.3f}<br>"
         "position: %{customdata[2]:.3f}<br>sum: %{customdata[3]:.3f}<br>"
         "cosine of embedding and sum: %{customdata[4]:.4f}<extra></extra>"
     )
@@ -218,7 +218,7 @@ def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
         layout=layout(
             theme,
             "The tokens in two dimensions",
-            "ring: embedding × √d_model; dot: with its position (stronger colour: later in the "
+            "ring: embedding; dot: with its position (stronger colour: later in the "
             "sentence)<br>"
             f"principal components of both: {percent(sums.explained)} of their variance",
             height=_PLANE + 84 + 48,

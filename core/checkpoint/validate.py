@@ -17,7 +17,7 @@ from core.text.vocabulary import check
 
 _TOKEN_BYTES = 128  # per token of a tokenizer file; the shipped ones have 30, including merges
 _TOKEN_ITEMS = 8
-_EXTRA_BYTES = 1 << 20  # of a tokenizer file: a character map, and everything but its tokens
+_EXTRA_BYTES = 1 << 20  # for the rest of a tokenizer file, such as SentencePiece's character map
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ Bug = Literal[
 BUGS: tuple[Bug, ...] = get_args(Bug)
 
 PADDING = 3
-"""How many tokens longer the other sentence of the batch is, on each side."""
+"""How many tokens longer the other sentence pair of the batch is, in source and target."""
 PROBED = 8
 """The most source tokens that are replaced, one by one, to find those that a map depends on."""
 MORE = 10
@@ -66,8 +66,8 @@ _EDITS: Mapping[Bug | None, Edits] = {
 def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
     """Make one mistake in the whole network inside the block; None leaves it as it is.
 
-    It affects full passes (`encode`, `decode`, `forward`), but not decoding steps with a KV cache,
-    where several of the mistakes are impossible. The model is restored on exit, even after an
+    Use full passes only (`encode`, `decode`, `forward`): in decoding steps with a KV cache, several
+    of the mistakes are impossible. The model is restored on exit, even after an
     exception. Threads share it: the caller must hold its lock. Raises ValueError for an unknown
     bug, NestedEditsError inside conflicting edits, and, inside the block, EditError for a position
     beyond a learned table.
@@ -217,8 +217,8 @@ def bug_translation(
 
     For each token, the broken network runs the whole prefix again, as in training: with a KV cache
     no query could see a later token, whatever the mask. For the healthy network this makes no
-    difference, so it uses the cache. The source is padded as in `bug_pass`; `target` only limits
-    the length (see `MORE`). Call it like `bug_pass`.
+    difference, so it uses the cache. The source is padded as in `bug_pass`; `target` limits the
+    length of the broken translation (see `MORE`). Call it like `bug_pass`.
     """
     batch = _batch(model, source, target)
     if bug is None:

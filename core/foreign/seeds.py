@@ -1,4 +1,4 @@
-"""What the word-based seed projects share: shapes from the file, heads and words from the user."""
+"""What the word-based tutorials share: shapes from the file, heads and words from the user."""
 
 from dataclasses import replace
 

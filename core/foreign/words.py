@@ -1,4 +1,4 @@
-"""Word vocabularies of the seed projects: a word list, or a recount by torchtext's rule."""
+"""Word vocabularies of the tutorials: a word list, or a recount by torchtext's rule."""
 
 from collections import Counter
 from pathlib import Path

@@ -3,7 +3,8 @@
     python -m tests.app.rendered why "source=Ein Hund läuft." open_choice
 
 prints a page as text. A page test compares texts and values with its own expectations and ends with
-`everything_was_claimed`, which fails for each number on the page that was not compared.
+`everything_was_claimed`, which fails if a text with a number was not compared. Payloads of
+components are not searched.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²�
 
 @dataclass
 class Item:
-    """A text on the page: `where` is the nearest key above it, `kind` the element type."""
+    """A text on the page. `where` is its own key or the nearest above, `kind` the element type."""
 
     where: str
     kind: str
@@ -94,7 +95,7 @@ class Rendered:
             item.claimed = True
 
     def claim_matching(self, pattern: str, where: str | None = None) -> re.Match[str]:
-        """Assert that a whole text matches; mark it and return the match."""
+        """Assert that some whole text matches; mark all that do and return the first match."""
         matches = [
             (item, match)
             for item in self.found(where)
@@ -136,7 +137,7 @@ def render(
     """Open a page by its URL path ("" is Translate), with sections opened by key, and read it.
 
     `state` is put into the session first; `act` uses widgets afterwards and reruns the app itself.
-    Unless the query has `lesson`, questions hide no answers, as after a visitor's request.
+    Unless the query has `lesson`, pages show what answers their questions, as after *Show it*.
     Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
@@ -176,7 +177,7 @@ def skip(app: AppTest) -> None:
 
 
 def answer(app: AppTest, asked: dict[str, Any], *options: int, **flags: bool) -> None:
-    """Answer a question like its component after an earlier visit; `flags`: right, skipped."""
+    """Store an answer, as of an earlier visit; `flags` are `right` and `skipped`, else False."""
     given = {"right": False, "skipped": False, **flags}
     saved = Answer(asked["question"], options, **given)
     app.session_state[f"saved answer {saved.question}"] = saved

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from app.state import models
+from app.views.positions import formula as formula_of
 from core.record.edits import DOUBLED, OFF, STRETCHED, Edits, PositionEdit
 from tests.app.page_checks import (
     ROOT,
@@ -193,6 +195,17 @@ def test_a_step_is_a_rotation(k, p):
     assert 0 < from_scientific(match[1]) < 1e-6
 
 
+def test_the_formula_has_the_factor_of_networks_that_scale_embeddings():
+    card = models.cards()["de-en", "scratch"]
+    assert formula_of.embedding(card) == r"\sqrt{d_{\text{model}}}\,E_{w_p}"
+    assert "times √d_model" in formula_of.in_words(card)
+    unscaled = dataclasses.replace(
+        card, model=dataclasses.replace(card.model, scale_embeddings=False)
+    )
+    assert formula_of.embedding(unscaled) == "E_{w_p}"
+    assert "leaves out the factor √d_model" in formula_of.in_words(unscaled)
+
+
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
@@ -205,7 +218,7 @@ def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, whi
     figure = page.figure("sum_lengths")
     bar, dash, dot = figure["data"]
     assert (dash["marker"]["symbol"], dot["marker"]["symbol"]) == ("line-ew-open", "circle")
-    assert titles(figure)[1] == "bar: embedding × √d_model; dash: position; dot: their sum"
+    assert titles(figure)[1] == "bar: embedding; dash: position; dot: their sum"
     assert axis_titles(figure)[1] == "length of the vector"
     for trace, expected in zip((bar, dash, dot), lengths, strict=True):
         np.testing.assert_allclose(array(trace["y"]), expected, rtol=1e-5)
@@ -213,13 +226,13 @@ def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, whi
     values = [values for _, *values in bar["customdata"]]
     np.testing.assert_allclose(values, np.transpose([*lengths, cosine]), rtol=1e-5)
     assert bar["hovertemplate"] == (
-        "<b>%{customdata[0]}</b><br>embedding · √d_model: %{customdata[1]:.3f}<br>position: "
+        "<b>%{customdata[0]}</b><br>embedding: %{customdata[1]:.3f}<br>position: "
         "%{customdata[2]:.3f}<br>sum: %{customdata[3]:.3f}<br>cosine of embedding and sum: "
         "%{customdata[4]:.4f}<extra></extra>"
     )
     ratio = np.mean(lengths[1] / lengths[0])
     page.claim(
-        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model. "
+        f"On average the position vector is **{ratio:.2f} times** as long as the embedding. "
         f"The angle between the embedding alone and the sum has a mean cosine of "
         f"{cosine.mean():.3f} (from {cosine.min():.3f} to {cosine.max():.3f}; 1 would be "
         "no change)."

@@ -225,7 +225,7 @@ def test_forcing_what_the_search_writes_changes_nothing(translator):
     )
 
 
-def test_edits_made_on_the_first_page_hold_for_the_rows(translator):
+def test_edits_made_on_translate_apply_to_the_attention_figure(translator):
     from core.record.edits import Edits
 
     edits, _ = Edits.parse("off.cross.2.3")

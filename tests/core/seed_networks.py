@@ -1,4 +1,4 @@
-"""Tiny networks with the architecture and state-dict names of the seed projects.
+"""Tiny networks with the architecture and state-dict names of the word-based tutorials.
 
 They were written from the projects' descriptions and contain none of the projects' code.
 """

@@ -1,4 +1,4 @@
-"""Networks of the word-based seed projects: converted, compared, and refused where wrong."""
+"""Networks of the word-based tutorials: converted, compared, and refused where wrong."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ The ball lies in the snow and the child sees it."""
 
 @dataclass
 class Seed:
-    """A seed project's files: weights, texts, word lists by id, and what the network computes."""
+    """A tutorial's files: weights, texts, word lists by id, and what the network computes."""
 
     family: str
     network: torch.nn.Module
@@ -140,7 +140,7 @@ def test_white_space_keeps_its_ids(seed, tmp_path):
         assert "white space U+0009" in words and " " in words
 
 
-def test_word_lists_and_the_training_text_give_equal_folders(seed, tmp_path):
+def test_word_lists_and_the_training_text_give_equal_tokenizers_and_weights(seed, tmp_path):
     lists = []
     for side, words in zip(("de", "en"), seed.words, strict=True):
         lists.append(tmp_path / f"words.{side}")
@@ -162,13 +162,6 @@ def test_what_was_not_verified_is_said(seed, tmp_path):
     card = (tmp_path / "mine-de-en/MODEL_CARD.md").read_text()
     assert "A. Person" in card and "MIT" in card and text[:60] in card
     assert "from scratch" not in card
-
-
-def swapped(state, *names: str):
-    found = [n for n in state if n.endswith(f"{names[0]}.weight")]
-    for first in found[:1]:
-        second = first.replace(names[0], names[1])
-        state[first], state[second] = state[second].clone(), state[first].clone()
 
 
 def wrong_sizes(state):

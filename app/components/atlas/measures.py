@@ -26,12 +26,12 @@ _SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 class Measure:
     """One number per head: `values` [N, 3] holds it with its interval's bounds; NaN: not measured.
 
-    `unit` is "nats", "points" or "share", or "place" for a whole number without an interval.
-    `places` is the number of decimals. `where` names the array in the file and, if there is one,
-    the key in the JSON: {n} stands for the head's index on axis N, and {kind}, {layer} and {head}
-    stand for its place. `no_effect` [N] is True for changes that are not distinguishable from 0, by
-    the p-value after Holm's correction or, without one, by the interval; None if nothing was
-    tested. `lowest_first` is True if a low value means that the head is needed.
+    `unit` is "nats", "points" or "share", or "place" for a rank, which has no interval. `places` is
+    the number of decimals. `where` names the array in the atlas file and, if there is one, the key
+    in the JSON report: {n} stands for the head's index on axis N, {kind}, {layer} and {head} for
+    where it is in the network. `no_effect` [N] is True for changes that are not distinguishable
+    from 0, by the p-value after Holm's correction or, without one, by the interval; None if nothing
+    was tested. `lowest_first` is True if a low value means that the head is needed.
     """
 
     key: str
@@ -100,7 +100,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
                 "Similarity to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
-                "the network with which its heads were matched",
+                "the other network, whose heads were matched with this one's",
                 arrays["similarity"],
                 "similarity[{n}]",
             )
@@ -200,7 +200,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 
 def _places(values: NDArray, least: int, most: int) -> int:
-    """Return the decimals, `least` to `most`: two significant digits of half the median width."""
+    """Return how many decimals show two digits of half an interval, from `least` to `most`."""
     widths = (values[:, 2] - values[:, 1]) / 2
     width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:
@@ -209,7 +209,7 @@ def _places(values: NDArray, least: int, most: int) -> int:
 
 
 def gold_name(origin: Origin) -> str:
-    """Return the name of the manual alignments: "europarl150" of "europarl150.align of …"."""
+    """Return the manual alignments' name, such as europarl150 for "europarl150.align of …"."""
     return origin.gold.split(" of ")[0].split(".")[0]
 
 

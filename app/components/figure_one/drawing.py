@@ -19,7 +19,7 @@ _SPLIT = 5  # above a block: where the residual connection begins
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
-"""Left, top (while a stack grows: bottom), width, height."""
+"""Left, top, width and height. In `_Stack`, y points up, so the second number is the bottom."""
 Href = Callable[[str], str | None]
 """Returns a block's link, or None for a block without one."""
 
@@ -40,7 +40,8 @@ class Block:
 class Drawing:
     """The figure: blocks, arrows and lines (as polylines), frames of the stacks, and plus signs.
 
-    `current` has the ids of the highlighted blocks; `in_view` describes them, "" for `Block.about`.
+    `current` has the ids of the highlighted blocks, and `in_view` describes them. If it is "", the
+    first one's `about` is shown.
     """
 
     blocks: tuple[Block, ...]

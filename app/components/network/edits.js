@@ -201,8 +201,8 @@ export function editsAt(edits, kind, layer) {
   const heads = (items) => here(items).map(({ head }) => head);
   const mean = heads(edits.headsMean), silent = [...heads(edits.headsOff), ...mean], uniform = heads(edits.headsUniform);
   const [temperatures, edges, rows] = [edits.temperatures, edits.edges, edits.rows].map(here);
-  const isEdited = [silent, uniform, temperatures, edges, rows].some((found) => found.length);
-  return isEdited ? { mean, silent, uniform, temperatures, edges, rows } : null;
+  const changesWeights = [uniform, temperatures, edges, rows].some((found) => found.length);
+  return changesWeights || silent.length ? { mean, silent, uniform, temperatures, edges, rows, changesWeights } : null;
 }
 
 /** Edit the scores of one query in place, before the softmax. A masked score (−∞) stays. */

@@ -13,8 +13,9 @@ const MOST_BEAMS = 8; // for which memory is reserved
 
 /**
  * @typedef {import("./edits.js").Edits} Edits
- * @typedef {{columns: (row: number) => Int32Array, position: (row: number) => number}} Mask  for each query: the column
- *   of every key in the scores, or −1 − column if it is masked, and the query's own position
+ * @typedef {{columns: (row: number) => Int32Array, position: (row: number) => number}} Mask  for the query in a row:
+ *   columns(row)[k] is the column of key k in the scores (in a search, the hypotheses share columns), or −1 − column if
+ *   the key is masked; position(row) is the query's own position
  * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
  *   transposed to [D, step], step ≥ K, so that both products of attention read rows
  * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
@@ -108,8 +109,8 @@ function causalMask(ids, edits) {
 }
 
 /**
- * Turn the scores of one query [K] into weights, in place (§3.2.1, eq. 1); a masked score is −∞. A query with every key
- * masked gets zeros or, in a network whose masked scores are finite (`maskScore`), attends to all keys equally.
+ * Turn the scores of one query [K] into weights, in place (§3.2.1, eq. 1). Masked scores arrive as −∞. If every key is
+ * masked, the weights are 0 or, in a network trained with a finite score for masked keys (`maskScore`), all equal.
  */
 function softmax(scores_K, maskScore) {
   let peak = -Infinity, total = 0;
@@ -182,7 +183,7 @@ class MultiHeadAttention {
     const columns_K = mask.columns(row), scores_K = this.network.row.subarray(0, columns_K.length);
     for (let k = 0; k < scores_K.length; k++) scores_K[k] = columns_K[k] < 0 ? -Infinity : row_K[columns_K[k]]; // 3. mask
     if (own) editScores(scores_K, own, head, mask.position(row));
-    softmax(scores_K, own ? null : this.network.config.mask_score); // 4. softmax
+    softmax(scores_K, own?.changesWeights ? null : this.network.config.mask_score); // 4. softmax
     if (own) editWeights(scores_K, own, head, mask.position(row), columns_K);
     row_K.fill(0);
     for (let k = 0; k < scores_K.length; k++) row_K[columns_K[k] < 0 ? -1 - columns_K[k] : columns_K[k]] = scores_K[k];
@@ -299,7 +300,7 @@ class DecoderLayer extends Layer {
     this.crossAttention = new MultiHeadAttention(network, "cross", layer, `decoder.${layer}.cross_attention`);
   }
 
-  /** `own` are the keys and values of earlier tokens in a step; in a whole pass, x holds all tokens. */
+  /** In a step, `own` holds the keys and values of earlier tokens, to which those of x are added; a whole pass has none. */
   forward(x_TD, memory, targetMask, sourceMask, edits, capture, own) {
     const attention = this.selfAttention, cross = this.crossAttention, [norm1, norm2, norm3] = this.norms;
     this.residual(x_TD, norm1, (x) => attention.attend(x, attention.keysValues(x, own), targetMask, edits, capture));
@@ -348,8 +349,8 @@ export class Transformer {
   }
 
   /**
-   * Decode target ids, which begin with <bos>, to next-token logits [T, V], valid until the next call; row t depends on
-   * tokens 0…t only. Throws what `encode` throws.
+   * Decode target ids, which begin with <bos>, to next-token logits [T, V], valid until the next call; unless
+   * edits remove the causal mask, row t depends on tokens 0…t only. Throws what `encode` throws.
    * @param {number[]} ids @param {Memory} memory @param {Edits} edits @param {Capture} [capture]
    */
   decode(ids, memory, edits = NO_EDITS, capture = undefined) {
@@ -361,7 +362,7 @@ export class Transformer {
     return logits_TV;
   }
 
-  // End of the forward pass; the rest serves decoding step by step (core/model/decoding.py).
+  // End of the forward pass. Decoding step by step follows (core/model/decoding.py), then checks and memory.
 
   /** Start a search of up to `beams` hypotheses and `limit` steps. @param {Memory} memory @returns {Cache} */
   start(memory, beams, limit) {

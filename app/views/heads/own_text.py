@@ -11,7 +11,7 @@ from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 
-_RESULT = "own atlas"  # of this session: the network, and what was measured
+_RESULT = "own atlas"  # the name under which the session keeps the network and its OwnAtlas
 _SKIPPED_SHOWN = 3
 _MOST_BYTES = 4 * atlases.MOST_LINES * atlases.MOST_CHARACTERS
 
@@ -30,8 +30,8 @@ def show_own_text(card: Card, shown: Shown) -> None:
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
         "uploaded. The network translates them greedily, and each head is measured on these "
-        "translations: how much less probable they are without it. Nothing is stored: the text and "
-        "its numbers are gone with this tab."
+        "translations: among others, how much less probable they are without it. Nothing is "
+        "stored: the text and its numbers are gone with this tab."
     )
     with st.form("own_text", border=False):
         text = st.text_area(

@@ -8,6 +8,7 @@ from app.figures.experiments import extrapolation_figure
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import models, results, session, waiting
+from app.views.positions.formula import embedding
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
@@ -51,7 +52,7 @@ def compare_tables() -> None:
         "Compare the lower figures: dot products of sinusoids depend only on the distance. A long "
         "bar means that pairs at the same distance have different products."
     )
-    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + P_p, \quad P \text{ trained like } E")
+    st.latex(rf"x_p = {embedding(card)} + P_p, \quad P \text{{ trained like }} E")
 
 
 def show_extrapolation(inspection: Inspection) -> None:
@@ -76,7 +77,7 @@ def show_extrapolation(inspection: Inspection) -> None:
         else "The words are the same everywhere, so every change is caused by the positions. "
         "Whatever k is, some positions never occurred in training.",
     )
-    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}")
+    st.latex(f"x_p = {embedding(inspection.card)} + PE_{{p+k}}")
     within = result.shift <= longest - own
     inside, outside = result.probability[within], result.probability[~within]
     if not len(inside):

@@ -7,6 +7,7 @@ import core
 from app.figures import positions, vectors
 from app.look.labels import labels
 from app.state import results, session, waiting
+from app.views.positions.formula import embedding, in_words
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
@@ -18,10 +19,10 @@ def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
     record = inspection.record
     st.write(
-        "The first layer reads one vector for each token: its embedding, times √d_model (§3.4 of "
-        "the paper), plus the row of its position."
+        f"The first layer reads one vector for each token: {in_words(inspection.card)}, plus the "
+        "row of its position. Below, *embedding* means this term of the sum."
     )
-    st.latex(r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_p")
+    st.latex(f"x_p = {embedding(inspection.card)} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
@@ -31,11 +32,11 @@ def show_sums(inspection: Inspection) -> None:
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
         "Compare each dash, the length of the position vector, with its bar, that of "
-        "embedding · √d_model.",
+        "the embedding.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
-        f"On average the position vector is **{ratio:.2f} times** as long as embedding · √d_model. "
+        f"On average the position vector is **{ratio:.2f} times** as long as the embedding. "
         "The angle between the embedding alone and the sum has a mean cosine of "
         f"{result.cosine.mean():.3f} (from {result.cosine.min():.3f} to "
         f"{result.cosine.max():.3f}; 1 would be no change)."

@@ -1,4 +1,4 @@
-"""Removes, shuffles, shifts or stretches positions, and shows maps and translations."""
+"""Edits positions or reorders tokens, and shows the resulting maps and translations."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +10,7 @@ from app.components.map_row.payload import Difference, Map, MapRow, sides
 from app.lessons.texts import text
 from app.look.numbers import scientific
 from app.state import address, results
+from app.views.positions.formula import embedding
 from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, show_edited_translation, translate_with_edits
@@ -24,12 +25,13 @@ EDITS = {
     "stretched": "Stretched",
 }
 FORMULA = {
-    "off": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p}",
-    "shuffled": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{\pi(p)}",
-    "shifted": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{p+k}",
-    "doubled": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + 2\,PE_p",
-    "stretched": r"x_p = \sqrt{d_{\text{model}}}\,E_{w_p} + PE_{2p}",
+    "off": "",
+    "shuffled": r" + PE_{\pi(p)}",
+    "shifted": " + PE_{p+k}",
+    "doubled": r" + 2\,PE_p",
+    "stretched": " + PE_{2p}",
 }
+"""What each edit adds to the embedding."""
 SIDES = {"source": "Source", "target": "Target", "both": "Both"}
 
 
@@ -119,7 +121,7 @@ def show_position_edits(inspection: Inspection) -> None:
         for name, length in (("source", len(record.source)), ("target", len(record.target_in)))
     }
     edits = Edits(**{f"{name}_positions": p for name, p in changed.items() if p is not None})
-    st.latex(FORMULA[change])
+    st.latex(f"x_p = {embedding(inspection.card)}{FORMULA[change]}")
     result = translate_with_edits(inspection, edits)
     if result is None:
         return
