@@ -172,7 +172,7 @@ def extrapolation_figure(
     figure.add_annotation(
         x=longest,
         y=0.04,
-        text="positions beyond: never seen in training",
+        text="from here on, the last positions were never seen in training",
         xanchor="left",
         xshift=6,
         yanchor="bottom",

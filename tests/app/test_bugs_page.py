@@ -42,14 +42,14 @@ ORDER = (
     "no_causal_mask inverted_mask reshaped over_queries no_padding_mask shifted unscaled swapped"
 ).split()
 TELLS = {
-    "unscaled": "Differences of log-weights ÷ differences of healthy scores",
+    "unscaled": "Scale of the scores, relative to the healthy network",
     "over_queries": "Sums of columns",
     "inverted_mask": "Weight on cells that a correct mask allows",
     "no_causal_mask": "Decoder's weight on later tokens",
     "no_padding_mask": "Encoder's weight on padding",
     "swapped": "Correlation of log-weights with the transposed healthy scores",
     "shifted": "Position of the first token, counted from 0",
-    "reshaped": "Fewest replaced tokens that a head of the first layer notices",
+    "reshaped": "Replaced source tokens that change a map of the first layer (fewest of its heads)",
 }
 """The table row whose number reveals each mistake."""
 P = 3  # padding tokens
@@ -66,7 +66,9 @@ def row_texts(found: bugs.Symptoms) -> dict[str, str]:
         return "none" if math.isnan(value) else text
 
     return {
-        "Probability per token when fed the healthy translation": percent(math.exp(-found.loss)),
+        "Mean probability per token (geometric), fed the healthy translation": percent(
+            math.exp(-found.loss)
+        ),
         "Healthy translation: loss per token (nats)": number(found.loss, 3),
         "Sums of rows": span(found.row_sums),
         "Sums of columns": span(found.column_sums),
@@ -363,7 +365,7 @@ def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(mon
         percent(math.exp(-measured(net, record, bug).loss)) for bug in ("shifted", "swapped")
     )
     sentence = (
-        "With the mistake that you chose, the number “Probability per token when "
+        "With the mistake that you chose, the number “Mean probability per token (geometric), "
         f"fed the healthy translation” would be {there}; here it is {here}."
     )
     assert unescaped(sentence) in map(unescaped, page.texts(kind="markdown"))
@@ -431,7 +433,9 @@ def test_steps_and_links_select_a_bug_and_numbers_are_explained():
         unescaped(row[0]) for row in opened.table("bug_numbers").itertuples(index=False)
     ]
     assert any("√d_k is 6.93" in text for text in texts)
-    assert any(text.startswith("**Fewest replaced") and "Up to 8 source" in text for text in texts)
+    assert any(
+        text.startswith("**Replaced source tokens") and "Up to 8 source" in text for text in texts
+    )
 
 
 def test_every_number_of_the_page_was_compared():

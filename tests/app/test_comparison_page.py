@@ -267,7 +267,7 @@ def facts(folder: str, code: str, own, forced) -> dict[str, str]:
         f"{shape['num_decoder_layers']}, {shape['num_heads']}, {shape['d_model']}",
         "BLEU (validation sets)": scores("sacrebleu", 2),
         "bits per character (validation sets)": scores("bits_per_char", 4),
-        "log-probability of its own translation": number(own.log_probs.sum(), 3),
+        "log-probability of the translation by its weights": number(own.log_probs.sum(), 3),
         "log-probability of the first model's translation": number(forced.log_probs.sum(), 3),
     }
 

@@ -347,8 +347,8 @@ def test_alignment_of_one_head_is_tabulated(mounted: Mounted) -> None:
     assert "on 500 sentences with manual alignments (gold)" in note
     average = np.mean([SMALL.arrays["aer"][:, :, i, j, 0].min() for i in (0, 1) for j in range(3)])
     assert (
-        "the plain diagonal 61 %, the average head of this network, in the best of its four "
-        f"readings {percent(float(average))}" in note
+        "the plain diagonal 61 %, the average head of this network, read in the best of the "
+        f"four ways {percent(float(average))}" in note
     )
     assert [row[:2] for row in rows] == [
         ["produces the word", "weights"],
@@ -357,7 +357,7 @@ def test_alignment_of_one_head_is_tabulated(mounted: Mounted) -> None:
         ["is fed the word", "norms"],
     ]
     assert (
-        "Chosen on one half of the sentences, the best by attention weights is the mean of cross "
+        "On one half of the sentences, the best aligner by attention weights is the mean of cross "
         "1.1, cross 3.2, in the row that is fed the target word; on the other half its error rate "
         "is 31 % (29 % to 33 %)." in note
     )
@@ -366,8 +366,8 @@ def test_alignment_of_one_head_is_tabulated(mounted: Mounted) -> None:
     )
     said = mounted.show(alone, opened={"head": "cross.1.0"}).does()
     assert (
-        "the best by attention weights is cross 1.2 alone, in the row that produces the target "
-        "word; on the other half its error rate is 37 %"
+        "the best aligner by attention weights is cross 1.2 alone, in the row that produces the "
+        "target word; on the other half its error rate is 37 %"
     ) in plain(said["parts"]["alignment-note"])
     assert "alignment" in mounted.show(SMALL, opened={"head": "decoder.1.0"}).does()["hidden"]
 
@@ -445,7 +445,9 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
             "source": quoted.source, "target": quoted.target, **LINK,
             "kind": "cross", "layer": "0", "head": "1", "q": str(q), "k": str(k),
         }  # fmt: skip
-        assert example["again"] == (f"Another of {len(of_it)}" if len(of_it) > 1 else "")
+        assert example["again"] == (
+            f"Another sentence ({len(of_it)} in this decile)" if len(of_it) > 1 else ""
+        )
     mounted.does(("press", ".examples a"))
     # Streamlit adds no history entry for a query that is in the URL already.
     assert mounted.page.evaluate("location.search.slice(1)") == mounted.page.evaluate(
@@ -499,7 +501,7 @@ def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "encoder.0.0"})
     said = mounted.does()
     at, count = next(
-        (i, int(example["again"].rsplit(" ", 1)[1]))
+        (i, int(re.search(r"\d+", example["again"])[0]))
         for i, example in enumerate(said["examples"])
         if example["again"]
     )

@@ -157,9 +157,9 @@ def test_pairs_beyond_their_interval_are_listed_the_largest_first() -> None:
     assert text == (
         "Of its kind, decoder 1.3 covers for it most: removing both raises the loss by 0.050 nats "
         "per token (0.010 to 0.090) more than the two single changes add up to; without decoder "
-        "2.2, above all, it helps less or harms more: removing both raises the loss by 0.040 nats "
-        "per token (0.020 to 0.060) less than the two single changes add up to. Of 5 pairs, about "
-        "0.3 would be listed by chance alone."
+        "2.2 it helps less, or harms more, than without any other: removing both raises the loss "
+        "by 0.040 nats per token (0.020 to 0.060) less than the two single changes add up to. Of 5 "
+        "pairs, about 0.3 would be listed by chance alone."
     )
 
 
@@ -255,7 +255,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     where = ("in the row that produces it", "in the row that is fed the word")
     what = (
         "attention weight",
-        "value norm (attention weight times the length of the value)",
+        "value norm (attention weight times the length of the projected value)",
     )[quantity]
     value, low, high = (
         f"{100 * v:.0f}\u00a0%" for v in whole.arrays["aer"][reading, quantity, 1, 0]
@@ -264,10 +264,10 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     assert alignment == (
         "As a word aligner: if each target word is linked to the source word with the largest "
         f"{what} {where[reading]}, the alignment error rate is {value} ({low} to {high}), the "
-        "lowest of the head's four readings (two rows, weights or norms); "
+        "lowest of four ways to read the head (either row, by weights or norms); "
         f"{where[1 - reading]}, it is {100 * errors[1 - reading, quantity]:.0f}\u00a0%. The plain "
-        "diagonal errs by 61\u00a0%; the average head of this network, in the best of its four "
-        f"readings, by {100 * average:.0f}\u00a0%. Measured on 500 sentences with manual "
+        "diagonal errs by 61\u00a0%; the average head of this network, read in the best of the "
+        f"four ways, by {100 * average:.0f}\u00a0%. Measured on 500 sentences with manual "
         "alignments (gold)."
     )
 

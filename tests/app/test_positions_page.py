@@ -280,7 +280,8 @@ def test_probabilities_beyond_the_longest_training_sentence_match_shifted_passes
     means = [percent(probabilities[where].mean()) for where in (inside, ~inside)]
     shown.claim(
         f"Mean probability of the translation's tokens: **{means[0]}** within the positions "
-        f"seen in training, **{means[1]}** beyond them."
+        f"seen in training, **{means[1]}** beyond them. It is lowest, "
+        f"{percent(probabilities.min())}, for k = {int(shifts[probabilities.argmin()])}."
     )
     texts_are(
         shown,
@@ -289,7 +290,7 @@ def test_probabilities_beyond_the_longest_training_sentence_match_shifted_passes
         "mean probability of its translation's tokens",
         "k, added to every position",
         "probability",
-        "positions beyond: never seen in training",
+        "from here on, the last positions were never seen in training",
         "all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
     )
 
@@ -429,7 +430,7 @@ def test_repeated_tokens_are_mentioned_only_if_there_are_any(net, source, repeat
     ids = [token.id for token in net.inspect(source).source]
     assert (len(set(ids)) < len(ids)) == repeated
     texts = " ".join(render("positions", source=source, direction="de-en").texts())
-    assert ("A token that occurs twice has one ring" in texts) == repeated
+    assert ("A token that occurs more than once has one ring" in texts) == repeated
     assert ("No token occurs twice in this sentence" in texts) != repeated
 
 

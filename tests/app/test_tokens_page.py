@@ -162,7 +162,9 @@ def test_a_word_is_built_up_step_by_step(local_page: Page, serve):
     expect(rows.last.locator(".symbol i")).to_have_text(ids)
     pairs = zip(states[-1], states[-1][1:], strict=False)
     expect(root.locator(".left")).to_have_text(
-        "No learned merge joins " + ", ".join(f"{a} + {b}" for a, b in pairs) + ". The whole unit "
+        "No learned merge joins "
+        + " or ".join(f"{a} + {b}" for a, b in pairs)
+        + ". The whole unit "
         f"is not among the vocabulary's {len(VALUES['vocabulary']):,} entries."
     )
     root.get_by_role("radio").first.check()

@@ -174,7 +174,7 @@ function fillAlignment(view, n) {
   const nulls = Object.entries(about.nulls).map(([what, [aer]]) => `${what} ${percent(aer)}`);
   const { best } = about;
   const set = best
-    ? ` Chosen on one half of the sentences, the best by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
+    ? ` On one half of the sentences, the best aligner by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
     : "";
   const gold = data.origin.gold ? `, on ${counted(data.origin.gold_sentences, "sentence")} with manual alignments (${data.origin.gold_name})` : "";
   noteWith(
@@ -228,7 +228,7 @@ function unmatchedText(data, n) {
   const [value, low, high] = data.unmatched?.[n] ?? [null];
   if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance. In the file:";
   const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
-  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a small excess is expected by chance; only a clear one says that two heads are alike. In the file:`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a share a little above this one is expected by chance. Only one far above it says that two heads are alike. In the file:`;
 }
 
 /** Indices of the quoted sentences, a list for each decile of the loss change (`strength`); the largest changes come first. */
@@ -276,7 +276,7 @@ export function fillExamples(view) {
       said.append(link, element("span", "", target));
       item.append(which, said);
       if (sentences.length > 1) {
-        const another = element("button", "another", `Another of ${sentences.length}`);
+        const another = element("button", "another", `Another sentence (${sentences.length} in this decile)`);
         another.type = "button";
         another.dataset.decile = at;
         item.append(another);

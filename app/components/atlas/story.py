@@ -245,13 +245,13 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     _, reading, quantity = best.key.split("-")
     what = {
         "weights": "largest attention weight",
-        "norms": "largest value norm (attention weight times the length of the value)",
+        "norms": "largest value norm (attention weight times the length of the projected value)",
     }[quantity]
     rows = {"input": "in the row that is fed the word", "output": "in the row that produces it"}
     text = (
         f"As a word aligner: if each target word is linked to the source word with the {what} "
-        f"{rows[reading]}, the alignment error rate is {best.full_text(n)}, the lowest of the "
-        "head's four readings (two rows, weights or norms)"
+        f"{rows[reading]}, the alignment error rate is {best.full_text(n)}, the lowest of four "
+        "ways to read the head (either row, by weights or norms)"
     )
     opposite = READINGS[1 - READINGS.index(reading)]
     if (other := by_key.get(f"aer-{opposite}-{quantity}")) is not None:
@@ -275,7 +275,7 @@ def _other_text(atlas: Atlas) -> str:
     return f", not on {atlas.origin.corpus}" if of and of != atlas.origin.corpus else ""
 
 
-AVERAGE_HEAD = "the average head of this network, in the best of its four readings"
+AVERAGE_HEAD = "the average head of this network, read in the best of the four ways"
 
 
 def average_error(atlas: Atlas) -> float:
@@ -305,7 +305,8 @@ def _pairs(atlas: Atlas, n: int) -> str:
     if needs:
         other = name(atlas.heads[needs[0].head])
         texts.append(
-            f"without {other}, above all, it helps less or harms more: {_excess(needs[0])}"
+            f"without {other} it helps less, or harms more, than without any other: "
+            f"{_excess(needs[0])}"
         )
     span = atlas.span(atlas.heads[n][0])
     tested = span.stop - span.start - 1

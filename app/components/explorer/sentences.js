@@ -69,10 +69,7 @@ function buildToken(token) {
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
   for (const [words, hidden] of token.parts) form.append(hidden ? element("span", "hidden-mark", words) : words);
   button.append(form);
-  if (token.repeated) {
-    button.classList.add("repeated");
-    button.append(element("sub", "numbers", token.number));
-  }
+  if (token.repeated) button.append(element("sub", "numbers", token.number));
   if (token.unknown) button.title = "not in the vocabulary: the model sees <unk>";
   return button;
 }

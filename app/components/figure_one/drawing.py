@@ -189,7 +189,7 @@ class _Stack:
         self.box(id, text, height, boxed)
 
     def inputs(self, id: str, side: str, text: tuple[str, ...], word: str) -> None:
-        self.box(id, ("",) * (2 - len(text)) + text, 26, boxed=False)
+        self.box(id, text + ("",) * (2 - len(text)), 26, boxed=False)
         self.block(f"{side}_embedding", (f"{word} embedding",), _ONE_LINE)
         at = self.y + 20
         self.arrows.append(((self.x, self.y), (self.x, at - 7)))

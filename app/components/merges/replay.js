@@ -22,7 +22,7 @@ export function leftText({ symbols, isEntry }, entries) {
   }
   const pairs = symbols.slice(1).map((right, n) => [symbols[n], right]);
   const known = pairs.filter(([left, right]) => left[1] !== null && right[1] !== null);
-  const named = known.map(([left, right]) => `${left[0]} + ${right[0]}`).join(", ");
+  const named = known.map(([left, right]) => `${left[0]} + ${right[0]}`).join(" or ");
   const stops = known.length ? `No learned merge joins ${named}. ` : "";
   const missing = symbols.some(([, id]) => id === null) ? `A dashed symbol is not among ${vocabulary}: the network reads <unk>. ` : "";
   return `${stops}${missing}${isEntry ? "" : `The whole unit is not among ${vocabulary}.`}`.trim();

@@ -37,7 +37,7 @@ NAMES = {
         "<eos>": ("<eos>", "weight on <eos>, the last source token"),
         appearance.ONE_TO_ONE: (
             "one to one",
-            "share of rows whose largest weight is on a source token, as that of no other row",
+            "share of rows that are the only one with its largest weight on that source token",
         ),
         appearance.SETTLED: (
             "as at the end",

@@ -211,7 +211,7 @@ st.subheader("The same weights under two names")
 st.write(
     "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
     "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
-    "the scratch code keeps three, as in the paper."
+    "the scratch code keeps three, each with the paper's matrices of all heads."
 )
 table = results.run(None, core.state_dict_map, chosen.card.model)
 st.dataframe(

@@ -44,7 +44,7 @@ def show_mask_values(inspection: Inspection) -> None:
         layer = choose("Layer", {i: str(i + 1) for i in range(layers)}, 0, "closing_layer")
         head = choose("Head", {i: str(i + 1) for i in range(heads)}, 0, "closing_head")
         with st.container(width=220):
-            row = choose_token("Row, producing", produced, len(words) // 2, "closing_row")
+            row = choose_token("Row (token produced)", produced, len(words) // 2, "closing_row")
         fill = choose("Mask value", FILLS, -math.inf, "closing_fill")
         precision = choose("Precision", PRECISIONS, "float32", "closing_precision")
     scores = results.quantity(inspection.card, record, "scores")["decoder"]

@@ -80,6 +80,7 @@ def show_extrapolation(inspection: Inspection) -> None:
     st.latex(f"x_p = {embedding(inspection.card)} + PE_{{p+k}}")
     within = result.shift <= longest - own
     inside, outside = result.probability[within], result.probability[~within]
+    lowest = result.probability.argmin()
     if not len(inside):
         larger = f" and {percent(outside[1:].mean())} for larger k" if len(outside) > 1 else ""
         st.write(
@@ -89,7 +90,8 @@ def show_extrapolation(inspection: Inspection) -> None:
     elif len(outside):
         st.write(
             f"Mean probability of the translation's tokens: **{percent(inside.mean())}** within "
-            f"the positions seen in training, **{percent(outside.mean())}** beyond them."
+            f"the positions seen in training, **{percent(outside.mean())}** beyond them. It is "
+            f"lowest, {percent(result.probability[lowest])}, for k = {result.shift[lowest]}."
         )
     else:
         st.write("The learned table has no rows for positions beyond those of training.")

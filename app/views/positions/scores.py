@@ -41,7 +41,7 @@ def show_score_parts(inspection: Inspection) -> None:
         "distances; differences in content · content come from the tokens."
     )
     st.latex(
-        r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (W^Q \tilde{a}_q) \cdot (W^K \tilde{b}_k)"
+        r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (\tilde{a}_q W^Q) \cdot (\tilde{b}_k W^K)"
         r"\qquad a, b \in \{\text{content, position, bias}\}"
     )
     if parts.norm_first:

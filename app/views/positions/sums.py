@@ -46,8 +46,8 @@ def show_sums(inspection: Inspection) -> None:
         "sum_plane",
         "Follow the line from each ring to its dot. "
         + (
-            "A token that occurs twice has one ring but two dots, so the network can tell the two "
-            "apart."
+            "A token that occurs more than once has one ring but several dots. They may be close "
+            "together in these two dimensions; in all dimensions the network can tell them apart."
             if len({token.id for token in tokens}) < len(tokens)
             else "No token occurs twice in this sentence; one that did would have a single ring, "
             "and a dot for each position."

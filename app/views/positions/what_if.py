@@ -21,8 +21,8 @@ EDITS = {
     "off": "Off",
     "shuffled": "Shuffled",
     "shifted": "Shifted by k",
-    "doubled": "Doubled",
-    "stretched": "Stretched",
+    "doubled": "Encodings × 2",
+    "stretched": "Positions × 2",
 }
 FORMULA = {
     "off": "",
@@ -86,7 +86,8 @@ def show_reordering(inspection: Inspection) -> None:
         "order_maps",
     )
     st.caption(
-        "Look at the third map: where it is empty, the order made no difference to the encoder."
+        "Look at the third map: where it shows no colour, the order made no difference to the "
+        "encoder."
     )
     st.write(
         f"Positions {state}: over all layers and heads the maps differ by at most "

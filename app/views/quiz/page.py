@@ -9,8 +9,9 @@ from app.views.quiz.items import FORMS, payload
 st.title("Test yourself", anchor=False)
 st.caption(
     "Two forms of twelve questions, A and B, ask for the same things in other words: one for "
-    "before a lesson, one for after it. Answers are kept in this browser and are never sent. The "
-    "CSV file holds form, question, answer, right or wrong, and seconds, but no name and no date."
+    "before a lesson, one for after it. Answers are kept in this browser and are never sent. "
+    "You can save them as a CSV file with form, question, answer, right or wrong, and seconds, but "
+    "without name and date."
 )
 asked = address.requested("form")
 quiz(payload(asked if asked in FORMS else FORMS[0]), key="quiz")

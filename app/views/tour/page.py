@@ -110,6 +110,13 @@ def questions(
     yield from map(here, asked.other_rows(record, kind, head.layer, head.head, stop.first_row))
 
 
+def texts_of(stop: Stop, record: TranslationRecord) -> str:
+    """Return the texts that the stop's question is about, unless its options show them."""
+    if stop.asks in ("order", "leak"):
+        return f"{record.source_text} → {record.translation}"
+    return record.source_text if stop.asks == "wins" else ""
+
+
 def _own_question(name: str, chosen: controls.Selection, record: TranslationRecord) -> Asked:
     """Return a stop's own question. Raises NotAskable."""
     if name == "masked":
@@ -216,6 +223,8 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
 if screen in ("question", "trial"):
     with st.container(key="tour_text", gap="small"):
         st.subheader(stop.title, anchor=False)
+        if stop.asks != "wins" and (texts := texts_of(stop, record)):  # its options need the room
+            st.text(texts)
         if screen == "question":
             st.write(stop.before or stop.look_for)
             ask(f"tour_{number}", questions(chosen, record, number, result))
@@ -227,6 +236,8 @@ shown = True
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
+    if texts := texts_of(stop, record):
+        st.text(texts)
     look_for = st.empty()
     if not presenting:
         found = ask(f"tour_{number}", questions(chosen, record, number, result))

@@ -37,11 +37,11 @@ METHODS = {
     "weights": "Cross-attention weights, averaged over layers and heads (read this way by "
     "Bahdanau et al. 2015).",
     "norms": "Cross-attention weights times the length of the vector that each key adds, averaged "
-    "in the same way (Kobayashi et al. 2020).",
+    "over layers and heads (Kobayashi et al. 2020).",
     "rollout": "Weights traced back through the encoder's layers, half of each layer being its "
     "residual connection (Abnar & Zuidema 2020).",
     "norm rollout": "Like rollout, with the norms of what attention and the residual connection "
-    "add (after Kobayashi et al. 2021); not the attention flow of Abnar & Zuidema.",
+    "add (after Kobayashi et al. 2021).",
     "gradient × input": "The gradient of the log-probability with respect to each word's "
     "embedding, times the embedding (Shrikumar et al. 2016).",
     "value zeroing, all layers": "The loss of log-probability when the word's values are set to 0 "
