@@ -122,11 +122,8 @@ def expect_complete(page: Page, *parts: str) -> None:
                 assert box["y"] >= 0 and box["y"] + box["height"] <= height, (part, width, box)
 
 
-@pytest.mark.parametrize("sentence", [SENTENCE, LONG])
-def test_presented_translate_shows_the_sentences_and_then_the_maps(
-    local_page: Page, serve, sentence
-):
-    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~translate.{sentence}")
+def test_presented_translate_shows_the_sentences_and_then_the_maps(local_page: Page, serve):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~translate.{LONG}")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
     settled(local_page)
@@ -144,9 +141,8 @@ def test_presented_translate_shows_the_sentences_and_then_the_maps(
     expect(local_page.locator(".st-key-source textarea")).to_be_hidden()
 
 
-@pytest.mark.parametrize("sentence", [SENTENCE, LONG])
-def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, serve, sentence):
-    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~bugs.{sentence}")
+def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, serve):
+    local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~bugs.{LONG}")
     maps = local_page.locator(".map-row canvas")
     expect(maps.nth(1)).to_be_visible(timeout=60_000)
     settled(local_page)
