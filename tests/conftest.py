@@ -1,4 +1,4 @@
-"""Settings that must precede torch: one thread per test, because tests run in parallel and fork."""
+"""Settings of all tests. One thread each, set before torch: tests run in parallel and fork."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A generated language, and a network with hand-set weights whose heads each play one known role.
+"""A generated language, and a network with hand-set weights in which one head plays each role.
 
 Axes: D d_model, E size of one head, F features of a token: its position, then its id.
 """
@@ -127,7 +127,7 @@ def _sentence(rng: random.Random) -> tuple[str, str, Gold]:
 
 
 def _tokenizer() -> SubwordTokenizer:
-    """Return a tokenizer with a token for each letter and another for each at a word's start."""
+    """Return a tokenizer with a token for each letter, and another for each that begins a word."""
     entries = [*SPECIALS, "▁", ",", *_LETTERS, *(f"▁{letter}" for letter in _STARTS)]
     return SubwordTokenizer.from_json(
         {

@@ -1,6 +1,6 @@
 """Pruning curves: remove heads one by one, the least important first.
 
-Axes: n heads of a kind, or of all kinds.
+Axes: n heads of a kind, or of all kinds; C sets of removed heads, R replicates.
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ def read(split: str, find: Find | None, source: str, target: str) -> list[tuple[
     try:
         left = sacrebleu.get_source_file(split, f"{source}-{target}")
         right = sacrebleu.get_reference_files(split, f"{source}-{target}")[0]
-    except (OSError, SystemExit):  # offline, it logs why and calls exit()
+    except SystemExit:  # an SSL error or a wrong checksum, which sacreBLEU logs
+        raise ValueError(f"sacreBLEU rejected the download of {split}: pass --data") from None
+    except OSError:
         raise ValueError(
             f"sacreBLEU cannot download {split}: check the network or pass --data"
         ) from None

@@ -17,13 +17,13 @@ from core.model.transformer import Transformer
 from core.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 ABSENT = -1
-"""Stands for a row of ours that the original lacks: a zero embedding that is never predicted."""
+"""In `Vocabulary.rows`: the original lacks this id. Its embedding is 0, its probability too."""
 
 NEVER = -10_000.0
 """Classifier bias of an absent row: its probability is exactly 0 in float64."""
 
 POSITION_LIMIT = 1e-4
-"""Largest difference of a stored position table from the formula; float32 sines reach 3e-5."""
+"""Largest accepted difference of a stored position table from the formula; float32 causes 3e-5."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.
     """Return the original's id of each of our ids: <pad> <bos> <eos> <unk>, then all others.
 
     If the original begins targets with <pad>, the row of <pad> becomes our <bos>, and our <pad> has
-    no row in the original. That is enough: the search never writes <pad> or <bos>, and our
-    embedding of <pad> is 0.
+    no row in the original. One row can serve as both: the search never writes <pad> or <bos>, and
+    our embedding of <pad> is 0.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad
@@ -141,7 +141,7 @@ def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.
 def count_layers(weights: Weights, prefix: str) -> int:
     """Return how many layers have names that begin with `prefix` and a number.
 
-    Raises ValueError if their numbers have a gap.
+    Raises ValueError if there are none, or if they are not numbered from 0 without gaps.
     """
     found = {
         int(index)
@@ -157,7 +157,7 @@ def count_layers(weights: Weights, prefix: str) -> int:
 
 
 def fill(weights: Weights, plan: Plan) -> Transformer:
-    """Build the network. Raises ValueError for a missing, misshaped or unused tensor."""
+    """Build the network. Raises ValueError for a tensor missing, misshaped, unused or too large."""
     network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -299,9 +300,10 @@ def test_wmt_comes_from_sacrebleu(tmp_path, monkeypatch):
     monkeypatch.setattr(sacrebleu, "get_reference_files", lambda *_: [str(tmp_path / "ref")])
     assert read_pairs("wmt", "wmt14", "de", "en") == [("Nachrichten.", "News.")]
 
-    def offline(*_):
-        raise SystemExit(1)
-
-    monkeypatch.setattr(sacrebleu, "get_source_file", offline)
-    with pytest.raises(ValueError, match="sacreBLEU cannot download wmt14: check the network"):
-        read_pairs("wmt", "wmt14", "de", "en")
+    for error, said in (
+        (OSError(), "sacreBLEU cannot download wmt14: check the network"),
+        (SystemExit(1), "sacreBLEU rejected the download of wmt14: pass --data"),
+    ):
+        monkeypatch.setattr(sacrebleu, "get_source_file", Mock(side_effect=error))
+        with pytest.raises(ValueError, match=said):
+            read_pairs("wmt", "wmt14", "de", "en")

@@ -211,5 +211,5 @@ def test_ray_answers_is_killed_and_comes_back(backend, translator, port):
         assert_lost(backend)
     with ray_serve(port):
         assert_same_answers(backend, translator)
-    said = f"one replica killed: answered again after {again:.0f} s; all killed: once restarted"
+    said = f"one replica killed: answered again after {again:.0f} s; all killed: after a restart"
     print(f"\n{said}")  # noqa: T201

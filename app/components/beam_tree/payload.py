@@ -24,8 +24,8 @@ def payload(written: WrittenTree) -> dict[str, Any]:
     """Return a tree in the form that the component's JavaScript reads.
 
     A node is a list: the fields of `TreeNode` that `_NODE` names, in that order. `first` is the
-    node pinned initially, `tree` a hash of the tree, and `meanings` explains the terms in the
-    component's panel.
+    node to pin if none of this tree was pinned before, `tree` a hash of the tree, and `meanings`
+    explains the terms in the component's panel.
     """
     tree = written.tree
     values = {

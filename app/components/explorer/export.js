@@ -1,4 +1,4 @@
-// Exports: map or lines and overview as PNG and SVG, the map's numbers as CSV, the view as a link or a page.
+// Exports: the shown picture and the overview as PNG or SVG, the map's numbers as CSV, the view as a link or a page.
 
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
@@ -12,8 +12,8 @@ import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
 /**
- * The map as CSV: empty cells are masked, all others hold the record's 32-bit numbers or values derived from them. The
- * first cell describes the file.
+ * The map as CSV: empty cells are masked, all others hold the most exact numbers that there are, or values derived from
+ * them. The first cell describes the file and says how exact the numbers are.
  * @param {Explorer} explorer
  */
 function mapAsCsv(explorer) {

@@ -1,4 +1,4 @@
-// Panels over the map, one at a time: checks, keys, explanations.
+// Panels over the map, one at a time: checks, keyboard shortcuts, explanations.
 
 /* Panel name to the button that toggles it. */
 const PANELS = { checks: "badge", keys: "keys-button", help: "help-button" };

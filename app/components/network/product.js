@@ -35,7 +35,7 @@ export class Heap {
     if (fast === outer) return;
     const ofRows = { numbers: x, count: rows, step: xStep, outStep };
     const ofColumns = { numbers: w.subarray(fast * wStep), count: outer - fast, step: wStep, outStep: 1 };
-    const sides = rows === 5 ? [ofRows, ofColumns] : [ofColumns, ofRows]; // five rows: a beam's hypotheses
+    const sides = rows === 5 ? [ofRows, ofColumns] : [ofColumns, ofRows]; // plainProduct takes five rows of its first side at once
     plainProduct(sides[0], sides[1], inner, out.subarray(fast));
     for (let r = 0; r < rows && bias; r++) for (let c = fast; c < outer; c++) out[r * outStep + c] += bias[c];
   }
@@ -93,15 +93,15 @@ function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: 
 
 /*
  * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), with
- * all steps and ends in bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
+ * steps, ends, inner and i in bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
  *
  *   do {                                                          // four columns: w, w1, w2, w3 are wStep apart
  *     row = x; to = out; ahead = w3 + wStep < wEnd ? w3 + wStep : w
  *     do {                                                        // two rows
  *       more = row + xStep < xEnd; row1 = row + more · xStep; a = 0; i = 0
  *       do {
- *         read ahead[4 · i]                                       // memory is slow: fetch the next columns while computing
- *         a[r][c] += row[r][i … i+3] · w[c][i … i+3]              // r = 0, 1; c = 0…3; four products at once
+ *         read ahead[4 · i]                                       // memory is slow: fetch the next four columns meanwhile
+ *         a[r][c] += row[r][i … i+15] · w[c][i … i+15]            // r = 0, 1; c = 0…3; 16 bytes: four products at once
  *       } while ((i += 16) < inner)
  *       to[0…3] = sums of the four numbers in each a[0][c], + bias[0…3]; to += more · outStep; the same for a[1]
  *     } while ((to += outStep), (row = row1 + xStep) < xEnd)
