@@ -97,12 +97,13 @@ LITERATURE: tuple[Claim, ...] = (
         claim="Encoder self-attention heads are removed first, cross-attention heads last.",
         source=_BLOG,
         theirs="Encoder heads go first; cross-attention heads survive longest.",
-        quantity="heads left: cross minus decoder, or decoder minus encoder",
+        quantity="shares of heads left: cross minus decoder, or decoder minus encoder",
         ours="Half of all heads are removed, one at a time, each time the one whose removal raises "
         "the loss least; the network is not trained further. Two differences compare the shares "
         "of heads that are left: cross-attention minus decoder, and decoder minus encoder. Shown: "
-        "the difference that is smaller on average. The order is found separately on eight groups "
-        "of ten sentences; Student's t interval over the groups.",
+        "the difference that is smaller on average, chosen for each network and again for the mean "
+        "of all, which is therefore not the mean of the values shown. The order is found separately "
+        "on eight groups of ten sentences; Student's t interval over the groups.",
         unit="points",
         limits=_NO_RETRAINING,
         see="/heads?head=cross.0.0",
