@@ -102,8 +102,8 @@ LITERATURE: tuple[Claim, ...] = (
         "the loss least; the network is not trained further. Two differences compare the shares "
         "of heads that are left: cross-attention minus decoder, and decoder minus encoder. Shown: "
         "the difference that is smaller on average, chosen for each network and again for the mean "
-        "of all, which is therefore not the mean of the values shown. The order is found separately "
-        "on eight groups of ten sentences; Student's t interval over the groups.",
+        "of all, which is therefore not the mean of the values shown. The order is found "
+        "separately on eight groups of ten sentences; Student's t interval over the groups.",
         unit="points",
         limits=_NO_RETRAINING,
         see="/heads?head=cross.0.0",
