@@ -1,7 +1,7 @@
-"""Reads the lesson texts: whole sentences with {placeholders}, from one TOML file per lesson.
+"""Reads the lesson texts, with {placeholders}, from one TOML file per lesson.
 
-A file starts with `title` and `paper`, the section of the paper that the lesson is about, and then
-holds tables of texts. A translation is a folder beside `en` with the same files, keys and
+A file starts with `title` and `paper`, the section of the paper that the lesson is about. Texts
+follow, most of them in tables. A translation is a folder beside `en` with the same files, keys and
 placeholders.
 """
 

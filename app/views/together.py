@@ -23,7 +23,7 @@ COMPARISONS = {
 
 
 def ask_for_second_sentence(chosen: controls.Selection) -> str:
-    """Ask for the second sentence; by default it is a minimal change of the first."""
+    """Ask for the second sentence; by default a known minimal change of the first, or itself."""
     pairs = minimal_pairs(chosen.direction)
     if pairs:
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
@@ -68,7 +68,7 @@ def second_pass(
         show_edits(edits, problems, record)
         if edits is None:
             raise ValueError(
-                "There are no edits yet: make one under “What if” on the page Translate."
+                "No edit applies to this sentence: make one under “What if” on the page Translate."
             )
         return results.inspect(card, record.source_text, edits=edits, target_ids=target), card
     others = {

@@ -19,8 +19,9 @@ def interval(replicates: Doubles, sentences: int) -> Doubles:
     """Return a statistic and the bounds of its 95 % percentile interval: [1 + R, …] → […, 3].
 
     Row 0 is the statistic of the sample itself, the other rows are those of the replicates.
-    Replicates that drew no sentence are NaN and are left out. For fewer than 2 sentences, which say
-    nothing about other sentences, the bounds are NaN (Efron & Tibshirani 1993, §13.3).
+    Replicates of a Poisson bootstrap may draw no sentence: they are NaN and are left out. For fewer
+    than 2 sentences, which say nothing about others, the bounds are NaN (Efron & Tibshirani 1993,
+    §13.3).
     """
     tail = (1 - LEVEL) / 2
     if sentences < 2:

@@ -1,4 +1,4 @@
-"""Read config.json and check the type and range of every field, and the file's own hash."""
+"""Read config.json and check its hash, and type and range of all fields that are used."""
 
 import json
 import re
@@ -128,7 +128,7 @@ def _check_sha256(file: Path, config: dict[str, Any]) -> None:
     if "sha256" not in config:
         raise unusable(
             file,
-            "it has no SHA-256 of its own, like those of earlier versions",
+            "it has no SHA-256 of its own: earlier versions wrote none",
             "if you trust the folder, add one with "
             f"`python -m core.checkpoint.add_checksum {shell_quoted(file.parent)}`",
         )
@@ -197,13 +197,16 @@ def _is_schedule(value: Any) -> bool:
     )
 
 
-# The optional fields of `training` that other modules read.
+# The optional fields of `training` that are shown or computed with.
 _TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recipe": (_is_name, "the name of a recipe"),
     "source": (_is_text, "one line of text"),
-    "corpora": (_is_corpora, "an integer for each corpus"),
+    "corpora": (_is_corpora, "a count of 0 or more for each corpus"),
     "longest": (_is_lengths, "two token counts"),
-    "config": (_is_schedule, "an object with a seed, steps and lengths"),
+    "config": (
+        _is_schedule,
+        "an object whose seed, steps and max_pair_tokens, if given, are integers in range",
+    ),
     "machine": (_is_text, "one line of text"),
     "torch": (_is_text, "one line of text"),
     "kept": (_is_text, "one line of text"),

@@ -509,7 +509,7 @@ class TranslationRecord(Frozen):
 
     @cached_property
     def id(self) -> str:
-        """A hash of everything saved except check results, as 16 hexadecimal digits."""
+        """A hash of metadata and numbers, without check results, as 16 hexadecimal digits."""
         return self._identity[0][:16]
 
     @cached_property

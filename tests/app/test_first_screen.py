@@ -201,7 +201,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
             expect(app).to_have_css("background-color", ground)
-            idle(local_page)  # a run in progress would take the key's place
+            idle(local_page)  # else `run_again` takes a run in progress for its own
             run_again(local_page)  # figures use the theme of the run that drew them
         expect(app).to_have_css("background-color", ground)
         idle(local_page)
@@ -216,7 +216,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         assert not found["low"], (theme, found["low"])
 
 
-def test_a_phone_can_read_every_formula(local_page: Page, serve):
+def test_a_phone_can_read_the_formulas_of_masks(local_page: Page, serve):
     """Wide formulas scroll; the page does not."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(f"{serve(MAIN)}/masks?lesson=0")

@@ -528,7 +528,7 @@ def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
     text = plain(said["labels"]["pruning"])
     assert "Loss of the whole network: 1.62 nats per token. Number of heads that" in text
     assert "before the loss has risen by 0.05 nats per token: 2 of 6 encoder heads." in text
-    assert "the lowest loss on 50 of the 1,000 sentences of the curve" in text
+    assert "the lowest loss on 50 of the 1,000 sentences on which the curve is measured" in text
     rank = ("1st", "2nd", "3rd", "4th", "5th", "6th")[order.index(3)]
     assert text.endswith(f"removed {rank} of the 6 encoder heads.")
 

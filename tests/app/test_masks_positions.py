@@ -105,7 +105,8 @@ def test_a_sentence_longer_than_any_in_training():
     assert own > max(translator("scratch-de-en").card.training["longest"])
     shown = array(page.figure("extrapolation")["data"][0]["y"])
     page.claim(
-        f"With {own} tokens, this sentence has more positions than any in training. The mean "
+        f"With {own} tokens, this sentence or its translation has more positions than any in "
+        "training. The mean "
         f"probability of its translation's tokens is {percent(shown[0])} for k = 0 and "
         f"{percent(shown[1:].mean())} for larger k."
     )

@@ -115,7 +115,7 @@ def test_edits_keep_the_target(translator):
     assert abs(second.log_prob - first.log_prob) > 0.01
     claim_both(page, first, second, note=", with edits")
     none = render("together", source=SNOW, beside="edits")
-    assert [item.text for item in none.items if "There are no edits yet" in item.text]
+    assert [item.text for item in none.items if "No edit applies to this sentence" in item.text]
     assert "second_explorer" not in none.payloads
 
 

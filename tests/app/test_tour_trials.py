@@ -241,7 +241,7 @@ class Fake:
 
 
 def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
-    """Claim the sentence about the row with most weight on a source word, and its head."""
+    """Claim the sentence on the row with most weight on a source word, and on that row's head."""
     column = next(
         list(range(start, end))
         for start in range(len(record.source))
@@ -255,9 +255,9 @@ def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
     row = int(on_word.sum((0, 1)).argmax())
     layer, head = np.unravel_index(on_word[:, :, row].argmax(), on_word.shape[:2])
     text = (
-        f"Averaged over all heads of the cross-attention, one row looks more at {word} than any "
-        f"other row does. In it, layer {layer + 1} head {head + 1} looks at {word} most, with "
-        f"**{percent(on_word[layer, head, row])}** of its weight. The row produces "
+        f"Averaged over all heads of the cross-attention, one word’s row looks more at {word} "
+        f"than that of any other word. In it, layer {layer + 1} head {head + 1} looks at {word} "
+        f"most, with **{percent(on_word[layer, head, row])}** of its weight. The row produces "
         f"“{names(record.target_out, 1)[row]}”, token {row + 1} of {len(record.target_out)}."
     )
     page.claim(text, "tour_text")

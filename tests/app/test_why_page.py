@@ -202,7 +202,7 @@ def test_ordinals_have_the_english_ending(rank, written):
             (1.0, 2.0, 3.0, 8.0),
             (-0.5, 0.2, 9.0, 14.0),
             "heads shown, 1 has a true effect of the opposite sign and 2 have true effects below "
-            "half or above twice the term. The largest error is that of c3:",
+            "half or above twice the term. The largest of these errors is that of c3:",
         ),
         ((1.0, 2.0), (0.2, 2.0), "shown, 1 has a true effect below half or above twice the term."),
     ],
@@ -430,8 +430,8 @@ def check_terms(page, net, rec, choice, pair) -> None:
     ]
     page.claim(
         f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)}. The largest "
-        f"error is that of {name}: its term predicts that switching it off changes the difference "
-        f"by {signed(-term)}; the true change is {signed(-true)}, because layer norms and later "
+        f"of these errors is that of {name}: its term predicts that switching it off changes the "
+        f"difference by {signed(-term)}; the true change is {signed(-true)}, because layer norms and later "
         "layers react.",
         "why_disagree",
     )

@@ -1,4 +1,4 @@
-"""Every number inside a head, checked against the tensors of both implementations' passes."""
+"""A head's weights and output match both implementations' passes; the steps between fit them."""
 
 import importlib
 import inspect

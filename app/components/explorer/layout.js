@@ -2,7 +2,7 @@
 
 import { prepareCanvas } from "../shared/grid.js";
 import { onNewSize } from "../shared/mounts.js";
-import { heightBelow, screenOf } from "../shared/presented.js";
+import { heightBelow, onceSettled, screenOf } from "../shared/presented.js";
 import { drawHatch } from "../shared/theme.js";
 import { KINDS } from "./data.js";
 import { mapGeometry } from "./geometry.js";
@@ -30,6 +30,7 @@ export function layOut(explorer) {
   drawHatch(prepareCanvas(parts.hatch, 22, 10), theme, 0, 0, 22, 10);
   paint(explorer);
   level(explorer);
+  if (presented) onceSettled(root, () => layOut(explorer));
 }
 
 /* px: narrower presented maps are laid out as on a phone. */

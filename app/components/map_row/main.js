@@ -6,7 +6,7 @@ import { NO_CELL, placeAt, prepareCanvas, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, exactly } from "../shared/numbers.js";
-import { screenOf } from "../shared/presented.js";
+import { onceSettled, screenOf } from "../shared/presented.js";
 import { readTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
 import { writeParameters } from "../shared/url.js";
@@ -128,6 +128,7 @@ function layOut(view) {
   }
   parts.maps.style.columnGap = `${GAP}px`;
   paintHead(view);
+  if (screenOf(root)) onceSettled(root, () => layOut(view));
 }
 
 /** Paint everything that depends on layer and head. @param {RowView} view */

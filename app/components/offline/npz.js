@@ -82,7 +82,7 @@ function arraysOf(record) {
 const ascii = (text) => Uint8Array.from(text, (character) => character.charCodeAt(0));
 
 /**
- * Return the record's `id`: 16 hexadecimal digits of a SHA-256 over everything saved except the checks.
+ * Return the record's `id`: 16 hexadecimal digits of a SHA-256 over metadata and numbers, without the checks.
  * @param {PassRecord} record
  */
 export async function identityOf(record) {

@@ -6,5 +6,15 @@ export const screenOf = (root) => getComputedStyle(root).getPropertyValue("--scr
 /** The zoom of presentation mode; 1 outside it. @param {HTMLElement} part */
 const zoomOf = (part) => part.currentCSSZoom || 1;
 
+/* ms after which a presented component looks again where it is: Streamlit may still remove what was above it. */
+const SETTLED = 400;
+
+/** Call `layOut` again if the top of a presented root has moved since. @param {HTMLElement} root @param {() => void} layOut */
+export function onceSettled(root, layOut) {
+  const topOf = () => Math.round(root.getBoundingClientRect().top);
+  const before = topOf();
+  setTimeout(() => root.clientWidth && topOf() !== before && layOut(), SETTLED);
+}
+
 /** The height from the top of a part to the bottom of the window, in the part's own pixels. @param {HTMLElement} part */
 export const heightBelow = (part) => (window.innerHeight - part.getBoundingClientRect().top) / zoomOf(part);

@@ -122,6 +122,9 @@ def present_page(inspection: Inspection) -> None:
     with st.container(key="presented"):
         line = st.container()
         more = text("bugs", f"page.present_{turn}") if turn < 3 else ""
+        if turn != 2:  # first, as the maps fill the height below it
+            with line:
+                show_line(inspection.record, more)
         if turn == 0:
             said, beside = st.columns([2, 5], gap="medium")
             with said, st.container(key="presented_text", gap="small"):
@@ -135,12 +138,11 @@ def present_page(inspection: Inspection) -> None:
                 show_differences(healthy, broken)
             elif turn == 2:
                 revealed = ask_which(inspection, bug, healthy, broken)
-                more = more if revealed is not None else ""
+                with line:
+                    show_line(inspection.record, more if revealed is not None else "")
             else:
                 show_explanation(bug, ask_which(inspection, bug, healthy, broken, draw=False))
                 show_rest()
-        with line:
-            show_line(inspection.record, more)
 
 
 def show_explanation(bug: str, compared: str | None) -> None:

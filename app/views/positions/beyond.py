@@ -84,8 +84,9 @@ def show_extrapolation(inspection: Inspection) -> None:
     if not len(inside):
         larger = f" and {percent(outside[1:].mean())} for larger k" if len(outside) > 1 else ""
         st.write(
-            f"With {own} tokens, this sentence has more positions than any in training. The mean "
-            f"probability of its translation's tokens is {percent(outside[0])} for k = 0{larger}."
+            f"With {own} tokens, this sentence or its translation has more positions than any in "
+            "training. The mean probability of its translation's tokens is "
+            f"{percent(outside[0])} for k = 0{larger}."
         )
     elif len(outside):
         st.write(

@@ -32,7 +32,7 @@ _SOON_S = 0.5  # after this time, the terms are shown while their true effects a
 _BARS = 14
 _RIBBONS = 24
 _ABLATED = 5
-_OFFERED = 4  # whole words offered before the record's alternatives
+_OFFERED = 4  # whole words offered besides the default
 _LABEL = 18  # characters of a ribbon's label
 Pair = tuple[int, int]
 
@@ -155,8 +155,9 @@ def _ordinal(rank: int) -> str:
 def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
     """Return the labels of tokens to compare with, by id, and the default.
 
-    Whole words come first: tokens that start a word and that the network would not continue.
-    Neither the default nor the written word is a prefix of the other.
+    If the written token is a whole word, so is the default, if possible: a token that starts a word
+    and that the network would not continue. Then neither is a prefix of the other. Otherwise the
+    record's alternatives come first.
     """
     record = inspection.record
     own = record.target_out[step]
@@ -216,15 +217,15 @@ def _disagreement(largest: list, measured: list[float]) -> str:
         if ones
     ]
     return (
-        f"Do not read {what}. Of {heads}, {' and '.join(counts)}. The largest error is that of "
-        f"{name}: its term predicts that switching it off changes the difference by "
+        f"Do not read {what}. Of {heads}, {' and '.join(counts)}. The largest of these errors is "
+        f"that of {name}: its term predicts that switching it off changes the difference by "
         f"{number(-term, 3, sign='+')}; the true change is {number(-true, 3, sign='+')}, because "
         "layer norms and later layers react."
     )
 
 
 def _ribbons(inspection: Inspection, choice: WordChoice) -> list[Ribbon]:
-    """Return the largest terms by token read and layer; the others are summed."""
+    """Sum the terms of each token and layer; return the largest sums, and the rest as one sum."""
     record = inspection.record
     names = _names(record)
     ribbons = []
