@@ -431,8 +431,8 @@ def check_terms(page, net, rec, choice, pair) -> None:
     page.claim(
         f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)}. The largest "
         f"of these errors is that of {name}: its term predicts that switching it off changes the "
-        f"difference by {signed(-term)}; the true change is {signed(-true)}, because layer norms and later "
-        "layers react.",
+        f"difference by {signed(-term)}; the true change is {signed(-true)}, because layer norms "
+        "and later layers react.",
         "why_disagree",
     )
 
