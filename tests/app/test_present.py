@@ -141,6 +141,35 @@ def test_presented_translate_shows_the_sentences_and_then_the_maps(local_page: P
     expect(local_page.locator(".st-key-source textarea")).to_be_hidden()
 
 
+ABOVE = """async (map) => {
+  const root = map.closest(".explorer");
+  const chart = () => map.getBoundingClientRect().height;
+  const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const block = document.createElement("div");
+  block.style.height = "120px";
+  document.querySelector("[data-testid=stMainBlockContainer]").prepend(block);
+  root.style.width = "99%";
+  await wait(250);
+  const below = chart();
+  block.remove();
+  await wait(1000);
+  return [below, chart()];
+}"""
+
+
+def test_a_presented_map_takes_the_room_of_what_was_above_it(local_page: Page, serve):
+    """Streamlit removes the parts of the last screen after the map has been laid out."""
+    local_page.set_viewport_size({"width": 1280, "height": 720})
+    local_page.goto(f"{serve(MAIN)}/?present=1")
+    local_page.get_by_role("button", name="Show the maps").click(timeout=60_000)
+    chart = local_page.locator("canvas[data-role=map]")
+    expect(chart).to_be_visible(timeout=60_000)
+    settled(local_page)
+    local_page.wait_for_timeout(500)
+    below, after = chart.evaluate(ABOVE)
+    assert below < after
+
+
 def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, serve):
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~bugs.{LONG}")
     maps = local_page.locator(".map-row canvas")
