@@ -14,7 +14,7 @@ NETS   ?= checkpoints/scratch-de-en checkpoints/scratch-en-de
 INT8   ?=
 SITE   ?= site
 
-unexport PYTHONDONTWRITEBYTECODE  # else each process of the tests compiles everything again
+unexport PYTHONDONTWRITEBYTECODE  # otherwise each test process recompiles every module
 
 .PHONY: app page site test soak check types-js format lock train clean
 
@@ -28,7 +28,7 @@ site: $(ENV)/ready  ## write a folder for any static host: make site [SITE=FOLDE
 	@$(BIN)/python -m app.export.site $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(SITE)
 
 test: check  ## everything that CI runs
-	$(BIN)/python -m pytest -n 3 --dist loadfile  # on two cores: browser tests mostly wait
+	$(BIN)/python -m pytest -n 3 --dist loadfile  # three workers suit two cores: browser tests mostly wait
 
 soak: $(ENV)/tests  ## the tests that take minutes: load and crash recovery
 	$(BIN)/python -m pytest -m soak -s

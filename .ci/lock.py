@@ -1,8 +1,8 @@
 """Write the lock files: every pinned package with the SHA-256 of each of its wheels.
 
-`make lock` runs this script, which needs `uv` on the path and the package index. Packages that
-only torch's CUDA build needs get their own lock file, so that machines without a GPU do not
-download them. requirements-cpu.lock is maintained by hand.
+`make lock` runs this script, which needs `uv` on the path and access to the package index.
+Packages that only torch's CUDA build needs get their own lock file, so that machines without a GPU
+do not download them. requirements-cpu.lock is maintained by hand.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CUDA = re.compile(r"cuda-|nvidia-|triton==")
-ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # only for Python in a browser
+ELSEWHERE = re.compile(r"httpx2-jsfetch==")  # needed only by Python in a browser
 HEADER = "# Made by `make lock` from {}: do not edit.\n"
 COMPILE = """uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
     --no-annotate --no-emit-index-url --no-emit-find-links --only-binary :all:"""

@@ -17,7 +17,7 @@ SUFFIXES = (".py", ".js", ".css", ".html")
 
 
 def lines(folder: Path, described: dict[str, str], indent: int) -> list[str]:
-    """Return the lines of a folder: its files, then its subfolders, sorted by name."""
+    """Return the tree's lines for a folder: its files, then its subfolders, each sorted by name."""
     listed = {Path(name).name for name in described if (ROOT / name).parent == folder}
     files = sorted(
         f

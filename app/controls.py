@@ -52,8 +52,8 @@ Other query parameters: while a plan runs, every page's URL keeps plan (its text
 and at (the stop, from 1); present=1 is presentation mode. On the page For teachers, plan is the
 draft. The page Test yourself reads form (A or B).
 
-lesson=1 stops a page at its question until the question is answered or skipped. lesson=0 shows what
-answers it from the start. Without either, a cover hides only what answers the question.
+lesson=1 stops a page at its question until the question is answered or skipped. Without it, a cover
+hides only the parts of the page that answer the question. With lesson=0, nothing is covered.
 
 The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
 mass in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve; the page
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
 """URL paths of pages that take no sentence from the visitor and therefore offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
-_SWAPPED = "swapped"  # a translation put into the source box, and the sentence it replaced
+_SWAPPED = "swapped"  # a translation that was put into the source box, and the sentence before it
 _SHOWN_DIRECTION = (
     "shown_direction"  # the last run's direction: the radio button already holds the new one
 )
@@ -168,7 +168,7 @@ def reset_target() -> None:
 
 
 def _directions() -> list[str]:
-    """Return all directions; those between known languages first, as the first is the default."""
+    """Return all directions, known languages first: the first direction is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
@@ -225,7 +225,7 @@ def sidebar() -> None:
     _note_target()
     session.put(_SHOWN_DIRECTION, direction)
     chosen = selection()
-    # On the first page, each sentence is a history entry, without the previous one's pinned cell.
+    # On the first page, each sentence is a history entry, and drops the cell pinned before.
     entry = ("q", "k") if not session.get("page") else None
     address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
 
@@ -236,18 +236,18 @@ def _origins(cards: Iterable[Card]) -> str | None:
         return None
     return (
         "Models without a prefix ship with Headlight. *Own* ones were trained with this project. "
-        "*Imported* ones were trained elsewhere: what was compared on import is listed beside the "
-        "checks of each sentence."
+        "*Imported* ones were trained elsewhere: the comparisons made on import are listed beside "
+        "the checks of each sentence."
     )
 
 
 def _swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
-    An example becomes its counterpart in the other language. If there is none, the box becomes
-    empty, and switching back starts with the first example. Switching back after a translation
-    restores the original sentence. If the translation fails, keep the sentence: the page then
-    shows the error.
+    An example becomes its counterpart in the new source language. Without a counterpart, the box
+    becomes empty, and switching back starts with the first example. Switching back after a
+    translation restores the original sentence. If the translation fails, keep the sentence: the
+    page then shows the error.
     """
     _note_target()
     now = selection()
@@ -321,8 +321,8 @@ def target_box() -> None:
     known = examples(chosen.direction)
     references = {e.text(chosen.direction): e.text(chosen.target_code) for e in known}
     reference = references.get(chosen.source)
-    # A typed text is applied on blur, which a click on the button causes. So the button must exist
-    # before the text arrives and keep its identity afterwards.
+    # A click on the button takes the focus from the box, which applies its text. So the button must
+    # exist before the text arrives and keep its identity afterwards.
     row.button(
         "Use the reference" if reference else "Look at it",
         key="use_reference",
@@ -340,10 +340,11 @@ def _use_reference(reference: str | None) -> None:
 def ask_for_record(
     given_target: bool = True, ask_target: bool = False
 ) -> "tuple[Card, TranslationRecord]":
-    """Draw the source box and return its sentence's record, the one that the first page shows.
+    """Draw the source box; return the chosen model's card and its record of the sentence.
 
-    If there is no record, show one line that says why, and stop the page. With `given_target`, use
-    the target entered on the first page; `ask_target` draws its box.
+    It is the record that the first page shows. If there is none, show one line that says why, and
+    stop the page. With `given_target`, use the target entered on the first page. With `ask_target`,
+    draw the target box too.
     """
     source_box()
     if ask_target:

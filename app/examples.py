@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Example:
     """One sentence in both languages, with a hint for each direction.
 
-    A hint states facts about the source sentence only. About the translation it only asks, as
+    A hint states facts about the source sentence only. It asks about the translation, because
     networks translate differently.
     """
 

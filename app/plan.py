@@ -39,7 +39,7 @@ FORMER_NAMES = {
         "right-or-wrong": "without",
     },
 }
-"""Ids of the tour's stops by the names that older links have for them: slugs of their titles."""
+"""Per direction, the id of each tour stop by its name in older links: the slug of its title."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class Stop:
 
     @property
     def page(self) -> str:
-        """The file of its page in `app`."""
+        """The file of the stop's page, relative to `app`."""
         return "views/tour/page.py" if self.on_tour else LESSONS[self.name].file
 
     @property
     def url_path(self) -> str:
-        """The URL path of its page, as `main.py` registers it; "" is the first page."""
+        """The URL path of the stop's page, as `main.py` registers it; "" for the default page."""
         return "" if self.name == "translate" else self.name
 
     def title(self, direction: str) -> str:
@@ -111,18 +111,18 @@ class Stop:
 
 @dataclass(frozen=True)
 class Plan:
-    """Stops in their order."""
+    """The stops of a plan, in order."""
 
     stops: tuple[Stop, ...] = ()
 
     def to_text(self) -> str:
-        """Return the text for a link: 1~tour.ahead~masks.Zwei Hunde."""
+        """Return the text for a link, such as 1~tour.ahead~masks.Zwei Hunde."""
         parts = (f"{stop.name}.{stop.argument.replace('~', '~0')}" for stop in self.stops)
         return "~".join((VERSION, *parts))
 
 
 def tour_stop(direction: str, id: str) -> tuple[int, str]:
-    """Return the number, from 0, and title of a stop of the tour. Raises KeyError if unknown."""
+    """Return a tour stop's number (from 0) and title. Raises KeyError for an unknown id."""
     for number, stop in enumerate(STOPS.get(direction, ())):
         if stop.id == id:
             return number, stop.title
@@ -130,7 +130,7 @@ def tour_stop(direction: str, id: str) -> tuple[int, str]:
 
 
 def offered(direction: str, sentence: str) -> Iterator[Stop]:
-    """Yield what a plan can stop at: the direction's tour stops, then each lesson."""
+    """Yield all stops that a plan can have: the direction's tour stops, then each lesson."""
     for stop in STOPS.get(direction, ()):
         yield Stop(_TOUR, stop.id)
     for name in LESSONS:
@@ -140,7 +140,7 @@ def offered(direction: str, sentence: str) -> Iterator[Stop]:
 def parse(text: str, direction: str) -> tuple[Plan, str]:
     """Return the plan in a link's text, and one line about what was left out, or "".
 
-    The text may be hostile. A stop is left out if the direction does not have it, if it has no
+    The text may be hostile. A stop is left out if it is unknown in this direction, if it has no
     sentence, or if `MOST_STOPS` come before it.
     """
     version, *parts = _STEP.split(text)
@@ -182,9 +182,9 @@ def _said(left_out: list[str], some: bool) -> str:
     shown = "; ".join(left_out[:3])
     if len(left_out) > 3:
         shown += f"; and {len(left_out) - 3} more"
-    return f"Left out of the plan: {shown}." if some else f"No stop of this plan is left: {shown}."
+    return f"Left out of the plan: {shown}." if some else f"No stop can be used: {shown}."
 
 
 def quoted(text: str) -> str:
-    """Quote a text of the link as one line of at most 40 characters."""
+    """Quote a part of a link in one line, cut after 40 characters."""
     return f"“{printable(text[:40])}{'…' * (len(text) > 40)}”"

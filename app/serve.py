@@ -28,7 +28,7 @@ try:
     LIMITS = Limits.from_environment().within(raise_descriptors())
     ANCESTORS = frame_ancestors(os.environ.get(FRAME_ANCESTORS))
     if not st.get_option("server.allowedHosts"):
-        raise ValueError("no hosts are allowed: start the app from the project's folder")
+        raise ValueError("server.allowedHosts is not set: start the app from the project's folder")
 except ValueError as error:
     sys.exit(str(error))
 HEADERS = headers(ANCESTORS)

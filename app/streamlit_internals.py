@@ -90,7 +90,7 @@ def is_host_allowed(host: str | None) -> bool:
 
 
 def set_default(option: str, value: object, reason: str) -> None:
-    """Set an option unless the user has: `st.set_option` rejects server options."""
+    """Set an option unless the user has set it: `st.set_option` rejects server options."""
     if not config.is_manually_set(option):
         config.set_option(option, value, reason)
 
@@ -118,7 +118,7 @@ def component_with_script_file(
     """Declare a component whose script is a file in `folder`, which the browser caches.
 
     The public API accepts such files only from an installed package, so this registers the folder
-    as one. `arguments` are those of `st.components.v2.component`. Requires a running server.
+    as a package. `arguments` are those of `st.components.v2.component`. Requires a running server.
     """
     full = f"{package}.{name}"
     manifest = ComponentManifest(package, "", [ComponentConfig(name, asset_dir=".")])

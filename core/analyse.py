@@ -373,7 +373,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], None]) -> Parser:
-    """Add a subcommand with the options that all of them share, except `claims`."""
+    """Add a subcommand with the options shared by all subcommands except `claims`."""
     p = subparsers.add_parser(name, help=help)
     p.set_defaults(run=run, first=None)
     p.add_argument("--checkpoint", type=Path, required=True)
@@ -394,7 +394,7 @@ def _add_claims(subparsers: Any) -> None:
     p.add_argument(
         "--gold",
         type=Path,
-        help="manual links i-j of German and English words; its texts must lie beside it, as .de "
+        help="manual links i-j of German and English words; its texts must be beside it, as .de "
         "and .en",
     )
     p.add_argument("--one-based", action="store_true", help="links count words from 1")
@@ -445,7 +445,7 @@ def parser() -> Parser:
         help="checkpoint of the other direction: combine both by grow-diag-final",
     )
     linking.add_argument(
-        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: link words by these"
+        "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what links words"
     )
     linking.add_argument(
         "--one-layer", action="store_true", help="with --gold: choose heads of one layer only"

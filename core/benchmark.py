@@ -3,8 +3,8 @@
     python -m core.benchmark decode|capture|train|page|scale|why [--rounds N] [--json FILE]
 
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
-attention maps; `train` compares training with torch.nn.Transformer; `scale` measures growth with
-length, batch, beam and corpus; `why` times the experiments of core.experiments.
+attention maps; `train` compares training with torch.nn.Transformer; `scale` measures how time and
+memory grow with length, batch, beam and corpus; `why` times the experiments of core.experiments.
 
 Further benchmarks, such as `page`, are plug-ins, which need `pip install -e .` once. Each entry
 point of the group `headlight.benchmarks` is a dictionary of benchmarks by name. To install the
@@ -28,7 +28,7 @@ GROUP = "headlight.benchmarks"
 OWN = ("decode", "capture", "train", "scale", "why")
 _CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
 
-# A function from the number of rounds to rows, and the packages whose versions to report.
+# A function that takes the number of rounds and yields rows; the packages whose versions to report.
 Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
 
 
@@ -123,11 +123,13 @@ def parser() -> Parser:
     p.add_argument("what", metavar="NAME", help=f"{', '.join(OWN)}, or a plug-in such as page")
     p.add_argument("--rounds", type=whole_number(1), default=21, help="maximum number of rounds")
     p.add_argument(
-        "--seconds", type=float, default=60, help="time limit per comparison, after three rounds"
+        "--seconds", type=float, default=60, help="time limit per comparison, but at least 3 rounds"
     )
     p.add_argument("--json", type=Path, help="write the rows here")
     p.add_argument("--threads", type=whole_number(1), help="threads of each contestant; default 1")
-    p.add_argument("--checkpoint", type=Path, help="use its weights; default scratch-de-en")
+    p.add_argument(
+        "--checkpoint", type=Path, help="take the weights from here; default scratch-de-en"
+    )
     p.add_argument(
         "--random",
         nargs="?",
@@ -151,7 +153,7 @@ def parser() -> Parser:
         help="for scale: one axis, such as length; repeatable",
     )
     p.add_argument("--data", type=Path, help="for train: use Multi30k from this folder of corpora")
-    p.add_argument("--device", help="for decode and train: such as cuda")
+    p.add_argument("--device", help="for decode and train: the device, such as cuda")
     p.add_argument(
         "--compile",
         action="store_true",

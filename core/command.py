@@ -50,7 +50,7 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
     SIGINT and SIGTERM also end the run with one line; a second signal skips the cleanup. An
     unwritable `--json` file is rejected before the run.
     """
-    for name in ("stdout", "stderr"):  # None if the caller has closed it
+    for name in ("stdout", "stderr"):  # a stream is None if the caller has closed it
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     arguments = parser.parse_args()
@@ -61,7 +61,7 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
             refuse_unwritable("--json", file)
         run(arguments)
         sys.stdout.flush()
-        _on_signal(signal.SIG_IGN)  # the result is complete; do not report it as stopped
+        _on_signal(signal.SIG_IGN)  # the result is complete; a signal must not report it as stopped
     except KeyboardInterrupt:
         sys.exit("stopped")
     except (ValueError, OSError, RuntimeError) as error:
@@ -109,7 +109,7 @@ def _exit_on_unraisable_interrupt(unraisable: Any) -> None:
 
 
 def exit_on_signals() -> None:
-    """Exit with one line on SIGINT or SIGTERM, before `main` installs its own handlers."""
+    """Exit with one line on SIGINT or SIGTERM, until `main` installs its own handlers."""
     _on_signal(_exit_now)
 
 

@@ -29,7 +29,7 @@ class _Json:
         return cls(**values)
 
     def _require(self, valid: bool, name: str, rule: str) -> None:
-        """Raise ValueError with the `rule` unless the named field is valid."""
+        """Raise ValueError, naming the field and the `rule`, unless `valid`."""
         if not valid:
             raise ValueError(f"{name} {getattr(self, name)!r} is out of range: {rule}")
 
@@ -69,7 +69,7 @@ _MIN_SIZES = {"max_length": 2}  # one token and <eos>; all other sizes start at 
 _MAX_LAYERS = 96  # in both stacks together
 _MAX_HEADS = 4_096  # over all attention layers: 160 MB of maps at 100 tokens
 _LOWEST_FLOAT32 = -3.4028234e38
-_HIGHEST_MASK_SCORE = -1_000.0  # with a higher one, a masked weight might not round to 0
+_HIGHEST_MASK_SCORE = -1_000.0  # with a higher score, a masked weight might not round to 0
 _MIN_EPS = 1e-12  # float32 must not round it to 0, which would divide a constant vector by 0
 
 
@@ -78,19 +78,19 @@ Activation = Literal["relu", "silu"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(_Json):
-    """The shape of a network, in the names of the paper (Vaswani et al. 2017, table 3) and torch.
+    """The shape of a network, named as in the paper (Vaswani et al. 2017, table 3) and in torch.
 
-    `attention_dropout` defaults to `dropout`, as in nn.Transformer. `max_length` limits both sides,
-    in tokens. `share_embeddings` uses one table for both sides, which needs a joint vocabulary.
-    `tie_classifier` uses the target table as output projection; `tied_bias` adds a bias to it, as
-    Marian and Pegasus do ("final_logits_bias" in Hugging Face's transformers).
-    `activation` is that of the feed-forward layers: "relu", max(0, x) (paper §3.3), or "silu",
+    `attention_dropout` defaults to `dropout`, as in nn.Transformer. `max_length` limits the tokens
+    of each side. `share_embeddings` uses one table for both sides, which needs a joint vocabulary.
+    `tie_classifier` uses the target table as output projection; `tied_bias` gives this projection a
+    bias, as in Marian and Pegasus ("final_logits_bias" in Hugging Face's transformers).
+    `activation` is the feed-forward layers' activation: "relu", max(0, x) (paper §3.3), or "silu",
     x · sigmoid(x), as in Marian (also called Swish: Ramachandran et al. 2017).
     `mask_score` replaces a masked score before the softmax. It must be −1,000 or lower, so that the
     weight is exactly 0 in float32; None stands for the paper's −∞.
     `scale_embeddings` multiplies embeddings by √d_model (paper §3.4). `final_norm` adds a norm
     after the last layer of each stack, as torch.nn.Transformer does and the paper's figure 1 does
-    not. hyunwoongko/transformer has neither the factor nor the norms.
+    not. hyunwoongko/transformer has neither the factor √d_model nor these norms.
     Raises ValueError for a value of the wrong type or out of range.
     """
 
@@ -176,9 +176,9 @@ class TrainConfig(_Json):
     The schedule "plateau" multiplies the learning rate by `plateau_factor` after more than
     `plateau_patience` validations without improvement, like torch's ReduceLROnPlateau. With the
     other schedules, the rate decays towards 0 over the last `cooldown_steps`.
-    If `validate_every` is None, the run validates at the end of each epoch. It stops after
-    `patience` validations without improvement. A separate checkpoint is kept at the end of each of
-    `keep_epochs`, counted from 1.
+    If `validate_every` is None, the run validates at the end of each epoch. If `patience` is set,
+    the run stops after that many validations without improvement. A separate checkpoint is kept at
+    the end of each of `keep_epochs`, counted from 1.
     """
 
     steps: int
@@ -233,7 +233,7 @@ class DecodeConfig(_Json):
     """Decoding settings; beam 1 is greedy.
 
     `length_penalty` is alpha of Wu et al. 2016, eq. 14: score = log P / ((5 + length) / 6)^alpha.
-    The default of 1 was chosen on the validation sets; with 0.6 translations were too short.
+    The default of 1 was chosen on the validation sets; at 0.6, translations were too short.
     """
 
     beam: int = 5

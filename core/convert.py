@@ -104,14 +104,14 @@ def parser() -> Parser:
         nargs=2,
         type=Path,
         metavar=("SOURCE", "TARGET"),
-        help="the training text, from which to count the vocabulary again",
+        help="the training text, from which to rebuild the word lists",
     )
     p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
-    p.add_argument("--reference", type=Path, help="what the original computes, as an .npz file")
+    p.add_argument("--reference", type=Path, help="outputs of the original network, an .npz file")
     p.add_argument(
         "--reference-script", action="store_true", help="print a script that makes a reference"
     )
-    p.add_argument("--author", type=_one_line, default="", help="who trained it")
+    p.add_argument("--author", type=_one_line, default="", help="who trained the network")
     p.add_argument("--licence", type=_one_line, default="", help="the licence of the weights")
     p.add_argument("--json", type=Path, help="write the result here")
     return p

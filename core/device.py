@@ -11,9 +11,10 @@ from core.fair_lock import FairLock
 
 
 def pick_device(name: str) -> str:
-    """Validate a torch device name: "cpu", "cuda", "cuda:1" or "mps"; "auto" is CUDA or the CPU.
+    """Validate a torch device name, such as "cpu", "cuda", "cuda:1" or "mps", and return it.
 
-    Raises ValueError, with a one-line message, for an invalid name or an unavailable device.
+    For "auto", return "cuda" if torch sees a CUDA device, else "cpu". Raises ValueError, with a
+    one-line message, for an invalid name or an unavailable device.
     """
     if not isinstance(name, str):
         raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
@@ -88,7 +89,7 @@ def autocast_dtype(device: str) -> torch.dtype:
 
 
 def device_label(device: str) -> str:
-    """Return the GPU's product name, or "CPU"."""
+    """Return the product name of a CUDA device, "Apple GPU" or "CPU"."""
     kind = torch.device(device).type
     if kind == "cuda":
         return torch.cuda.get_device_name(device)
@@ -101,8 +102,8 @@ _MIN_PARAMETERS_FOR_THREADS = 20_000_000
 def limit_threads(parameters: int) -> None:
     """Use a single thread in torch and NumPy for a network too small to gain from more.
 
-    Idle worker threads spin. With two threads, a small network translated no faster, but its page
-    was painted 100 ms later. Under load, NumPy's checks took 460 ms instead of 5.
+    Idle worker threads keep a core busy. With two threads, a small network translated no faster,
+    but its page was painted 100 ms later. Under load, NumPy's checks took 460 ms instead of 5.
     """
     if parameters < _MIN_PARAMETERS_FOR_THREADS:
         torch.set_num_threads(1)

@@ -2,7 +2,8 @@
 
 python -m core.evaluate --checkpoint DIR --src FILE --ref FILE [--beam N] [--json FILE]
 python -m core.evaluate --checkpoint DIR --corpus NAME --split NAME [--data DIR]
-Add --joined N or --small-letters to alter the pairs before scoring.
+Before scoring, --joined N concatenates pairs; --small-letters lower-cases the sources and removes
+final punctuation.
 """
 
 from argparse import Namespace

@@ -44,9 +44,9 @@ def safe_open(
 ) -> Generator[BufferedReader]:
     """Open a regular file of at most `max_bytes`, and of exactly `size` bytes if given.
 
-    The checks use the open descriptor, so the file cannot be swapped after them. Follow links only
-    for a file that the user named, not for one inside an untrusted folder. Raises ValueError for
-    anything but a regular file of the right size, and OSError.
+    The checks use the open descriptor, so the file cannot be swapped after them. Set `follow_links`
+    only for a file that the user named, not for one inside an untrusted folder. Raises ValueError
+    for anything but a regular file of the right size, and OSError if it cannot be opened.
     """
     if not follow_links:
         _check(os.lstat(file), max_bytes, size)
@@ -107,7 +107,7 @@ def write_atomic(file: Path, content: bytes) -> None:
 
 
 def check_writable(file: Path) -> None:
-    """Try to create a file and remove it again. Raises OSError if it cannot be written."""
+    """Check that a file could be written, without changing it. Raises OSError if it could not."""
     if file.exists() and not file.is_file():
         if file.is_dir() or not os.access(file, os.W_OK):
             code = errno.EISDIR if file.is_dir() else errno.EACCES
@@ -140,12 +140,12 @@ def content_size(content: Content) -> int:
 
 
 def write_transaction(folder: Path, contents: Mapping[str, Content], manifest: str) -> None:
-    """Write several files by name, all or nothing even if the process is killed.
+    """Write several named files, either all or none, even if the process is killed.
 
-    The `manifest` is given as bytes, the other files as bytes or as files to copy. They are staged
-    under names that contain a hash of the new manifest. Renaming the manifest into place commits
-    them. Then they are renamed to their plain names; until that is done, `committed_file` finds
-    them under their staged names. The next call removes the staged files of a killed call.
+    The content of `manifest` must be bytes. The other files are first staged under names that
+    contain a hash of the new manifest. Renaming the manifest into place commits them. Then they
+    are renamed to their plain names; until then, `committed_file` finds them under their staged
+    names. The next call removes the staged files of a killed call.
 
     Raises OSError naming the file; an error before the commit leaves the old files in effect.
     """
@@ -207,7 +207,7 @@ def _tag(content: bytes) -> str:
 
 
 def _current_tag(folder: Path, manifest: str) -> str | None:
-    """Return the tag of the current manifest, or None without a readable one."""
+    """Return the tag of the current manifest, or None if it is missing or invalid."""
     try:
         return _tag(safe_read(folder / manifest, MAX_CONFIG_BYTES))
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -21,7 +21,7 @@ class Frozen:
     Arrays of numbers or strings and mappings become read-only copies, so the caller can still
     change the originals. numpy drops the read-only flag when it copies or pickles an array. Copies
     and unpickled values therefore go through the constructor, which validates and freezes them
-    again. A subclass with a `__post_init__` must call this one.
+    again. A subclass with a `__post_init__` must call `super().__post_init__()`.
     """
 
     def __post_init__(self) -> None:

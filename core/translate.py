@@ -24,7 +24,7 @@ from core.files import printable
 from core.translator import Translator
 
 _PIPE_BYTES = 1 << 20  # read from a pipe at once
-_CHUNK_BATCHES = 2  # batches per chunk; only lines of one chunk are sorted by length
+_CHUNK_BATCHES = 2  # batches per chunk; lines are sorted by length within a chunk
 
 
 def run(arguments: Namespace) -> None:
@@ -53,9 +53,9 @@ def run(arguments: Namespace) -> None:
 
 
 def read_available(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Yield a file's lines at once, or a pipe's or terminal's as they arrive, with their \\n.
+    """Yield all lines of a file at once, or those of a pipe or terminal as they arrive.
 
-    Only \\n ends a line; otherwise output and input would not correspond line for line.
+    Lines keep their \\n. Only \\n ends a line, so that output and input correspond line for line.
     """
     descriptor, rest = stream.fileno(), b""
     whole = os.name != "posix" or stat.S_ISREG(os.fstat(descriptor).st_mode)
@@ -75,7 +75,7 @@ def read_available(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 
 def _chunks(counts: list[int], tokens: int) -> Iterator[slice]:
-    """Split into runs of at most `tokens` tokens; a longer sentence gets a run of its own."""
+    """Split into runs of at most `tokens` tokens; a longer sentence is a run by itself."""
     start = total = 0
     for i, count in enumerate(counts):
         if total and total + count + 1 > tokens:

@@ -624,7 +624,9 @@ class Translator:
         written = [*fed, *target, *candidates, *(id for ids in hypotheses for id in ids)]
         for ids, size in ((source, model.source_vocab_size), (written, model.target_vocab_size)):
             if odd := [id for id in ids if not 0 <= id < size]:
-                raise ValueError(f"it holds the token id {odd[0]}: the vocabulary has {size:,}")
+                raise ValueError(
+                    f"it holds the token id {odd[0]}: the vocabulary has {size:,} tokens"
+                )
 
     def _within_limits(self, text: str, side: Side) -> tuple[Token, ...]:
         """Tokenise one side's text, with <eos>; enforce the limits of the model and of drawing.

@@ -29,7 +29,7 @@ def report(checkpoint: Checkpoint | None, checks: list[Check]) -> dict[str, Any]
 
 
 def fold(checks: list[Check]) -> list[Check]:
-    """Reduce each random network to its failed lines or, without any, its worst float64 line."""
+    """Reduce each random network to its failed lines or, if none failed, its worst float64 line."""
     networks: dict[str, list[Check]] = {}
     for check in checks:
         networks.setdefault(check.name.partition(": ")[0], []).append(check)

@@ -1,4 +1,8 @@
-"""Settings of all tests. One thread each, set before torch: tests run in parallel and fork."""
+"""Settings of all tests.
+
+Each process uses one thread, because tests run in parallel and fork. The variable must be set
+before torch is imported.
+"""
 
 import os
 import signal
@@ -7,7 +11,8 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Tests send SIGINT to commands, which would ignore it if pytest runs in a shell's background.
+# Shells start background jobs with SIGINT ignored, which commands would inherit. Tests send them
+# SIGINT, so restore the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

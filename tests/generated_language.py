@@ -153,7 +153,7 @@ def _syllables(consonants: str) -> Iterator[str]:
 
 
 def _tokenizer(words: Iterable[Word]) -> SubwordTokenizer:
-    """Return a tokenizer with a token for each syllable inside a word and one at its start."""
+    """Return a tokenizer with two tokens per syllable: at the start of a word, and inside."""
     syllables = sorted({syllable for word in words for syllable in word})
     merges = [list(s) for s in syllables] + [[_BOUNDARY, s] for s in syllables]
     letters = sorted({letter for s in syllables for letter in s})

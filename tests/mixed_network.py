@@ -1,4 +1,4 @@
-"""A small network with everything that converted networks add to the project's own."""
+"""A small network with all features that only converted networks have."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-// Runs after the network's scripts in a browser page: opens weights, and answers with records as JSON.
+// Opens weights and answers queries in a browser page, after the network's scripts.
 
 const base64 = (numbers) => btoa(Array.from(new Uint8Array(numbers.buffer), (byte) => String.fromCharCode(byte)).join(""));
 
@@ -13,7 +13,7 @@ const inspect = (...options) => {
   return { ...record, checks: makeChecks() };
 };
 
-/* A record with its arrays in base64, or one line that says why there is none. */
+/* Return a record with its arrays in base64, or `failed`: the reason in one line. */
 function recordAnswer({ network, tokenizer }, text, { edits, ...options }) {
   try {
     const record = inspect(network, tokenizer, text, { ...options, edits: parseEdits(edits) });

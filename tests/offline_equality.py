@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 NETWORK = ROOT / "app/components/network"
 SCRIPT = joined(*(NETWORK / f"{name}.js" for name in ("record", "weights", "transformer")))
 DIRECTIONS = {"de-en": 34, "en-de": 26}
-"""Sentences of this project by direction: 60 in all."""
+"""How many of this project's own sentences to compare in each direction: 60 in all."""
 MAP_LIMIT, LOG_PROB_LIMIT = 1e-5, 1e-4
 ARRAYS = [
     *KINDS,
@@ -47,7 +47,7 @@ ARRAYS = [
     "alternativeLogProbs",
 ]
 TIE = 1e-5
-"""Hypotheses whose scores differ by less may be in another order: rounding decides."""
+"""Hypotheses whose scores differ by at most this may change places because of rounding."""
 
 OPEN = f"""async (weights) => {{
     {SCRIPT}
@@ -64,7 +64,7 @@ OPEN = f"""async (weights) => {{
 
 
 class OfflineNetwork:
-    """The page's network with the weights of a checkpoint folder, in a page of a browser."""
+    """The page's network in a browser, with the weights of a checkpoint folder."""
 
     def __init__(self, page: Page, folder: Path):
         self.page = page
@@ -91,7 +91,7 @@ class OfflineNetwork:
         return self.page.evaluate(work, [list(texts), beam])
 
     def effects(self, text: str, edits: str = "") -> dict[str, np.ndarray]:
-        """Return the effects of all heads on the translation's tokens, as one row per kind."""
+        """Return the effects of all heads on the translation's tokens, one flat array per kind."""
         work = "([text, edits]) => offline.effects(text, edits)"
         found = self.page.evaluate(work, [text, edits])
         return {kind: _floats(found[kind]) for kind in KINDS}
@@ -200,7 +200,7 @@ def main() -> int:
     parser.add_argument(
         "--sentences", type=int, default=1000, help="sentences per direction, with --data"
     )
-    parser.add_argument("--beam", type=int, action="append", help="default: 1 (greedy) and 5")
+    parser.add_argument("--beam", type=int, action="append", help="repeatable; default: 1 and 5")
     options = parser.parse_args()
     torch.set_num_threads(1)
     reports = []

@@ -54,11 +54,12 @@ class Planted:
 def planted(sentences: int = 60, seed: int = 0) -> Planted:
     """Generate sentences and build a network with a head for every role of every kind.
 
-    A head's scores are a bilinear form of the features of query and key. So they depend on the
-    positions and ids of these two tokens alone, and some roles rely on how sentences are built. A
+    A head's scores are a bilinear form of the query's and the key's features. They depend only on
+    the positions and ids of these two tokens, so some roles rely on how sentences are built. A
     source and its target have equally many tokens, so the diagonal is where positions are equal.
     Positions come in pairs. The source word aligned to a target token covers the other position of
-    the token's pair, and the token's copy, if any, is there too. All remaining heads attend evenly.
+    the token's pair; the token's copy, if any, is at that position. All remaining heads attend
+    evenly.
     """
     rng = random.Random(seed)
     generated = [_sentence(rng) for _ in range(sentences)]

@@ -103,7 +103,7 @@ def layer_of(package: str) -> int:
 
 
 def violations(module: str, source: str) -> list[str]:
-    """Return what a module of core imports or names against the rules."""
+    """Return a core module's violations of the rules: forbidden imports and names."""
     found = []
     names, own = imported(source), package_of(module)
     roots = {name.split(".")[0] for name in names}

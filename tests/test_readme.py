@@ -19,7 +19,7 @@ READMES = (
     *(f"{folder}/README.md" for folder in (*PACKAGES, "checkpoints", "app/export")),
 )
 BUILT = {"headlight.html": "page", "site/index.html": "site"}
-"""Files that `make` writes, by its target."""
+"""The `make` target that writes each file."""
 _FILE = re.compile(r"[\w./-]*(?:/|\w\.(?:py|js|css|html|json|md|png|svg|toml|txt|safetensors))")
 
 
@@ -182,7 +182,7 @@ def test_speed_is_given_in_one_table_with_command_machine_and_commit():
 
 
 def sentence_lengths(text: str) -> list[int]:
-    """Return the words of each sentence outside tables, headings and code blocks."""
+    """Return the word count of each sentence outside tables, headings and code blocks."""
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     text = re.sub(r"^(?:\||#|    \w).*$", "", text, flags=re.M)
     text = re.sub(r"^(?:\d\.|-) ", "\n", text, flags=re.M)
@@ -246,7 +246,7 @@ def test_a_wrong_score_is_detected(old, new):
 
 
 def test_the_example_runs(tmp_path):
-    """Run it in a temporary folder that links to the checkpoints, because it saves a file."""
+    """The example saves a file, so run it in a temporary folder that links to the checkpoints."""
     (example,) = re.findall(r"^```python\n(.*?)^```$", read("README.md"), re.M | re.S)
     assert 20 <= len(example.splitlines()) <= 32
     (tmp_path / "checkpoints").symlink_to(ROOT / "checkpoints")

@@ -7,8 +7,8 @@ pointer move to the frame that shows its effect. Slow measurements use fewer tha
 start-up is measured once. Sizes are those of the largest message sent for one sentence, or of the
 HTML file (offline page, BertViz).
 
-`offline` writes the offline page in both precisions and opens it from the disk. The same run also
-measures the served app and plain JavaScript.
+`offline` writes the offline page in both precisions (fp16, int8) and opens it from disk. The same
+run also measures the served app, and the offline page without WebAssembly.
 
 `growth` uses synthetic maps of up to 512 tokens and 12 layers of 16 heads.
 

@@ -10,7 +10,7 @@ from typing import Any
 from app.benchmark.browser import SHAPE, SIZE, row
 from core.benchmarks.options import Missing
 
-# Records when the page last changed, after the frame that shows the change.
+# Records the time of the page's last change, taken after the frame that shows it.
 _WATCH = """() => {
   window.lastChange = 0;
   addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
@@ -20,7 +20,7 @@ _WATCH = """() => {
 
 
 def rows(browser: Any, rounds: int) -> Iterator[dict[str, Any] | Missing]:
-    """Yield the rows of BertViz's page with 3 × 48 maps."""
+    """Measure BertViz's page with 3 × 48 maps; yield Missing if it cannot be shown."""
     from playwright.sync_api import TimeoutError
 
     try:

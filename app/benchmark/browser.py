@@ -75,7 +75,7 @@ def timed(page: Any, event: str, act: Callable[[], None], attribute: str = "pain
 
 
 def hover(page: Any, rounds: int) -> float:
-    """Measure moving the pointer from cell to cell of the map, in ms."""
+    """Return the median ms from moving the pointer to another cell of the map to its highlight."""
     canvas = page.locator(f"{EXPLORER} canvas[data-role=map]")
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()

@@ -27,8 +27,8 @@ _MORE_HEADS = tuple((layers, heads, 60) for layers, heads in ((4, 4), (4, 8), (6
 def growth_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
     """Yield a row for each measurement, then the exponent of its growth with the number of tokens.
 
-    A size that timed out yields Missing. An exponent of 2 means four times as much for twice as
-    many tokens.
+    Yields Missing for a size that timed out. An exponent of 2 means that doubling the
+    tokens quadruples the value.
     """
     from playwright.sync_api import sync_playwright
 

@@ -24,7 +24,7 @@ _NEXT = """async (root) => {
 
 
 def heads_rows(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the times of the page, without the first round, which reads the atlas from its file."""
+    """Yield the median times; the first round, which reads the atlas from its file, is left out."""
     navigation = page.locator("[data-testid=stSidebarNav]")
     root = page.locator(".st-key-heads_atlas .atlas[data-painted]")
     opened, switched = [], []

@@ -134,7 +134,7 @@ def _opened(browser: Any, file: Path) -> float:
 
 
 def sentences(page: Any, tokens: int, rounds: int) -> float:
-    """Measure new sentences with beam 5, each one requested for the first time."""
+    """Return the median ms from a click to the painted new sentence; no sentence is repeated."""
     times = []
     button = page.get_by_role("button", name="Translate", exact=True)
     for number in range(rounds + 1):
@@ -144,7 +144,7 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
 
 
 def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield the time of each action on a 13-token sentence, then the tab's memory."""
+    """Yield the median ms of each action on a 13-token sentence, then the tab's memory."""
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)
@@ -195,7 +195,7 @@ def _effects(page: Any, rounds: int) -> float:
 
 
 def _served(browser: Any, rounds: int) -> Iterator[dict[str, Any]]:
-    """Yield one visitor's times in the served app, for actions that the offline page has too."""
+    """Yield the served app's times for actions that the offline page shares, for one visitor."""
     rounds = min(rounds, _MOST)
     with serve(ROOT / "app/main.py") as url:
         page = browser.new_page(viewport=SIZE)

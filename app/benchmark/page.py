@@ -71,7 +71,7 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
 
 
 def sentences(page: Any, tokens: int, rounds: int) -> float:
-    """Measure new sentences, each one requested for the first time."""
+    """Return the median ms from a click to the painted new sentence; no sentence is repeated."""
     times = []
     button = page.locator(".st-key-translate button")
     for number in range(rounds + 1):
@@ -80,7 +80,8 @@ def sentences(page: Any, tokens: int, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-# Sets window.headlightAnswered, which resolves with the milliseconds until the next run ends.
+# Sets window.headlightAnswered, which resolves with the milliseconds until the next script run
+# ends.
 _ANSWER = """() => {
   const started = performance.now();
   const app = document.querySelector("[data-testid=stApp]");
@@ -98,7 +99,7 @@ _ANSWER = """() => {
 }"""
 
 
-# Layer and head of each thumbnail, without the means, which have the highest numbers.
+# Layer and head of each thumbnail of a single head. Means have the highest layer or head number.
 _HEADS = """(thumbnails) => {
   const places = thumbnails.map(({ dataset }) => [Number(dataset.l), Number(dataset.h)]);
   const last = [0, 1].map((axis) => Math.max(...places.map((place) => place[axis])));
@@ -125,7 +126,7 @@ def edits(page: Any, rounds: int) -> tuple[float, float]:
 
 
 def switches(page: Any, rounds: int) -> dict[str, list[Any]]:
-    """Return the elements to click in turn, each of which changes the view."""
+    """Return the elements to click in turn, by the part of the view that each click changes."""
     root = page.locator(EXPLORER)
     return {
         "layer or head": [

@@ -22,7 +22,8 @@ WATCH = """() => {
     }
   };
 }"""
-# Resolves with the times of the click, of the explorer's change and of the frame after it.
+# Resolves with the times of the click, of the explorer's change and of the frame after it, and
+# with the messages that WATCH recorded.
 _MOMENTS = """(root) => {
   window.headlightWire.length = 0;
   let clicked = null;
@@ -46,8 +47,8 @@ def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
     """Yield one row per part, in order; the page must have been opened with the script `WATCH`.
 
     The server's parts are timed in this process, with the same model. `the page's run, and the
-    message` is the rest of the time from the request to the largest response. Uses the texts from
-    `text_of` with numbers from 500.
+    message` is the time from the request to the largest response, minus these parts. Uses the texts
+    of `text_of` with numbers from 500.
     """
     times: dict[str, list[float]] = {}
     button = page.locator(".st-key-translate button")
@@ -80,7 +81,7 @@ def parts(page: Any, tokens: int, rounds: int) -> Iterator[dict[str, Any]]:
 
 
 def _served(texts: list[str]) -> dict[str, float]:
-    """Measure search, passes, checks and payload in this process, in ms."""
+    """Return the median ms of search, passes, checks and payload, measured in this process."""
     from app.components.explorer.payload import pack, payload
     from app.state import models
     from core.record.teacher_forced import teacher_forced_pass

@@ -39,8 +39,8 @@ class _Module:
 def joined(*entries: Path) -> str:
     """Bundle modules and their imports into one scope, dependencies first.
 
-    Supports `import { a, b } from "./file.js";` and `export` before a declaration. Removes both,
-    and indentation, blank lines and comments on lines of their own.
+    Supports `import { a, b } from "./file.js";` and `export` before a declaration. Removes
+    import lines, the word `export`, indentation, blank lines and whole-line comments.
 
     Raises ScriptError for a missing file or export, circular imports, a name declared by two
     modules, and any other form of import or export.
@@ -101,7 +101,7 @@ def _parsed(file: Path) -> _Module:
 
 
 def _without_comments(script: str) -> str:
-    """Remove comments on lines of their own."""
+    """Remove comments that take up whole lines."""
     text = re.sub(r"^ */\*(?:(?!\*/).)*\*/\n", "", script, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"^ *//.*\n", "", text, flags=re.MULTILINE)
 

@@ -17,7 +17,7 @@ def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
 
 
 def described(one: Edits, record: TranslationRecord) -> str:
-    """Describe a single edit, as listed by `Edits.listed`, with the record's tokens."""
+    """Describe one item of `Edits.listed`, with the record's tokens."""
     for heads, what in (
         (one.heads_off, "off"),
         (one.heads_mean, "at its average over sample sentences"),

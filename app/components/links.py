@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 @dataclass(frozen=True)
 class Link:
-    """A page that the visitor has just opened, by URL path ("" is the first), and its query."""
+    """A page that the visitor has just opened: its URL path ("" is the first page) and query."""
 
     page: str
     query: dict[str, str]

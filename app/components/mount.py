@@ -22,9 +22,9 @@ _scripts = TemporaryDirectory(prefix="headlight-scripts-")
 def component(package: str, entry_file: str, root: str = "") -> Callable[..., Any]:
     """Return the function that mounts the component in a package's folder.
 
-    `package` is its `__file__`, `entry_file` its entry module. With `root`, the selector of its
-    root element, the component has markup and the palette. Without `root`, it draws nothing and its
-    style applies to the page.
+    `package` is the package's `__file__`, `entry_file` the name of the entry module. With `root`,
+    the selector of its root element, the component has markup and the palette. Without `root`, it
+    draws nothing, and its style applies to the whole page.
     """
     folder = Path(package).parent
     name = folder.name
@@ -49,9 +49,9 @@ def mounting(
 ) -> Callable[..., Any]:
     """Return the function that mounts a bundled script; Streamlit calls the script's `entry`.
 
-    Streamlit resends an inline script with every update: two thirds of what is sent for a
-    short sentence. A script with a URL is fetched once, but Streamlit expects it in an installed
-    package. This one is bundled at start-up, so its folder is registered here.
+    Streamlit resends an inline script with every update: two thirds of the bytes for a short
+    sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
+    This script is bundled at start-up, so `mount` registers its folder.
     """
     module = as_module(script, entry)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"

@@ -9,7 +9,7 @@ from core.record.words import is_punctuation
 
 
 def described(token: Any) -> dict[str, Any]:
-    """Return a `RecordToken` in the form that `tokens.js` reads.
+    """Return a `RecordToken` in the form that `shared/tokens.js` reads.
 
     `parts` splits the label into [text, whether it names an invisible character]; it is omitted if
     no character is invisible.

@@ -13,8 +13,8 @@
  * answered as well: with `failed`, one line for the reader. Answers may come late, repeatedly or unasked.
  *
  * @typedef {object} Requests  the value of each request
- * @property {{request: number, quantity: Quantity}} quantity  show it now and, in a page that remembers it, for later
- *   sentences; "weights" needs no answer
+ * @property {{request: number, quantity: Quantity}} quantity  show this quantity now and, on a page
+ *   that remembers it, for later sentences; "weights" needs no answer
  * @property {{request: number, sentence: string, quantity: Quantity, kind: Kind, layer: number | null,
  *   head: number | null}} exact  numbers in full precision; null: all layers, all heads
  * @property {{request: number, sentence: string}} effects  effect of ablating each head
@@ -25,9 +25,9 @@
  * @typedef {object} Host
  * @property {ReadonlySet<string>} answers  names of the requests that this page answers
  * @property {<Name extends keyof Requests>(name: Name, value: Requests[Name]) => void} ask
- * @property {(receive: (answer: Uint8Array) => void) => () => void} listen  start passing answers to `receive`, also
- *   those that came earlier; returns a function that stops it
- * @property {HostLink | null} link  null: the page has no link to a view
+ * @property {(receive: (answer: Uint8Array) => void) => () => void} listen  start passing answers
+ *   to `receive`, including those that came earlier; returns a function that stops it
+ * @property {HostLink | null} link  null: the page has no link
  * @property {HeadPage | null} headPage  the page that shows one head's arithmetic; null: there is none
  *
  * @typedef {object} HostLink  the view as parameters of the page's URL
@@ -101,7 +101,7 @@
  * @property {string} weightsSha256
  * @property {string} sourceText
  * @property {string} translation
- * @property {number} heads  the most of any kind; as a view's head it means all of them
+ * @property {number} heads  the largest number of any kind; as a view's head, it means all heads
  * @property {Record<Kind, number>} headsOf
  * @property {Record<Kind, number>} layers
  * @property {string} sourceLanguage
@@ -260,8 +260,9 @@
  * @property {string[][]} stories  [N]
  * @property {Record<string, number[]>} own  loss and BLEU of the whole network
  * @property {[string, number, number][][]} tokens  [N]: text, change, count
- * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance: string} | null)[]} pairs
- *   [N]; covers, needs: [other head, value, lower and upper bound, decimals]; more: how many each list leaves out
+ * @property {({covers: number[][], needs: number[][], more: number[], tested: number, by_chance:
+ *   string} | null)[]} pairs [N]; covers, needs: [other head, value, lower and upper bound,
+ *   decimals]; more: how many heads each list leaves out
  * @property {{order: number, pairs: number}} samples  sentences behind the order of removal and the pairs
  * @property {number} least  the fewest occurrences of a listed token
  * @property {PruningCurve[]} pruning

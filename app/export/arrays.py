@@ -10,7 +10,7 @@ from core.record.record import TranslationRecord
 
 
 def csv_zip(record: TranslationRecord) -> bytes:
-    """Return a zip of CSV files: the weights of each kind, tokens, and steps and positions if any.
+    """Return a zip of CSV files: weights by kind, tokens and, if recorded, steps and positions.
 
     `about.csv` describes the record. Numbers have the fewest digits that round-trip.
     """
@@ -19,7 +19,7 @@ def csv_zip(record: TranslationRecord) -> bytes:
         **{kind: weights_table(record, kind) for kind in KINDS if record.has(kind)},
         "tokens": _tokens(record),
     }
-    if not record.origin:  # imported maps come without them
+    if not record.origin:  # imported maps come without steps and positions
         tables["steps"] = _steps(record)
         for name in ("source_positions", "target_positions"):
             tables[name] = pd.DataFrame(getattr(record, name))
@@ -41,7 +41,7 @@ def weights_table(record: TranslationRecord, kind: str) -> pd.DataFrame:
 
 
 def as_text(text: str) -> str:
-    """Prefix text that a spreadsheet would read as a formula with an apostrophe."""
+    """Put an apostrophe before text that a spreadsheet would read as a formula."""
     return f"'{text}" if len(text) > 1 and text[0] in "=+-@\t\r" else text
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # imports torch
     import core
 
 BEAM = 5
-"""The beam width of every record: that of the page's default search."""
+"""The beam width of every record, as in the page's default search."""
 
 
 @dataclass(frozen=True)

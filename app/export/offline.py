@@ -78,7 +78,7 @@ class Network:
             "name": self.card.name,
             "source": source,
             "target": target,
-            "learned": about(self.card.metrics.get("final", {})) or "the sentences of its training",
+            "learned": about(self.card.metrics.get("final", {})) or "unrecorded sentences",
             "precision": precision,
             "parameters": self.card.parameters,
             "sha256": sha256(self.weights).hexdigest(),
@@ -98,7 +98,7 @@ class Network:
 
 
 def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Network:
-    """Read a checkpoint for the page. With `int8`, measure what rounding changes, for seconds.
+    """Read a checkpoint for the page. With `int8`, take seconds to measure what rounding changes.
 
     The stops of a `plan` replace those of the tour; stops that the page cannot show are left out.
 
@@ -137,16 +137,16 @@ def _rounding(card: Card, largest: float, int8: bool) -> str:
         return f"{said} What that changes in translations was not measured."
     return (
         f"{said} Of {found.sentences} example sentences, {found.same} get the same translation as "
-        f"with the checkpoint’s own weights (beam 5). On the translations by these weights, an "
-        f"attention weight differs by at most {number(found.largest, 3)}, and by "
-        f"{number(found.mean, 4)} on average."
+        f"with the checkpoint’s own weights (beam 5). On the translations with "
+        f"the checkpoint’s own weights, an attention weight differs by at most "
+        f"{number(found.largest, 3)}, and by {number(found.mean, 4)} on average."
     )
 
 
 def page(networks: Sequence[Network], int8: bool = False) -> str:
     """Return the page that holds these networks.
 
-    Raises ValueError for two networks of the same direction, and for none or more than `MOST`.
+    Raises ValueError for no network, more than `MOST`, or two of the same direction.
     """
     check_directions(networks)
     parts = markup()
@@ -180,7 +180,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
 
 
 def check_directions(networks: Sequence[Network]) -> None:
-    """Raise ValueError for two networks of the same direction, and for none or more than `MOST`."""
+    """Raise ValueError for no network, more than `MOST`, or two of the same direction."""
     directions = [network.card.direction for network in networks]
     if not 1 <= len(networks) <= MOST or len(set(directions)) < len(directions):
         raise ValueError(
@@ -259,10 +259,10 @@ def _about(networks: Sequence[Network]) -> str:
             ],
         ),
         (
-            "What does not",
+            "What needs the app",
             [
-                "Whatever needs Python: Shapley values, the logit lens, the search tree, trials "
-                "of the tour, and the comparison with torch.nn.Transformer. The app has them."
+                "Only Python computes Shapley values, the logit lens, the search tree, trials of "
+                "the tour, and the comparison with torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

@@ -62,7 +62,7 @@ def page(
 
 
 def first_view(record: TranslationRecord) -> dict[str, Any]:
-    """Return the view of the first head, of cross-attention if the record has its maps."""
+    """Return the view of the first cross-attention head, or of another kind if it has no maps."""
     return FIRST_VIEW | {"kind": next(kind for kind in reversed(KINDS) if record.has(kind))}
 
 

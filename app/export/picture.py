@@ -30,7 +30,7 @@ def picture(
     """Return an SVG document of a map: queries on rows, keys on columns, weights from 0 to 1.
 
     Layer, head and query count from 0; the query's row is framed. Masked cells are hatched. Each
-    unmasked cell carries its weight as a tooltip. Edits stand below the heading. Cells shrink to
+    unmasked cell carries its weight as a tooltip. Edits are below the heading. Cells shrink to
     fit the picture into `fit`, a width and height in px, but never so far that labels overlap.
     """
     colours = PALETTES[theme]
@@ -138,7 +138,7 @@ def _hatching(svg: Element, ground: str, line: str) -> None:
 
 
 def _scale(svg: Element, table: list[str], x: float, y: float, colour: str) -> None:
-    """Draw the colour scale of the weights with its ends."""
+    """Draw the colour scale of the weights, labelled 0, 0.5 and 1."""
     shading = SubElement(SubElement(svg, "defs"), "linearGradient", {"id": "scale"})
     for place in range(0, STEPS, 15):  # 255 = 17 · 15
         offset = f"{place / (STEPS - 1):.4f}"

@@ -40,7 +40,7 @@ class Rounding:
 def rounded_checkpoint(folder: Path, int8: bool = True) -> Generator[Path]:
     """Yield a temporary copy of a checkpoint with the weights as `app.export.weights` packs them.
 
-    Weights are rounded to 16 bits; with `int8`, those of matrices to 8 bits by row.
+    Weights are rounded to 16 bits. With `int8`, matrices are rounded to 8 bits, row by row.
     """
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     weights = {}

@@ -39,7 +39,7 @@ def site(
 ) -> dict[str, bytes]:
     """Return the folder's files by relative path; `translators` run the networks' rounded weights.
 
-    Raises ValueError for two networks of one direction, and for none or more than two.
+    Raises ValueError for no network, more than two, or two of the same direction.
     """
     check_directions(networks)
     pages = {_page_name(one.card.direction): page([one], int8).encode() for one in networks}

@@ -1,4 +1,4 @@
-"""Compute the texts of the tour or of a plan from records of the exported weights."""
+"""Compute the texts of the tour or of a plan from records made with the exported weights."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def translator_of(folder: Path, int8: bool) -> core.Translator:
 def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     """Yield the stops of a direction whose effect the network shows; none for unknown languages.
 
-    A stop is left out if the network's translation lacks a word that it needs. Stops that run the
+    A stop is left out if the translation lacks a word that the stop needs. Stops that run the
     network again, under edits or with another search, are left out too.
     """
     for stop in STOPS.get(direction, ()):
@@ -103,7 +103,7 @@ def not_offline(plan: Plan, direction: str, inspect: Inspect) -> list[str]:
 
 
 def _shown(stop: PlanStop, direction: str, inspect: Inspect) -> Found | dict[str, Any] | str:
-    """Return a plan's stop as the offline page shows it, or why it cannot."""
+    """Return a plan's stop as the offline page shows it, or the reason why it cannot show it."""
     offline = "tour" if stop.on_tour else LESSONS[stop.name].offline
     if not offline:
         return "this page needs the app"

@@ -23,7 +23,7 @@ from core.checkpoint.validate import read_verified
 from core.kinds import KINDS
 from core.model.baseline import scratch_names
 
-_ALIGNMENT = 16  # bytes, of a 128-bit vector
+_ALIGNMENT = 16  # bytes: a 128-bit vector
 _LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
 
 
@@ -58,11 +58,11 @@ def packed(
 ) -> bytes:
     """Return the weights file of `weights`, which are named as in the scratch model.
 
-    They are stored as float16. With `int8`, a matrix is stored as one signed byte per weight and
-    one float16 scale per row. `about.rounding` is the largest change of a weight by this rounding.
+    Weights are stored as float16. With `int8`, a matrix is stored as one signed byte per weight and
+    one float16 scale per row. `about.rounding` is the largest rounding error of a weight.
     """
     tensors = _Tensors()
-    for name, weight in sorted(weights.items()):  # safetensors reads them in a random order
+    for name, weight in sorted(weights.items()):  # safetensors reads tensors in a random order
         tensors.add_weight(name, weight, int8)
     header = copy.deepcopy(header) | {"means": None}
     header["about"] |= {"precision": "int8" if int8 else "fp16", "rounding": tensors.rounding}

@@ -23,12 +23,12 @@ from core.record.words import group_words, is_punctuation
 
 _TEMPLATE = Path(__file__).parent / "worksheet.html"
 _LESSON = "worksheet"
-ROWS = 2  # of each map that are asked about
-MASK_CELLS = 6  # rows and columns of the grid to hatch, at most
-LONG = 4  # letters: rows of words at least this long are asked about first
-CLEAR = 0.1  # a weight closer than this to one half is not asked about
+ROWS = 2  # rows of each map that get a question
+MASK_CELLS = 6  # at most this many rows, and columns, in the grid to hatch
+LONG = 4  # letters: rows of words at least this long get a question first
+CLEAR = 0.1  # a weight closer than this to one half gets no question
 _BLANK = '<span class="blank"></span>'
-# Browsers print a gradient as a coarse picture, and lines as lines.
+# Hatch with SVG lines: browsers print a CSS gradient as a coarse picture.
 _HATCHING = (
     '<td class="masked"><svg viewBox="0 0 12 6" preserveAspectRatio="none">'
     '<path d="M0 2 2 0M0 4 4 0M0 6 6 0M2 6 8 0M4 6 10 0M6 6 12 0M8 6 12 2M10 6 12 4"/></svg></td>'
@@ -156,9 +156,9 @@ def _tasks(shown: Sheet) -> Iterator[_Task]:
 
 
 def _settled(shown: Sheet) -> Iterator[tuple[int, Question]]:
-    """Yield the rows whose token clearly attends to one word, with their questions, from the top.
+    """Yield each row whose token clearly attends to one word, with its question, from the top.
 
-    Tokens of at least `LONG` letters come first: most of them are nouns and verbs.
+    Rows of tokens with at least `LONG` letters come first: most of these are nouns and verbs.
     """
     (queries, _), _ = axes(shown.record, shown.kind)
     words = [
@@ -206,10 +206,10 @@ def _row_task(shown: Sheet, query: int, question: Question) -> _Task:
 
 
 def _clear_cell(shown: Sheet, rows: Sequence[int]) -> tuple[int, int] | None:
-    """Return a cell of the last possible one of `rows` whose weight is clearly not ½.
+    """Return a cell whose weight is clearly not ½, from the last of `rows` that has one, else None.
 
-    The weight is the largest of its row or, for about half of all sentences, the second largest, so
-    that "above" is not always the answer.
+    For about half of all sentences, the cell has the second largest weight of its row instead of
+    the largest, so that "above" is not always the answer.
     """
     weights = shown.record.maps(shown.kind)[shown.layer, shown.head]
     rank = int(shown.record.id[:8], 16) % 2

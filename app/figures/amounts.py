@@ -12,7 +12,7 @@ def scaled(value: float, unit: str) -> float:
 
 
 def amount(value: float, unit: str, named: bool = True, more: int = 0) -> str:
-    """Format a value: 38 %, +3.1 points, 0.25 BLEU; without its unit's name unless `named`.
+    """Format a value: 38 %, +3.1 points, 0.25 BLEU. `named=False` leaves out a unit's name.
 
     `more` adds decimals, to tell close values apart.
     """
@@ -26,7 +26,7 @@ def amount(value: float, unit: str, named: bool = True, more: int = 0) -> str:
 def with_interval(value: float, low: float, high: float, unit: str) -> str:
     """Format a value and its interval: 38 % [31 %, 44 %].
 
-    One more digit is shown where the value would look like one of its bounds.
+    Show one more decimal if the value would otherwise look like one of its bounds.
     """
     for more in (0, 1):
         texts = [amount(bound, unit, named=False, more=more) for bound in (low, value, high)]

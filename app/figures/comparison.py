@@ -60,7 +60,7 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]], theme: str)
     The second model is dashed and grey, so that both are visible where they coincide.
     """
     palette = PALETTES[theme]
-    below = 58 + 42 * len(curves)  # on a phone every name in the legend takes a line
+    below = 58 + 42 * len(curves)  # on a phone, every name in the legend takes a line
     figure = go.Figure(
         layout=layout(
             theme,

@@ -224,7 +224,7 @@ def _add_words(figure: go.Figure, text: str, x: float, y: float, above: int, the
 
 
 def _axes(place: int) -> tuple[str, str, str, str]:
-    """Return the names of the `place`-th pair of axes, in a trace and in the layout."""
+    """Return the `place`-th pair of axes' names: two for a trace, two for the layout."""
     n = "" if place == 1 else str(place)
     return f"x{n}", f"y{n}", f"xaxis{n}", f"yaxis{n}"
 

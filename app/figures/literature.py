@@ -20,8 +20,8 @@ _LONGEST = 24
 def claim_figure(row: Row, theme: str) -> go.Figure:
     """Draw a dot with its interval for each network and for their mean.
 
-    The line is the threshold, and the claimed side is shaded. Diamonds are the published number or
-    range; a short line on a network's row is what chance would give.
+    The dotted line is the threshold; the side that the claim predicts is shaded. Diamonds are the
+    published number or range. A short line on a network's row is the value expected by chance.
     """
     palette, claim = PALETTES[theme], row.claim
     estimates: dict[str, Estimate] = dict(row.estimates)

@@ -32,7 +32,7 @@ from app.look.numbers import number
 from app.look.palette import PALETTES
 
 FUTURE = "the future: written later"
-PADDING = "padding: no part of the sentence"
+PADDING = "padding: not part of the sentence"
 BOTH = "padding, and in the future"
 _OTHER = "masked"
 _HATCH = {FUTURE: "/", PADDING: "\\", BOTH: "x"}
@@ -60,7 +60,7 @@ def mask_figure(
     figure = empty_grid(axes, title, subtitle, theme)
     figure.update_layout(plot_bgcolor=palette.hairline)  # visible between unmasked cells
     cell = cell_size(figure, len(axes.columns))
-    gap = 1 if cell >= 12 else 0  # between smaller cells, lines would look like a grey veil
+    gap = 1 if cell >= 12 else 0  # lines between smaller cells would grey the whole grid
     figure.add_trace(
         filled_cells(mask, palette.page, gap, "%{y}<br>may look at <b>%{x}</b><br>M = 0")
     )

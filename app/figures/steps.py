@@ -16,7 +16,7 @@ _WIDTH = 560
 
 
 def heads_figure(record: TranslationRecord, theme: str) -> go.Figure:
-    """Draw the last row of each cross map and their mean, [layers × heads + 1, source tokens]."""
+    """Draw each head's last row of cross-attention, and the mean: [layers × heads + 1, source]."""
     palette = PALETTES[theme]
     L, H, _, S = record.cross.shape
     weights = record.cross[:, :, -1].reshape(L * H, S)

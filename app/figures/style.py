@@ -16,7 +16,7 @@ from app.look.palette import PALETTES
 
 FONT = '"Source Sans", sans-serif'  # Streamlit's own
 FLOOR = 10.5  # px: minimum label size
-NARROW = 620  # px: width of a plot on a small desktop screen; label sizes assume it
+NARROW = 620  # px: plot width on a small desktop screen; label sizes are chosen for it
 CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,

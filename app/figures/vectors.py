@@ -111,7 +111,7 @@ def circles_figure(
                 },
             }
         )
-        figure.add_annotation(  # axis titles would have different heights
+        figure.add_annotation(  # axis titles would be at different heights
             text=f"{even} and {even + 1}<br>λ = {wavelength_words(even, table.shape[1])}",
             x=(i + 0.5) / columns,
             y=0,
@@ -147,7 +147,7 @@ def circles_figure(
 
 
 def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
-    """Draw the norm of each token's embedding, of its position, and of their sum."""
+    """Draw the norms of each token's embedding, its positional encoding, and their sum."""
     palette = PALETTES[theme]
     N = len(words)
     ticks, bottom, pitch = words_below(words, _LONGEST)

@@ -48,7 +48,7 @@ def terms_figure(
     """Draw the terms of a sum as horizontal bars in the given order: blue > 0, orange < 0.
 
     A name may have two lines. `measured` adds a second, grey bar per term, such as the effect of
-    its ablation; NaN draws none. `intervals` are the ends (low, high) of error bars.
+    its ablation; NaN draws no bar. `intervals` are the ends (low, high) of error bars.
     """
     below, above = signed_colours(theme)
     lines = [name.split("\n") for name in names]
@@ -185,7 +185,7 @@ def pairs_figure(beyond: NDArray, heads: int, title: str, theme: str) -> go.Figu
             zmax=limit,
             colorscale=diverging(theme),
             colorbar=colour_bar_below(
-                figure, "both minus the sum, nats", [-limit, 0, limit], ends, theme
+                figure, "joint effect minus sum, nats", [-limit, 0, limit], ends, theme
             ),
             hovertemplate="heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative to the sum"
             "<extra></extra>",
@@ -209,7 +209,7 @@ class Ribbon:
     start: Node
     end: Node
     value: float
-    """Positive: in favour of the first candidate; negative: of the second."""
+    """Positive in favour of the first candidate, negative in favour of the second."""
 
 
 def ribbons_figure(
@@ -263,5 +263,5 @@ def ribbons_figure(
 
 
 def _translucent(colour: str) -> str:
-    """Return the colour half transparent, as ribbons overlap."""
+    """Return the colour with 55 % opacity, as ribbons overlap."""
     return colour.replace("rgb(", "rgba(").replace(")", ",0.55)")

@@ -12,7 +12,7 @@ from app.look.palette import PALETTES
 
 _ROW = 24  # px per word of the longer side
 _LONGEST = 16  # characters of a word
-_WIDTHS = 1.0, 5.0  # px of a line: no weight, and the largest of the sentence
+_WIDTHS = 1.0, 5.0  # px of a line: for the value 0, and for the largest value
 
 
 def alignment_figure(
@@ -27,8 +27,8 @@ def alignment_figure(
 ) -> go.Figure:
     """Draw links (source word, target word) as lines; a larger value makes a thicker line.
 
-    Both sides fill the height, so a translation in the same order has parallel lines. `texts` are
-    the values for hover texts.
+    Both sides fill the height, so a translation in the same order has nearly parallel lines.
+    `texts` are the values as hover text.
     """
     ink = PALETTES[theme]
     blue = signed_colours(theme)[1]

@@ -1,1 +1,1 @@
-"""What figures and components share: palette, labels of tokens, numbers, literal text."""
+"""Shared by figures and components: palette, token labels, number formats, escaped text."""

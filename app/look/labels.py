@@ -68,7 +68,7 @@ def word_labels(
 
 
 def isolated(text: str) -> str:
-    """Keep right-to-left text from reordering what surrounds it in a sentence; see UAX #9."""
+    """Isolate right-to-left text, so that it does not reorder the text around it (UAX #9)."""
     if any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
         return f"\u2068{text}\u2069"
     return text

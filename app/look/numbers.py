@@ -37,7 +37,7 @@ def within(error: float) -> str:
 def percent(share: float) -> str:
     """Format a share as the explorer does: 58 %, with a no-break space.
 
-    "0 %" and "100 %" are exact; 0.996 becomes "99.6 %", 0.9999 ">99.9 %".
+    Only exactly 0 is "0 %" and only exactly 1 is "100 %": 0.996 is "99.6 %", 0.9999 is ">99.9 %".
     """
     share = share or 0.0  # not −0
     near_an_end = 0 < share <= 0.005 or 0.995 <= share < 1

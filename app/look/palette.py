@@ -102,7 +102,7 @@ def diverging(t: NDArray, theme: str) -> NDArray[np.int64]:
 
 
 def _bell(t: NDArray, peak: float, end: float) -> NDArray:
-    """Return chroma that rises and falls again: sRGB has little at both ends of a blue scale."""
+    """Return chroma that rises and falls again: sRGB allows little at both ends of a blue scale."""
     falling = 1 - (1 - end) * (np.maximum(t - peak, 0) / (1 - peak)) ** 1.4
     return np.where(t < peak, np.sin(t / peak * np.pi / 2), falling)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 PROXIES = "FORWARDED_ALLOW_IPS"
-"""uvicorn's own variable: the proxies whose X-Forwarded-For header it trusts.
+"""uvicorn's environment variable: the proxies whose X-Forwarded-For header it trusts.
 
 Without it, uvicorn trusts every local process.
 """
@@ -43,8 +43,7 @@ def notice(kind: str, text: str) -> None:
 def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str:
     """Return the client of a request, for counting: an IPv4 address or an IPv6 /64 network.
 
-    Requests from a proxy that is not listed all count as one client, since X-Forwarded-For can be
-    forged.
+    All requests from an unlisted proxy count as one client, since X-Forwarded-For can be forged.
     """
     if "x-forwarded-for" in Headers(scope=scope) and PROXIES not in environment:
         return UNNAMED_PROXY
@@ -73,7 +72,7 @@ class OpenCounter:
         return self._by_address.total()
 
     def refusal(self, address: str) -> str | None:
-        """Return why an address may not open another one, in one line; None if it may."""
+        """Return why an address may not open another page or request, in one line, or None."""
         if len(self) >= self._limit:
             return f"{self._limit} {self._noun} are open, the limit: try again in a minute"
         if self._by_address[address] >= self._limit_per_address:

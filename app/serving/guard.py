@@ -30,9 +30,9 @@ TRY_AGAIN_LATER = 1013
 class Guard:
     """ASGI middleware around Streamlit.
 
-    Streamlit checks the host of websockets only, and limits neither connections nor uploads.
-    When a foreign page opens a websocket, Streamlit asks an external service for this machine's
-    address.
+    Without it, Streamlit checks only the host of websockets and limits neither connections nor
+    uploads. When a foreign page opens a websocket, Streamlit even asks an external service for this
+    machine's address.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Guard:
         self._headers = headers
         self._uploads = uploads
         self._pages = OpenCounter("pages", limits.connections, limits.connections_per_address)
-        # A browser fetches several files at once; each may hold a descriptor or two.
+        # A browser fetches several files at once; each request may hold a descriptor or two.
         self._requests = OpenCounter("requests", 2 * limits.connections, limits.connections)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +65,7 @@ class Guard:
 
     @staticmethod
     def _foreign(headers: Headers) -> bool:
-        """Whether the Origin header names another origin than the app's."""
+        """Whether the Origin header names an origin other than the app's."""
         origin = headers.get("origin")
         if origin is None or origin in st.get_option("server.corsAllowedOrigins"):
             return False

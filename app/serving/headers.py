@@ -23,8 +23,9 @@ MAX_SITES = 20
 def frame_ancestors(text: str | None) -> tuple[str, ...]:
     """Parse a space-separated list of sites; empty or None means none.
 
-    A site is an origin such as `https://moodle.example.org`, or `self`; a star may replace its
-    first label. Raises ValueError with a one-line message.
+    A site is `self`, an origin such as `https://moodle.example.org`, or an http origin on
+    localhost. A star may replace the first label of an https origin. Raises ValueError with a
+    one-line message.
     """
     sites = []
     for word in (text or "").lower().split():

@@ -45,6 +45,7 @@ class MalformedError(ValueError):
 def kind_of(frame: bytes) -> str | None:
     """Return the kind of an allowed message, or None to drop it. Raises MalformedError.
 
+    The kind of a backend operation is the name of its payload, such as "deferred_file".
     If a frame sets several kinds, the last one counts, as in Streamlit, which uses the same parser.
     """
     message = BackMsg()

@@ -67,8 +67,8 @@ class BoundedProtocol(H11Protocol):
 def limit_connections() -> None:
     """Make Streamlit start uvicorn with this protocol and a limit on the size of client messages.
 
-    Streamlit's own message limit is for both directions: uvicorn would read 20 MB of each
-    connection before the app could reject the message. Raises ValueError for an invalid limit.
+    Streamlit's own message limit applies in both directions: with it, uvicorn would read 20 MB of
+    each connection before the app could reject the message. Raises ValueError for an invalid limit.
     """
     limits = Limits.from_environment().within(raise_descriptors())
     BoundedProtocol.silent_s = limits.silent_s

@@ -53,9 +53,10 @@ class Uploads:
 
     @contextmanager
     def admitted(self, path: str, length: int | None, address: str) -> Generator[None]:
-        """Admit one upload for the duration of the block, deleting the session's oldest files.
+        """Admit one upload for the duration of the block; first delete the session's oldest files.
 
-        `length` is its Content-Length, if any. Raises UploadRefusedError if a limit is reached.
+        `length` is the Content-Length header, if any. Raises UploadRefusedError if a limit is
+        reached.
         """
         session, _, file = path.rpartition(PATH)[2].partition("/")
         largest = st.get_option("server.maxUploadSize") * MIB

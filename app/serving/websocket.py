@@ -29,7 +29,7 @@ class GuardedWebsocket:
         self._closed = False
 
     async def receive(self) -> Message:
-        """Return the next allowed message, or the disconnect."""
+        """Return the next allowed message, or a disconnect message."""
         while not self._closed:
             try:
                 async with asyncio.timeout_at(None if self._ran else self._deadline):

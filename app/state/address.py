@@ -1,8 +1,7 @@
-"""The URL: query parameters read on arrival, and the choices that a page keeps there.
+"""The URL: query parameters read on arrival, and the choices that a page writes to it.
 
-Every page keeps the sentence, the target and how it is translated: direction, model and search.
-Lessons also keep their widgets' values, under the widgets' keys. Default values are omitted.
-Explorers add what they show.
+Every page writes the sentence, target, direction, model and search. Lessons add their widgets'
+values, under the widgets' keys, and explorers their view. Default values are omitted.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def one_line(text: str) -> str:
 def read_query(page: str) -> None:
     """Read the query parameters on page load and on back/forward navigation, and at no other time.
 
-    In every run, Streamlit reports the parameters that the page was opened with, whatever was
-    chosen since. If Streamlit writes them, the browser's Back button breaks. The sentence is
-    applied at once; `initialise` applies each other choice when its widget is drawn.
+    In every run, Streamlit reports the parameters that the page was opened with, whatever the user
+    has chosen since. Writing them with Streamlit would break the browser's Back button. The
+    sentence is applied at once; `initialise` applies each other choice when its widget is drawn.
     """
     history = is_history_navigation()
     if session.get("page") == page and not history:
@@ -50,7 +49,7 @@ def read_query(page: str) -> None:
     source, target = pop("source"), pop("target")
     if source is not None or target is not None:  # a link without a target clears it
         session.put("target", one_line(target or ""))
-    # Restore the box's text: each page draws a new widget.
+    # Restore the sentence box's text: each page draws a new widget.
     if text := one_line(source or "") or session.get("source"):
         session.put("source", text)
 
@@ -73,9 +72,9 @@ def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
 def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     """Return the kind, layer and head that an explorer opens with, as the last link requested.
 
-    The explorer reads them once, when it is mounted. Without a requested view, they are those of
-    the cell that `first_cell` chooses, whose row is pinned (`q`). A value that is still missing or
-    invalid defaults to cross-attention, the second-to-last layer, or the first head.
+    The explorer reads them once, when it is mounted. If no link requested a view, `first_cell`
+    chooses a cell, and its row is pinned (`q`). A value that is still missing or invalid defaults
+    to cross-attention, the second-to-last layer, or the first head.
     """
     from core.analysis.first_cell import first_cell
 
@@ -104,7 +103,7 @@ def index(text: str | None, count: int, default: int) -> str | int:
 
 
 def requested_quantity(key: str) -> dict[str, Any]:
-    """Return the quantity to show: the last choice, else that of the link, else the weights."""
+    """Return {"quantity": name}: the last choice, else the link's, else "weights"."""
     chosen = (session.get(key) or {}).get("quantity")
     return chosen or {"quantity": requested("quantity") or "weights"}
 
@@ -124,7 +123,7 @@ def initialise(key: str, options: Iterable[Any], default: Any) -> None:
 
 
 def initialise_text(key: str, default: str, name: str | None = None) -> None:
-    """Set a text box from the URL parameter `name` (else `key`); if it is unset, to `default`."""
+    """Set a text box from the URL parameter `name` (or `key`); set an unset box to `default`."""
     text = pop(name or key)
     if text is not None:
         session.put(key, text)

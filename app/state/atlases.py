@@ -1,4 +1,4 @@
-"""Atlases of heads: the file beside a checkpoint, and one computed for a visitor's own text."""
+"""Atlases of heads: the file in a checkpoint's folder, and the atlas of a visitor's own text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shipped_atlas(card: Card) -> Atlas | None:
 
 
 def lines_of(text: str) -> tuple[str, ...]:
-    """Return a text's non-empty lines. Raises ValueError for none, too many, or one too long."""
+    """Return a text's non-empty lines. Raises ValueError for no, too many or too long lines."""
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
     if not lines:
         raise ValueError("there is no text: enter at least one sentence, one per line")
@@ -71,7 +71,7 @@ def own_atlas(
     on_progress: Callable[[int, int], object],
     on_wait: waiting.OnWait,
 ) -> OwnAtlas:
-    """Compute the atlas of some lines and their greedy translations; store neither.
+    """Compute the atlas of some lines and their greedy translations, without storing anything.
 
     The task waits in the queue for long tasks. `on_progress` is called with (done, total). Raises
     BusyError, and ValueError for lines that the model cannot take.

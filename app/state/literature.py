@@ -1,4 +1,4 @@
-"""The literature board: the file beside the checkpoints, and which networks it is about."""
+"""The literature board: the file beside the checkpoints, and the networks tested on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def literature_board() -> Board | None:
 
 
 def tested(board: Board) -> dict[str, Card | None]:
-    """Return the card of each network on a board, by name; None if its weights are not here."""
+    """Return the card of each network on a board, by name; None if its weights are missing."""
     here = {(card.folder.name, card.weights_sha256): card for card in cards().values()}
     return {name: here.get((name, sha256)) for name, sha256 in board.origin.weights.items()}
 

@@ -82,8 +82,8 @@ def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
 def logged(key: tuple[Hashable, ...], make: Callable[[], Any]) -> Callable[[], Any]:
     """Wrap `make` in `request`, with names taken from its cache key.
 
-    The key holds the model's folder, configuration hash and implementation, after the name of the
-    work; without a name, it is an inspection.
+    The key holds the name of the work and then the model's own key: folder, configuration hash and
+    implementation. A key without a name belongs to an inspection.
     """
     what = key[0] if isinstance(key[0], str) else "inspect"
     place, model = next(

@@ -198,10 +198,10 @@ def _served(translator: Translator) -> Served:
 
 
 def size_of(card: Card) -> int:
-    """Estimate the bytes of a loaded model's float32 weights; the scratch code keeps a second copy.
+    """Estimate the bytes of a loaded model's float32 weights.
 
-    That copy is for decoding. `card.architecture` is that of the loaded network, which differs from
-    the folder's if the network is the other implementation.
+    The scratch code keeps a second copy for decoding. `card.architecture` is the loaded network's,
+    which differs from the folder's if the network is the other implementation.
     """
     return (2 if card.architecture == "scratch" else 1) * 4 * card.parameters
 
@@ -213,7 +213,7 @@ def _bytes(served: Served) -> int:
 def _make_room(model: Model) -> None:
     """Evict models until this one fits. Raises CheckpointError if it exceeds the limit alone.
 
-    The other implementation is made from the folder's own, so both have to fit.
+    The other implementation is copied from the folder's own, so both have to fit.
     """
     from core.checkpoint.errors import CheckpointError
 
@@ -237,7 +237,7 @@ def in_mib(size: int) -> str:
 
 
 def _evicted(served: Served) -> None:
-    """Forget the card of an evicted model, which loads again only if its folder is valid."""
+    """Forget the card of an evicted model, so that it loads again only if its folder is valid."""
     card = served.translator.card
     if _loaded.get(card.folder) == card:
         del _loaded[card.folder]

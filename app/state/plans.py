@@ -13,7 +13,7 @@ from app.state import address, models, session
 TOUR = "tour"
 """The URL path that a plan's link opens."""
 TEACHER = "class"
-"""The URL path of the page where plans are made: there `plan` is a draft."""
+"""The URL path of the page where plans are made; there, the parameter `plan` is a draft."""
 _RUNNING = "running plan"
 _MOVED = "plan moved"
 _PRESENT = "present"
@@ -92,7 +92,7 @@ def read(page: str) -> None:
     said = " ".join(filter(None, notes))
     old = running()
     if old and not said and (old.plan, old.direction, old.model) == (plan, direction, model):
-        said = old.note  # a page of this plan wrote the link, without what could not be used
+        said = old.note  # the app wrote this link, without the unusable parts of the first link
     place = places.get(at or "", 0)
     session.save_result(_RUNNING, Running(plan, direction, model, place, said))
     if plan.stops and page == TOUR:
@@ -173,7 +173,7 @@ def _apply() -> None:
 
 
 def on_the_way() -> Running | None:
-    """Return the plan once after each move, for opening the page of its stop; else None."""
+    """Return the plan on the first call after a move, which opens the stop's page; else None."""
     if not session.get(_MOVED):
         return None
     session.put(_MOVED, False)

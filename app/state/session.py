@@ -1,4 +1,4 @@
-"""Session state: widget values, results of this session, and the theme."""
+"""Session state: values of widgets and of the app, results of this session, and the theme."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import streamlit as st
 
 
 def get(key: str) -> Any:
-    """Return a widget's value, or None."""
+    """Return the value of a key, which may be a widget's, or None."""
     return st.session_state.get(key)
 
 
 def put(key: str, value: object) -> None:
-    """Set a widget's value; call this before the widget is drawn in this run."""
+    """Set the value of a key; for a widget's key, call this before the widget is drawn."""
     st.session_state[key] = value
 
 

@@ -62,10 +62,10 @@ class Store:
             return key in self._values
 
     def make_room(self, size: int, but: Container[Hashable] = ()) -> None:
-        """Evict least recently used values, but not the keys in `but`, until `size` more bytes fit.
+        """Evict least recently used values, but not the keys in `but`, until `size` bytes fit.
 
-        Call it before a large value is made: `get` evicts only afterwards, when old and new values
-        are in memory together. `size` includes the sizes of the kept values.
+        `size` counts the values in `but` too, cached or not. Call this before a large value is
+        made: `get` evicts only afterwards, when old and new values are in memory together.
         """
         with self._changed:
             kept = sum(bytes_ for key, (_, bytes_) in self._values.items() if key in but)

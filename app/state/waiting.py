@@ -26,7 +26,7 @@ _PAUSE_S = 1.0  # after a rejected run: instant retries would use up a core
 SHARES = FairShare()
 """CPU time used by each session's script runs and, in one account, by all long tasks."""
 _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
-_MAX_CHARGE_S = 1.0  # per run: the first one loads torch for everyone
+_MAX_CHARGE_S = 1.0  # per run: the first run loads torch for all sessions
 _RUN = threading.local()
 _TIMED = "timed fragments"  # the ids of a session's fragments that a timer reruns
 P = ParamSpec("P")
@@ -52,7 +52,7 @@ def yield_to_waiting_fragment() -> None:
 
 @contextmanager
 def fair_run() -> Generator[None]:
-    """Run a script in the block, after a wait if the session has used more than its fair share."""
+    """Run a script in the block, after a wait if the session exceeds its share of CPU time."""
     if getattr(_RUN, "active", False):
         yield  # nested in a run that has already waited
         return
@@ -87,7 +87,7 @@ def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, 
 
 
 def _throttle(account: object) -> None:
-    """Wait while an account is overdrawn and another, light session is active."""
+    """Wait while an account is overdrawn and another session, which used little, is active."""
     while SHARES.has_to_wait(account, session_id()):
         time.sleep(POLL_S)
         raise_if_cancelled()
@@ -107,10 +107,10 @@ def request_record(queue: Queue, request: InspectRequest) -> TranslationRecord:
 def run_queued(
     begin: Callable[[], Iterable[T]], on_wait: OnWait = lambda ahead: None
 ) -> Generator[T, None, Any]:
-    """Run a long task in its queue and yield its steps; stop if the session disconnects.
+    """Run a task in the queue of long tasks and yield its steps; stop if the session disconnects.
 
     While other sessions are active, all long tasks together get one share of the time. The caller
-    closes the generator. Raises BusyError if the queue is full.
+    must close the generator. Raises BusyError if the queue is full.
     """
     queued, reported = time.perf_counter(), 0
 

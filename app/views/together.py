@@ -23,7 +23,7 @@ COMPARISONS = {
 
 
 def ask_for_second_sentence(chosen: controls.Selection) -> str:
-    """Ask for the second sentence; by default a known minimal change of the first, or itself."""
+    """Ask for the second sentence, by default a known minimal change of the first, or the first."""
     pairs = minimal_pairs(chosen.direction)
     if pairs:
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):

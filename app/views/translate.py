@@ -25,7 +25,7 @@ def show_pass(
 ) -> None:
     """Draw explorer, edits and export of one pass, as a fragment that can rerun alone.
 
-    Of a page that is presented, show only the part of the explorer that `screen` names, by CSS.
+    On a presented page, CSS shows only the part of the explorer that `screen` names.
     """
     changed = apply_edits(card, record)
     view = address.initial_view(record)

@@ -70,7 +70,7 @@ class TreeCache:
     def select(self, rows_B: Tensor) -> TreeCache:
         """Reorder the state: new row i is old row rows_B[i].
 
-        If sentences keep different numbers of rows, each row becomes a sentence of its own.
+        If sentences keep different numbers of rows, each row becomes a separate sentence.
         """
         sentence_B = self.sentence_B.index_select(0, rows_B)
         state = replace(self, path_BM=self.path_BM.index_select(0, rows_B))
@@ -213,7 +213,7 @@ def _pack(layer: Any) -> tuple[Layer, Product]:
 def _fused(*layers: nn.Linear) -> Product:
     """Fuse layers with the same input into one product, with their outputs concatenated.
 
-    A single layer shares the packed copy of accelerate.layers, for the pass after a search.
+    A single layer uses the packed copy of accelerate.layers, which the pass after a search reuses.
     """
     weight, bias = layers[0].weight, layers[0].bias
     if len(layers) == 1 and not weight.is_inference():

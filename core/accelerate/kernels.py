@@ -1,6 +1,6 @@
 """ctypes bindings of step.c: matmul, top-k, beam candidates, decoder steps and the training loss.
 
-They support float32 on a CPU without gradients; the loss also supports bfloat16. Axes as in
+The kernels support float32 on a CPU without gradients; the loss also supports bfloat16. Axes as in
 decoder.py.
 """
 
@@ -42,7 +42,7 @@ def top_k_log_probs(x: Tensor, first: int, k: int) -> tuple[Tensor, Tensor]:
     x = x.contiguous()
     *rows, width = x.shape
     if not (0 < k <= width and 0 <= first <= width):
-        raise ValueError(f"cannot take the top {k} of {width} from {first} on")
+        raise ValueError(f"cannot take the top {k} of {width} logits with ids from {first} on")
     value, index = x.new_empty(*rows, k), x.new_empty(*rows, k, dtype=torch.int64)
     count = x.numel() // width
     step_c.top_k_log_probs(x.data_ptr(), count, width, first, k, value.data_ptr(), index.data_ptr())
@@ -87,7 +87,7 @@ def smoothed_cross_entropy(
     """Return the label-smoothed loss of logits, summed and divided by `count`; write its gradient.
 
     All tensors are contiguous; logits and gradient are float32 or bfloat16. Returns None and writes
-    nothing for another device or type, without step.c, and if torch uses several threads. Raises
+    nothing for another device or type, without step.c, or if torch uses several threads. Raises
     ValueError for a target outside of the vocabulary.
     """
     step_c = library()

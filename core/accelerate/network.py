@@ -36,7 +36,7 @@ def accelerate(network: Model) -> None:
 
 
 class FastTopTokens(TopTokens):
-    """TopTokens that does not compute the log-probabilities of all other tokens."""
+    """TopTokens that computes log-probabilities only for the chosen tokens."""
 
     def best(self, logits_NV: Tensor) -> tuple[Tensor, Tensor]:
         if not supports(logits_NV):

@@ -19,7 +19,7 @@ enum { LANES = 4 };
 #endif
 enum { PANEL = 2 * LANES };
 #if defined(__AVX512F__)
-enum { ROWS = 14 }; /* fits into the registers: 2 ROWS sums and 2 weights */
+enum { ROWS = 14 }; /* fits into the registers: 2 × ROWS sums and 2 weights */
 #else
 enum { ROWS = 6 };
 #endif
@@ -126,8 +126,8 @@ static void product_group(const Affine *a, const float *x, int64_t B, float *y) 
     }
 }
 
-/* Compute y = x W + b in groups of at most GROUP rows, so that the cache lines that one panel writes
-   to fit into the cache: 1.35 times as fast for x [320, 128] and W [128, 8000]. */
+/* Compute y = x W + b in groups of at most GROUP rows, so that all cache lines written for one panel
+   fit into the cache: 1.35 times as fast for x [320, 128] and W [128, 8000]. */
 void product(const Affine *a, const float *x, int64_t B, float *y) {
     for (int64_t groups = (B + GROUP - 1) / GROUP, b = 0, rows; b < B; b += rows, groups--) {
         rows = (B - b + groups - 1) / groups;
@@ -316,7 +316,7 @@ static inline float maximum(const float *x, int64_t count) {
     int64_t i = 0;
     for (; i + LANES <= count; i += LANES) {
         const vec some = *(const vec *)(x + i);
-        __builtin_prefetch(x + i + 1024); /* crosses pages, unlike the hardware's: 1.25 times as fast */
+        __builtin_prefetch(x + i + 1024); /* crosses pages, unlike the hardware: 1.25 times as fast */
         most = blend(some > most, some, most);
     }
     for (; i < count; i++) found = x[i] > found ? x[i] : found;

@@ -19,7 +19,7 @@ from core.record.attention_snapshots import ROLES, AttentionSnapshots, Floats
 SHARE = 0.3
 """The least mean weight on a role's keys; the explorer's captions use this limit too."""
 MARGIN = 0.1
-"""The weight must also exceed its value at step 0 and that of uniform attention by this much."""
+"""The weight must also exceed its value at step 0 and the value for uniform attention by this."""
 ALIGNING_MARGIN = 0.2
 """An aligning head's share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5
@@ -35,8 +35,8 @@ ALIGNING = "aligning"
 class Measure(Frozen):
     """One measure of each head at each point: `values` [P, L, H], 0 to 1.
 
-    `chance` is the expected value for a head without the role. Such a head attends uniformly or, in
-    measures of the largest weight, to random keys. `chance` is None if no such value is known.
+    `chance` is the value expected if a head attends uniformly or, in measures of the largest
+    weight, to one random key per query. `chance` is None if no such value is known.
     `level` [L, H] is what a head with the role must reach, or None if no mark uses this measure.
     """
 
@@ -67,8 +67,8 @@ class Mark:
 def role_shares(kind: Kind, maps: Sequence[Floats]) -> Floats:
     """Return the mean weight on the keys of each role in ROLES, over sentences: [R, L, H].
 
-    `maps` are one kind's weights per sentence, [L, H, Q, K]. Decoder queries before the third are
-    skipped for "itself": with so few unmasked keys every head would score high.
+    `maps` are one kind's weights per sentence, [L, H, Q, K]. For "itself", the first two decoder
+    queries are skipped: they have so few unmasked keys that every head would score high.
     """
     means = []
     for m in maps:
@@ -193,7 +193,7 @@ def measures(snapshots: AttentionSnapshots) -> dict[Kind, tuple[Measure, ...]]:
 
 
 def _start(snapshots: AttentionSnapshots, values: Doubles, chance: float) -> Doubles:
-    """Return the larger of chance and the value before training, [L, H]."""
+    """Return the larger of chance and the value at step 0, [L, H]; chance if there is no step 0."""
     untrained = values[0] if snapshots.steps[0] == 0 else np.zeros(values.shape[1:])
     return np.maximum(chance, untrained)
 

@@ -31,8 +31,8 @@ def source_words(tokens: Sequence[RecordToken]) -> Words:
 class Attributions(Frozen):
     """The score each method gives each source word, for each target token; read-only.
 
-    `scores` holds a float64 array [T, n] per method: the higher, the more the token came from that
-    word. Units differ between methods, so compare ranks only. `target` holds the T token ids.
+    `scores` holds a float64 array [T, n] per method; a higher score attributes more of the token to
+    that word. Units differ between methods, so compare ranks only. `target` holds the T token ids.
     """
 
     words: Words
@@ -119,7 +119,7 @@ class Subsets(Frozen):
         n = len(words)
         if n > MAX_EXACT:
             raise ValueError(
-                f"{n} source words are too many for exact values: the limit is {MAX_EXACT}, "
+                f"{n} source words are too many for exact values: the limit is {MAX_EXACT}; "
                 "shorten the sentence or use sampled values"
             )
         return cls(words, (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(bool))

@@ -13,15 +13,15 @@ from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
 SAME = 1e-5
-"""Differences up to this are rounding, as between two float32 passes with the same weights."""
+"""Differences up to this are rounding errors between two float32 passes with the same weights."""
 
 
 @dataclass(frozen=True)
 class Largest:
     """The cell where two records differ most, and its two weights.
 
-    `layer` and `head` are those of the first record. `second_layer` and `second_head` are those of
-    the second record; they are equal to the first ones unless heads were matched.
+    `layer` and `head` locate the cell in the first record, `second_layer` and `second_head` in the
+    second. Both pairs of numbers are equal unless heads were matched.
     """
 
     kind: str
@@ -51,13 +51,13 @@ def check_comparable(first: TranslationRecord, second: TranslationRecord) -> Non
             counts = f" ({len(tokens)} and {len(others)})" if len(tokens) != len(others) else ""
             differ = f"the two models split the {name} into different tokens{counts}"
         raise ValueError(
-            f"{differ}: their maps cannot be subtracted, choose two that share a vocabulary"
+            f"{differ}: their maps cannot be subtracted; choose two that share a vocabulary"
         )
     for kind in KINDS:
         (a, b), (c, d) = (r.maps(kind).shape[:2] for r in (first, second))
         if (a, b) != (c, d):
             raise ValueError(
-                f"{a} layers × {b} heads and {c} × {d} ({kind}): their maps cannot be subtracted, "
+                f"{a} layers × {b} heads and {c} × {d} ({kind}): their maps cannot be subtracted; "
                 "choose two models of the same shape"
             )
 
@@ -65,7 +65,7 @@ def check_comparable(first: TranslationRecord, second: TranslationRecord) -> Non
 def differences(
     first: TranslationRecord, second: TranslationRecord, kind: str, matching: Matching | None = None
 ) -> Doubles:
-    """Return first minus second [layer, head, query, key], heads in the first record's order."""
+    """Return first minus second, [layer, head, query, key], in the first record's head order."""
     others = second.maps(kind)
     if matching is not None:
         others = matching.reordered(others)

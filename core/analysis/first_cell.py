@@ -9,7 +9,7 @@ import numpy as np
 from core.frozen import Floats
 from core.record.record import RecordToken
 
-LEAST_WEIGHT = 0.9  # the head must give this token almost all its weight
+LEAST_WEIGHT = 0.9  # the head must give the key almost all of the query's weight
 LEAST_LETTERS = 4  # shorter words are mostly articles and prepositions, which tell a reader little
 
 
@@ -32,8 +32,8 @@ def first_cell(
     `source` holds the key tokens, `produced` the query tokens. Both tokens must be whole words of
     at least `LEAST_LETTERS` letters. The cell must have at least `LEAST_WEIGHT` in one head, and be
     the largest of its row in the mean over all layers and heads. Among these cells, return the one
-    with the highest weight × mean weight × (1 − similarity of the two spellings). So similar
-    spellings rank low, and a word copied unchanged never qualifies.
+    with the highest weight × mean weight × (1 − similarity of the two spellings). Similar spellings
+    therefore rank low, and a word copied unchanged never qualifies.
     """
     queries, keys = whole_words(produced), whole_words(source)
     best_score, best = 0.0, None

@@ -37,8 +37,8 @@ class HeadEffects(Frozen):
 
     `log_probs` [T] are the target tokens' log-probabilities in the unedited pass. `changes`, by
     kind [L, H, T], is log P(token) without the head minus `log_probs`: negative where the head
-    helped. Summed over T, it is the change in log P of the whole translation. It is NaN for a head
-    that has not been ablated yet, in results of an unfinished experiment.
+    helped. The sum over T is the change in log P of the whole translation. In results of an
+    unfinished experiment, the changes are NaN for heads that have not been ablated yet.
     """
 
     log_probs: Doubles

@@ -17,7 +17,7 @@ from core.frozen import Bools, Doubles, Frozen
 
 @dataclass(frozen=True, eq=False)
 class Site(Frozen):
-    """The inputs, weight matrices, mask and maps of one attention; mask True = may attend.
+    """The inputs, weights, mask and maps of one attention sub-layer; mask True = may attend.
 
     Matrices are [out, in] as in nn.Linear: queries are `inputs @ to_query.T + query_bias`.
     """
@@ -170,6 +170,6 @@ PLACES: dict[str, dict[str, tuple[CodeLine, ...]]] = {
 }
 """The lines of code that compute each stage, by architecture.
 
-Torch's source has no markers from which to find these lines, so they are listed here. A test looks
-up each line in the installed source: a new torch version cannot make the page wrong unnoticed.
+Torch's source has no markers for these lines, so they are listed here. A test looks up each line in
+the installed source, and fails if another torch version no longer contains it.
 """

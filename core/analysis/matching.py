@@ -18,7 +18,8 @@ from core.frozen import Doubles, Frozen
 class Matching(Frozen):
     """A one-to-one matching: head n of the first model with head partner[n] of the second.
 
-    `similarity` [N, N] is the share of attention, 0 to 1, that two heads put on the same cells.
+    `similarity` [N of the first model, N of the second] is the share of attention, 0 to 1, that two
+    heads put on the same cells.
     """
 
     layers: int
@@ -39,7 +40,7 @@ class Matching(Frozen):
     def reordered(self, maps: NDArray) -> NDArray:
         """Reorder the second model's maps [L, H, Q, K] into the first model's order of heads.
 
-        Raises ValueError if the maps have another number of layers or heads than the matching.
+        Raises ValueError unless the maps have as many layers and heads as the matching.
         """
         if maps.shape[:2] != (self.layers, self.heads):
             raise ValueError(f"maps {maps.shape} do not have {self.layers} × {self.heads} heads")
@@ -70,8 +71,8 @@ def match_heads(first: Sequence[NDArray], second: Sequence[NDArray]) -> Matching
     """
     if not first or len(first) != len(second):
         raise ValueError(
-            f"{len(first)} and {len(second)} sentences cannot be matched: give at least one, the "
-            "same for both models"
+            f"{len(first)} and {len(second)} sentences cannot be matched: give both models the "
+            "same sentences, at least one"
         )
     for a, b in zip(first, second, strict=True):
         if a.ndim != 4 or a.shape != b.shape or a.shape[:2] != first[0].shape[:2]:

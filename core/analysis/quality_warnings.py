@@ -1,7 +1,7 @@
 """Rule-based warnings about a translation, from its source, its text and its probability.
 
-They are rare on held-out captions and everyday sentences, the domain of the shipped models. A word
-that is split into several tokens gives no warning: 60 to 84 % of those sentences have such a word.
+Warnings are rare on held-out captions and everyday sentences, the domain of the shipped models. A
+word split into several tokens gives no warning, because 60 to 84 % of these sentences have one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from core.record.record import TranslationRecord
 
 LOW = 0.4
-"""A geometric mean of a translation's token probabilities below this raises a warning."""
+"""Warn if the geometric mean of a translation's token probabilities is below this."""
 
 _SHOWN = 3  # items quoted per warning; the explorer marks every unknown token
 
@@ -104,7 +104,7 @@ class QualityWarnings:
             it = "it" if len(self.unknown) == 1 else "them"
             found.append(f"the network has no token for {listed} and reads {it} as <unk>")
         if self.lost:
-            found.append(f"the translation lacks {_listed(self.lost, shown)} of the source")
+            found.append(f"the translation lacks {_listed(self.lost, shown)} from the source")
         if self.probability is not None:
             percent = 100 * self.probability
             size = f"only {percent:.0f}" if percent >= 1 else "below 1"
@@ -132,8 +132,8 @@ def warnings_about(
 ) -> QualityWarnings:
     """Return the warnings about a translation.
 
-    `unknown` lists the source's unknown parts, `probability` is the geometric mean of the
-    translation's token probabilities.
+    `unknown` lists the parts of the source that map to <unk>. `probability` is the geometric mean
+    of the translation's token probabilities.
     """
     return QualityWarnings(
         tuple(dict.fromkeys(unknown)),
@@ -203,8 +203,8 @@ def _listed(texts: Sequence[str], shown: Callable[[str], str]) -> str:
 def other_language(text: str, expected: str) -> str | None:
     """Return the language that a text's function words suggest, if it is not the expected one.
 
-    Return None if too few words suggest another language (a name or a single noun fits any), or if
-    the expected language has no word list.
+    Return None if too few words suggest another language (a name or a single noun fits every
+    language), or if the expected language has no word list.
     """
     if expected not in FUNCTION_WORDS:
         return None

@@ -38,8 +38,8 @@ class Question:
 
     `options` are words as positions of their tokens, heads as (kind, layer, head), cells as (query,
     key), indices of hypotheses, or names of outcomes such as `ORDERS`. `evidence` has one number
-    per option. `correct` holds the indices of the right options, `near` those of near-ties, which
-    also count as right. All are counted from 0.
+    per option. `correct` holds the indices of the right options, and `near` the indices of
+    near-ties, which also count as right. All positions and indices are counted from 0.
 
     Raises ValueError unless there is one number per option and at least one right option. Near-ties
     must not be right options, and cannot be combined with `every`.
@@ -70,11 +70,11 @@ class Question:
 
 
 class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no clear answer)
-    """Raised when the numbers settle no answer, so that the question must not be asked.
+    """Raised when the numbers settle no answer; the question must then not be asked.
 
     `numbers` are the numbers behind the `reason`, which is one of these:
 
-    - few: there are too few options or words, or all cells or none are masked
+    - few: there are too few options or words, or the cells are all masked or all unmasked
     - small: the largest number is below its minimum
     - tied: more than half of the options are within the margin
     - alike: only punctuation or capitals differ
@@ -120,13 +120,13 @@ def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:
 
 
 def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = None) -> Question:
-    """Ask which cells are masked in the part of a mask at `queries` and `keys`.
+    """Ask which of the cells at `queries` and `keys` a mask forbids.
 
     In `mask_QK`, True = may attend. The evidence is the largest weight that any head gives the
     cell, from `maps` [layer, head, query, key]. Without maps, it is 1 for an unmasked cell and 0
     for a masked one.
 
-    Raises Unsettled if none or all of these cells are masked, and ValueError for more than
+    Raises Unsettled if all or none of these cells are masked, and ValueError for more than
     `MOST_CELLS` rows or columns.
     """
     if max(len(queries), len(keys)) > MOST_CELLS:

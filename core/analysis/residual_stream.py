@@ -75,8 +75,8 @@ class Component:
     def group(self) -> str:
         """The group that the component belongs to, over all layers.
 
-        Groups are "token", "position", "feed-forward", the heads of each kind, and "norms, biases"
-        for the rest, which does not depend on any word.
+        Groups are "token", "position", "feed-forward", and "encoder heads" and so on for each kind.
+        "norms, biases" holds all other components, which do not depend on any word.
         """
         if self.what in ("token", "position", "feed-forward"):
             return self.what
@@ -164,11 +164,12 @@ class Stream(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class Trace(Frozen):
-    """Everything that the pass of one sentence wrote, in float64; any stream can be built from it.
+    """The states of one sentence's pass, in float64, from which any stream can be built.
 
     By side, `embedded` holds the token and position embeddings [2, N, D], and `norms` one norm per
-    sub-layer in execution order. `last` is the final norm of each side, if any. `ends` holds the
-    output [N, D] of the last layer and of the stack. `logits_TV` are the logits of the pass.
+    sub-layer in execution order. `last` is the final norm of each side, if any. `ends` holds two
+    arrays [N, D]: the output of the last layer, and that output after the final norm, if any.
+    `logits_TV` are the logits of the pass.
     """
 
     norm_first: bool
@@ -180,7 +181,7 @@ class Trace(Frozen):
     logits_TV: Doubles
 
     def site(self, kind: Kind, layer: int) -> Site:
-        """Return one attention. Raises ValueError if the model does not have it."""
+        """Return one attention sub-layer. Raises ValueError if the model has no such layer."""
         check_index(f"{kind} layer", layer, sum(k == kind for k, _ in self.sites))
         return self.sites[kind, layer]
 

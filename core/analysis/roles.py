@@ -33,7 +33,7 @@ def on_previous(maps_LHQK: Floats) -> Floats:
 def on_next(maps_LHQK: Floats) -> Floats:
     """Return the mean weight of a query on the next token (self-attention): [layer, head].
 
-    0 in a decoder, whose next tokens are masked, and for a single token.
+    The result is 0 in a decoder, whose next tokens are masked, and for a single token.
     """
     after = np.diagonal(maps_LHQK, offset=1, axis1=-2, axis2=-1)
     return after.mean(-1) if after.shape[-1] else np.zeros(maps_LHQK.shape[:-2], maps_LHQK.dtype)
@@ -57,9 +57,9 @@ def on_column(maps_LHQK: Floats, key: int) -> Floats:
 
 
 def on_cells(maps_LHQK: Floats, cells: Sequence[tuple[int, Sequence[int]]]) -> Floats:
-    """Return the mean over pairs (query, keys) of the query's weight on its keys: [layer, head].
+    """Return each query's total weight on its keys, averaged over queries: [layer, head].
 
-    Raises ValueError for no cells.
+    `cells` are pairs (query, keys). Raises ValueError if there are none.
     """
     if not cells:
         raise ValueError("no cells given: name at least one query and its keys")

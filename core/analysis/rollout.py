@@ -17,10 +17,10 @@ def rollout(record: TranslationRecord) -> dict[str, Floats]:
 
     For self-attention, this is the product of ½(Ā + I) over the layers so far (Abnar & Zuidema
     2020, §3). Ā is the mean over a layer's heads, and I the residual path. A decoder column is a
-    token fed in. Cross-attention has no residual path between its two sides, so a product over its
-    layers is not defined. Instead, each layer's mean weights are multiplied by the encoder's full
-    rollout, which leads back to the input tokens. Every row sums to 1. A kind that the record lacks
-    gets no layers. Raises ValueError for cross-attention maps without encoder maps.
+    decoder input token. Cross-attention has no residual path between its two sides, so a product
+    over its layers is not defined. Instead, each layer's mean weights are multiplied by the
+    encoder's full rollout, which leads back to the source tokens. Every row sums to 1. L is 0 for a
+    kind that the record lacks. Raises ValueError for cross-attention maps without encoder maps.
     """
     if not can_roll_out(record):
         raise ValueError("rollout of cross-attention needs the encoder's maps as well")

@@ -1,6 +1,7 @@
 """Measure cross-attention heads as word aligners: error, null baselines and the best set of heads.
 
-Axes: R replicates, the sample itself first; L layers, H heads, T target words, S source words.
+Axes: R bootstrap replicates, of which the first is the sample itself; L layers, H heads, T target
+words, S source words.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ HeadSet = tuple[tuple[int, int], ...]
 
 COMBINATIONS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, QUANTITIES))
 BY_WEIGHTS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, ("weights",)))
-"""The combinations that other programs can use: they read attention weights, not norms."""
+"""The combinations that other programs can use, because they read attention weights, not norms."""
 
 _LINKS = ("made", "sure")
 _SIZES = (*_LINKS, "sentences")
@@ -60,13 +61,13 @@ class HeadLinks:
     """Measure how many links of each cross-attention head are in the gold alignments.
 
     A head links each target word to the source word with the largest value, so all heads make
-    equally many links. Sentences without gold do not count. Sums, by replicate:
+    equally many links. Sentences without gold alignments do not count. Sums, by replicate:
 
-    - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: a head's links among the sure or possible ones,
-      by reading and quantity; index L is the mean map over layers, index H that over heads
-    - diagonal_in_sure, diagonal_in_possible [R]: the links of the monotone diagonal among them
-    - made, sure [R]: the links that each head makes, and the sure links in the gold
-    - sentences [R]
+    - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: how many of a head's links are sure or possible
+      gold links, by reading and quantity; index L is the mean map over layers, index H over heads
+    - diagonal_in_sure, diagonal_in_possible [R]: the same counts for the monotone diagonal's links
+    - made, sure [R]: the number of links that each head makes, and of sure gold links
+    - sentences [R]: the number of sentences with gold alignments
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:

@@ -48,7 +48,7 @@ class Origin:
     """What an atlas was computed from, so that it can be computed again.
 
     `sources_sha256` and `references_sha256` are hashes of the corpus lines joined by "\\n". `gold`
-    names the file of manual alignments, which may be those of another text; "" for none.
+    names the file of manual alignments, which may belong to another text; "" for none.
     """
 
     command: str
@@ -135,9 +135,10 @@ class Atlas(Frozen):
     - single_KIND [n]: on a sample, the change of loss when a head is zero-ablated
     - pair_KIND [n, n, 3]: a pair's joint change on that sample, minus the sum of its two single
       changes (positive: the heads are redundant)
-    - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: of each cross-attention
-      head, by reading and quantity; index L is the mean map over layers, index H that over heads
-    - aer_diagonal, aer_random [3]: of the monotone diagonal, and of a head drawn at random
+    - aer [2, 2, L + 1, H + 1, 3], precision, recall [2, 2, L + 1, H + 1]: alignment scores of each
+      cross-attention head, by reading and quantity (READINGS, QUANTITIES); index L is the mean map
+      over layers, index H over heads
+    - aer_diagonal, aer_random [3]: alignment error of the monotone diagonal, and of a random head
     - partner int16 [N]: the matched head of another network
     - similarity [N, 3]: the share of attention that both heads put on the same cells
     - similarity_unmatched [N, 3]: the mean of this share over all heads of the kind in the other
@@ -247,7 +248,7 @@ class Atlas(Frozen):
             if share and not ((array >= -1e-6) & (array <= 1 + 1e-6) | np.isnan(array)).all():
                 raise ValueError(f"{name} holds a number outside 0..1")
         if self.tokens and len(self.tokens) != self.count:
-            raise ValueError(f"its tokens are those of {len(self.tokens)} heads, not {self.count}")
+            raise ValueError(f"it has tokens for {len(self.tokens)} heads, not {self.count}")
         if any(max(len(q.source), len(q.target)) > _MAX_TEXT for q in self.quoted):
             raise ValueError(f"a quoted sentence has more than {_MAX_TEXT} characters")
 
@@ -308,7 +309,7 @@ class Atlas(Frozen):
                     heads and _alignment_heads(heads),
                 )
             except (KeyError, TypeError, AttributeError, OverflowError) as error:
-                raise ValueError(f"its metadata has another structure: {error}") from None
+                raise ValueError(f"its metadata has an unexpected structure: {error}") from None
 
 
 def read_atlas(file: Path, weights_sha256: str) -> Atlas:
@@ -349,7 +350,7 @@ def _typed(cls: Any, values: Any) -> Any:
     """Build a dataclass of strings and counts from JSON."""
     fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
     if not isinstance(values, dict) or set(values) != set(fields):
-        raise ValueError(f"its {cls.__name__.lower()} has other fields")
+        raise ValueError(f"its {cls.__name__.lower()} has missing or unknown fields")
     parse = {"str": _text, "int": lambda value: _integer(value, 1 << 40)}
     return cls(**{name: parse[kind](values[name]) for name, kind in fields.items()})
 

@@ -32,7 +32,7 @@ from core.record.capture import capture
 SEEDS = (0, 1, 2)
 """The seeds of random networks, whose highest score over all heads is a null baseline."""
 MIN_SENTENCES = 5
-"""With fewer sentences there is no interval, because resampling so few says nothing."""
+"""With fewer sentences there is no interval, because resampling so few is not informative."""
 
 _TOKENS = 2048  # per batch and side, with padding
 
@@ -125,7 +125,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is known of one sentence's maps of a kind before any network runs.
+    """The facts about one sentence's maps of a kind that do not depend on the network.
 
     `counts` [O, Q] says which rows count for each role, and `cells` [O, Q, K] are the role's target
     cells in these rows.
@@ -152,11 +152,11 @@ class _Rows:
 
     @property
     def choice(self) -> Bools:
-        """Which rows leave a choice, because their query may see at least two keys: [Q]."""
+        """Which rows have a choice, because their query may see at least two keys: [Q]."""
         return self.visible_count > 1
 
     def measurable(self, role: Role) -> int:
-        """Return the number of rows; 0 if the role needs an alignment that is missing."""
+        """Return the number of rows, or 0 if the role needs a gold alignment and there is none."""
         aligned = self.maps.sentence.gold is not None
         return len(self.choice) if aligned or role not in GOLD_ROLES else 0
 
@@ -225,7 +225,7 @@ def _measured(
     device = next(model.parameters()).device
     pairs = [sentence.ids for sentence in chunk]
     found: dict[Kind, dict[int, Any]] = {kind: {} for kind in rows}
-    for batch in plan(pairs, _TOKENS):  # within the chunk, so that it does not depend on shards
+    for batch in plan(pairs, _TOKENS):  # batches within a chunk do not depend on the shards
         padded = collate([pairs[b] for b in batch]).to(device)
         with capture(model) as captured:
             model.decode(padded.target_in, *model.encode(padded.source))  # maps need no logits
@@ -296,9 +296,9 @@ def finish(total: Sums) -> Attended:
 def _by_profile(total: Sums, name: str, heads: int) -> Doubles:
     """Return a role's score if each cell had its head's mean weight at that distance: [n].
 
-    NaN for positional roles. A head whose score is no higher attends to certain distances, where
-    the role's keys happen to be. Voita et al. 2019, §5.2, also compare syntactic heads with the
-    most frequent distance.
+    NaN for positional roles. A head whose actual score is no higher attends to certain distances,
+    where the role's keys happen to be. Voita et al. 2019, §5.2, also compare syntactic heads with
+    the most frequent distance.
     """
     if f"cells {name}" not in total:
         return np.full(heads, np.nan)

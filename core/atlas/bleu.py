@@ -1,8 +1,8 @@
 """BLEU of greedy translations with heads ablated, as sums over a corpus.
 
-Axes: B sentences; N heads; C sets of ablated heads, in [1 + C] after the unedited network; R
-replicates, in [1 + R] after the sample itself; G = 10 n-gram statistics of sacreBLEU (the lengths
-of translation and reference, then matches and totals of 1- to 4-grams).
+Axes: B sentences; N heads; C sets of ablated heads (index 0 of [1 + C] is the unedited network); R
+replicates (index 0 of [1 + R] is the sample itself); G = 10 n-gram statistics of sacreBLEU (the
+lengths of translation and reference, then matches and totals of 1- to 4-grams).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Statistics:
 
 
 def bleu(statistics: Array) -> Doubles:
-    """Return BLEU (0 to 100) of summed statistics, as sacreBLEU's `corpus_score`: [..., G] → [...].
+    """Compute BLEU (0 to 100) from summed statistics as `corpus_score` does: [..., G] → [...].
 
-    It is NaN without sentences.
+    The score is NaN for statistics of no sentences.
     """
     settings = _bleu()
     scores = [
@@ -81,8 +81,8 @@ class SetBleu:
 
     Sums: NAME_ngrams int64 [1 + R, 1 + C, G] and NAME_sentences. Column 0 is without ablation, the
     others are the sets in the order of `choices`. Sets with the same encoder heads share the
-    encoder's passes. In place of a baseline, which has no KV cache, the from-scratch model
-    translates with the same weights.
+    encoder's passes. A baseline has no KV cache, so the from-scratch model translates with its
+    weights.
     """
 
     name: str
@@ -115,7 +115,7 @@ class SetBleu:
 
 @dataclass(frozen=True)
 class HeadBleu:
-    """Measure `SetBleu("bleu", …)` with each head zero-ablated by itself."""
+    """Measure the sums of `SetBleu("bleu", …)`, with each head zero-ablated by itself."""
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         choices = tuple((head,) for head in heads_of(checkpoint.model))

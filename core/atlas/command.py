@@ -29,7 +29,7 @@ from core.command import progress_bar, refuse_unwritable, table, whole_number, w
 from core.data.text_files import LinePairs, read_lines
 from core.device import pick_device
 
-_LINES = 12  # the most lines written about skipped sentences
+_LINES = 12  # of messages about skipped sentences, at most
 
 
 def run_atlas(arguments: Namespace) -> None:
@@ -175,7 +175,7 @@ def add_arguments(p: ArgumentParser) -> None:
     """Add the options of this command to those that all analyses share."""
     p.add_argument("--out", type=Path, required=True, help="write the atlas to this .npz file")
     p.add_argument(
-        "--gold", type=Path, help="manual alignments, to measure alignment errors and aligned roles"
+        "--gold", type=Path, help="file of manual alignments, to measure alignment errors and roles"
     )
     p.add_argument("--gold-src", type=Path, help="source sentences of --gold, if not --src")
     p.add_argument("--gold-ref", type=Path, help="translations of --gold, if not --ref")

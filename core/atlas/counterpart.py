@@ -24,7 +24,7 @@ from core.model.interface import Seq2Seq
 from core.record.capture import capture
 
 _PER_CHUNK = 5
-"""The number of sentences compared in each chunk: few, since similarity varies little."""
+"""The number of sentences compared per chunk; few suffice, because similarity varies little."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def counterparts(sums: Sums) -> dict[str, np.ndarray]:
     """Return the `Atlas` arrays partner, similarity and similarity_unmatched.
 
     Heads are matched one to one within each kind, by the assignment with the largest total
-    similarity (Kuhn 1955). A partner is an index on axis N. `similarity_unmatched` is the mean
-    similarity to all heads of the kind but the partner. It is NaN if a kind has one head.
+    similarity (Kuhn 1955). A partner is an index on the atlas's axis N. `similarity_unmatched` is
+    the mean similarity to all heads of the kind but the partner. It is NaN if a kind has one head.
     """
     from scipy.optimize import linear_sum_assignment  # takes a second to import
 

@@ -30,7 +30,7 @@ _SEED = 64
 
 
 def quoted_sentences(corpus: Corpus) -> tuple[Sentence, ...]:
-    """Draw up to QUOTED sentences of at most MAX_CHARACTERS a side, in the corpus's order."""
+    """Draw up to QUOTED sentences of at most MAX_CHARACTERS per side, in the corpus's order."""
     short = [
         sentence
         for sentence in corpus.sentences

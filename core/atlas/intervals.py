@@ -19,9 +19,9 @@ def interval(replicates: Doubles, sentences: int) -> Doubles:
     """Return a statistic and the bounds of its 95 % percentile interval: [1 + R, …] → […, 3].
 
     Row 0 is the statistic of the sample itself, the other rows are those of the replicates.
-    Replicates of a Poisson bootstrap may draw no sentence: they are NaN and are left out. For fewer
-    than 2 sentences, which say nothing about others, the bounds are NaN (Efron & Tibshirani 1993,
-    §13.3).
+    A replicate of a Poisson bootstrap may draw no sentence; it is then NaN and is left out. For
+    fewer than 2 sentences, the bounds are NaN, because one sentence shows no variation (Efron &
+    Tibshirani 1993, §13.3).
     """
     tail = (1 - LEVEL) / 2
     if sentences < 2:
@@ -62,5 +62,5 @@ def holm(p: Doubles) -> Doubles:
 
 
 def no_effect(adjusted: Doubles) -> np.ndarray:
-    """Return which corrected p-values do not show an effect, bool: those not below ALPHA."""
+    """Return True for each corrected p-value that is not below ALPHA or is NaN."""
     return ~(adjusted < ALPHA)

@@ -1,4 +1,4 @@
-"""Decide which roles a head may be labelled with: those whose score exceeds all nulls."""
+"""Decide which roles a head may be labelled with: roles whose score exceeds all nulls."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def labels(atlas: Atlas) -> tuple[tuple[Label, ...], ...]:
 
     Labels are sorted by excess over the nulls; the first is shown as the head's role. A role is a
     label if it is measured in at least ROWS of all rows and the lower bound of its score both
-    reaches FLOOR and exceeds every null by more than MARGIN. So a score without an interval gives
-    no label.
+    reaches FLOOR and exceeds every null by more than MARGIN. A score without an interval therefore
+    gives no label.
     """
     found: list[tuple[Label, ...]] = []
     for kind in KINDS:

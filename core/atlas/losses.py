@@ -88,8 +88,8 @@ class HeadLosses:
     two:
 
     - zero_token_ID [N]: the change of the loss, summed over a token's occurrences
-    - zero_each_INDEX [B, N]: each sentence's change in nats per token; INDEX is that of the chunk's
-      first sentence
+    - zero_each_INDEX [B, N]: each sentence's change in nats per token; INDEX is the index of the
+      chunk's first sentence
 
     Raises ValueError for mean ablation without `means` (see `means_of`), and for zero ablation with
     them.
@@ -100,7 +100,7 @@ class HeadLosses:
 
     def __post_init__(self) -> None:
         if (self.method == "mean") != (self.means is not None):
-            raise ValueError("mean ablation needs the mean outputs, zero ablation takes none")
+            raise ValueError("mean ablation needs the mean outputs; zero ablation takes none")
 
     def __repr__(self) -> str:
         """Identify the measure, with a hash of its means: a tensor's repr omits most values."""
@@ -159,7 +159,7 @@ def means_of(sums: Sums, device: str = "cpu") -> Means:
 def per_token(sums: Sums, name: str) -> Doubles:
     """Return the loss in nats per target token: [1 + R, 1 + C]; row 0 is the corpus itself.
 
-    The other rows are the bootstrap replicates; one that drew no sentence is NaN.
+    The other rows are the bootstrap replicates; a replicate that drew no sentence is NaN.
     """
     with np.errstate(invalid="ignore"):
         return sums[f"{name}_loss"] / sums[f"{name}_tokens"][:, None]
@@ -189,7 +189,7 @@ def head_losses(sums: Sums, method: Literal["zero", "mean"] = "zero") -> Arrays:
 def affected_tokens(
     sums: Sums, counts: Mapping[int, int], tokenizer: Tokenizer
 ) -> tuple[tuple[TokenLoss, ...], ...]:
-    """Return for each head the target tokens whose mean loss rises most when it is zero-ablated.
+    """Return, per head, the target tokens whose mean loss rises most when the head is zero-ablated.
 
     Each head gets at most TOKENS, largest rise first. Only tokens whose loss rises and that occur
     at least LEAST_COUNT times in the corpus are named; `counts` are these occurrences. The rarer a

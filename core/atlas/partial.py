@@ -39,8 +39,8 @@ class Partial:
     ) -> Sums:
         """Return the sums of a measure over all chunks, continuing from sums saved earlier.
 
-        `on_progress` is called with the number of newly measured sentences, and first with that of
-        sentences measured earlier. The sums are saved every 20 seconds, at the end and on
+        `on_progress` is called first with the number of sentences measured earlier, then with the
+        number of newly measured ones. The sums are saved every 20 seconds, at the end and on
         interruption. Raises ValueError if earlier sums cannot be read.
         """
         file = self._file(measure, chunks)
@@ -78,7 +78,7 @@ class Partial:
             arrays = dict(Sums.from_bytes(file.read_bytes()))
             done = frozenset(arrays.pop(_DONE, np.array([-1])).tolist())
             if not done <= frozenset(range(chunks)):
-                raise ValueError("it holds other chunks")
+                raise ValueError("it holds sums of other chunks")
         except ValueError as error:
             problem = f"{file} cannot be continued: {error}"
             raise ValueError(f"{problem}; delete it and run the command again") from None

@@ -61,9 +61,9 @@ def removal_order(
 
 @dataclass(frozen=True)
 class RemovalOrder:
-    """Measure `removal_order` on one chunk that is the whole sample.
+    """Measure `removal_order` on one chunk.
 
-    Sums: prune_CURVE_order [n]. Orders cannot be added up, so measure one chunk only.
+    Sums: prune_CURVE_order [n]. Orders cannot be added up, so the chunk must be the whole sample.
     """
 
     curve: str

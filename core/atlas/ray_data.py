@@ -15,8 +15,8 @@ def on_ray(workers: int) -> Runner:
     """Return a runner with a pool of up to `workers` Ray actors of one processor each.
 
     `ray.init` connects to the cluster at RAY_ADDRESS, or starts one on this machine. Each machine
-    needs this project and the checkpoint folder at the same paths. Raises ValueError if Ray, the
-    extra `ray` of this project, is not installed.
+    needs this project and the checkpoint folder at the same paths. Raises ValueError if Ray is not
+    installed (the project's extra `ray`).
     """
     try:
         import ray

@@ -17,9 +17,10 @@ _MEASURES = ("zero", "mean", "bleu_zero", "entropy", "largest", "similarity")
 def report(atlas: Atlas) -> list[dict[str, Any]]:
     """Return one entry per head, with null for what was not measured.
 
-    `loss_change`, `low` and `high` are of zero ablation. `aer` is a cross-attention head's
-    alignment error by weights, in the reading that gives the lower error. A role's `label` says
-    whether the head may be labelled with it. `measures` has [value, low, high] by name.
+    `loss_change`, with the interval `low` to `high`, is measured by zero ablation. `aer` is a
+    cross-attention head's alignment error by weights, in the reading that gives the lower error. A
+    role's `label` says whether the head may be labelled with it. `measures` has [value, low, high]
+    by name.
     """
     entries = []
     named = labels(atlas)

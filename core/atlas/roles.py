@@ -1,4 +1,4 @@
-"""The roles a head may play: for each, which keys are the targets of a query, in one sentence.
+"""Roles that a head may have, each defined by the keys that are a query's targets in a sentence.
 
 Axes: Q queries, K keys of one sentence's map of a kind.
 """
@@ -54,10 +54,10 @@ def visible(kind: Kind, queries: int, keys: int) -> Bools:
 
 @dataclass(frozen=True)
 class Facts:
-    """What roles need to know about a corpus: token counts by id, and each side's function words.
+    """The facts about a corpus that roles need: token counts by id, each side's function words.
 
-    Function words are None where the language has no list of them. `notes` has one line for each
-    part of the corpus on which a role cannot be measured.
+    Function words are None if there is no list for the language. `notes` has one line for each part
+    of the corpus on which a role cannot be measured.
     """
 
     source_counts: Mapping[int, int]
@@ -96,7 +96,7 @@ def _words(tokens: Tokens) -> list[str]:
 
 @dataclass(frozen=True)
 class Maps:
-    """One sentence's maps of one kind, as roles see them: the tokens along both axes."""
+    """What roles need about one sentence's maps of one kind, such as the tokens along both axes."""
 
     kind: Kind
     sentence: Sentence
@@ -104,7 +104,7 @@ class Maps:
 
     @cached_property
     def queries(self) -> Tokens:
-        """The tokens along axis Q: in the decoder and in cross-attention, the tokens fed in."""
+        """The tokens along axis Q: the source in the encoder, else the decoder's input tokens."""
         return self.sentence.source if self.kind == "encoder" else self.sentence.target_in
 
     @cached_property
@@ -124,7 +124,7 @@ class Maps:
 
     @property
     def key_counts(self) -> Doubles:
-        """How often the corpus has each key's token; infinity for special tokens: [K]."""
+        """The count of each key's token in the corpus; infinity for special tokens: [K]."""
         facts = self.facts
         counts = facts.target_counts if self.kind == "decoder" else facts.source_counts
         return np.array([np.inf if t.special else counts[t.id] for t in self.keys], np.float64)
@@ -167,9 +167,9 @@ class Role:
     def cells(self, maps: Maps) -> tuple[Bools, Bools]:
         """Return the target cells [Q, K] and which queries count [Q].
 
-        In self-attention, a query's own position is a target of "itself" only. A query counts if,
-        of the keys that it may see, at least one is a target and at least one is not. The share of
-        any other query is 0 or 1 for every head.
+        In self-attention, a query's own position is a target only for the role "itself". A query
+        counts if, of the keys that it may see, at least one is a target and at least one is not.
+        The share of any other query is 0 or 1 for every head.
         """
         cells = self.targets(maps) & maps.visible
         if maps.kind != "cross" and self.name != ITSELF:
@@ -247,7 +247,7 @@ def _copy_of_produced(maps: Maps) -> Bools:
 def _forms(tokens: Tokens) -> list[tuple[str, bool] | None]:
     """Return each token's text and whether it starts a word.
 
-    So the word “a” differs from an “a” inside a word. Special tokens, punctuation and lone word
+    The flag tells the word “a” from an “a” inside a word. Special tokens, punctuation and lone word
     boundaries are None.
     """
     return [
@@ -360,7 +360,7 @@ ROLES: tuple[Role, ...] = (
     Role(
         "same word",
         _SELF,
-        "Attends to the other tokens of the query's own word, where a word has several.",
+        "Attends to the other tokens of the query's own word, if the word has several.",
         "Correia et al. 2019 (there: a BPE-merging head)",
         _same_word,
     ),
@@ -403,8 +403,8 @@ ROLES: tuple[Role, ...] = (
     Role(
         "copy of fed token",
         _CROSS,
-        "Attends to source tokens spelled like the target token that is fed; punctuation is left "
-        "out.",
+        "Attends to source tokens spelled like the target token that the decoder is fed; "
+        "punctuation is left out.",
         _HERE,
         _copy_of_fed,
     ),
@@ -420,7 +420,7 @@ ROLES: tuple[Role, ...] = (
         "aligned to fed token",
         _CROSS,
         "Attends to the source word that is manually aligned (sure links) to the target token that "
-        "is fed.",
+        "the decoder is fed.",
         "Chen et al. 2020, abstract (alignment from the decoder's input)",
         _aligned_to_fed,
     ),
@@ -436,4 +436,4 @@ ROLES: tuple[Role, ...] = (
 """All roles, in the order in which they are shown."""
 
 GOLD_ROLES: tuple[Role, ...] = tuple(role for role in ROLES if role.name.startswith("aligned to"))
-"""The roles that need manual alignments, which may be those of another text."""
+"""The roles that need manual alignments, which may belong to another text."""

@@ -71,7 +71,7 @@ def in_processes(count: int) -> Generator[Runner]:
 
 
 def _begin() -> None:
-    """Prepare a process of the pool; it ignores Ctrl+C, because its parent ends it."""
+    """Prepare a process of the pool: one thread, and no reaction to Ctrl+C; the parent ends it."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

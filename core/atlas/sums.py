@@ -1,4 +1,4 @@
-"""Named arrays of sums over sentences, which add up when a corpus is split over machines."""
+"""Named arrays of sums over sentences, which can be added when a corpus is measured in parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 class Sums(Mapping[str, Array]):
     """Named sums over sentences, float64 or int64. `a + b` are the sums over both parts.
 
-    A name that only one part has, such as a token that the other never saw, is kept as it is.
+    A sum that only one part has, such as that of a token missing in the other, is kept as it is.
     Raises ValueError for arrays of other types, and when two parts disagree about a shape.
     """
 

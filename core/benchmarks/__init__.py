@@ -1,1 +1,1 @@
-"""What `core.benchmark` measures, one file per benchmark, and the alternatives that take part."""
+"""The benchmarks of `core.benchmark`, one per file, and the alternatives that they compare."""

@@ -1,4 +1,4 @@
-"""Measure the cost of all attention maps relative to search, and of one sentence's record."""
+"""Measure the cost of capturing all attention maps relative to search, and of a full record."""
 
 from collections.abc import Iterator
 

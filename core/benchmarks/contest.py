@@ -60,9 +60,9 @@ def seconds(work: Callable[[], object]) -> float:
 def alternate(
     works: Sequence[Callable[[], object]], rounds: int, max_seconds: float
 ) -> list[list[float]]:
-    """Return the seconds of each work in each round; every round runs all in a random order.
+    """Return the seconds of each work in each round; every round runs all works in random order.
 
-    After three rounds, stops before a round that would exceed `max_seconds` in total.
+    After three rounds, stop before a round that would exceed `max_seconds` in total.
     """
     order, rng = list(range(len(works))), random.Random(0)
     times: list[list[float]] = [[] for _ in works]
@@ -82,8 +82,8 @@ def compete(
 ) -> Iterator[Row]:
     """Yield a row for each contestant: milliseconds per sentence and the speed-up over BASELINE.
 
-    The speed-up (`ratio`) is the median over rounds; above 1 is faster. If an exact contestant's
-    outputs differ, `ratio` is None and `reason` says why. `same` counts equal outputs.
+    The speed-up (`ratio`) is the median over rounds; above 1 is faster. `same` counts the outputs
+    equal to BASELINE's. If any differ, `reason` says so, and an exact contestant's `ratio` is None.
     """
     outputs = {c.name: list(c.run()) for c in contestants}  # also the warm-up
     times = alternate([c.run for c in contestants], rounds, max_seconds)
@@ -103,13 +103,13 @@ def compete(
 
 
 def speedup(times: Sequence[float], baseline: Sequence[float]) -> Row:
-    """Return the median and quartiles of the rounds' ratios baseline / times."""
+    """Return the median and quartiles of baseline / times, taken round by round."""
     low, ratio, high = quartiles([b / a for a, b in zip(times, baseline, strict=True)])
     return {"ratio": ratio, "ratio_low": low, "ratio_high": high}
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the lower quartile, the median and the upper quartile, to four digits."""
+    """Return the lower quartile, median and upper quartile, to four significant digits."""
     parts = (
         statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [*values] * 3
     )

@@ -1,8 +1,8 @@
 """Compare decoding speed with alternatives that run the same weights on the same input.
 
-`baseline` is the tutorials' loop over torch.nn.Transformer. All contestants generate as many tokens
-as the source has, and their ids are compared. `headlight-compiled`, with --compile, runs the
-encoder and the decoding steps through torch.compile.
+`baseline` is the usual tutorial loop over torch.nn.Transformer (core.benchmarks.tutorial). All
+contestants generate as many tokens as the source has, and the generated ids are compared.
+`headlight-compiled`, with --compile, runs the encoder and the decoding steps through torch.compile.
 """
 
 import inspect
@@ -93,7 +93,7 @@ def run_search(
 ) -> list[Ids]:
     """Run the project's search and, with `maps`, capture all maps of its output.
 
-    Returns when a GPU has finished the maps too.
+    On a GPU, return only after the maps have been computed.
     """
     best = [hypotheses[0].ids for hypotheses in search(network, source_NS, DecodeConfig(beam=beam))]
     if maps:
@@ -109,8 +109,8 @@ def compiled_copy(network: Transformer) -> Transformer:
     copy.load_state_dict(network.state_dict())
     copy.to(next(network.parameters()).device)
     copy.encode = torch.compile(copy.encode, dynamic=True)
-    # Unwrap `step`: torch.compile cannot trace its inference-mode decorator. The search enters the
-    # mode anyway.
+    # Unwrap `step`: torch.compile cannot trace its inference-mode decorator. The search enters
+    # inference mode anyway.
     copy.step = partial(torch.compile(inspect.unwrap(decoding.step), dynamic=True), copy)
     return copy
 

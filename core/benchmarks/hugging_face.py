@@ -82,7 +82,7 @@ def convert(network: Transformer, maps: bool) -> Any:
 def _our_value(
     network: Transformer, parts: dict[str, nn.Module], name: str, theirs: Tensor
 ) -> Tensor:
-    """Return our values for one of their parameters."""
+    """Return this project's values for a named parameter of the transformers model."""
     embeddings = network.embeddings
     side, *path, kind = name.removeprefix("model.").split(".")
     if side in ("shared", "lm_head"):
@@ -104,7 +104,7 @@ def _our_value(
 def translate(
     model: Any, source_NS: Tensor, beam: int, steps: int, maps: bool
 ) -> list[tuple[int, ...]]:
-    """Return the ids that `generate` writes, without <bos>; `maps` also outputs attentions."""
+    """Return the ids that `generate` writes, without <bos>; `maps` makes it output maps as well."""
     output = model.generate(
         source_NS,
         attention_mask=(source_NS != PAD).long(),

@@ -1,4 +1,4 @@
-"""Weights and inputs for benchmarks; the output length is fixed."""
+"""Networks with a fixed output length, and their inputs, for benchmarks."""
 
 import dataclasses
 import random

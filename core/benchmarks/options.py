@@ -17,10 +17,10 @@ class Size(NamedTuple):
 class Options:
     """A benchmark's options.
 
-    `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison takes
-    at most `rounds` rounds and, after three, at most `seconds`. `axes` are those of
-    core.benchmarks.scale, `data` is the folder of corpora. `compile` adds a contestant that uses
-    torch.compile.
+    `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison has at
+    most `rounds` rounds; after three rounds, it stops before it exceeds `seconds`. `axes` are names
+    in AXES of core.benchmarks.scale, `data` is the folder of corpora. `compile` adds a contestant
+    that uses torch.compile.
     """
 
     rounds: int = 21

@@ -72,7 +72,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
-    """Fit values ≈ c · size^p by least squares on logarithms; None if undefined."""
+    """Fit values ≈ c · size^p by least squares on logarithms; return p, or None if undefined."""
     if len(sizes) < 2 or min(values) <= 0:
         return None
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
@@ -111,7 +111,7 @@ def _memory_is_measurable() -> bool:
 
 
 def _peak(work: Callable[[], object]) -> float:
-    """Return the peak memory of `work` in MB, above the memory in use before."""
+    """Return in MiB how far memory rises during `work` above the memory in use before it."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would be reused and not counted
     before = _status("VmRSS")

@@ -33,8 +33,8 @@ from core.training.loss import negative_log_likelihood
 
 PACKAGES = ()
 OPTIONS = ("checkpoint", "random", "data", "device", "compile")
-# Untimed steps. A GPU loads and selects kernels for each new shape, and torch.compile recompiles,
-# which takes tens of steps.
+# Untimed steps. On a GPU, loading and selecting kernels for new shapes takes tens of steps, as do
+# the recompilations of torch.compile.
 _WARM_UP, _WARM_UP_ON_GPU = 1, 60
 _NO_END = 10**9  # steps, so that no validation or snapshot is timed
 _EPSILON = 1e-4  # relative tolerance for the loss of the first batch
@@ -90,7 +90,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
     length = round(statistics.mean(len(target) for _, target in pairs))
     cell = Cell("train", weights.shape, len(batches[0]), 1, length)
     for name, seconds in times.items():
-        more: Row = {"reason": f"different loss: {losses[name]:.6g}, {losses[BASELINE]:.6g}"}
+        more: Row = {"reason": f"different loss: {losses[name]:.6g}, not {losses[BASELINE]:.6g}"}
         if abs(losses[name] / losses[BASELINE] - 1) <= _EPSILON:
             more = speedup(seconds, times[BASELINE])
         speeds = [n / t for n, t in zip(tokens[warm_up:], seconds, strict=False)]
@@ -105,7 +105,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
 
 
 def _step(run: Iterator[object], on_gpu: bool) -> None:
-    """Run one step to completion, so that pending GPU work does not count for the next step."""
+    """Run one step to completion; pending GPU work would count towards the next step's time."""
     next(run)
     if on_gpu:
         torch.cuda.synchronize()
@@ -120,7 +120,10 @@ def _network(weights: Weights, architecture: str) -> Model:
 
 
 def _pairs(weights: Weights, options: Options, steps: int) -> list[Pair]:
-    """Return Multi30k's pairs if its folder is given, otherwise random ids for `steps` steps."""
+    """Return Multi30k's pairs if --data is given, or else random ids for `steps` steps.
+
+    Random weights have no tokenizers, so they always get random ids.
+    """
     config = weights.network.config
     if options.data and weights.tokenizers:
         text = read_pairs("multi30k", "train", *weights.languages, options.data)

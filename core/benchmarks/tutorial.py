@@ -1,4 +1,4 @@
-"""The tutorials' decoding loop over `torch.nn.Transformer`, which has no KV cache.
+"""The decoding loop of common tutorials, over `torch.nn.Transformer` and without a KV cache.
 
 The masks follow PyTorch's translation tutorial: a source mask of zeros and a causal target mask.
 """

@@ -19,7 +19,7 @@ from core.files import finish_commit, write_json
 
 def add_checksum(folder: Path) -> str:
     """Load a folder, add its configuration's hash and return it. Raises CheckpointError."""
-    finish_commit(folder, FILE)  # first, because it finds pending files by the old config.json
+    finish_commit(folder, FILE)  # before config.json changes: pending file names hold its hash
     load(folder, require_checksum=False)
     file = folder / FILE
     config = read_small(file)

@@ -1,4 +1,4 @@
-"""Read config.json and check its hash, and type and range of all fields that are used."""
+"""Read config.json; check its hash, and the type and range of all fields that are used."""
 
 import json
 import re
@@ -41,7 +41,7 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The validated content of config.json; `shapes` is derived, `sha256` is the file's own."""
+    """The validated content of config.json; `shapes` follow from `model`, `sha256` is its hash."""
 
     architecture: str
     source_language: str
@@ -65,7 +65,10 @@ def own_sha256(config: dict[str, Any]) -> str:
 
 
 def read_configuration(folder: Path, require_checksum: bool = True) -> Configuration:
-    """Read and check config.json; its SHA-256 only if required. Raises CheckpointError."""
+    """Read and check config.json. Raises CheckpointError.
+
+    Without `require_checksum`, its own SHA-256 is not checked.
+    """
     if folder.is_file():
         raise CheckpointError(
             f"{printable(str(folder))} is a file, not a checkpoint folder: import the weights of "
@@ -80,7 +83,7 @@ def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration
     if not isinstance(config, dict) or type(config.get("format")) is not int:
         raise ValueError(f"not a checkpoint of format {FORMAT}")
     if config["format"] != FORMAT:
-        raise ValueError(f"a checkpoint of format {config['format']}, which must be {FORMAT}")
+        raise ValueError(f"its format is {config['format']}, but it must be {FORMAT}")
     if require_checksum:
         _check_sha256(file, config)
     for side in ("source", "target"):
@@ -197,7 +200,7 @@ def _is_schedule(value: Any) -> bool:
     )
 
 
-# The optional fields of `training` that are shown or computed with.
+# The optional fields of `training` that are shown or used in computations.
 _TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
     "recipe": (_is_name, "the name of a recipe"),
     "source": (_is_text, "one line of text"),

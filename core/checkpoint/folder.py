@@ -5,8 +5,9 @@ MODEL_CARD.md and optionally head_means.safetensors (core.checkpoint.head_means)
 (core.record.attention_snapshots) and atlas.npz (core.atlas.atlas).
 
 Saving is atomic. The new files are first written under names with the hash of the new config.json,
-such as model-0123456789ab.safetensors. Renaming config.json commits them; then they get their plain
-names. torch is imported only where it is needed, so that checkpoints can be listed without it.
+such as model-0123456789ab.safetensors. Renaming config.json commits the save; then the other files
+get their plain names. torch is imported only where it is needed, so that checkpoints can be listed
+without it.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def _save(
 
 
 def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Write new metrics into a folder, with or without a checkpoint."""
+    """Write new metrics into a folder, which need not hold a checkpoint yet."""
     finish_commit(folder, "config.json")  # otherwise pending older metrics would replace these
     write_atomic(folder / "metrics.json", metrics_bytes(metrics))
 
@@ -239,10 +240,10 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
 def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True) -> Checkpoint:
     """Verify and load a checkpoint folder onto a device. Raises only CheckpointError.
 
-    core.checkpoint.validate checks everything that does not need torch before it is imported. Then
+    Before torch is imported, core.checkpoint.validate checks everything that does not need it. Then
     every weight must be finite and within float16's range, which keeps activations far below the
-    largest float32, and one sentence is translated. Without `require_checksum`, which only
-    core.checkpoint.add_checksum uses, config.json may lack its own hash.
+    largest float32. Finally, one sentence is translated as a test. Without `require_checksum`,
+    which only core.checkpoint.add_checksum uses, config.json may lack its own hash.
     """
     folder = Path(folder)
     try:
@@ -251,7 +252,7 @@ def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True)
         return _build(_card(folder, config), config, files, device)
     except CheckpointError:
         raise
-    except Exception as error:  # all hashes match, so the writer made the mistake
+    except Exception as error:  # all hashes match, so the files were already wrong when written
         raise _unexpected(folder, error) from None
 
 

@@ -14,9 +14,9 @@ from core.model.shapes import Shapes
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_TENSORS = 2_000
-MAX_VALUE = 65_504.0  # of a float16, in which weights may be saved
+MAX_VALUE = 65_504.0  # the largest float16; weights may be saved in this type
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_MAX_ITEMS = 12 * MAX_TENSORS + 1_000  # a tensor has 3 names and 3 values, two of them lists
+_MAX_ITEMS = 12 * MAX_TENSORS + 1_000  # a tensor's entry: 3 names and 3 values, two being lists
 
 
 def max_file_bytes(shapes: Shapes) -> int:
@@ -25,7 +25,7 @@ def max_file_bytes(shapes: Shapes) -> int:
 
 
 def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dict[str, str]]:
-    """Return the header of a file of `size` bytes, including its length prefix, and its metadata.
+    """Return the header of a file of `size` bytes, with its length prefix, and the file's metadata.
 
     Raises ValueError unless the header lists exactly tensors of these shapes, all of one type,
     which fill the rest of the file.

@@ -1,4 +1,4 @@
-"""Provenance of imported weights: family, author, licence, and what was compared on import.
+"""Provenance of imported weights: family, author, licence, and the comparisons made on import.
 
 `core.convert` writes it to config.json as `training.imported`; networks trained here have none.
 """
@@ -53,7 +53,7 @@ class Imported:
 
     @property
     def credit(self) -> str:
-        """A phrase with author and licence, to be shown beside the model's name."""
+        """A phrase with author and licence, to be shown with the model's name."""
         author = f"by {self.author}" if self.author else "author unknown"
         return f"imported, {author}, licence {self.licence or 'unknown'}"
 
@@ -69,7 +69,7 @@ class Imported:
         if not isinstance(values, dict) or not {"family", "source", "sha256"} <= set(values):
             raise ValueError("imported needs a family, a source and a sha256")
         if unknown := sorted(set(values) - fields):
-            raise ValueError(f"imported has no {unknown[0]!r}")
+            raise ValueError(f"imported has an unknown field {unknown[0]!r}")
         if values["family"] not in FAMILIES:
             raise ValueError(f"imported: the family must be one of {', '.join(FAMILIES)}")
         for name in ("source", "author", "licence"):

@@ -16,7 +16,8 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
     """Return the metrics and "", or {} and one line that says why they are unusable.
 
     `curve` is a list of objects of finite numbers, each with `step`, `train_loss` and `val_loss`;
-    `final` holds an object of finite numbers and texts for each corpus. The file may be missing.
+    `final` holds an object of finite numbers and texts for each corpus. A missing file gives {} and
+    "".
     """
     file = committed_file(folder, "metrics.json", FILE)
     try:
@@ -68,7 +69,7 @@ def _check(values: Any) -> None:
         if not _is_number(scores.get("sacrebleu")) or not _is_number(
             scores.get("bits_per_char", 0)
         ):
-            raise ValueError(f"its scores on {corpus} lack numbers for sacrebleu or bits_per_char")
+            raise ValueError(f"its scores on {corpus} lack a number for sacrebleu or bits_per_char")
 
 
 def _is_number(value: Any) -> bool:

@@ -16,10 +16,10 @@ def read_small(file: Path) -> Any:
 
 
 def parse(content: bytes, max_items: int, finite: bool = True) -> Any:
-    """Parse a JSON text of at most `max_items` items and 8 levels.
+    """Parse a JSON text of at most `max_items` items (commas and colons) and 8 levels.
 
-    Raises a one-line ValueError for a larger or deeper text, for invalid JSON, duplicate names,
-    text that is not UTF-8, and, if `finite`, for NaN and infinity.
+    Raises a one-line ValueError for a larger or deeper text, for invalid JSON, for a name that
+    occurs twice in an object, for text that is not UTF-8, and, if `finite`, for NaN and infinity.
     """
     items = content.count(b",") + content.count(b":")
     if items > max_items:

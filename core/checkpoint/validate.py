@@ -32,7 +32,7 @@ class VerifiedFiles:
 def read_verified(folder: Path, config: Configuration) -> VerifiedFiles:
     """Read and verify the files that config.json lists. Raises CheckpointError.
 
-    Checks the size, SHA-256 and vocabulary of the tokenizers, then the size, header and SHA-256 of
+    Check the size, SHA-256 and vocabulary of the tokenizers, then the size, header and SHA-256 of
     the weights.
     """
     source, target = _tokenizers(folder, config)

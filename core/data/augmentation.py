@@ -26,10 +26,10 @@ class Augmentation:
     (Karpukhin et al. 2019). `concatenation`: join the pair with others to a text of up to
     `concatenate_up_to` pairs (Nguyen, Murray & Chiang 2021; Kondo et al. 2021). `names`, `numbers`:
     replace a name or number that occurs on both sides, so that the model learns to copy (after
-    Luong et al. 2015, who use placeholders). Pairs with the same numbers on
-    both sides are rare, so each is used `number_copies` times. `segmentation`, per word: split it
-    at a random position before subword segmentation, so that names are not read as meaningful
-    subwords (Kudo 2018; Provilkov, Emelianenko & Voita 2020).
+    Luong et al. 2015, who use placeholders). Pairs with the same numbers on both sides are rare, so
+    each is used `number_copies` times. `segmentation`: split a word at a random position before
+    subword segmentation, so that names are not read as meaningful subwords (Kudo 2018; Provilkov,
+    Emelianenko & Voita 2020); this probability is per word.
     """
 
     source_noise: float = 0.0
@@ -122,8 +122,8 @@ def augmented(
 ) -> Iterator[tuple[TextPair, TextPair]]:
     """Yield one epoch's pairs as (augmented, original); `texts` holds (text, repetitions).
 
-    The caller uses the original where the augmented pair is too long. The result depends on seed
-    and epoch (from 0) only, so a resumed run sees the same pairs.
+    The caller uses the original if the augmented pair is too long. The result depends only on the
+    arguments, so a resumed run sees the same pairs. Epochs are counted from 0.
     """
     rng = random.Random(f"{seed}/{epoch}")
     for text, times in texts:
@@ -153,7 +153,7 @@ def _repeated(text: Iterable[TextPair], times: int, number_copies: int) -> Itera
 
 
 def _shared_numbers(pair: TextPair) -> Counter[str]:
-    """Return the numbers of a pair if both sides contain the same ones equally often."""
+    """Return the numbers of a pair if both sides contain the same numbers, each equally often."""
     source, target = (Counter(m[0] for m in _NUMBER.finditer(side)) for side in pair)
     return source if source == target else Counter()
 
@@ -177,9 +177,9 @@ def with_other_names(
     """Replace each known name that occurs equally often on both sides.
 
     Most of the new names are invented, partly from beginnings of words in `earlier` pairs. A man's
-    name becomes a woman's only if no word of the pair is masculine. A possessive such as "Toms"
-    gets no name that ends with a sibilant, because German writes the possessive of such names
-    differently.
+    name becomes a woman's only if no word of the pair is masculine. A name in the possessive, such
+    as "Toms", is not replaced by a name that ends with a sibilant, because German writes the
+    possessive of such names differently.
     """
     counts = [Counter(_KNOWN[m[1]] for m in _NAME.finditer(side)) for side in pair]
     with_s = {_KNOWN[m[1]][0] for side in pair for m in _NAME.finditer(side) if m[2]}
@@ -236,11 +236,12 @@ def invented_name(rng: random.Random, earlier: Sequence[TextPair] = ()) -> str:
 
 
 def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
-    """Replace the numbers of a pair, if both sides contain the same ones.
+    """Replace the numbers of a pair, if both sides contain the same numbers.
 
-    A number stays within its range, up to 12, 24, 31 or 59, so that hours, days and minutes remain
-    valid. A year usually becomes a year. Any other number keeps its count of digits. Numbers
-    followed by letters ("3rd") are kept. So are 0 and 1: replacing 1 would need a plural.
+    A number up to 12, 24, 31 or 59 is replaced by one up to the same limit, so that hours, days and
+    minutes remain valid. A year usually becomes another year. Any other number keeps its count of
+    digits. Numbers followed by letters ("3rd") are kept, and so are 0 and 1, because replacing 1
+    would need a plural.
     """
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
     shared = sorted(_shared_numbers(pair))
@@ -266,7 +267,7 @@ def _other_number(old: str, rng: random.Random) -> str:
 
 
 def _digits(count: int, rng: random.Random) -> str:
-    """Draw digits; one in three repeats the previous one, because repetitions are hard to copy."""
+    """Draw digits; a third repeat the previous digit, because repetitions are hard to copy."""
     digits = ""
     for _ in range(count):
         repeat = digits and rng.random() < 1 / 3

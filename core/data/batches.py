@@ -35,7 +35,7 @@ class Batch:
 
 
 BREAK = "‖"
-"""Splits a word: no token crosses it. The character itself is never encoded."""
+"""Splits a word in two: no token crosses this character, and it gets no id itself."""
 
 
 def encode_pairs(
@@ -74,7 +74,7 @@ class EncodedPairs(Sequence[Pair]):
         The function raises ValueError if the process failed; the process has then printed the
         reason.
         """
-        fork = multiprocessing.get_context("fork")  # needs no copy of the pairs
+        fork = multiprocessing.get_context("fork")  # the child shares the pairs without a copy
         receiving, sending = fork.Pipe(duplex=False)
         file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `wait`
 
@@ -154,16 +154,17 @@ def plan(
 ) -> list[list[int]]:
     """Return the indices of each batch: similar lengths, at most `budget` padded tokens per side.
 
-    With `sentences`, a batch holds that many pairs instead. A seed shuffles the batches and pairs
-    of equal length; without one, pairs are ordered by length. `keep_order` keeps their order.
-    The plan depends only on the arguments, so a run can be resumed within an epoch.
+    With `sentences`, a batch holds that many pairs instead. A seed shuffles the batches, and the
+    pairs of equal length; without a seed, batches are in order of length. `keep_order` keeps the
+    order of `pairs`. The plan depends only on the arguments, so a run can be resumed within an
+    epoch.
     """
     rng = random.Random(seed)
     noise = [rng.random() if seed is not None else 0.0 for _ in range(len(pairs))]
     lengths = pair_lengths(pairs)
     longer, difference = lengths.max(axis=1, initial=0), lengths[:, 0] - lengths[:, 1]
     # Sort by the longer side, which the budget limits. Sort ties by the other side, alternately up
-    # and down, so that a batch across two lengths is homogeneous on both sides.
+    # and down, so that a batch that spans two lengths has similar lengths on both sides.
     by_length = np.lexsort((noise, np.where(longer % 2, difference, -difference), longer))
     order = range(len(pairs)) if keep_order else by_length.tolist()
     longest = longer.tolist()

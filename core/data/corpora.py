@@ -12,9 +12,9 @@ from core.data.text_files import Find, LinePairs, finder
 
 
 class Languages(dict[str, str]):
-    """Language names by ISO 639 code, in English; a code that ISO 639 lacks is its own name.
+    """English language names by ISO 639 code; for a code that ISO 639 lacks, the code itself.
 
-    It contains the languages of the corpora; other names are looked up on demand.
+    The languages of the corpora are stored; other names are looked up on demand.
     """
 
     def __missing__(self, code: str) -> str:
@@ -26,7 +26,7 @@ def _iso_name(code: str) -> str:
     from iso639 import Language, LanguageNotFoundError  # takes 0.1 to 0.5 s
 
     try:
-        name = Language.match(code).name  # match also compares names, but these are capitalised
+        name = Language.match(code).name  # match also finds names, but codes are lower-case
     except LanguageNotFoundError:
         return code
     return re.sub(r" \(.*\)$", "", name)  # Modern Greek (1453-), Swahili (macrolanguage)
@@ -56,7 +56,7 @@ class Corpus:
 
 
 def _multi30k(split: str, find: Find | None, source: str, target: str) -> Pairs:
-    assert find is not None  # it has a home
+    assert find is not None  # because the corpus has a `home`
     return list(LinePairs(*(find(f"{split}.{language}.gz") for language in (source, target))))
 
 
@@ -84,7 +84,7 @@ def _oriented(target: str, german_english: Pairs) -> Pairs:
 
 _TED = (
     "TED talks with the translations of TED's volunteers (Cettolo, Girardi & Federico 2012), "
-    "CC BY-NC-ND 4.0 as TED gives them out. The text itself is not part of this project."
+    "released by TED under CC BY-NC-ND 4.0. The text itself is not part of this project."
 )
 
 CORPORA = {
@@ -96,9 +96,9 @@ CORPORA = {
             about="captions of photographs",
             credit="Multi30k, task 1 (Elliott, Frank, Sima'an & Specia 2016): 29,000 English "
             "captions of Flickr30k photographs (Young et al. 2014) with German translations by "
-            "professionals. Its public home names no licence; the captions are Flickr30k's, given "
-            "out for non-commercial research and education: look at their terms before any other "
-            "use. The text itself is not part of this project.",
+            "professionals. Its public home names no licence; the captions are Flickr30k's, "
+            "distributed for non-commercial research and education: check their terms before any "
+            "other use. The text itself is not part of this project.",
             splits=("train", "val", "test_2016_flickr"),
             sha256={
                 "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
@@ -117,8 +117,8 @@ CORPORA = {
             credit="Tatoeba's German-English sentence pairs as collected by manythings.org/anki "
             "(state of 2018-05-13, 169,813 pairs), CC BY 2.0 (France); the sentences and their "
             "translations are by the contributors to tatoeba.org. manythings.org replaces its "
-            "file from time to time: one of another date is refused, because its hold-out would "
-            "be another. The text itself is not part of this project.",
+            "file from time to time: a file of another date is rejected, because its hold-out set "
+            "would differ. The text itself is not part of this project.",
             splits=("train", "val", "test"),
             sha256={
                 "deu-eng.zip": "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"

@@ -68,7 +68,7 @@ _TEMPLATES = (
 
 
 def read(split: str) -> Pairs:
-    """Generate the `SIZE` (German, English) pairs of "val" or "test", always the same."""
+    """Generate `SIZE` (German, English) pairs, always the same ones for "val" and for "test"."""
     names, places, seed = _SPLITS[split]
     rng = random.Random(seed)
     pairs = []
@@ -87,9 +87,9 @@ def read(split: str) -> Pairs:
 def copied(pairs: Pairs, outputs: list[str]) -> dict[str, float]:
     """Return the shares of names, numbers and capitals that are right, each from 0 to 1.
 
-    Names and numbers: those of the sources that the outputs copy exactly, allowing "5th" for 5 and
-    a German genitive "s" for "'s". Capitals: reference words that the outputs contain in any case,
-    written in the right case.
+    Names and numbers: the share of those in the sources that the outputs copy exactly, allowing
+    "5th" for 5 and a German genitive "s" for "'s". Capitals: of the reference words that the
+    outputs contain in any case, the share in the same case as in the reference.
     """
     right, total = Counter[str](), Counter[str]()
     for (source, reference), output in zip(pairs, outputs, strict=True):

@@ -18,14 +18,14 @@ def lower_cased(source: str, case: str) -> str:
 
 
 def without_final_marks(source: str, target: str) -> TextPair:
-    """Remove the final punctuation of both sides, if both have some."""
+    """Remove the final punctuation of both sides if both end with punctuation."""
     if _FINAL_MARKS.search(source) and _FINAL_MARKS.search(target):
         return _FINAL_MARKS.sub("", source), _FINAL_MARKS.sub("", target)
     return source, target
 
 
 def concatenated_groups(pairs: list[TextPair], number: int) -> list[TextPair]:
-    """Concatenate each `number` consecutive pairs; the last group may be smaller."""
+    """Concatenate every `number` consecutive pairs; the last group may be smaller."""
     return [concatenated(pairs[i : i + number]) for i in range(0, len(pairs), number)]
 
 

@@ -16,14 +16,15 @@ Pairs = list[tuple[str, str]]
 def read(file: Path) -> Pairs:
     """Read (German, English) pairs from manythings.org's zip of `English<tab>German` lines.
 
-    Special spaces become plain ones, as users type them. Raises ValueError for any other file.
+    Special spaces become the plain spaces that users type; invisible characters are dropped. Raises
+    ValueError for any other file.
     """
     try:
         with zipfile.ZipFile(file) as archive:
             if (size := archive.getinfo("deu.txt").file_size) > _MAX_BYTES:
                 raise ValueError(f"it unpacks to {size:,} bytes, the limit is {_MAX_BYTES:,}")
             text = archive.read("deu.txt").decode("utf-8").translate(_BLANKS)
-    # zipfile raises the last two for encryption and for unknown compression.
+    # zipfile raises RuntimeError for encryption and NotImplementedError for unknown compression.
     except (
         *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError),
         *(RuntimeError, NotImplementedError),

@@ -32,7 +32,7 @@ def finder(name: str, home: str | None, digests: dict[str, str], data: Path | No
         if not file.is_file():
             _fetch(home + filename, file, digests[filename])
         elif sha256(file.read_bytes()) != digests[filename]:
-            raise ValueError(f"{file} has changed since the download: delete it to get it again")
+            raise ValueError(f"{file} has changed since the download: delete it to fetch it again")
         return file
 
     return find
@@ -71,8 +71,8 @@ def stream_lines(file: Path) -> Iterator[str]:
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Decode UTF-8 lines without their \\n and without a byte-order mark in line 1.
 
-    `first` is the number of the first line. Raises ValueError for a line that is not UTF-8, naming
-    its number, and for a file with \\r as line end.
+    `first` is the number of the first line. Raises ValueError for UTF-16, for a file whose lines
+    end with \\r only, and, naming its number, for a line with a NUL byte or that is not UTF-8.
     """
     for number, line in enumerate(lines, start=first):
         if number == 1:
@@ -114,7 +114,11 @@ class LinePairs:
     target: Path
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield (source, target). Raises ValueError at the end of the shorter file."""
+        """Yield (source, target).
+
+        Raises ValueError if both sides are the same pipe and, at the end of the shorter file, if
+        the numbers of lines differ.
+        """
         if self._same_pipe():
             raise ValueError(f"{self.source} is the source and the target: give two files or pipes")
         source, target = stream_lines(self.source), stream_lines(self.target)
@@ -161,5 +165,5 @@ def _fetch(url: str, file: Path, digest: str) -> None:
             f"cannot download {url} ({error}): check the network or pass --data"
         ) from None
     if sha256(content) != digest:
-        raise ValueError(f"{url} has SHA-256 {sha256(content)}, expected {digest}: not kept")
+        raise ValueError(f"{url} has SHA-256 {sha256(content)}, not {digest}: it is not kept")
     write_atomic(file, content)

@@ -39,13 +39,13 @@ def align(
 ) -> list[Row]:
     """Score every cross-attention head on word-tokenised pairs, teacher-forced.
 
-    For a target word, *output* reads the rows that produce its tokens and *input* the rows that
-    are fed them (Chen et al. 2020, §3). *weights* are attention weights, *norms* the lengths of the
-    weighted, transformed values (Kobayashi et al. 2020). Each target word is aligned to the source
-    word with the largest value; `<eos>` does not count as a word. `on_progress` is called with the
-    number of newly completed pairs. Raises ValueError, before running the model, if the numbers of
-    pairs and alignments differ, or for a pair that is empty, too long, or inconsistent with its
-    alignment.
+    For a target word, *output* reads the rows that produce its tokens, and *input* the rows that
+    take them as input (Chen et al. 2020, §3). *weights* are attention weights; *norms* are the
+    norms of the weighted, transformed values (Kobayashi et al. 2020). Each target word is aligned
+    to the source word with the largest value; `<eos>` does not count as a word. `on_progress` is
+    called with the number of newly completed pairs. Raises ValueError, before running the model, if
+    the numbers of pairs and alignments differ, or for a pair that is empty, too long, or
+    inconsistent with its alignment.
     """
     if len(pairs) != len(gold):
         raise ValueError(
@@ -134,7 +134,7 @@ def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]
 
 
 def _encoded(tokenizer: Tokenizer, text: str) -> _Side:
-    """Return the tokens of a text and, for each, the index of the word in which it begins."""
+    """Return a text's tokens and, for each token, the index of the word in which it begins."""
     tokens, words = tokenizer.encode(text), normalise(text).split()
     if not tokens:
         raise ValueError("a side is empty")

@@ -51,16 +51,16 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     *weights* are the cross-attention's and *norms* are ‖α v W^O‖ of the same cells (Kobayashi et
     al. 2020), both averaged over layers and heads. *rollout* multiplies the weights by the
     encoder's rollout (Abnar & Zuidema 2020). *norm rollout* uses norms instead of weights: an
-    encoder layer mixes by ‖Σ_h α v W^O + its residual path‖ (Kobayashi et al. 2021), each row
-    normalised. It is not the attention flow of Abnar & Zuidema, which is a maximum flow. It ignores
-    the feed-forward layers and, unlike Kobayashi et al., the layer norm after the sum, which
-    matters for post-norm models. These four are computed from a single forward pass; a word gets
-    the sum over its tokens.
+    encoder layer mixes tokens in proportion to ‖Σ_h α v W^O + residual path‖ (Kobayashi et al.
+    2021). Norm rollout ignores the feed-forward layers and, unlike Kobayashi et al., the layer norm
+    after the sum, which matters for post-norm models. Neither rollout is the attention flow of
+    Abnar & Zuidema, which is a maximum flow. These four methods need a single forward pass; a
+    word's score is the sum over its tokens.
     *gradient × input* is ∂ log P/∂x · x of the scaled embeddings. *value zeroing, all layers* is
     log P minus log P with the word's values set to 0 in every layer of the encoder and the
     cross-attention. Later layers recompute their weights from the changed states. Mohebbi et al.
-    (2023) zero one layer at a time and compare its states by cosine. *leave-one-out* is log P minus
-    log P with the word hidden. These three are in nats.
+    (2023) instead zero one layer at a time and compare that layer's states by cosine.
+    *leave-one-out* is log P minus log P with the word hidden. These three methods are in nats.
 
     Call it with (translator, record), or with (model, source, target, words) and ids that end with
     <eos>. Tokens outside any word, such as <eos>, are never hidden. Raises ValueError for no words
@@ -156,7 +156,7 @@ def shapley(
 def log_probs_seeing(
     model: Seq2Seq, source: Sequence[int], target: Sequence[int], visible: Sequence[Positions]
 ) -> Doubles:
-    """Return log P of each target token when only some source positions are visible, in nats.
+    """Return log P of each target token, in nats, for each set of visible source positions.
 
     The result is [len(visible), T]. Hidden tokens are dropped from the input and the visible ones
     keep their positions, which gives the same result as masking the hidden ones for every query.
@@ -249,7 +249,7 @@ def _normalised(map_QK: Doubles) -> Doubles:
 
 
 def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) -> Doubles:
-    """Return ∂ log P(target[t])/∂x_s · x_s of the scaled embeddings x, for some t: [tokens, S].
+    """Return ∂ log P(target[t])/∂x_s · x_s for the scaled embeddings x and each t: [tokens, S].
 
     The first layer's input is x plus the position, so its gradient equals the gradient at x.
     """
@@ -277,7 +277,7 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) 
 
 
 def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
-    """Return log P of each target token, then with each word hidden: [1 + n, T]."""
+    """Return log P of the target tokens, unedited and with each word hidden: [1 + n, T]."""
     every = range(len(source))
     visible = [tuple(every), *(tuple(k for k in every if k not in word) for word in words)]
     return log_probs_seeing(model, source, target, visible)
@@ -285,7 +285,7 @@ def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]
 
 @torch.inference_mode()
 def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
-    """Return log P of each target token, then with each word's values zeroed: [1 + n, T]."""
+    """Return log P of the target tokens, unedited and with each word's values at 0: [1 + n, T]."""
     parameter, B = next(model.parameters()), 1 + len(words)
     source_BS, target_in_BT = (ids.expand(B, -1) for ids in model_inputs(model, source, target))
     zeroed_BK = parameter.new_zeros(B, len(source))

@@ -43,7 +43,7 @@ class BatchMasks(Frozen):
 
     `source` [B, S] and `target_in` [B, T] are the ids fed in. `masks` holds, by kind of attention,
     the mask [B, Q, K] passed to each of its layers, True = may attend. `shapes` lists the shapes in
-    which the model stores them.
+    which the model stores the masks.
     """
 
     source: NDArray[np.int64]

@@ -1,7 +1,8 @@
 """Eight classic mistakes in a Transformer, as switches on a network, with the symptoms of each.
 
-A `with` block breaks a network of either implementation and restores it. The other functions run
-the broken network on a sentence in a padded batch, because one of the mistakes shows only there.
+`broken` makes a mistake in a network of either implementation inside a `with` block. The other
+functions run the broken network on a sentence in a padded batch, because a missing padding mask
+shows only there.
 Axes: B batch, L layer, H head, Q query, K key, D d_model, E d_k, S source and T target tokens, P
 padding.
 """
@@ -47,7 +48,7 @@ BUGS: tuple[Bug, ...] = get_args(Bug)
 PADDING = 3
 """How many tokens longer the other sentence pair of the batch is, in source and target."""
 PROBED = 8
-"""The most source tokens that are replaced, one by one, to find those that a map depends on."""
+"""The most source tokens that are replaced, one by one, to see which of them a map depends on."""
 MORE = 10
 """A broken translation is cut off at this many tokens more than the given target has."""
 LONGEST = 40
@@ -64,12 +65,12 @@ _EDITS: Mapping[Bug | None, Edits] = {
 
 @contextmanager
 def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
-    """Make one mistake in the whole network inside the block; None leaves it as it is.
+    """Make one mistake in the whole network inside the block; None leaves the network unchanged.
 
     Use full passes only (`encode`, `decode`, `forward`): in decoding steps with a KV cache, several
-    of the mistakes are impossible. The model is restored on exit, even after an
-    exception. Threads share it: the caller must hold its lock. Raises ValueError for an unknown
-    bug, NestedEditsError inside conflicting edits, and, inside the block, EditError for a position
+    of the mistakes are impossible. The model is restored on exit, even after an exception. Threads
+    share the model: the caller must hold its lock. Raises ValueError for an unknown bug,
+    NestedEditsError inside conflicting edits, and, inside the block, EditError for a position
     beyond a learned table.
     """
     if bug is not None and bug not in BUGS:
@@ -130,10 +131,10 @@ def _reshaped(x_BTD: Tensor, heads: int) -> Tensor:
 
 
 class _Batch(NamedTuple):
-    """The sentence, in row 0, beside a longer one: ids [2, S+P] and [2, T+P], and S and T.
+    """The sentence in row 0 and a longer one in row 1: ids [2, S+P] and [2, T+P]; S and T.
 
-    The longer one is the sentence with its first tokens repeated, so any model can read it. P is
-    smaller than `PADDING` only near the model's maximum length.
+    The longer sentence is the same sentence with its first tokens repeated, so any model can read
+    it. P is smaller than `PADDING` only near the model's maximum length.
     """
 
     source: Tensor
@@ -216,8 +217,8 @@ def bug_translation(
     """Translate greedily with the broken network; return the ids, with <eos> unless cut off.
 
     For each token, the broken network runs the whole prefix again, as in training: with a KV cache
-    no query could see a later token, whatever the mask. For the healthy network this makes no
-    difference, so it uses the cache. The source is padded as in `bug_pass`; `target` limits the
+    no query could see a later token, whatever the mask. The healthy network writes the same tokens
+    either way, so it uses the cache. The source is padded as in `bug_pass`; `target` limits the
     length of the broken translation (see `MORE`). Call it like `bug_pass`.
     """
     batch = _batch(model, source, target)
@@ -238,8 +239,8 @@ def bug_translation(
 class Symptoms:
     """Numbers that tell the mistakes apart, measured on a broken network and one sentence.
 
-    A share is a fraction of the total weight over all layers, heads and real queries. A number is
-    NaN if there is no weight to measure.
+    A share is a fraction of the total weight over all layers, heads and queries that are not
+    padding. A number is NaN if there is no weight to measure.
     """
 
     loss: float
@@ -247,10 +248,10 @@ class Symptoms:
     row_sums: tuple[float, float]
     """The smallest and the largest sum of a row, in all maps."""
     column_sums: tuple[float, float]
-    """The smallest and the largest sum over the column of a real key, in all maps; the column
-    includes the rows of padding."""
+    """The smallest and the largest sum over the column of a key that is not padding, in all maps;
+    the column includes the rows of padding."""
     on_allowed: float
-    """The share on cells that the right mask allows, in all maps."""
+    """The share on cells that the correct mask allows, in all maps."""
     on_future: float
     """The share of the decoder's self-attention on later tokens of the sentence."""
     on_padding: float
@@ -263,13 +264,13 @@ class Symptoms:
     same: float
     """The correlation of these log-weights with the healthy scores."""
     transposed: float
-    """The correlation with the healthy scores transposed: query and key change places."""
+    """The correlation of these log-weights with the healthy scores with query and key swapped."""
     position: int
     """The position, counted from 0, that was added to the first source token. Its row of the table
     is the nearest to the token's input vector minus the token's embedding."""
     tokens_read: int
-    """The number of probed source tokens on which a head's map in the first layer depends; the
-    smallest number over the heads."""
+    """The number of probed source tokens on which a head's map in the first encoder layer depends;
+    the smallest such number over the heads."""
     tokens_probed: int
     """How many source tokens were replaced one by one: at most `PROBED`, evenly spaced."""
 
@@ -325,7 +326,7 @@ def _range(sums: Sequence[Doubles]) -> tuple[float, float]:
 
 
 def _share(part: float, rest: float) -> float:
-    """Return the share of a part, which is exactly 0 or 1 if the part or the rest is 0."""
+    """Return part / (part + rest), exactly 0 or 1 if either is 0; NaN if both are 0."""
     return float(part / (part + rest)) if part + rest > 0 else math.nan
 
 
@@ -391,8 +392,8 @@ def _first_position(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> int:
 def _tokens_read(model: Seq2Seq, batch: _Batch, bug: Bug | None) -> tuple[int, int]:
     """Replace source tokens one by one; count those on which each map of the first layer depends.
 
-    Return the fewest over the heads, and how many tokens were replaced. A map depends on a token
-    if the logarithm of any weight changes; weights that are 0 before or after do not count.
+    Return the smallest count over the heads, and how many tokens were replaced. A map depends on a
+    token if the logarithm of any weight changes; weights that are 0 before or after do not count.
     """
     S = batch.S
     places = sorted({round(i) for i in np.linspace(0, S - 1, min(S, PROBED))})

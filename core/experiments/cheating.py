@@ -1,4 +1,4 @@
-"""Train two small models on random targets: only the one without a causal mask can learn them."""
+"""Train two small models on random targets: only the model without a causal mask predicts them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class CheatingPoint:
 def cheating(seed: int = 0) -> Iterator[CheatingPoint]:
     """Train two models that differ only in the mask, and yield a point every few steps.
 
-    Every source and target word is drawn independently, so no word can be predicted before it is
-    seen.
+    Every source and target word is drawn independently, so the model cannot predict a target word
+    that it does not see.
     """
     config = ModelConfig(
         source_vocab_size=_FIRST + WORDS,

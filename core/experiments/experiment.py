@@ -1,7 +1,8 @@
 """Decorators that let an experiment be called as f(translator, record) or f(model, ids…).
 
 An experiment is written for a model and plain token ids. Its public form also takes a Translator
-and a TranslationRecord, and then runs on the record's model, ids and edits. `help` shows that form.
+and a TranslationRecord, and then runs on the record's model, ids and edits. `help` shows the form
+with a Translator.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Progress(NamedTuple):
-    """The number of completed parts of a long experiment, and of all parts.
+    """How many parts of a long experiment are completed (`done`), of `total` parts.
 
-    `so_far` is the result with only these parts, if the experiment can give one.
+    `so_far` is the result of the completed parts, or None if the experiment gives none.
     """
 
     done: int
@@ -215,7 +216,7 @@ def _published(
     first = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in ("translator", record)]
     last = [Parameter("on_progress", Parameter.KEYWORD_ONLY, default=None)] if progress else []
     result = own.return_annotation
-    if progress:  # Steps[R], of which the caller gets R
+    if progress:  # the experiment returns Steps[R], but a call returns R
         *_, result = get_args(result)
     call.__signature__ = own.replace(parameters=[*first, *rest, *last], return_annotation=result)
     return call

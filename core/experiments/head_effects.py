@@ -44,7 +44,7 @@ def head_effects(borrow: Borrow, source: Ids, target: Ids) -> Steps[HeadEffects]
     (translator, record), or with (model, source, target) and ids that end with <eos>. The 48 heads
     of a shipped network fit one batch if neither side has more than 26 tokens, with <eos>; longer
     sentences take several. The last layers come first: they need the least recomputation, so
-    `Progress.so_far` fills quickly. It is NaN for heads that have not been ablated yet.
+    `Progress.so_far` fills quickly. Its values are NaN for heads that have not been ablated yet.
     """
     with borrow() as model:
         heads = heads_of(model, KINDS)[::-1]
@@ -139,7 +139,7 @@ def log_probs_without(
 class _Forks:
     """A pass of one sentence whose batch grows from layer to layer, one row per distinct choice.
 
-    `rows` holds the heads ablated so far in each row; it starts as a single row with none.
+    `rows` holds the set of heads ablated so far in each row; at first there is one empty set.
     """
 
     def __init__(self, model: Seq2Seq, choices: Sequence[Off], means: Means | None = None):
@@ -152,7 +152,7 @@ class _Forks:
 
     @contextmanager
     def running(self) -> Generator[None]:
-        """Fork one `encode` and one `decode` of a sentence inside the block; then remove hooks."""
+        """Fork the batch of one `encode` and one `decode` inside the block; then remove hooks."""
         sides: tuple[Side, ...] = ("encoder", "decoder")
         with ExitStack() as stack:
             for side in sides:
@@ -196,7 +196,7 @@ class _Forks:
     def _subtracting(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
         """Return a hook that subtracts each head's output from the rows in which it is ablated.
 
-        With means, it adds the head's mean output to these rows.
+        With `means`, the hook then adds the head's mean output to these rows.
         """
         mean_HD = None if self._means is None else self._means[site.kind, site.layer]
 

@@ -61,6 +61,7 @@ def importance(
     slope −∂loss/∂ξ, where ξ scales the head's output. It is the Taylor criterion of Molchanov et
     al. 2017 without the absolute value. It misses nonlinear effects: a head whose removal costs
     much may have a slope near 0.
+
     `on_progress` is called with the number of newly completed heads. Hooks are process-wide: the
     caller must hold the model's lock. Raises ValueError for no pairs.
     """
@@ -192,7 +193,7 @@ def _by_gradient(
 def _recording(
     site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]
 ) -> Callable[..., None]:
-    """Return a hook that appends a site's call, and its output with the graph that made it."""
+    """Return a hook that appends a site's call and its output, which keeps its autograd graph."""
 
     def record(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
         query, memory = args[:2]

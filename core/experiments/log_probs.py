@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from core.model.interface import AttentionSite, Call, Seq2Seq
 
-_LOGITS = 1 << 21  # computed at a time, so that they fit the CPU's cache
+_LOGITS = 1 << 21  # logits computed at a time, few enough for the CPU's cache
 
 
 def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) -> Tensor:
@@ -37,8 +37,8 @@ def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) 
 def widened(model: Seq2Seq) -> Generator[None]:
     """Let one target be decoded for many sources inside the block.
 
-    At the first cross-attention, the target's single row is expanded to one row per source; up to
-    there, all rows share one computation. A single mask applies to every row. Hooks are
+    At the first cross-attention, the target's single row is expanded to one row per source; before
+    it, all sources share one computation. A single mask applies to every row. Hooks are
     process-wide: the caller must hold the model's lock.
     """
     with ExitStack() as stack:

@@ -26,7 +26,8 @@ _DECODER: tuple[Sublayer, ...] = ("self-attention", "cross-attention", "feed-for
 class LensRow:
     """The layer, counted from 0, and the sub-layer after which a state is read.
 
-    Without a layer, the state is the first layer's input; without a sub-layer, a layer's output.
+    If `layer` is None, the state is the first layer's input. If only `sublayer` is None, the state
+    is the layer's output.
     """
 
     layer: int | None = None
@@ -86,8 +87,8 @@ def lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> li
 def decoder_lenses(model: Seq2Seq, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Lens]:
     """Let the decoder read each encoder layer, through the encoder's final norm.
 
-    L layers give L + 1 rows, starting with the embeddings. Call it as `lenses`. This is
-    the DecoderLens (Langedijk et al. 2023, arXiv 2310.03686).
+    L layers give L + 1 rows, starting with the embeddings. Call it like `lenses`. This is the
+    DecoderLens (Langedijk et al. 2023, arXiv 2310.03686).
     """
     batch = _batch(model, sources, targets)
     memory_BSD, mask = model.encode(batch.source)

@@ -20,8 +20,9 @@ class MaskedRow(Frozen):
     `rounded` is `fill` in that precision. `scores` and `weights` [keys] are the row after the mask
     and after the softmax. `on_masked` is the total weight of the masked cells; `change` is the
     largest difference of an unmasked weight from its value with −∞ in float32. `all_written` and
-    `all_added` [keys] are the weights when every cell is masked, by overwriting the score with the
-    fill or by adding the fill to it; NaN where the softmax is undefined.
+    `all_added` [keys] are the weights when every cell is masked: `all_written` by overwriting each
+    score with the fill, `all_added` by adding the fill to it. They are NaN where the softmax is
+    undefined.
     """
 
     fill: float

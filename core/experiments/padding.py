@@ -21,9 +21,9 @@ class PaddingEffect(Frozen):
     """The probability of each target token [T] of a sentence in three passes.
 
     `alone`: the sentence by itself. `masked`: in a padded batch with the padding mask. `open`: in
-    that batch without the mask. `padded` counts the padding tokens after the source; `on_padding`
-    is the share of the encoder's attention on them without the mask, averaged over layers, heads
-    and real queries.
+    that batch without the mask. `padded` counts the padding tokens after the source. `on_padding`
+    is the share of the encoder's attention on padding without the mask, averaged over layers, heads
+    and the sentence's queries.
     """
 
     alone: Doubles

@@ -26,9 +26,9 @@ class Equivariance(Frozen):
     """The encoder's maps for a sentence x and for the same words in another order, Px.
 
     `order[i]` is the position in x of the i-th word of Px. Maps are [layer, head, query, key].
-    `moved_maps` are those of x with rows and columns permuted to the new order; they equal
-    `new_maps`, those of Px, if order does not matter. The differences are the largest over all maps
-    and over all outputs.
+    `moved_maps` are the maps of x with rows and columns permuted to the new order. They equal
+    `new_maps`, the maps of Px, if order does not matter. `map_difference` is the largest absolute
+    difference between the two; `output_difference` compares the encoder's outputs in the same way.
     """
 
     order: tuple[int, ...]

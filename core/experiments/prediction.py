@@ -29,10 +29,10 @@ OnProgress = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Predicted against true changes in a logit difference, over `count` of them.
+    """How well `count` predicted changes in a logit difference agree with the true changes.
 
     `mean_error` is the mean of |predicted − true|, `mean_true` the mean of |true|. `correlation` is
-    Pearson's r, NaN where either does not vary.
+    Pearson's r, or NaN if the predicted or the true changes do not vary.
     """
 
     count: int
@@ -85,7 +85,7 @@ def prediction_error(
     device: str = "cpu",
     on_progress: OnProgress = lambda count: None,
 ) -> Predictions:
-    """Predict each head's effect on the target tokens of pairs of ids, then ablate it.
+    """Predict each head's effect on the target tokens of pairs of ids, then measure it by ablation.
 
     Whole sentences are taken in order until they have at least `tokens` target tokens in total.
     `on_progress` is called with the number of newly completed heads. Hooks are process-wide: the
@@ -115,7 +115,7 @@ def prediction_error(
 
 
 class _Sample:
-    """A batch of sentences: two words per target token, and each head's predicted effect."""
+    """A batch of sentences: per target token, the two compared words and each head's prediction."""
 
     def __init__(self, model: Seq2Seq, pairs: list[Pair], device: str) -> None:
         self._batch = collate(pairs).to(device)

@@ -29,8 +29,9 @@ class ScoreParts(Frozen):
     """A first layer's scores q·k/√d_k, split by the sources of query and key.
 
     `parts` [3, 3, H, Q, K] is in the order of SOURCES, query first, then key. The parts sum to
-    `scores` [H, Q, K], which are computed from the layer's input. `weights` are those of the pass;
-    in `mask` [Q, K], True = may attend. With `norm_first`, a LayerNorm precedes the projections.
+    `scores` [H, Q, K], which are computed from the layer's input. `weights` are the attention
+    weights of the pass; in `mask` [Q, K], True = may attend. With `norm_first`, a LayerNorm
+    precedes the projections.
     """
 
     parts: Doubles

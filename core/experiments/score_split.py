@@ -40,8 +40,9 @@ class Removal:
     """The change in a cell when one component is removed from its query, or from the row's keys.
 
     `predicted` keeps the norm's actual scale. For `true`, the component is removed from this
-    attention's input and the norm is recomputed. `whole`, for a head, is the change when the head
-    is ablated in the whole pass: at every position, with all its downstream effects.
+    attention's input and the norm is recomputed. `whole` is the change when a head is ablated in
+    the whole pass, at every position and with all downstream effects; None if the component is not
+    a head.
     """
 
     end: End
@@ -55,8 +56,8 @@ class Removal:
 class ScoreSplit(Frozen):
     """One cell's score q·k/√d_k before masking, as terms [query component, key component].
 
-    `score` is recomputed from the attention's input; `weight` is that of the pass. Layer norm is
-    linearised at its actual scale (core.analysis.residual_stream). The last components are the
+    `score` is recomputed from the attention's input; `weight` is the weight in the pass. Layer norm
+    is linearised at its actual scale (core.analysis.residual_stream). The last components are the
     biases of the two projections.
     """
 
@@ -162,7 +163,7 @@ def _ablated(
     heads: Sequence[Component],
     row: "_Row",
 ) -> list[Doubles]:
-    """Return the scores of a row [K] with each of some heads ablated in the whole pass."""
+    """Return a row's scores [K] for each of `heads`, with that head ablated in the whole pass."""
     source_1S, target_in_1T = model_inputs(model, source, target)
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (row.kind, row.layer)]
     unedited = model.encode(source_1S)
@@ -180,7 +181,7 @@ def _ablated(
 
 
 class _Row:
-    """One query of one head: its scores over all keys [K], and both ends' parts [C, N, E]."""
+    """One query of one head: its scores over all keys [K]; query and key parts, each [C, N, E]."""
 
     def __init__(self, trace: Trace, kind: Kind, layer: int, head: int, query: int) -> None:
         site = trace.site(kind, layer)

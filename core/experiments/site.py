@@ -1,4 +1,4 @@
-"""Read one attention of a real pass: its inputs, weight matrices, mask and maps.
+"""Read one attention site in a forward pass: its inputs, weight matrices, mask and maps.
 
 Axes: Q query, K key, D d_model, H head.
 """
@@ -31,12 +31,13 @@ def site(
     layer: int,
     edits: Edits = Edits(),
 ) -> Site:
-    """Rerun a record's pass and return one of its attentions.
+    """Rerun a record's pass and return one of its attention sites.
 
-    Call it with (translator, record, kind, layer), or with (model, source, target, kind, layer),
-    holding the model's lock, since hooks are process-wide. `edits` are the ones already applied to
-    the model. Raises KeyError for a layer that the model does not have. Raises ValueError for
-    a layer with edited weights, because these are not the softmax of its scores.
+    Call it with (translator, record, kind, layer), or with (model, source, target, kind, layer).
+    In the second form, the caller must hold the model's lock, because hooks are process-wide.
+    `edits` must be the ones already applied to the model, such as `record.edits`. Raises KeyError
+    for a layer that the model does not have. Raises ValueError for a layer with edited weights,
+    because edited weights are not the softmax of the scores.
     """
     if edits.of_site(kind, layer).changes_weights:
         raise ValueError(
@@ -52,7 +53,7 @@ def site(
 
 
 def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[Bools]) -> list[Site]:
-    """Split a batched attention call into one `Site` per row, cut to the row's mask [Q, K].
+    """Split a batched attention call into one `Site` per row, cropped to its mask [Q, K].
 
     The sites share the weight matrices.
     """

@@ -1,4 +1,4 @@
-"""Trace one pass at every point that writes to the residual stream."""
+"""Trace everything that a forward pass writes to the residual stream."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Watched:
     ) -> tuple[tuple[Norm, ...], Norm | None, tuple[Doubles, Doubles]]:
         """Return a side's sub-layer norms, its final norm, and the final norm's input and output.
 
-        Without a final norm, return None for it, and its input equals its output.
+        Without a final norm, the second item is None, and the two arrays of the third are equal.
         """
         *calls, end = (
             (module, double(x[row, :length]), double(y[row, :length]))
@@ -69,10 +69,11 @@ class _Watched:
 def traces(
     model: Seq2Seq, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[Trace]:
-    """Trace a teacher-forced pass over one padded batch of sentences, as ids that end with <eos>.
+    """Trace a teacher-forced pass over one padded batch, one trace per pair of sentences.
 
-    The caller's edits apply. The traces contain no padding. Hooks are process-wide: the caller must
-    hold the model's lock.
+    `sources` and `targets` are ids that end with <eos>. Edits that the caller has applied to the
+    model take effect. The traces contain no padding. The caller must hold the model's lock, because
+    hooks are process-wide.
     """
     pairs = [(list(s), list(t)) for s, t in zip(sources, targets, strict=True)]
     batch = collate(pairs).to(next(model.parameters()).device)

@@ -58,8 +58,8 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     """Return ‖α_qk · v_k W_h^O‖ of every cell, by kind: [L, H, Q, K] (Kobayashi et al. 2020, §2.2).
 
     A large weight on a short vector, often on <eos>, adds little. Call it with
-    (translator, record), or with (model, source, target) and ids that end with <eos>, holding the
-    model's lock, since hooks are process-wide.
+    (translator, record), or with (model, source, target). In the second form, the ids end with
+    <eos>, and the caller must hold the model's lock, because hooks are process-wide.
     """
     with capture(model) as captured:
         model(*model_inputs(model, source, target))

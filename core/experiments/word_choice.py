@@ -1,4 +1,4 @@
-"""Direct logit attribution: split the difference of two words' logits over what wrote the state.
+"""Direct logit attribution: split the difference of two words' logits over the components.
 
 Axes: C component, H head, K key, L layer, T target token, D d_model, V vocabulary.
 """
@@ -41,7 +41,7 @@ class WordChoice(Frozen):
 
     @property
     def largest_error(self) -> float:
-        """The deviation of the sum of the terms from the difference."""
+        """The absolute deviation of the sum of the terms from the difference."""
         return abs(float(self.terms.sum()) - self.difference)
 
     def largest(self, count: int) -> list[tuple[Component, float]]:
@@ -50,12 +50,12 @@ class WordChoice(Frozen):
         return [(self.components[i], float(self.terms[i])) for i in order]
 
     def predicted(self, kind: Kind, layer: int, head: int, key: int | None = None) -> float:
-        """Predict the change in the difference without a head, or without one of its keys.
+        """Predict the change in the difference if a head, or one of its keys, is ablated.
 
         This is the direct effect: norms keep their scale and later layers are ignored. If a key is
-        given, only this key is removed, and the rest of the row is divided by 1 − the key's weight.
-        If nothing is left of the row, the head contributes 0. Raises ValueError for a kind whose
-        heads are not in the decoder.
+        given, only this key is removed, and the other weights of the attention row are divided by
+        1 − the key's weight. If no weight is left, the head contributes 0. Raises ValueError for a
+        kind whose heads are not in the decoder.
         """
         if kind not in self.edges:
             raise ValueError(
@@ -77,8 +77,8 @@ def word_choice(
     """Split the difference of two words' logits at the step that produces `target[step]`.
 
     Call it with (translator, record, step, (id, other id)), or with (model, source, target, step,
-    words) and ids that end with <eos>, holding the model's lock. Raises a one-line ValueError for a
-    step or an id out of range.
+    words). In the second form, `source` and `target` end with <eos>, and the caller must hold the
+    model's lock. Raises a one-line ValueError for a step or an id out of range.
     """
     check_index("step", step, len(target))
     for word in words:
@@ -120,7 +120,7 @@ def true_change(
 ) -> float:
     """Return the change in the difference of two words' logits under edits of the whole model.
 
-    Call it as `word_choice`, followed by the edits, such as an ablated head or a cut edge.
+    Takes the arguments of `word_choice` and then the edits, such as an ablated head or a cut edge.
     """
     check_index("step", step, len(target))
     inputs = model_inputs(model, source, target)
@@ -134,11 +134,11 @@ def true_change(
 
 @dataclass(frozen=True)
 class Rivals:
-    """The most probable other tokens at one step of a pass, and the likeliest next id after each.
+    """The most probable other tokens at one step of a pass, and the next token after each.
 
-    `rank` (by logit, from 1) and `probability` are those of the target's own token. `ids` are the
+    `rank` (by logit, from 1) and `probability` describe the target's own token. `ids` are the
     other tokens, most probable first, with their `probabilities`. `following` holds the most
-    probable next id after each, which tells a whole word from the start of one.
+    probable next id after each of them. It shows whether the token is a word or only its start.
     """
 
     rank: int

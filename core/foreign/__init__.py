@@ -1,1 +1,1 @@
-"""Networks of other projects as checkpoint folders, one file per family; see README.md."""
+"""Import networks of other projects as checkpoints, one file per family; see README.md."""

@@ -23,7 +23,7 @@ from core.text.tokenizer import BOS, EOS, PAD, encode_source, normalise
 _EXACT, _OWN_TABLE, _FLOAT32 = 1e-9, 1e-6, 1e-4
 """Limits: in float64 with the original's position table, in float64 without it, and in float32.
 
-The last is for values up to 1, and grows with the largest logit."""
+The float32 limit is multiplied by the largest absolute logit, if that is above 1."""
 
 
 class DifferentError(ValueError):
@@ -36,7 +36,7 @@ class _Batch:
 
     source: Tensor  # [N, S]
     target: Tensor  # [N, T], from <bos>
-    columns: np.ndarray  # our id of each of the original's target ids
+    columns: np.ndarray  # our id for each of the original's target ids
 
     @property
     def real_queries(self) -> dict[Kind, np.ndarray]:
@@ -49,7 +49,7 @@ class _Batch:
 class _Ours:
     logits: np.ndarray  # [N, T, V], by the original's ids
     log_probs: np.ndarray
-    steps: np.ndarray  # as logits, from a search's single steps
+    steps: np.ndarray  # logits again, computed one token at a time, as in a search
     maps: dict[Kind, np.ndarray]
     greedy: list[tuple[int, ...]]
 
@@ -57,10 +57,10 @@ class _Ours:
 def compare_network(
     network: Transformer, plan: Plan, reference: Reference, stored: np.ndarray | None
 ) -> list[Comparison]:
-    """Compare in float64 and float32; the network is accelerated in place, as when it is loaded.
+    """Compare a network with the reference in float64 and float32, and accelerate it in place.
 
     `stored` is the position table of the weights' file. It is used if the reference has no table or
-    a shorter one than needed. Raises DifferentError naming the first difference.
+    one that is too short. Raises DifferentError naming the first difference.
     """
     batch = _batch(plan, reference)
     found: list[Comparison] = []
@@ -85,10 +85,10 @@ def compare_network(
 def compare_tokens(
     vocabulary: Vocabulary, tokens: tuple[tuple[str, tuple[int, ...]], ...], side: str
 ) -> tuple[list[Comparison], list[str]]:
-    """Compare the ids of lines, if there are any, as a source or target. Raises DifferentError.
+    """Compare our ids of each line with the original's. Raises DifferentError if some differ.
 
-    Lines that `normalise` changes may have other ids than in the original. If there are any, a
-    sentence that counts them is also returned.
+    Lines that `normalise` changes may differ. Return the comparison, and a sentence that counts
+    those lines if there are any. Without `tokens`, return two empty lists.
     """
     if not tokens:
         return [], []
@@ -109,7 +109,7 @@ def compare_tokens(
             min(len(ours), len(theirs)),
         )
         raise DifferentError(
-            f"the tokens of {len(different)} of {len(tokens)} {side} lines differ, first of "
+            f"the tokens of {len(different)} of {len(tokens)} {side} lines differ, first in "
             f"{line[:60]!r}, token {at + 1}: id {_at(theirs, at)} in the original, {_at(ours, at)} "
             "here: the vocabulary or its order is different"
         )
@@ -167,7 +167,7 @@ def _positions(table: np.ndarray, plan: Plan) -> Comparison:
 
 @contextmanager
 def _position_table(network: Transformer, table: np.ndarray | None) -> Generator[None]:
-    """Use the original's position table inside the block, where it has rows."""
+    """Inside the block, use the original's position table for all rows that it has."""
     sides: tuple[Any, Any] = (
         network.embeddings.source_positions,
         network.embeddings.target_positions,
@@ -257,13 +257,13 @@ def _pass(
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray, real: np.ndarray) -> float:
-    """Return the largest difference where `real` [N, query]; axes [N, query, …]. NaN is inf."""
+    """Return the largest difference of two arrays [N, query, …] at real queries; inf for NaN."""
     difference = float(np.abs(ours[real] - theirs[real]).max())
     return math.inf if math.isnan(difference) else difference
 
 
 def _of_maps(maps: dict[tuple[Kind, int], float], limit: float) -> str:
-    """Name the first map, in order of execution, that differs, and what may cause it."""
+    """Name the first map that differs, in order of execution, and the possible causes."""
     order = sorted(maps, key=lambda site: (site[0] != "encoder", site[1], site[0] == "cross"))
     kind, layer = next(site for site in order if not maps[site] <= limit)
     written = {

@@ -17,13 +17,13 @@ from core.model.transformer import Transformer
 from core.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
 ABSENT = -1
-"""In `Vocabulary.rows`: the original lacks this id. Its embedding is 0, its probability too."""
+"""In `Vocabulary.rows`: an id that the original lacks. Its embedding and probability are 0."""
 
 NEVER = -10_000.0
 """Classifier bias of an absent row: its probability is exactly 0 in float64."""
 
 POSITION_LIMIT = 1e-4
-"""Largest accepted difference of a stored position table from the formula; float32 causes 3e-5."""
+"""Largest accepted error of a stored position table; rounding to float32 alone causes 3e-5."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One side's tokenizer, and for each of our ids the original's id, or ABSENT.
+    """One side's tokenizer, and `rows`: the original's id for each of our ids, or ABSENT.
 
-    `original` returns the ids of the original's tokenizer, if that tokenizer can be run here.
-    `notes` say where ours differs.
+    `original` encodes a text with the original's tokenizer; it is None if that cannot run here.
+    `notes` say where our tokenizer differs from the original's.
     """
 
     tokenizer: Tokenizer
@@ -62,13 +62,13 @@ class Vocabulary:
 
     @property
     def theirs_to_ours(self) -> dict[int, int]:
-        """Our id of each of the original's ids."""
+        """Our id for each of the original's ids."""
         return {int(theirs): ours for ours, theirs in enumerate(self.rows) if theirs != ABSENT}
 
 
 @dataclass(frozen=True)
 class Names:
-    """The original's name of each part of ours.
+    """The original's names for the parts of our network.
 
     `layer` is a format string for a layer's name; `parts` are relative to it, `outside` are
     complete names. A part may be followed by `[i]`: the i-th third of a matrix that packs q, k and
@@ -102,11 +102,11 @@ class Names:
 class Plan:
     """Everything needed to build a network from its weights.
 
-    `features[i]` is the original's feature that becomes our feature i, None for the same order.
-    `biases` maps a parameter of ours to a tensor of the original with another name and one more
-    axis, of size 1, in front.
-    `skipped` are tensors left out, with the reason, and `position_tables` the names of position
-    tables, which are compared with the formula instead. `notes` say what could not be verified.
+    `features[i]` is the original's feature that becomes our feature i; None keeps the order.
+    `biases` maps one of our parameters to the original's tensor, if that has another name and an
+    extra first axis of size 1. `skipped` maps the tensors to leave out to the reasons.
+    `position_tables` are the names of position tables, which are compared with the formula and not
+    copied. `notes` say what could not be verified.
     """
 
     config: ModelConfig
@@ -125,11 +125,11 @@ Read = Callable[[Weights, Options], Plan]
 
 
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:
-    """Return the original's id of each of our ids: <pad> <bos> <eos> <unk>, then all others.
+    """Return the original's id for each of our ids: <pad> <bos> <eos> <unk>, then all others.
 
-    If the original begins targets with <pad>, the row of <pad> becomes our <bos>, and our <pad> has
-    no row in the original. One row can serve as both: the search never writes <pad> or <bos>, and
-    our embedding of <pad> is 0.
+    If the original begins targets with <pad>, its row of <pad> becomes our <bos>, and our <pad> is
+    ABSENT. This loses nothing, because the search never writes <pad> or <bos>, and our embedding of
+    <pad> is 0 anyway.
     """
     rows = [0] * 4
     rows[PAD] = ABSENT if start == pad else pad
@@ -219,16 +219,16 @@ def _rows_of(name: str, plan: Plan) -> Vocabulary | None:
 def _reordered(name: str, value: Tensor, features: Tensor) -> Tensor:
     """Reorder every axis of a parameter that runs over the features of the residual stream."""
     if "norm" in name or ".output." in name or ".outer." in name:
-        return value[features]  # what is written to the stream, and its norms
+        return value[features]  # it writes to the stream, or is a norm
     if name.endswith(".bias") or name.endswith("tied_bias"):
         return value
-    return value[:, features]  # what reads the stream, and the tables
+    return value[:, features]  # it reads the stream, or is a table
 
 
 def check_positions(weights: Weights, plan: Plan) -> np.ndarray | None:
-    """Return the file's position table in our order, float64, or None if it holds none.
+    """Return the file's position table in float64, with features in our order, or None.
 
-    Raises ValueError if a table is not the paper's formula.
+    Raises ValueError if a table has another width or does not follow the paper's formula.
     """
     found = None
     for name in plan.position_tables:
@@ -237,7 +237,7 @@ def check_positions(weights: Weights, plan: Plan) -> np.ndarray | None:
         table = weights.take(name)
         table = table.reshape(-1, table.shape[-1])[: plan.config.max_length].double().numpy()
         if table.shape[1] != plan.config.d_model:
-            raise ValueError(f"{printable(str(weights.source))}: {name} has another width")
+            raise ValueError(f"{printable(str(weights.source))}: {name} is not d_model wide")
         found = table if plan.features is None else table[:, plan.features]
         difference_P = np.abs(found - position_formula(plan.config)[: len(found)]).max(axis=1)
         if difference_P.max() > POSITION_LIMIT:

@@ -1,4 +1,4 @@
-"""friendshipkim/transformer-from-scratch: the tutorial's network with its own attention."""
+"""friendshipkim/transformer-from-scratch: the tutorial's network with hand-written attention."""
 
 from core.config import ModelConfig
 from core.foreign.family import Names, Options, Plan

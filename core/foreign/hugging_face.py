@@ -1,4 +1,4 @@
-"""What Marian and Pegasus share: folders as Hugging Face's transformers saves them."""
+"""Read folders saved by Hugging Face's transformers; shared by Marian and Pegasus."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A family's settings that no file holds; `fixed` has the only flag values we can convert."""
+    """A family's settings that no file holds, and `fixed`: flags that must have these values."""
 
     family: str
     norm_first: bool
@@ -99,7 +99,7 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
     )
     bias = "embeddings.tied_bias" if tied else "embeddings.classifier.bias"
     names = NAMES if shared else Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
-    if shared and "model.shared.weight" not in weights:  # some versions save another copy
+    if shared and "model.shared.weight" not in weights:  # some versions save only its copies
         names = Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
     return Plan(
         ours,
@@ -116,7 +116,7 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
 
 
 def interleaved(d_model: int) -> np.ndarray:
-    """Return the original's feature for each of ours; the original has all sines first.
+    """Return the original's feature index for each of ours; the original has all sines first.
 
     The order of the residual stream's features is arbitrary: reordering changes no score.
     """
@@ -136,7 +136,7 @@ def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]
         raise ValueError(f"{where} cannot be read ({error}): get the folder again") from None
     found = config.get("model_type") if isinstance(config, dict) else None
     if found != kind.family:
-        raise ValueError(f"{where} is of a {str(found)[:40]!r} network: not --from {kind.family}")
+        raise ValueError(f"{where} is of a {str(found)[:40]!r} network, not --from {kind.family}")
     if unknown := sorted(set(config) - _HARMLESS - set(kind.fixed)):
         raise ValueError(
             f"{where} sets {printable(unknown[0])[:60]} to "

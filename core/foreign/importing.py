@@ -59,7 +59,7 @@ def import_network(
     author: str = "",
     licence: str = "",
 ) -> Result:
-    """Convert `source` to a checkpoint folder. Raises ValueError, and then nothing is written."""
+    """Convert `source` to a checkpoint folder. Raises ValueError without writing anything."""
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise ValueError(f"{printable(str(out))} exists already: choose another --out")
     weights = Weights(source)
@@ -149,7 +149,7 @@ def _tokens(
 
 
 def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
-    """Return random, reproducible lines of a vocabulary's pieces, numbers and punctuation."""
+    """Return reproducible random lines made of the vocabulary's pieces, numbers and punctuation."""
     draw = random.Random(1)
     size = vocabulary.tokenizer.size
     texts = [vocabulary.tokenizer.token(id) for id in range(4, size)]

@@ -1,6 +1,6 @@
 """Write reference.npz: what transformers computes for a saved Marian or Pegasus network.
 
-Save it as make_reference.py, then run
+Save this script as make_reference.py, then run
 
     python make_reference.py FOLDER LINES.txt
 
@@ -20,7 +20,7 @@ SENTENCES, LINES, WRITTEN = 8, 200, 20
 
 
 def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return logits, maps and greedy ids of eight padded random sentences, and the lines' ids."""
+    """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
     from transformers.utils import logging
@@ -42,7 +42,7 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         source = np.full((SENTENCES, 3 + SENTENCES), pad)
         target = np.full((SENTENCES, 3 + SENTENCES), pad)
         sizes = config.vocab_size, model.get_output_embeddings().weight.shape[0]
-        for n in range(SENTENCES):  # n + 3 tokens in 11 columns: all are padded
+        for n in range(SENTENCES):  # n + 3 tokens in 11 columns: every row has padding
             for ids, size in ((source, sizes[0]), (target, sizes[1])):
                 words = [id for id in range(size) if id not in (pad, start, end)]
                 ids[n, 1 : n + 3] = draw.choice(words, n + 2)

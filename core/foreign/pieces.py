@@ -29,7 +29,7 @@ def read_tokenizers(
     ids: tuple[int, int, int],
     shared: bool,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return both sides' vocabularies. `ids` are those of <pad>, of the start and of the end.
+    """Return both sides' vocabularies. `ids` are <pad>, the start token and <eos>.
 
     Raises ValueError for a missing or invalid file, and for a vocabulary of the wrong length.
     """
@@ -89,7 +89,7 @@ def _vocabulary(
     changed = sum(map(str.__ne__, values["vocabulary"], pieces))
     note = (
         f"{changed} pieces of the {side} vocabulary contain control characters or line ends: they "
-        "are shown by their codes, and no text is read as one of them."
+        "are shown by their codes, and no text is encoded as one of them."
     )
     original = _original(model, id_of, unknown, first_ids)
     return Vocabulary(tokenizer, rows, original, (note,) if changed else ())
@@ -144,7 +144,7 @@ def _read_ids(file: Path, size: int) -> dict[str, int]:
 
 
 def _read_model(file: Path) -> Any:
-    """Return SentencePiece's ModelProto. Raises ValueError for what is not a unigram model."""
+    """Return SentencePiece's ModelProto. Raises ValueError unless it can be converted."""
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
@@ -159,19 +159,19 @@ def _read_model(file: Path) -> Any:
     if not 0 < len(model.pieces) <= _MAX_PIECES:
         raise ValueError(f"{where} has {len(model.pieces):,} pieces: get the file again")
     if model.trainer_spec.model_type != _UNIGRAM:
-        raise ValueError(f"{where} is not a unigram model, which alone can be converted")
+        raise ValueError(f"{where} is not a unigram model: no other kind can be converted")
     known = {_NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED}
     if odd := [piece for piece in model.pieces if piece.type not in known]:
         raise ValueError(
-            f"{where}: {printable(odd[0].piece)[:40]!r} is a byte or a user's symbol, which cannot "
-            "be converted"
+            f"{where}: {printable(odd[0].piece)[:40]!r} is a byte or user-defined piece, which "
+            "cannot be converted"
         )
     spec = model.normalizer_spec
     usual = spec.add_dummy_prefix, spec.remove_extra_whitespaces, spec.escape_whitespaces
     if not all(usual) or spec.normalization_rule_tsv:
         raise ValueError(f"{where} treats white space or characters in a way not supported here")
     if model.denormalizer_spec.precompiled_charsmap:
-        raise ValueError(f"{where} changes the characters of its output, which is not converted")
+        raise ValueError(f"{where} changes the characters of its output, which is not supported")
     return model
 
 

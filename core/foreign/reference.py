@@ -1,4 +1,4 @@
-"""What the original network computes: read from reference.npz, or from the installed library."""
+"""What the original network computes: read from reference.npz, or computed by transformers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class Reference:
     """What the original computes, in the original's ids; `target` is what the decoder is fed.
 
     `positions` is the position table [position, feature], or None if it was not saved. `tokens` are
-    source lines with their ids, without the end of sentence.
+    source lines with their ids, without <eos>.
     """
 
     source: np.ndarray
@@ -52,7 +52,7 @@ def from_file(file: Path, config: ModelConfig, vocabulary: int) -> Reference:
 
 
 def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary: int) -> Reference:
-    """Run transformers on the folder. Raises ImportError if it is not installed."""
+    """Run transformers on the folder. Raises ImportError if transformers is not installed."""
     from io import BytesIO
 
     file = BytesIO()
@@ -89,7 +89,7 @@ def _reference(found: Archive, config: ModelConfig, vocabulary: int) -> Referenc
 
 def _expect(name: str, array: np.ndarray, shape: tuple[int, ...], what: str) -> None:
     if array.shape != shape:
-        raise ValueError(f"{name} is {array.shape}, the network gives {shape}: another {what}")
+        raise ValueError(f"{name} is {array.shape}, not {shape} as in the network: another {what}")
 
 
 def _positions(found: Archive, config: ModelConfig) -> np.ndarray | None:
@@ -160,7 +160,7 @@ np.savez("reference.npz", source=source.numpy(), tokens=np.frombuffer(tokens, np
 
 
 def script(family: str) -> str:
-    """Return the script that makes reference.npz where a network of this family runs."""
+    """Return the script that writes reference.npz, to be run where the original network runs."""
     if family in ("marian", "pegasus"):
         return Path(library.__file__).read_text(encoding="utf-8")
     return SEED_SCRIPT

@@ -1,4 +1,4 @@
-"""What the word-based tutorials share: shapes from the file, heads and words from the user."""
+"""Plan a network with a word vocabulary: shapes from the file, heads and words from the user."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def plan(
     min_count: int = 1,
     lower: bool = False,
 ) -> Plan:
-    """Return the plan of a seed network; `settings` holds what the shapes do not reveal.
+    """Return the plan of a word-based network; `settings` holds what the shapes do not reveal.
 
     Raises ValueError for a missing tensor, a wrong number of heads or a wrong vocabulary.
     """

@@ -33,7 +33,7 @@ class _Entry:
     file: Path
     dtype: str
     shape: tuple[int, ...]
-    start: int  # in the file
+    start: int  # offset in the file, in bytes
     size: int
 
 
@@ -75,12 +75,12 @@ class Weights:
             some = ", ".join(printable(n)[:60] for n in self.names[:3])
             raise ValueError(
                 f"{printable(str(self.source))} has no {name}, which every network of the family "
-                f"{family} has (it begins with {some}): choose another family with --from"
+                f"{family} has (its first names: {some}): choose another family with --from"
             )
         return self._entries[name].shape
 
     def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
-        """Return a tensor as float32, of this shape if one is given. Raises ValueError."""
+        """Return a tensor as float32. Raises ValueError if missing, cut off or not of `shape`."""
         entry = self._entries.get(name)
         where = printable(str(self.source))
         if entry is None:

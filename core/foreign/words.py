@@ -1,4 +1,4 @@
-"""Word vocabularies of the tutorials: a word list, or a recount by torchtext's rule."""
+"""Word vocabularies of imported networks: a word list, or a recount by torchtext's rule."""
 
 from collections import Counter
 from pathlib import Path
@@ -61,10 +61,11 @@ def _vocabulary(
         words, order = _listed(file)
     if len(words) + len(order) != size:
         how = "are counted in" if recount else "are in"
-        remedy = "give the training text itself, all of it" if recount else "give the list itself"
+        remedy = "give the complete training text" if recount else "give the network's own list"
         raise ValueError(
-            f"{len(words):,} words {how} {printable(str(file))}, with the special ones "
-            f"{len(words) + len(order):,}, but the network's table has {size:,} rows: {remedy}"
+            f"{len(words):,} words {how} {printable(str(file))}, "
+            f"{len(words) + len(order):,} with the special ones, but the network's table has "
+            f"{size:,} rows: {remedy}"
         )
     unknown, pad, start, end = (order.index(name) for name in _THEIRS)
     return Vocabulary(
@@ -76,7 +77,7 @@ def _vocabulary(
 def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[str]:
     """Return a text's words in the order of torchtext's vocabularies: by count, then by spelling.
 
-    spaCy's tokens of white space count as words: without them, all later ids would shift.
+    spaCy's white-space tokens count as words: without them, all later ids would shift.
     """
     import spacy
 
@@ -91,7 +92,7 @@ def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[
 
 
 def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
-    """Return a list's words and its special words, in the order of their ids."""
+    """Return a list's words, and its four special words, or torchtext's if it has none."""
     words = ["<sos>" if word == "<bos>" else word for word in read_lines(file)]
     head = tuple(words[: len(_THEIRS)])
     if set(head) == set(_THEIRS):
@@ -102,8 +103,8 @@ def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
 def stand_in(word: str) -> str:
     """Return the word, or the codes of its characters if some are control characters or line ends.
 
-    A space separates the codes, so that no tokenizer yields a stand-in. A word mark in front is
-    kept.
+    Spaces separate the codes, so no tokenizer can read a stand-in in a text. A word mark in front
+    is kept.
     """
     if not UNPRINTABLE.search(word):
         return word

@@ -241,7 +241,7 @@ def scratch_names(name: str) -> tuple[str, ...]:
 def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
     """Copy the baseline's weights to the scratch model, splitting each packed in_proj in three.
 
-    Raises ValueError if the parameters of the two do not match one to one.
+    Raises ValueError if the names or shapes of the two models do not match.
     """
     ours = dict(scratch.named_parameters())
     with torch.no_grad():
@@ -253,7 +253,7 @@ def copy_to_scratch(baseline: Baseline, scratch: Transformer) -> None:
 def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
     """Copy the scratch model's weights to the baseline, packing q, k and v in each in_proj.
 
-    Raises ValueError if the parameters of the two do not match one to one.
+    Raises ValueError if the names or shapes of the two models do not match.
     """
     ours = dict(scratch.named_parameters())
     with torch.no_grad():
@@ -262,7 +262,10 @@ def copy_to_baseline(scratch: Transformer, baseline: Baseline) -> None:
 
 
 def copy_weights(source: Transformer | Baseline, target: Transformer | Baseline) -> None:
-    """Copy weights between networks of either architecture. Raises ValueError on a mismatch."""
+    """Copy weights between networks of any architectures.
+
+    Raises ValueError on a mismatch, or RuntimeError if both have the same architecture.
+    """
     if isinstance(source, Baseline) and isinstance(target, Transformer):
         copy_to_scratch(source, target)
     elif isinstance(source, Transformer) and isinstance(target, Baseline):

@@ -27,7 +27,7 @@ class KVCache:
     source_mask: Tensor
     """[B, 1, 1, S], True = may attend."""
     length: int
-    """T."""
+    """T, the number of tokens decoded so far."""
 
     def select(self, rows_B: Tensor) -> KVCache:
         """Reorder the cache: new row i is old row rows_B[i] (used to follow surviving beams)."""

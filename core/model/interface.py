@@ -82,8 +82,8 @@ class AttentionSite:
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         """Replace the masked softmax with `weigh`; return a function that undoes it.
 
-        Sets an instance method that hides the class's. Whole passes use it, and so do decoding
-        steps, which pass keys and values from the KV cache.
+        Sets an instance method that hides the class's. Whole passes call it, and so do decoding
+        steps, which give it keys and values from the KV cache.
         """
         module: Any = self.module
 
@@ -168,6 +168,6 @@ class Seq2Seq(Protocol):
     def start(self, source_BS: Tensor) -> State: ...
     def step(
         self, token_B: Tensor, state: Any
-    ) -> tuple[Tensor, State]: ...  # a state of this network
+    ) -> tuple[Tensor, State]: ...  # `state` comes from this network
     def stack(self, side: Side) -> Stack: ...
     def attention_sites(self) -> Sequence[AttentionSite]: ...

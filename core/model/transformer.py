@@ -62,7 +62,7 @@ class Embeddings(nn.Module):
 
     @property
     def projection(self) -> Projection:
-        """The output projection's weight [V, D] and bias; tied: the target table (§3.4)."""
+        """The output projection; if tied, its weight [V, D] is the target table (§3.4)."""
         if self.tied:
             return Projection(self.target_weight, self.tied_bias)
         return Projection(self.classifier.weight, self.classifier.bias)
@@ -88,7 +88,7 @@ class Embeddings(nn.Module):
         return rows.masked_fill((ids == PAD)[..., None], 0.0)
 
     def classify(self, hidden: Tensor) -> Tensor:
-        """Project hidden states [..., D] to logits [..., V]; tied: by the target table (§3.4)."""
+        """Project hidden states [..., D] to logits [..., V]; if tied, by the target table."""
         if self.tied:
             return F.linear(hidden, self.target_weight, self.tied_bias)
         return self.classifier(hidden)
@@ -106,8 +106,8 @@ def scaled_dot_product_attention(
 
     `mask` broadcasts to [B, H, T, S]. Returns the outputs [B, H, T, E] and the weights [B, H, T, S]
     after softmax and before dropout. A masked weight is exactly 0; a query with every key masked
-    gets zeros, not NaN. A finite `mask_score` instead of −∞ changes only such a query: it attends
-    to all keys equally.
+    gets zeros, not NaN. With a finite `mask_score` instead of −∞, that query attends to all keys
+    equally; other queries do not change.
     """
     q_BHTE = q_BHTE / math.sqrt(q_BHTE.shape[-1])  # 1. scale
     scores_BHTS = q_BHTE @ k_BHSE.transpose(-2, -1)  # 2. QKᵀ

@@ -1,1 +1,1 @@
-"""The checklist against torch.nn.Transformer, line by line."""
+"""The parity checklist: the from-scratch model against torch.nn.Transformer."""

@@ -46,8 +46,8 @@ _UNBOUNDED = sys.float_info.max  # replaces NaN and infinity, which JSON lacks
 class Check:
     """One line of the checklist: the largest absolute difference and its limit.
 
-    In float32 the limit grows with the value, so difference and limit are those of the element
-    closest to its limit. A count of differing items has the limit 0.
+    In float32 the limit grows with the value, so both numbers describe the element that is closest
+    to its limit. A count of differing items has the limit 0.
     """
 
     name: str
@@ -302,7 +302,8 @@ def _matched(
 ) -> Iterator[Named]:
     """Yield (scratch name, baseline value, scratch value) of each parameter.
 
-    Packed parameters of the baseline are split. A name that scratch lacks has the value NaN.
+    Packed parameters of the baseline are split. The scratch value is NaN if that model lacks
+    the name.
     """
     ours = dict(scratch.named_parameters())
     for theirs, parameter in baseline.named_parameters():

@@ -94,7 +94,7 @@ VARIANTS: Mapping[str, ModelConfig] = {
 
 
 def fresh(config: ModelConfig) -> Model:
-    """Return a baseline whose biases and norms are random too, so that swapped ones are noticed."""
+    """Return a baseline with random biases and norms as well, so that a swap of two is noticed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = build("baseline", config)
@@ -128,7 +128,7 @@ def random_pairs(config: ModelConfig) -> list[Pair]:
 
 
 def checkpoint_pairs(checkpoint: Checkpoint) -> list[Pair]:
-    """Return sentence pairs encoded by the checkpoint's tokenizers, cut to leave room for TAIL."""
+    """Return sentence pairs encoded by the checkpoint's tokenizers, cut so that TAIL fits."""
     card = checkpoint.card
     sides = (card.source_language, card.target_language)
     sources, targets = (SENTENCES.get(language, SENTENCES["en"]) for language in sides)

@@ -59,8 +59,9 @@ class States:
 def hidden_states(model: Seq2Seq) -> Generator[States]:
     """Capture the hidden states of one forward pass; remove the hooks on exit.
 
-    In a pre-norm network, the state after a sub-layer is the input of the next norm, or the output
-    of the layer. In a post-norm network, it is the output of the norm after that sub-layer.
+    In a pre-norm network, the state after a sub-layer is the input of the next norm or, after the
+    last sub-layer, the layer's output. In a post-norm network, it is the output of the norm after
+    that sub-layer.
     """
     states = States()
 

@@ -1,7 +1,7 @@
 """Safe reader for untrusted .npz files: sizes are checked before anything is unpacked.
 
 An untrusted file may hold a pickle, claim terabytes or nest its JSON without end, and each library
-that reads it raises errors of its own. This module turns all of them into a ValueError of one line.
+that reads it raises different errors. This module turns all of them into a one-line ValueError.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def archive(
     """Open an .npz file of at most `max_file_bytes` that unpacks to at most `max_bytes`.
 
     Any error, including those from inside the block, becomes a ValueError of one printable line:
-    the file is not `what`, the reason, and the `remedy`.
+    "FILE is not `what` (reason): `remedy`".
     """
     name = file if isinstance(file, Path | str) else getattr(file, "name", "the file")
     try:

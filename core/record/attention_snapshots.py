@@ -25,7 +25,7 @@ from core.record.archive import Archive, archive, in_megabytes
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
 SAMPLE = 64
-"""The most validation pairs on which loss and BLEU are measured."""
+"""Maximum number of validation pairs on which loss and BLEU are measured."""
 ROLES = {
     "encoder": ("previous token", "itself", "<eos>"),
     "decoder": ("previous token", "itself", "<bos>"),
@@ -131,14 +131,14 @@ class AttentionSnapshots(Frozen):
             found, expected = snapshots.entropy[kind].shape[1:], (layers[kind], model.num_heads)
             if found != expected:
                 raise ValueError(
-                    f"{printable(str(file))} belongs to another network: its {kind} has {found[0]} "
-                    f"× {found[1]} heads (layers × heads), not {expected[0]} × {expected[1]}; "
-                    "delete it"
+                    f"{printable(str(file))} belongs to another network: its {kind} attention has "
+                    f"{found[0]} × {found[1]} heads (layers × heads), not "
+                    f"{expected[0]} × {expected[1]}; delete it"
                 )
         return snapshots
 
     def until(self, step: int) -> AttentionSnapshots:
-        """Return the snapshots without the points after a step."""
+        """Return the snapshots up to a step, including the one at that step."""
         count = int((self.steps <= step).sum())
         return self._mapped(lambda values: values[:count])
 
@@ -170,7 +170,7 @@ class AttentionSnapshots(Frozen):
     def to_bytes(self) -> bytes:
         """Serialise as NPZ: the arrays, and the tokens as JSON; no pickle.
 
-        Raises ValueError for a result that `load` would reject.
+        Raises ValueError if the content would unpack to more bytes than `load` accepts.
         """
         metadata = {
             "format": _FORMAT,

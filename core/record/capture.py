@@ -18,10 +18,10 @@ from core.model.interface import AttentionSite, Seq2Seq
 def explicit_attention(
     model: Seq2Seq, sites: Sequence[AttentionSite] | None = None
 ) -> Generator[None]:
-    """Make all sites, or `sites`, use the explicit softmax, as with `need_weights=True`.
+    """Make `sites`, by default all, use the explicit softmax, as with `need_weights=True`.
 
-    One pre-hook serves both models. For short sentences this also speeds up training on a CPU,
-    because dropout rules out torch's fused kernel.
+    The same pre-hook works for both architectures. For short sentences the explicit softmax also
+    speeds up training on a CPU, because torch has no fused kernel with dropout there.
     """
     with ExitStack() as stack:
         for site in model.attention_sites() if sites is None else sites:
@@ -67,7 +67,7 @@ class Captured:
         return list(self._calls.values())
 
     def maps(self, kind: Kind) -> Tensor:
-        """Return weights [layer, batch, head, query, key]. Raises KeyError if none ran."""
+        """Return weights [layer, batch, head, query, key]. Raises KeyError if none was captured."""
         layers = sorted(layer for k, layer in self._calls if k == kind)
         if not layers:
             raise KeyError(f"no {kind} attention was captured")
@@ -106,8 +106,8 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
 
     def recorded(embed: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def wrapper(*args: Any, **kwargs: Any) -> Tensor:
-            # Around the embedding only: a TorchFunctionMode intercepts every torch call, which
-            # would cost half of the pass.
+            # Only around the embedding: a TorchFunctionMode intercepts every torch call, which
+            # would slow down the whole pass.
             with _RecordLookups(captured.embedded):
                 return embed(*args, **kwargs)
 

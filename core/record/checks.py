@@ -27,7 +27,7 @@ WEIGHT_LIMIT = LEAST_LIMIT
 """For row sums and positions: rounding errors are about 1e-6 at most, real errors far larger."""
 LOGIT_LIMIT = 1e-4
 """Attention without hooks uses a fused kernel that sums in another order, so last digits differ."""
-_BARRED = 200.0  # below the largest logit: e^−200 is 0 in float32
+_BARRED = 200.0  # distance to the largest logit; e^−200 is 0 in float32
 
 
 def check(
@@ -134,7 +134,7 @@ def _recomputed(
         words += (
             ", relative to its head's limit. Float32 rounds large scores more coarsely: the limit "
             "is 8 · 2⁻²⁴ times the head's largest absolute score (here up to "
-            f"{largest_score:,.0f}), but at least 10⁻⁵, and a temperature below 1 divides it"
+            f"{largest_score:,.0f}), but at least 10⁻⁵, and is divided by a temperature below 1"
         )
     return _line(
         "Recomputed outside the model",
@@ -342,7 +342,7 @@ def _position_rows(edit: PositionEdit, length: int, width: int, table: Tensor | 
 def _unchanged(evidence: Evidence) -> RecordCheck:
     plain_TV = evidence.plain_logits_TV
     change_TV = evidence.logits_TV - plain_TV
-    # A bias of −10,000 bars a token: its probability is 0, and its logit has steps of 0.001.
+    # A bias of −10,000 bars a token: its probability is 0, and its logit is rounded to 0.001.
     barred_TV = plain_TV < plain_TV.amax(-1, keepdim=True) - _BARRED
     change = change_TV.masked_fill(barred_TV, 0.0).detach().cpu().numpy()
     return _line(

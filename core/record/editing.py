@@ -162,7 +162,7 @@ def _rows(module: nn.Module, rows_N: Tensor, like: Tensor) -> Tensor:
 
 
 def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
-    """Pass edited masks to self-attention, and to cross-attention through what `encode` returns.
+    """Pass edited masks to self-attention; cross-attention gets the mask that `encode` returns.
 
     This covers decoding steps too: they attend to the generated tokens without a mask, and to the
     source with the mask from `encode`.

@@ -120,9 +120,9 @@ class Edge:
 class Row:
     """Set the attention weights of one query in one head.
 
-    `weights` are normalised to sum to 1 and rounded to six decimals. Keys past their end get 0. In
-    the pass, the row is renormalised over its unmasked keys; edges and temperatures do not affect
-    it.
+    `weights` are normalised to sum to 1 and rounded to six decimals. Keys after the last
+    weight get 0. In the pass, the row is renormalised over its unmasked keys; edges and
+    temperatures do not affect it.
     """
 
     kind: Kind
@@ -280,7 +280,7 @@ class Edits:
         )
 
     def listed(self) -> list[Edits]:
-        """Return each edit as an `Edits` of its own, in the order of the text form."""
+        """Return each edit as a separate `Edits`, in the order of the text form."""
         found: list[dict[str, Any]] = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -30,7 +30,7 @@ class SiteEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Sites in the order in which they ran, token ids and logits of one pass.
+    """The sites of one pass, in the order in which they ran, its token ids and its logits.
 
     `plain_logits_TV` are the logits of a second pass, without hooks. `log_probs` maps the target
     ids of hypotheses to the sum of their log-probabilities in that second pass. `learned_positions`

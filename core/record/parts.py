@@ -31,7 +31,7 @@ class RecordHypothesis:
 class RecordCheck:
     """One check of a record, computed independently of the model.
 
-    `figure` is the largest error or the number of violations; `words` describe it.
+    `figure` is the largest error or the number of violations; `words` explain the check.
     """
 
     name: str

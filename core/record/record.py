@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_RECORD_TOKENS = 512
-"""The most tokens of each side that can be drawn, sent and loaded."""
+"""Maximum number of tokens per side that can be drawn, sent and loaded."""
 MAX_RECORD_MAPS = 4_096
 """Limit for the sum of layers × heads over the three kinds: the most that core.config allows."""
 MAX_RECORD_WEIGHTS = 1 << 24
@@ -156,8 +156,8 @@ class TranslationRecord(Frozen):
     key]), and its kinds may differ in layers and heads. Its positions, log-probabilities,
     alternatives and hypotheses are empty. See `unchecked`.
 
-    `credit` names author and licence of weights that were not trained with this project; else it is
-    empty.
+    `credit` names the author and licence of weights that were not trained with this project;
+    otherwise it is empty.
 
     Raises ValueError, in one line, for inconsistent axes, weights that are not probabilities, and
     non-finite numbers.
@@ -321,7 +321,7 @@ class TranslationRecord(Frozen):
             raise ValueError("imported maps: there is no map of any kind")
         claims = (self.weights_sha256, self.hypotheses, self.decode, self.edited, self.activations)
         if any(claims):
-            raise ValueError("imported maps cannot have weights, a search, edits or activations")
+            raise ValueError("imported maps cannot have a network, a search, edits or activations")
         if self.target_in[1:] != self.target_out[:-1]:
             raise ValueError("target_out must be target_in shifted by one token")
 
@@ -411,7 +411,7 @@ class TranslationRecord(Frozen):
         return f"{self.model[:80]} ({self.credit})" if self.credit else self.model[:80]
 
     def has(self, kind: str) -> bool:
-        """Whether the record has maps of a kind; only imported maps may lack one.
+        """Return whether the record has maps of a kind; only imported records may lack a kind.
 
         Raises ValueError for an unknown kind.
         """
@@ -662,7 +662,7 @@ def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
 
 
 def _read_edits(text: Any) -> Edits:
-    """Parse the edits of a record. Raises ValueError if any is invalid: the maps depend on all."""
+    """Parse the edits of a record. Raises ValueError if one is invalid: the maps depend on it."""
     if not isinstance(text, str):
         raise ValueError("edits is not a text")
     edits, problems = Edits.parse(text)
@@ -697,7 +697,7 @@ def _read_list(
 
 
 def _is_int(value: Any) -> bool:
-    """Reject integers that a double cannot hold exactly, which could overflow later."""
+    """Return whether a value is an integer that a double holds exactly; others could overflow."""
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 1 << 53
 
 

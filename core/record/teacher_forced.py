@@ -1,6 +1,6 @@
 """Teacher-forced pass over a known target, which yields everything that a record holds.
 
-Causality makes it exact: row t of a full pass sees the tokens that step t of decoding sees.
+The causal mask makes it exact: row t of the pass sees the tokens that step t of decoding sees.
 """
 
 import math
@@ -101,7 +101,7 @@ def teacher_forced_passes(
     activations: bool = False,
     means: Means | None = None,
 ) -> list[TeacherForcedPass]:
-    """Run several sentences as one padded batch; results hold no padding.
+    """Run several sentences as one padded batch; the results contain no padding.
 
     Each result equals that of a pass over the sentence alone, except for rounding.
     """

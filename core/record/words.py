@@ -30,7 +30,7 @@ def group_words(tokens: Sequence[Token]) -> Words:
     """Return the token positions of each word, in order.
 
     Punctuation and special tokens are words by themselves. Any other token continues the preceding
-    word unless it starts a word or follows such a token.
+    word unless it starts a word or follows one of these.
     """
     words: list[tuple[int, ...]] = []
     joins = False

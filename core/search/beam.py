@@ -181,9 +181,10 @@ def steps(
 
 
 def _candidates(total_NK: Tensor, logits_NKV: Tensor, top: TopTokens) -> list[list[Candidate]]:
-    """Return each sentence's 2K best continuations: at most K of them end, so K can continue.
+    """Return each sentence's max(2K, 5) best continuations, or all if there are fewer.
 
-    Return at least 5, so that the alternatives of a narrow beam can be shown.
+    At most K of them end with <eos>, one per row, so K of 2K can continue. The minimum of 5 lets
+    the search tree show the alternatives of a narrow beam.
     """
     _, K, V = logits_NKV.shape
     count = max(2 * K, 5)
@@ -198,7 +199,8 @@ def _advance(
 ) -> BeamState:
     """Return a sentence's next beam state: finish candidates that end, keep the K best others.
 
-    A sentence is done when K hypotheses have finished and no open one can still beat the best.
+    A sentence is done when no prefix is open, or when K hypotheses have finished and no open prefix
+    can still beat the best of them.
     """
     K, alpha = config.beam, config.length_penalty
     finished, survivors = list(state.finished), []

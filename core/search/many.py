@@ -19,7 +19,7 @@ def translate_ids(
     on_progress: Callable[[int], object] = lambda count: None,
     lock: AbstractContextManager = nullcontext(),
 ) -> list[list[Hypothesis]]:
-    """Return hypotheses for each sentence's ids (without <eos>); empty sentences stay empty.
+    """Return hypotheses for each sentence's ids (without <eos>); an empty sentence gets only <eos>.
 
     Sentences of similar length share a batch of at most `batch_tokens` padded tokens. `on_progress`
     receives the number of newly finished sentences. `lock` is held for one batch at a time.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # imports torch
     from core.translator import Translation
 
 MAX_BATCH = 16
-"""The most requests in a batch."""
+"""Maximum number of requests in a batch."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ class FairShare:
 
     An account is a leaky bucket: it owes the seconds that it has used, and the debt decays over
     time. Below `LIGHT_S`, an account is light and its debt decays at the rate `LIGHT_SHARE`. All
-    other accounts are heavy and divide the rate `SHARE` and the credit `CREDIT_S` among them, so
-    that each extra browser tab gains at most `LIGHT_SHARE`. Heavy accounts wait only while a light
+    other accounts are heavy and share the rate `SHARE` and the credit `CREDIT_S`, so that each
+    extra browser tab gains at most `LIGHT_SHARE`. Heavy accounts wait only while a light
     visitor is active.
     """
 

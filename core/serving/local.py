@@ -55,7 +55,7 @@ class LocalBackend:
 def _answers(
     batch: Sequence[Request], call: Callable[[Sequence[Request]], list[T]]
 ) -> list[T | Exception]:
-    """Answer the requests in as few calls as possible, in their order."""
+    """Answer the requests in as few calls as possible; return the answers in request order."""
     groups: dict[Hashable, list[int]] = {}
     for i, one in enumerate(batch):
         groups.setdefault((one.batch_key, i if one.batch_key is None else None), []).append(i)

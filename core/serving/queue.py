@@ -18,13 +18,13 @@ DEADLINE_S = 20.0
 POLL_S = 0.05
 """Seconds between two checks for cancellation."""
 _BATCH_CHARACTERS = 800
-"""Limit of a padded batch: one sentence of the maximum length, or 16 of the usual length.
+"""Maximum size of a padded batch: one sentence of the maximum length, or 16 of the usual length.
 
 A batch cannot be interrupted, so this limits how long other requests wait for it.
 """
 
 LONG = 100
-"""A sentence with more characters is long: its search takes several times as long."""
+"""A sentence with more characters counts as long: its search is several times slower."""
 
 Request = TranslateRequest | InspectRequest
 
@@ -94,7 +94,7 @@ class Queue:
     most one waiting request; a newer one takes its place. Equal requests are answered once. While
     other visitors ask for short sentences, long ones get at most a third of the worker's time.
     Heavy users have lower priority and are throttled while light ones are active (see
-    core.serving.fair_share). Queues that are given one FairShare have common accounts.
+    core.serving.fair_share). Queues that are given the same FairShare share its accounts.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Queue:
         never began. `visitor` identifies the user; None disables replacement and accounting.
 
         Raises BusyError if the queue is full, LateError after the deadline, and Replaced once the
-        visitor has sent a newer request. If the backend answers with an exception, raises that.
+        visitor has sent a newer request. If the backend answers with an exception, raises it.
         """
         ticket = self._submit(request, visitor)
         try:
@@ -154,7 +154,7 @@ class Queue:
         if ticket.job.started is None:
             return f"{late}, because other requests came first: try again"
         computing = time.monotonic() - ticket.submitted - waited
-        if waited <= 2 * POLL_S:  # as long as it takes to start
+        if waited <= 2 * POLL_S:  # no longer than a start takes
             return (
                 f"{late}: the model has computed for {computing:.1f} s without finishing, try a "
                 "shorter sentence, a narrower beam or a smaller model"
@@ -223,7 +223,7 @@ class Queue:
             del batch, answers  # free their memory while waiting
 
     def _next(self) -> list[_Job]:
-        """Take the first ready job and later ones that can share its batch; none if all is done."""
+        """Take the first ready job and later ones that can share its batch; [] if none waits."""
         with self._lock:
             while (ready := self._ready()) == [] and self._waiting:
                 self._lock.wait(POLL_S)

@@ -1,8 +1,9 @@
-"""Serve checkpoints with Ray Serve, and the Backend that queries them.
+"""Serve checkpoints with Ray Serve, and query them with a Backend.
 
 python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
 
-They communicate over HTTP, so the Backend's process needs no Ray and survives the loss of a server.
+The server and the Backend communicate over HTTP, so the Backend's process needs no Ray and survives
+the loss of a server.
 Install Ray with the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS);
 each machine needs this project and the checkpoint folders at the same paths.
 """

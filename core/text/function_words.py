@@ -16,7 +16,7 @@ def function_words(language: str, words: Iterable[str]) -> frozenset[str]:
     from spacy.vocab import create_vocab
 
     try:
-        defaults = get_lang_class(language).Defaults  # needs no tokenizer, which some cannot build
+        defaults = get_lang_class(language).Defaults  # no tokenizer: some need packages
     except ImportError:
         raise ValueError(
             f"spaCy does not know the language {language!r}: function words are not measured"

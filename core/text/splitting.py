@@ -152,7 +152,7 @@ def _merged(unit: str, rules: _Rules) -> Unit:
 def _segmented(tokenizer: PieceTokenizer, text: str) -> tuple[Unit, ...]:
     """Score the tokenizer's segmentation of each word, and find the next best ones.
 
-    A word ends where a token begins with a boundary mark.
+    A piece with a boundary mark begins a new word.
     """
     log_probs = tokenizer.log_probs
     words: list[list[Symbol]] = []
@@ -179,9 +179,9 @@ def _scored(symbols: tuple[Symbol, ...], log_probs: Mapping[str, float]) -> Unit
 
 
 def _best(text: str, log_probs: Mapping[str, float]) -> list[tuple[tuple[str, ...], float]]:
-    """Return the segmentations of a text with the largest sums, best first (Viterbi, n-best).
+    """Return the most probable segmentations of a text, best first (Viterbi, n-best).
 
-    A character without a piece of its own is unknown; adjacent unknown characters are one piece.
+    A character that is not a piece is unknown; adjacent unknown characters are one piece.
     """
     longest = max(map(len, log_probs))
     unknown = min(log_probs.values()) - _UNKNOWN_PENALTY

@@ -19,7 +19,7 @@ SPELLING = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÜÁÀÂÅÇÉÈÊÍÎÑÓÔØÚČĆĐĞİŁŒŘŚŞŠŽ"
     "0123456789.,:;!?'\"-–—()[]/&%€$£+*=#@°„“”‚‘’…«»"
 )
-"""Characters needed to spell names, numbers and everyday sentences of both languages."""
+"""Characters needed to spell names, numbers and everyday sentences of German and English."""
 
 
 def _learnable(sentence: str) -> str:
@@ -43,7 +43,7 @@ def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Toke
 
 
 class SubwordTokenizer:
-    """Cased BPE that keeps word boundaries in its tokens, so decoding restores the exact text."""
+    """Cased BPE that keeps word boundaries in its tokens, so decoding restores the spaces."""
 
     def __init__(
         self,

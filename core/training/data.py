@@ -30,7 +30,7 @@ class PairFiles:
 
 
 class Epochs:
-    """Augmented pairs, encoded again for each epoch: call with the epoch's number, from 0.
+    """Augmented pairs, encoded again for each epoch; call it with the epoch's number, from 0.
 
     `len`, `sha256` and `lengths` describe the first epoch. If `prefetch` is set, a background
     process encodes the next epoch during training, so a GPU does not have to wait.
@@ -61,9 +61,9 @@ class Epochs:
 class Prepared:
     """Encoded training and validation pairs with their tokenizers.
 
-    `corpora` holds how often each corpus is repeated per epoch, `longest` the most tokens in a
-    source and in a target, and `left_out` the number of dropped pairs by reason (an empty side, too
-    long).
+    `corpora` holds how often each corpus is repeated per epoch, `longest` the largest number of
+    tokens in a source and in a target, and `left_out` the number of dropped pairs by reason (an
+    empty side, too long).
     """
 
     corpora: dict[str, int]

@@ -73,7 +73,7 @@ def joined(device: str) -> Generator[Processes]:
     """Join the process group that torchrun started, and leave it at the end.
 
     On GPUs, each process uses the GPU of its local rank. Raises ValueError for a numbered device
-    such as cuda:1, for too few GPUs, and if restarts could not work.
+    such as cuda:1, for too few GPUs, and for restarts that would fail (see `_store`).
     """
     if not dist.is_torchelastic_launched() or int(os.environ["WORLD_SIZE"]) == 1:
         if device.startswith("cuda:"):  # the saved random state is the current device's

@@ -45,10 +45,11 @@ from core.training.snapshots import SnapshotRecorder
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of core.train; None means the recipe's value.
+    """The options of core.train.
 
-    `src`, `ref`, `val_src` and `val_ref` replace the recipe's corpora; give all four or none.
-    `data` is the folder of corpora, which are downloaded if it is None.
+    For `max_steps`, `save_every` and `keep_epochs`, None means the recipe's value. `src`, `ref`,
+    `val_src` and `val_ref` replace the recipe's corpora; give all four or none. `data` is the
+    folder of corpora, which are downloaded if it is None.
     """
 
     recipe: str
@@ -119,7 +120,7 @@ class _Job:
         return self.options.out / "resume"
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that must be equal for a run to resume from a saved state."""
+        """Return the settings that must not change between a saved state and a resumed run."""
         vocabularies = [json.dumps(t.to_json()).encode() for t in self.data.tokenizers]
         shape = {f"network {k}": v for k, v in self.model.config.to_json().items()}
         return {

@@ -35,7 +35,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One optimiser step: its label-smoothed loss; target tokens/s since the last validation."""
+    """One optimiser step: label-smoothed loss, and target tokens/s since the last validation."""
 
     step: int
     loss: float
@@ -238,7 +238,7 @@ def train(
                         raise _diverged(f"the validation loss is {loss}", progress.step)
                     row = progress.row(loss, len(batches))
                     curve = [*progress.curve, row]
-                # The caller saves weights on these events; only then does the state record them.
+                # The caller saves weights on these events, so the state is saved only afterwards.
                 if validating:
                     schedule.validated(progress.step, row["val_loss"])
                     progress.validated(row)

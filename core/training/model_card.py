@@ -1,4 +1,4 @@
-"""Write a checkpoint's model card: data and its licence, recipe, scores."""
+"""Render a checkpoint's model card: data and their licence, recipe, scores."""
 
 from typing import Any
 
@@ -57,14 +57,14 @@ Train it again:
 
 **Scores** on the validation splits, beam {scores[0]["beam"]}, length penalty \
 {DecodeConfig().length_penalty:g}; `sacrebleu` is on raw, cased text (`{scores[0]["signature"]}`), \
-`bleu_lc_tok` on lower-cased tokens, punctuation normalised and tokenised by sacremoses. The \
+`bleu_lc_tok` on lower-cased text, with punctuation normalised and tokenised by sacremoses. The \
 weights were selected on these splits, so the scores tend to be optimistic.
 
 | measure | {" | ".join(final)} |
 | --- | {" | ".join("---" for _ in final)} |
 {rows}
 
-`metrics.json` contains the training curve, `config.json` the SHA-256 of each file.
+`metrics.json` contains the training curve, `config.json` the SHA-256 of weights and tokenizers.
 """
 
 

@@ -84,7 +84,7 @@ def lc_norm_tok(lines: list[str], language: str) -> list[str]:
     """Lower-case, normalise punctuation and tokenise, as papers on Multi30k do before scoring.
 
     Follows the corpus's own preparation: it reproduces every line of the published `lc.norm.tok`
-    files of test_2016_flickr, and all but one of the German val.
+    files of test_2016_flickr, and all lines but one of the German validation file.
     """
     from sacremoses import MosesPunctNormalizer, MosesTokenizer
 

@@ -76,7 +76,7 @@ class SnapshotRecorder:
     def on_start(self, model: Model, step: int) -> None:
         """Start or resume after `step`, dropping later snapshots.
 
-        Raises ValueError if the file holds no snapshots, or those of another run.
+        Raises ValueError if the file is invalid or holds the snapshots of another run.
         """
         if step and self._file.is_file():
             self._history = AttentionSnapshots.load(self._file).until(step)

@@ -69,7 +69,7 @@ def answer(page: Page, options: list[int], every: bool) -> dict[str, Any]:
 
 
 def told(page: Page) -> dict[str, Any]:
-    """Return the answer in the one state that the component has set since the last call."""
+    """Return the only answer that the component has reported since the last call."""
     ((name, value),) = page.evaluate("answers.splice(0)")
     assert name == "answered"
     return value

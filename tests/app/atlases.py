@@ -98,7 +98,7 @@ def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atl
         arrays[f"role_{kind}_random"] = random.uniform(0.05, 0.4, names)
         shuffled = arrays[f"role_{kind}_shuffled"]
         arrays[f"role_{kind}_profile"] = 0.3 - 0.9 * shuffled
-        arrays[f"role_{kind}_profile"][0] = np.nan  # a role that is a distance
+        arrays[f"role_{kind}_profile"][0] = np.nan  # as for a positional role
         arrays[f"role_{kind}_rows"] = 1 - 2 * shuffled[:, 0]
         arrays[f"single_{kind}"] = random.normal(0, 0.1, n)
         pair = random.normal(0, 0.02, (n, n))

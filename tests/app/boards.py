@@ -9,7 +9,7 @@ DIRECTIONS = ("de-en", "en-de")
 
 
 def estimates(claim) -> dict[str, Estimate]:
-    """Return estimates with intervals at least half a unit beyond the threshold; nulls are 0.1."""
+    """Return supporting estimates: intervals at least 0.5 beyond the threshold, nulls of 0.1."""
     step = 1.0 if claim.above else -1.0
     null = 0.1 if claim.null else None
     return {
@@ -24,9 +24,9 @@ def estimates(claim) -> dict[str, Estimate]:
 
 
 def board(weights: dict[str, str] | None = None, **changes: dict[str, Estimate]) -> Board:
-    """Return a board whose estimates all support the claims, except `changes`, by id.
+    """Return a board whose estimates support every claim, except those given in `changes`.
 
-    The ids have underscores; a claim without estimates is listed as missing.
+    `changes` maps claim ids, with underscores, to estimates; a claim given {} counts as missing.
     """
     of_claim = {claim.id: estimates(claim) for claim in LITERATURE if not claim.untestable}
     for id, changed in changes.items():

@@ -24,13 +24,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_as_in_the_app() -> None:
-    """Records are bit-equal across processes only with the same number of threads."""
+    """Use the app's number of threads: with another number, records are not bit-equal."""
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def packages_are_not_scanned() -> Iterator[None]:
-    """Each AppTest would search all installed packages for components, and find none."""
+    """Skip the scan of installed packages for components, which each AppTest would repeat."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", list)
         yield
@@ -38,7 +38,7 @@ def packages_are_not_scanned() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def head_effects_in_one_run() -> Iterator[None]:
-    """Let Ask why finish its ranking in the first run, however slow this machine is now."""
+    """Let the page Ask why finish its ranking in the first run, even on a slow machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.views.why.heads.FIRST_S", 60.0)
         yield
@@ -58,7 +58,7 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
             "--no-sandbox",
             "--disable-gpu",
             "--disable-quic",
-            "--font-render-hinting=none",  # the widths of text in Chromium
+            "--font-render-hinting=none",  # texts as wide as in full Chromium
             "--no-first-run",
             "--disable-background-networking",
             "--disable-component-update",
@@ -147,7 +147,7 @@ def visited(context: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def blank(visits: BrowserContext) -> Page:
-    """An empty page for scripts that need no document of their own."""
+    """An empty page, shared by scripts that need no particular document."""
     return visits.new_page()
 
 
@@ -160,7 +160,7 @@ def local_page(visits: BrowserContext) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def shared_page(visits: BrowserContext) -> Iterator[Page]:
-    """One page for all tests of a module, since loading it takes longer than they do."""
+    """One page for all tests of a module, because loading it takes longer than the tests."""
     with visited(visits) as page:
         yield page
 

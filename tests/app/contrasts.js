@@ -72,7 +72,7 @@
         const size = parseFloat(style.fontSize);
         const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
         const ratio = contrast(seen(colour, element));
-        // Texts in the page's colour, black or white are on the drawn colours of a figure: see EXEMPT.
+        // In a figure, texts in the page's colour, black or white lie on drawn colours: see EXEMPT.
         const onPicture =
           (ratio < 1.05 || ["rgb(0, 0, 0)", "rgb(255, 255, 255)"].includes(colour)) && element.closest(".js-plotly-plot svg");
         if (!onPicture) texts.push({ what: (own || placeholder).slice(0, 40), size, ratio, needed: large ? 3 : 4.5 });

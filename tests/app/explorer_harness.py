@@ -1,11 +1,11 @@
 """Mounts the explorer on a synthetic record whose size and words come from the address.
 
-`?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4`; a number as the case
-N stands for sentences of N tokens. `offered` lists the quantities, and `broken` names one that
+`?case=short|long|hundred|unknown|hostile&layers=4&heads=4&decoder_layers=4`; `case=N` with a
+number N gives sentences of N tokens. `offered` lists the quantities, and `broken` names one that
 fails.
 
 Every unmasked weight of a record differs from its neighbours, and no map is a transpose or a copy
-of another, so a wrong layer, head or axis cannot pass.
+of another, so a wrong layer, head or axis fails a test.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TARGETS["hundred"] = f"{TARGETS['long']} A dog runs and " + "a man looks on and 
 
 
 def text(texts: dict[str, str], case: str) -> str:
-    """Return the text of a case; a number N gives N − 1 words, as <eos> is the last token."""
+    """Return the text of a case; N gives N − 1 words before <eos>, and N+ other words."""
     if case in texts:
         return texts[case]
     words = range(1, int(case.removesuffix("+")))
@@ -176,7 +176,7 @@ class Record:
 
 
 def pieces(sentence: str) -> tuple[Token, ...]:
-    """Split words at spaces and tokens at `|`; `?` marks an unknown token, `_` a space in one."""
+    """Split words at spaces and tokens at `|`; `?` marks an unknown token, `_` is a space."""
     tokens = []
     for word in sentence.split(" "):
         for place, part in enumerate(word.split("|")):
@@ -252,7 +252,7 @@ def synthetic_record(
 
 
 def synthetic_quantity(record: Record, name: str) -> dict[str, np.ndarray]:
-    """Return numbers of the right shapes: signed scores, lengths, one map per layer for rollout."""
+    """Return signed scores, nonnegative norms, or for rollout the mean map of each layer."""
     random = np.random.default_rng(len(name))
     found = {}
     for kind in ("encoder", "decoder", "cross"):

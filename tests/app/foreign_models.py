@@ -1,4 +1,4 @@
-"""Folders of tiny random networks that look imported, with word lists of five languages."""
+"""Folders of tiny random networks that look imported, with words of five languages."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ IMPORTED: dict[str, Any] = {
 
 
 def write(folder: Path, imported: dict[str, Any] | None = IMPORTED, seed: int = 0) -> Path:
-    """Save a network between the two languages that end the folder's name, such as opus-ar-en."""
+    """Save a network for the two languages at the end of the folder's name, such as opus-ar-en."""
     source, target = folder.name.split("-")[-2:]
     tokenizers = tuple(WordTokenizer.train(SENTENCES[code], code, 1) for code in (source, target))
     config = ModelConfig(

@@ -1,6 +1,6 @@
 """Mounts two rows of synthetic maps: weights with their difference, and causally masked scores.
 
-Every number differs from its neighbours, so that a wrong layer, head, map or axis cannot pass.
+Neighbouring numbers differ, so that tests notice a wrong layer, head, map or axis.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An app for the tests of the merges component: a unigram model and a word list."""
+"""Mounts the merges component twice: with a unigram tokenizer and with a word list."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Mounts the explorer in an empty page, without a server, and reads everything it says.
+"""Mounts the explorer in an empty page, without a server, and reads all its texts and attributes.
 
-A page holds one explorer after another: the scripts are loaded once, and each state takes a single
-call to the browser.
+One page mounts many explorers in turn. The scripts are loaded once, and reading a state takes a
+single call to the browser.
 """
 
 # ruff: noqa: E501 (lines of script)
@@ -142,7 +142,7 @@ class Mounted:
         self.page.evaluate("(text) => passAnswer(fromBase64(text))", text)
 
     def does(self, *acts: tuple) -> dict[str, Any]:
-        """Perform some acts in order and return the resulting state."""
+        """Perform these actions in order and return the resulting state."""
         self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
         return _plain(self.page.evaluate("state()"))
 

@@ -38,7 +38,7 @@ def record(source: str, name: str = "scratch-de-en", beam: int = 5) -> Translati
 
 
 def names(tokens: Sequence[RecordToken], first: int) -> list[str]:
-    """Return the tokens' texts; a repeated text has its token's number, counted from `first`."""
+    """Return the tokens' texts; repeated texts get their token's number, counted from `first`."""
     counts = Counter(token.text for token in tokens)
     return [
         token.text + (str(first + i).translate(SUBSCRIPT) if counts[token.text] > 1 else "")
@@ -52,7 +52,7 @@ def drawn(words: Iterable[str]) -> list[str]:
 
 
 def begin(texts: Iterable[str], length: int = 4) -> list[str]:
-    """Return the beginnings of labels, which figures may cut."""
+    """Return the first `length` characters of each label; figures may truncate the rest."""
     return [text[:length] for text in texts]
 
 
@@ -108,7 +108,7 @@ def traces(figure: dict[str, Any], **properties: str) -> list[dict[str, Any]]:
 
 
 def texts_are(page: Rendered, key: str, *expected: str) -> None:
-    """Claim the texts of the figure under a key: exactly these, in any order and number."""
+    """Assert that exactly these texts occur in the figures under a key, and claim them."""
     found = page.found(key, "figure")
     assert {item.text for item in found} == set(expected)
     for item in found:
@@ -121,7 +121,7 @@ def nothing_else(
     fixed: tuple[str, ...] = (),
     but: Callable[[Item], bool] = lambda item: False,
 ) -> None:
-    """Fail for each unclaimed text with a number.
+    """Fail if a text with a number is unclaimed, and list all such texts.
 
     Skip the sidebar, help texts, formulas and widgets, the figures and tables with the keys
     `compared`, texts that contain one of `fixed`, items for which `but` is true, and the quality
@@ -164,7 +164,7 @@ def side(header: dict[str, Any], which: str) -> list[tuple[int, str]]:
 
 
 def numbered(tokens: Sequence[RecordToken], first: int) -> list[tuple[int, str]]:
-    """Return what `side` should return for these tokens."""
+    """Return the expected result of `side` for these tokens."""
     return [(first + i, token.text) for i, token in enumerate(tokens)]
 
 
@@ -178,7 +178,7 @@ def least_certain(record: TranslationRecord) -> str:
 def changes(
     page: Rendered, key: str, words: list[str], before: np.ndarray, after: np.ndarray
 ) -> dict[str, Any]:
-    """Check and return a figure of probabilities before and after: bars, dots by colour, hovers."""
+    """Check a figure of probabilities before (bars) and after a change (dots), and return it."""
     figure = page.figure(key)
     (bar,) = traces(figure, type="bar")
     gained, lost = (t for t in traces(figure, mode="markers") if "customdata" in t)
@@ -193,7 +193,8 @@ def changes(
         (bar, range(len(words))),
         *((t, array(t["x"]).astype(int)) for t in (gained, lost)),
     ):
-        assert trace["hovertemplate"] == bar["hovertemplate"]  # a low bar is hovered at its dot
+        # A low bar is hard to hover over, so its dot shows the same text.
+        assert trace["hovertemplate"] == bar["hovertemplate"]
         for (word, *values), row in zip(trace["customdata"], rows, strict=True):
             assert word == words[row]
             np.testing.assert_allclose(values, expected[row], atol=4e-6)

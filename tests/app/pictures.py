@@ -128,7 +128,7 @@ DRIVER = r"""(() => {
       }
       find(`.thumbnail[data-l="${layer}"][data-h="${head}"]`).click();
     },
-    /* The colours of every cell of several heads, at a place inside each cell. */
+    /* Return the map's pixels at every x and y, for each of several heads. */
     heads(places, xs, ys) {
       const found = places.map(([layer, head]) => {
         find(`.thumbnail[data-l="${layer}"][data-h="${head}"]`).click();
@@ -172,7 +172,7 @@ DRIVER = r"""(() => {
           getComputedStyle(token).boxShadow === "none" ? [] : [[side, index]],
         ),
       ),
-    /* Where the thumbnails stand on their canvas, and how each is framed. */
+    /* Return each thumbnail's name, position on the canvas and frame. */
     thumbnails() {
       const origin = find(".overview-maps").getBoundingClientRect();
       return [...document.querySelectorAll(".thumbnail")]
@@ -250,7 +250,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen on the page; a layer or head equal to their number means all, combined."""
+    """The page's settings; `layer` = number of layers combines all layers, likewise for `head`."""
 
     kind: str
     layer: int
@@ -263,7 +263,7 @@ class Choice:
 
 
 class Picture:
-    """A page that shows a record, and the values it has to draw."""
+    """A page that shows a record, and the values that the page has to draw."""
 
     def __init__(
         self,
@@ -438,7 +438,7 @@ def read_svg(text: str) -> tuple[list[Text], list[Shape]]:
             turn = float(np.arctan2(matrix[1, 0], matrix[0, 0]))
             align = {"start": "left", "end": "right", "middle": "center"}
             anchor = align[element.get("text-anchor", "start")]
-            # SVG positions the baseline, a canvas the middle.
+            # The y of a text is its baseline in SVG, but its middle on the canvas.
             x, y = (matrix @ (at - [0, 0.35 * float(element.get("font-size")), 0]))[:2] - origin
             words = element.text or ""
             if element.get("unicode-bidi") == "isolate":
@@ -472,7 +472,7 @@ def _drawn(root: ElementTree.Element) -> Iterator[ElementTree.Element]:
 
 
 def _matrix(transform: str) -> NDArray:
-    """Return the matrix of a transform attribute of translations and rotations in degrees."""
+    """Return the matrix of an SVG transform that consists of translations and rotations."""
     matrix = np.eye(3)
     for name, inside in re.findall(r"(\w+)\(([^)]*)\)", transform):
         numbers = [float(n) for n in inside.split()]

@@ -29,7 +29,7 @@ def open_quiz(page: Page, data: dict[str, Any]) -> None:
         f'<script type="module">{script}</script>'
     )
     page.route(ADDRESS, lambda route: route.fulfill(body=body, content_type="text/html"))
-    if not page.url.startswith(ADDRESS):  # earlier pages leave answers in the browser
+    if not page.url.startswith(ADDRESS):  # clear the answers that earlier pages left
         page.route(f"{ADDRESS}-empty", lambda route: route.fulfill(body=""))
         page.goto(f"{ADDRESS}-empty")
         page.evaluate("localStorage.clear()")

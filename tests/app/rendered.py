@@ -36,7 +36,11 @@ NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²�
 
 @dataclass
 class Item:
-    """A text on the page. `where` is its own key or the nearest above, `kind` the element type."""
+    """A text on the page.
+
+    `where` is the key of its element or, without one, of the nearest container with a key; `kind`
+    is the element's type or the name of the element's field that holds the text.
+    """
 
     where: str
     kind: str
@@ -115,7 +119,7 @@ class Rendered:
             item.claimed = True
 
     def everything_was_claimed(self, but: Callable[[Item], bool] = lambda item: False) -> None:
-        """Fail for each text with a number that was not compared.
+        """Fail if a text with a number was not compared, and list all such texts.
 
         `but` excuses items that other tests compare, such as the sidebar.
         """
@@ -137,7 +141,8 @@ def render(
     """Open a page by its URL path ("" is Translate), with sections opened by key, and read it.
 
     `state` is put into the session first; `act` uses widgets afterwards and reruns the app itself.
-    Unless the query has `lesson`, pages show what answers their questions, as after *Show it*.
+    Unless the query has `lesson`, pages show the parts that answer their questions, as after
+    *Show it*.
     Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
@@ -170,14 +175,14 @@ def questions(app: AppTest) -> list[dict[str, Any]]:
 
 
 def skip(app: AppTest) -> None:
-    """Skip the questions that a page asks, and rerun it: see `answer`."""
+    """Store all questions of a page as skipped, and rerun the page."""
     for asked in questions(app):
         answer(app, asked, skipped=True)
     app.run()
 
 
 def answer(app: AppTest, asked: dict[str, Any], *options: int, **flags: bool) -> None:
-    """Store an answer, as of an earlier visit; `flags` are `right` and `skipped`, else False."""
+    """Store an answer as if given on an earlier visit; `flags` may set `right` and `skipped`."""
     given = {"right": False, "skipped": False, **flags}
     saved = Answer(asked["question"], options, **given)
     app.session_state[f"saved answer {saved.question}"] = saved
@@ -234,7 +239,7 @@ def _payload(proto: Any) -> Any:
 
 
 def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Split an explorer's payload into its header and its raw arrays."""
+    """Split a payload of bytes into its JSON header and its raw arrays."""
     (length,) = struct.unpack("<I", payload[:4])
     return json.loads(payload[4 : 4 + length]), payload[4 + length :]
 

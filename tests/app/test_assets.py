@@ -1,4 +1,4 @@
-"""The bundler orders modules by their imports; what it cannot bundle gives a one-line error."""
+"""The bundler orders modules by their imports, or explains in one line why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search tree's panel and picture, on a hand-written tree: every number and sentence."""
+"""The search tree's panel and picture show all numbers and sentences of a hand-written tree."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ DATA: dict[str, Any] = {
 
 
 class Tree:
-    """A mounted tree, with `changes` to its data."""
+    """The mounted component; `changes` replace entries of `DATA`."""
 
     def __init__(self, page: Page, **changes: Any) -> None:
         page.set_content(

@@ -1,4 +1,4 @@
-"""The page Find the bug shows the broken network, and scores the answer by its numbers."""
+"""The page Find the bug shows the broken network's numbers, and scores the answer by them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ TELLS = {
     "no_padding_mask": "Encoder's weight on padding",
     "swapped": "Correlation of log-weights with the transposed healthy scores",
     "shifted": "Position of the first token, counted from 0",
-    "reshaped": "Replaced source tokens that change a map of the first layer (fewest of its heads)",
+    "reshaped": "Source tokens that the map of a first-layer head depends on (fewest of all heads)",
 }
 """The table row whose number reveals each mistake."""
 P = 3  # padding tokens
 
 
 def row_texts(found: bugs.Symptoms) -> dict[str, str]:
-    """Return the rows of the table as they should be written."""
+    """Return the expected number of each row of the table, as text."""
 
     def span(pair):
         low, high = (f"{value:.2f}" for value in pair)
@@ -123,7 +123,7 @@ def unescaped(text: str) -> str:
 
 
 def answered(page: Rendered, name: str | None) -> Rendered:
-    """Answer the question by the option with this name, or skip it, and rerun the page."""
+    """Answer with the option of this name, or skip the question if None, and rerun the page."""
     (asked,) = page.payloads["asked_bug"]
     chosen = [i for i, option in enumerate(asked["options"]) if option["name"] == name]
     right = bool(chosen) and chosen[0] in {*asked["correct"], *asked["near"]}
@@ -164,8 +164,8 @@ def test_the_table_and_the_question_of_each_bug_match_the_symptoms(place, direct
         assert healthy[TELLS[bug]] in seen.split("healthy network")[-1]
     assert asked["uncertain"] == (
         "The numbers of the seven other mistakes differ from those of this one. Beside each "
-        "mistake is the loss per token, in nats, that it gives on this sentence; here it is "
-        f"{number(every[bug].loss, 3)}."
+        "mistake is the loss per token, in nats, that it would give on this sentence; in the "
+        f"broken network it is {number(every[bug].loss, 3)}."
     )
     # The page must not reveal the bug before the answer.
     assert bug not in asked["question"] and "asked_bug" in page.payloads
@@ -189,8 +189,8 @@ SEEN = {
     "healthy scores is {transposed}, and with the healthy scores themselves {same}.",
     "shifted": "The vector that is added to the first source token is that of position {position}; "
     "in the healthy network it is that of position {position_healthy}.",
-    "reshaped": "Tokens are replaced one by one: the head of the first layer that notices the "
-    "fewest of them notices {read}, and in the healthy network {read_healthy}.",
+    "reshaped": "For each head of the first layer, count the replaced tokens that change its map. "
+    "The smallest count is {read}; in the healthy network it is {read_healthy}.",
 }
 
 
@@ -276,7 +276,7 @@ def test_both_translations_and_a_cut_off_one_are_shown():
 
 
 def test_the_code_of_each_mistake_makes_it():
-    """Each line runs; only the broken line makes the mistake that it illustrates."""
+    """Run the healthy and the broken line of each mistake: only the broken one makes it."""
     torch.manual_seed(0)
     B, T, H, d_k, PAD = 1, 4, 2, 3, 0
     q, k, scores, x, table = (
@@ -351,7 +351,7 @@ def test_a_wrong_answer_is_compared_by_the_number_of_its_own_mistake():
 
 
 def test_a_wrong_answer_is_compared_by_another_number_if_its_own_is_the_same(monkeypatch):
-    """The bug `swapped` reports the position of `shifted`, so another number is compared."""
+    """Let `swapped` report the position of `shifted`, so that another number is compared."""
     measured = bugs.bug_symptoms
 
     def like_shifted(owner, record, bug):
@@ -434,7 +434,7 @@ def test_steps_and_links_select_a_bug_and_numbers_are_explained():
     ]
     assert any("√d_k is 6.93" in text for text in texts)
     assert any(
-        text.startswith("**Replaced source tokens") and "Up to 8 source" in text for text in texts
+        text.startswith("**Source tokens that") and "Up to 8 source" in text for text in texts
     )
 
 
@@ -464,7 +464,7 @@ def test_the_baseline_is_broken_in_the_same_way():
 
 
 def test_symptoms_have_a_row_each():
-    """Each number that core measures is on the page; a loss also as a probability."""
+    """Each number that core measures has a row; the loss has a second one, as a probability."""
     fields = [field.name for field in dataclasses.fields(bugs.Symptoms)]
     page = page_of(1)
     assert len(page.table("bug_numbers")) == len(fields)  # tokens read and probed share a row

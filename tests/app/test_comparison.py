@@ -99,7 +99,7 @@ def test_only_the_time_with_the_model_is_measured(monkeypatch):
     monkeypatch.setattr(results, "translator", lambda model: Recording())
     monkeypatch.setattr(results.time, "perf_counter", lambda: events.append("clock") or 0.0)
     results.decoding_seconds((None, None), SENTENCE, DecodeConfig(), rounds=1)
-    rounds = events[events.index("held") :]  # the wait in the queue comes before
+    rounds = events[events.index("held") :]  # skip the wait in the queue
     assert rounds == ["held", "clock", "translate", "clock", "free"] * 4
     scratch = translator("scratch-de-en")
     with scratch.exclusive_model():  # the lock is reentrant
@@ -135,7 +135,7 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
     monkeypatch.setattr(results, "inspect", faulty)
     results._store.clear()
     page = render("comparison")
-    results._store.clear()  # drop what was made from the faulty maps
+    results._store.clear()  # drop results computed from the faulty maps
     assert any("more than the 1e-5 that rounding explains" in e.value for e in page.app.error)
     assert "Largest: cross, layer 3, head 2, producing" in text_of(page)
     assert "(row 4)" in text_of(page)

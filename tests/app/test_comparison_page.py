@@ -1,4 +1,4 @@
-"""The page on scratch and baseline agrees with the checkpoints and the records."""
+"""The page "Scratch and baseline" agrees with the checkpoints and the records."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def facts(folder: str, code: str, own, forced) -> dict[str, str]:
         f"{shape['num_decoder_layers']}, {shape['num_heads']}, {shape['d_model']}",
         "BLEU (validation sets)": scores("sacrebleu", 2),
         "bits per character (validation sets)": scores("bits_per_char", 4),
-        "log-probability of the translation by its weights": number(own.log_probs.sum(), 3),
+        "log-probability of its own translation": number(own.log_probs.sum(), 3),
         "log-probability of the first model's translation": number(forced.log_probs.sum(), 3),
     }
 
@@ -331,12 +331,12 @@ def test_training_curves_match_the_metrics(pages, which):
         assert array(trace["x"]).tolist() == [point["step"] for point in curve]
         assert array(trace["y"]).tolist() == [point[loss] for point in curve]
     assert axis_titles(figure) == ("optimiser step", "loss")
-    one = "One training run: both models have its weights."
+    one = "Both models have the weights of this one training run."
     assert (one in pages[which].texts(kind="caption")) == (which == SAME)
 
 
 def test_the_state_dict_map_covers_the_checkpoint(pages):
-    """Shapes are those of the named tensors, which together are the whole checkpoint."""
+    """Each row has the shape of the tensors it names; all rows name the whole checkpoint."""
     tensors = load_file(ROOT / "checkpoints/scratch-de-en/model.safetensors")
     table = next(t for t in pages[SAME].tables[""] if "shape of each" in t)
     named = []

@@ -1,4 +1,4 @@
-"""Edits in words and their effects, compared with expectations written by hand."""
+"""Descriptions of edits and their effects, compared with expectations written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page while a remote backend is down, and after it returns."""
+"""The main page while a remote backend is down, and after the backend returns."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """The explorer in a browser: pointer, keyboard, layout, links, requests to Python, files.
 
-What it says and draws in each state is tested without a server: see test_explorer_text.py and
+Its texts and pictures in each state are tested without a server: see test_explorer_text.py and
 test_pictures.py.
 """
 
@@ -123,7 +123,7 @@ def empty(visits: BrowserContext) -> Iterator[Mounted]:
 
 @pytest.fixture
 def alone(empty: Mounted) -> Callable[..., Explorer]:
-    """Return `alone(record)`: an explorer without a server, for tests of its own controls."""
+    """Return a function that mounts an explorer of a record without a server."""
 
     def alone(record: Record | None = None) -> Explorer:
         record = record or synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
@@ -163,7 +163,7 @@ def expect_parameters(page: Page, **wanted: str) -> None:
 
 def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
     assert (said["query"], said["key"]) == (str(query), str(key))
-    # The page states four decimals. The step is that of longer records, sent as 16-bit integers.
+    # The page shows four decimals. Weights of longer records are sent as 16-bit integers.
     assert float(said["weight"]) == pytest.approx(weight, abs=0.00005 + 1 / 65535)
 
 
@@ -484,7 +484,7 @@ def test_a_long_sentence_fits_a_phone(local_page: Page, url: str) -> None:
 
 
 def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
-    """After switching kinds, the overview is unchanged, and a fresh page draws the same one."""
+    """Switching the kind and back restores the overview; a fresh page draws the same one."""
     explorer = Explorer(local_page, url)
 
     def pixels() -> str:
@@ -720,7 +720,7 @@ def test_a_quantity_that_is_not_offered_or_fails_leaves_the_weights(
     explorer.shows(quantity="weights")
     expect(explorer.root.locator(".waiting")).to_have_count(0)
     explorer = Explorer(local_page, url, broken="norms", head=1)
-    for _ in range(2):  # also when chosen again
+    for _ in range(2):  # choosing it again fails in the same way
         explorer.quantity.select_option("norms")
         expect(explorer.part("request-note")).to_have_text(
             "The norms could not be computed: out of memory"

@@ -1,4 +1,4 @@
-"""What the explorer computes in the browser equals NumPy's results, on random maps and words."""
+"""The explorer's computations in the browser equal NumPy's, on random maps and words."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_errors_of_summed_cells_add_up(blank: Page) -> None:
 
 
 def test_requests_time_out_are_answered_or_fail(blank: Page) -> None:
-    """With a fake clock: no response, a response, and an error line."""
+    """With a fake clock, one request times out, the next is answered, and the third fails."""
     script = joined(FOLDER / "requests.js")
     said = blank.evaluate(
         f"""() => {{

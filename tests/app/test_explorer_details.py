@@ -1,4 +1,4 @@
-"""Copying, explanations, panels, XML of any text, forced colours, number formats."""
+"""The explorer's details: copying, tooltips, panels, valid XML, forced colours, number formats."""
 
 # ruff: noqa: E501 (lines of script)
 
@@ -100,7 +100,7 @@ def test_opening_a_panel_closes_the_others(shown: Mounted) -> None:
 
 
 def test_terms_are_explained_in_place(at: Mounted) -> None:
-    """Tooltips explain the terms, many with the glossary's sentence; screen readers get them."""
+    """Tooltips explain the terms, many in the glossary's words, and reach screen readers too."""
     numbers = {
         "norms": {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
     }

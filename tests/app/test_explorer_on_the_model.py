@@ -94,7 +94,7 @@ def test_a_given_translation_replaces_the_models_own(local_page: Page, serve, tr
 
 
 def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
-    """Two clicks in a row: the browser has not seen the response to the first one."""
+    """A second click may come before the browser has seen the response to the first."""
     app = AppTest.from_file(MAIN, default_timeout=60).run()
     app.text_input("target").set_value(TARGET).run()
     assert app.text[0].value == TARGET
@@ -105,7 +105,8 @@ def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
     app.button("translate").click().run()
     assert not app.error and app.text_input("target").value == ""
     assert app.text[0].value != TARGET
-    app.text_input("target").set_value(TARGET).run()  # after a complete run it counts as typed
+    # After a complete run, the same text counts as typed.
+    app.text_input("target").set_value(TARGET).run()
     assert app.text[0].value == TARGET
 
 
@@ -154,7 +155,7 @@ def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
     expect(said).to_contain_text(re.compile(rf"{weight:.3f}"[:-1]))
-    at(local_page, "head")  # that page's own parameters add no history entry
+    at(local_page, "head")  # the head page's own parameters add no history entry
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="2", q="4", k="3")
     assert local_page.evaluate("history.length") == entries + 1
     local_page.mouse.move(0, 0)  # hovering overrides the pinned cell
@@ -180,7 +181,7 @@ def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) 
 
 
 def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serve) -> None:
-    """That page shows tokens, not words. Browser and Python escape this text differently."""
+    """The head page shows tokens, not words. Browser and Python escape this text differently."""
     text = "Ein * Straßenmusiker ~ spielt an einer Bushaltestelle Gitarre."
     view = "kind=encoder&layer=1&head=2&words=1&q=0&k=1"
     root = opened(local_page, serve, f"source={quote(text)}&{view}")
@@ -223,7 +224,7 @@ def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, 
         beside = root.locator("[data-part=not-checked]")
         badge = root.get_by_role("button", name="Checks:")
         quantity = root.get_by_role("combobox", name="Shown quantity")
-        quantity.select_option("weights")  # the choice is kept, and rollout has no heads
+        quantity.select_option("weights")  # rollout, kept from the last file, has no heads
         expect(root).to_have_attribute("data-quantity", "weights", timeout=30_000)
         root.locator(".thumbnail[data-l='2'][data-h='1']").click()
         if name == "foreign":

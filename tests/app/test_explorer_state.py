@@ -1,4 +1,4 @@
-"""The explorer's view as a value: consequences of a change, and links."""
+"""The explorer's view as an immutable value: how changes affect it and links restore it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.app.test_explorer_arithmetic import groups, sides
 SCRIPT = joined(Path(__file__).parents[2] / "app/components/explorer/view.js")
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 LAYERS, HEADS, DECODER_LAYERS = 3, 4, 2
-# The view after each of a sequence of changes, as plain values with its link.
+# Return the view after each change, as plain values with its link.
 WORK = f"""([text, changes]) => {{
 {SCRIPT}
   const data = decodePayload(unpack(Uint8Array.from(atob(text), (c) => c.charCodeAt(0))));
@@ -81,7 +81,7 @@ def test_layers_are_limited_to_those_of_the_kind(blank: Page, packed) -> None:
         1,
         2,
         3,
-    ]  # the last of 2 layers; all 2 layers; all 3 layers
+    ]  # the last of 3 layers; the last of 2; all 2 layers; all 3 layers
 
 
 @pytest.mark.parametrize(("layer", "head"), [(1, 2), (0, HEADS), (DECODER_LAYERS, 1)])

@@ -197,7 +197,7 @@ def test_a_pointed_cell_is_read_out(shown: Mounted, kind: str) -> None:
         unmasked = values[query][mask(kind)[query]]
         parts = [
             fixed(value, 4),
-            f"number {1 + int((unmasked > value).sum())} of {len(unmasked)} in its row",
+            f"rank {1 + int((unmasked > value).sum())} of {len(unmasked)} in its row",
             f"entropy {fixed(bits(values[query]), 1)} bits",
         ]
         if kind != "encoder":
@@ -296,7 +296,7 @@ def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
     )
     assert said["second"] == (
         f"{fixed(row[key], 4)}, derived: tokens of a key word added, those of a query word averaged "
-        f"· number {1 + int((row > row[key]).sum())} of {len(row)} in its row · entropy "
+        f"· rank {1 + int((row > row[key]).sum())} of {len(row)} in its row · entropy "
         f"{fixed(bits(row), 1)} bits"
     )
     assert "tokens of a key word are added, those of a query word averaged" in said["note"]
@@ -346,7 +346,7 @@ def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str)
     )
     parts = [
         fixed(value, 4) + (", derived: rollout" if rollout else ""),
-        f"number {1 + int((values[8] > value).sum())} of {len(SOURCE)} in its row",
+        f"rank {1 + int((values[8] > value).sum())} of {len(SOURCE)} in its row",
         *([f"entropy {fixed(bits(values[8]), 1)} bits"] if rollout else []),
         f"row 9: reads {TARGET[8]}, next token {rows[8]}",
     ]
@@ -602,7 +602,7 @@ def test_effects_are_sorted_by_magnitude(at: Mounted, unit: str) -> None:
     said = at.does(*press_head("cross", 0, 0), unit_, choose("sort", "effect"))
     check(said, effects.sum(-1), "of the whole translation")
     assert said["order"] == ["nats without the head,", "of the whole"]
-    assert at.page.locator(".head-label:not(.missing)").count() == 0, "replaced by this line"
+    assert at.page.locator(".head-label:not(.missing)").count() == 0, "the order line replaces them"
     said = at.does(press_token("target", 8), ("leave",))
     tokens, name = ([7], "ks") if unit == "pieces" else ([6, 7], "talksks")
     check(said, effects[..., tokens].sum(-1), f"of {name}")

@@ -80,7 +80,7 @@ CELLS = ("a,b", 'say "a"', "two\nlines", "two\r\nlines", "=1+1", "+1", "-t", "@x
 
 
 def test_every_text_of_a_saved_table_stays_one_cell_and_no_formula(page: Page):
-    """A spreadsheet takes no text in a component's table for a formula."""
+    """Escape the texts of a component's table, so that spreadsheets see no formula in them."""
     script = joined(ROOT / "app/components/shared/csv.js")
     saved = page.evaluate(
         f"texts => {{ {script}\n return csvOf([texts.map(quoted), [1, -0.5]]).text(); }}",
@@ -144,7 +144,7 @@ def test_the_zip_holds_every_array(record):
             name: pd.read_csv(archive.open(name), keep_default_na=False)
             for name in archive.namelist()
         }
-    assert list(tables["about.csv"].columns) == ["name", "value"], "without the mark"
+    assert list(tables["about.csv"].columns) == ["name", "value"], "the mark is not read as text"
     assert set(tables) == {f"{name}.csv" for name in (*ARRAYS, "about", "tokens", "steps")}
     # Numbers round-trip.
     assert np.array_equal(tables["cross.csv"].weight.astype(np.float32), record.cross.ravel())

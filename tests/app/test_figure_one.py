@@ -1,4 +1,4 @@
-"""Figure 1 at a glance: blocks and numbers follow the network, links keep the visitor's choices."""
+"""Figure 1 of the paper, redrawn: it follows the network, and its links keep the choices made."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rendered(page: str, query: dict[str, str]) -> Rendered:
 
 
 def column(data, left: bool) -> list[str]:
-    """Return the texts of one stack from bottom to top, without the positions beside it."""
+    """Return one stack's texts from bottom to top, without its positional encoding."""
     inside = [b for b in data["blocks"] if (b["box"][0] + b["box"][2] / 2 < 178) == left]
     inside = [b for b in inside if not b["id"].endswith("_positions")]
     inside.sort(key=lambda b: -b["box"][1])
@@ -120,7 +120,7 @@ def test_keys_and_values_of_cross_attention_come_from_the_encoder():
     assert [a[0][0] for a in below("decoder")] == [middle] * 3
     (memory,) = [line for line in data["lines"] if line[-1][0] == between]
     assert memory[0][0] == box["encoder"][0] + box["encoder"][2] / 2
-    assert memory[0][1] < box["encoder"][1], "from above the encoder"
+    assert memory[0][1] < box["encoder"][1], "the line starts above the encoder"
 
 
 @pytest.mark.parametrize(

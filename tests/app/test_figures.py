@@ -1,4 +1,4 @@
-"""Figures of masks, positions, comparisons and Ask why, on small data; words are not markup."""
+"""Figures of masks, positions, comparisons and Ask why, on small data; words stay plain text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def word(text: str) -> RecordToken:
 
 
 def table(length: int, d_model: int) -> np.ndarray:
-    """Evaluate the formula of the paper, §3.5."""
+    """Return sinusoidal positional encodings by the formula of the Transformer paper, §3.5."""
     angles = np.arange(length)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
     rows = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
     return rows.reshape(length, d_model).astype(np.float32)
@@ -87,7 +87,7 @@ def make_record(source: list[str], target: list[str], d_model: int = 16) -> Tran
 
 
 def hatched_cells(figure: go.Figure, shape: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Return the cells that the bars of each reason cover, each exactly once."""
+    """Return, by reason, the cells that hatched bars cover; check that no bars overlap."""
     found = {}
     for trace in figure.data:
         if trace.type == "bar" and trace.marker.pattern.shape:
@@ -176,7 +176,7 @@ def test_the_lines_of_a_change_lead_from_before_to_after():
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("scale", [diverging, sequential])
 def test_numbers_are_readable_on_every_colour(theme, scale):
-    """Contrast 4.5:1 (WCAG 2.2) over the whole scale."""
+    """The contrast is at least 4.5:1 (WCAG 2.2) over the whole scale."""
     values = np.linspace(-1, 1, 33)
     heat = go.Heatmap(z=[values], zmin=-1, zmax=1, colorscale=scale(theme), text=[["0"] * 33])
     for ink, (_, ground) in zip(cell_numbers(heat, 12).textfont.color, scale(theme), strict=True):
@@ -300,7 +300,7 @@ def test_ticks_are_cut_before_they_are_escaped():
 
 
 def test_hostile_words_are_shown_literally_in_a_browser(serve, local_page, tmp_path):
-    """As tick labels and in hovers, without links or other elements."""
+    """Tick labels and hovers show the words as text: no link, image or formula appears."""
     script = tmp_path / "page.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"

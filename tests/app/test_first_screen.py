@@ -102,7 +102,7 @@ def test_the_view_of_a_link_is_kept(local_page, serve, link, shown):
 
 
 def test_what_is_visible_without_scrolling(local_page, serve):
-    """At 1280 × 800 it is the pinned row, at 1440 × 900 also the model's note."""
+    """The pinned row is visible at 1280 × 800, and the model's note too at 1440 × 900."""
     local_page.set_viewport_size({"width": 1280, "height": 800})
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
@@ -138,7 +138,7 @@ def test_what_is_visible_without_scrolling(local_page, serve):
 
 
 def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
-    """Buttons are next to their boxes, the map starts within 900 px, and nothing is cut."""
+    """Buttons are next to their text boxes, the map starts within 900 px, and nothing is cut."""
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
@@ -181,7 +181,7 @@ def run_again(page: Page) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
-    """Contrast is 4.5:1 for text (large: 3:1) and 3:1 for control borders; no icon name is spoken.
+    """Contrast is at least 4.5:1 for text (large: 3:1) and 3:1 for borders; no icon is spoken.
 
     Without a sentence in the link, the page shows the first example.
     """
@@ -201,7 +201,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
             expect(app).to_have_css("background-color", ground)
-            idle(local_page)  # else `run_again` takes a run in progress for its own
+            idle(local_page)  # `run_again` would mistake a run in progress for its own
             run_again(local_page)  # figures use the theme of the run that drew them
         expect(app).to_have_css("background-color", ground)
         idle(local_page)

@@ -1,4 +1,4 @@
-"""Right-to-left rows and the list of what was compared on import, in the explorer."""
+"""The explorer shows right-to-left rows, and lists the comparisons made on import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lefts(at: Mounted, side: str) -> list[float]:
 
 
 def test_a_row_follows_the_writing_direction_of_its_sentence(at):
-    """The row may hold words of the other direction."""
+    """English words in the Arabic row do not change its direction."""
     source, target = lefts(at, "source"), lefts(at, "target")
     assert source == sorted(source, reverse=True) and len(set(source)) == len(source) == 7
     assert target == sorted(target) and len(target) > 4

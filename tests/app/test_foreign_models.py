@@ -35,7 +35,7 @@ def clear() -> None:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Return a folder of two ar-en networks, imported and own, and an import without author."""
+    """Return a folder of three networks: ar-en imported and own, en-he imported without author."""
     folder = tmp_path_factory.mktemp("models")
     foreign_models.write(folder / "opus-ar-en")
     foreign_models.write(folder / "night-ar-en", None, seed=1)
@@ -79,7 +79,7 @@ def test_a_bad_folder_is_one_line_and_the_others_work(tmp_path):
 
 
 def test_the_servers_command_passes_folders_on_as_absolute_paths(tmp_path, monkeypatch):
-    """The command then changes into the project's folder."""
+    """Relative paths would break, since the command changes into the project's folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(folders.VARIABLE, "second")
     folders.set_folders(["first"])

@@ -50,7 +50,7 @@ def framed(course) -> Iterator[Server]:
 
 
 def test_a_listed_site_frames_the_app(local_page: Page, course, framed, tmp_path):
-    """A record is opened in a tab: the browser may block the upload cookie in a frame."""
+    """The record is opened in a tab, since in a frame the browser may block the upload cookie."""
     local_page.goto(f"{course}/?http://{HOST}:{framed.port}/?embed=true")
     frame = local_page.frame_locator("iframe")
     explorer = frame.locator(".st-key-explorer section[aria-label='Attention explorer']")

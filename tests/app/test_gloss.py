@@ -71,7 +71,7 @@ def test_the_other_direction_names_its_languages():
 
 
 def test_the_gloss_is_of_the_pass_that_is_shown():
-    """A given target is glossed with its own words."""
+    """With a given target, source words are glossed with words of that target."""
     page = render("", source="Ein Hund.", target="Some cats.", gloss="1")
     words = {word for _, gloss in shown(page) for word in gloss.split()}
     assert words and words <= {"Some", "cats", "."}

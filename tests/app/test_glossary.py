@@ -87,7 +87,7 @@ def test_technical_words_are_explained_where_they_are_used(page):
     if page in ("", "together"):  # the explorer explains its terms in a panel
         panel = markup().html
         helps += html.unescape(panel[panel.index('data-about="encoder"') :])
-        helps += TERMS["layer"] + TERMS["cross-attention"]  # see "Cross" and row labels
+        helps += TERMS["layer"] + TERMS["cross-attention"]  # at "Cross" and row labels
     used = [term for term, pattern in PATTERNS.items() if contains(prose, pattern)]
     if page in SCORES and contains(prose, "scores?"):
         used.append(SCORES[page])

@@ -53,7 +53,7 @@ PAYLOADS = {
 
 
 def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test in a thread of its own: Playwright may run a loop in this one."""
+    """Run an async test in a new thread, since Playwright may run an event loop in this one."""
 
     @wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -120,7 +120,7 @@ class Connection:
 
 
 class Streamlit:
-    """A stand-in that records what reaches it and holds slow requests until `leave` is set."""
+    """A stand-in that records its input, and holds PUT and slow requests until `leave` is set."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -181,7 +181,7 @@ async def talk(
     client: str = "192.0.2.1",
     extensions: bool = True,
 ) -> Connection:
-    """Open a websocket, send frames (bytes or text), then disconnect or stay silent."""
+    """Open a websocket, send frames (bytes or text), then disconnect if `end`, else stay silent."""
     connection = Connection(client=client, extensions=extensions)
     pending = [
         {"type": "websocket.receive", "bytes" if isinstance(f, bytes) else "text": f}
@@ -387,7 +387,7 @@ async def test_a_page_that_ran_stays_open():
     ("client", "forwarded", "listed", "address"),
     [
         ("192.0.2.7", None, False, "192.0.2.7"),
-        ("192.0.2.7", "203.0.113.1", True, "192.0.2.7"),  # uvicorn has already replaced it
+        ("192.0.2.7", "203.0.113.1", True, "192.0.2.7"),  # uvicorn has already set the client
         ("203.0.113.1", "203.0.113.1", False, connections.UNNAMED_PROXY),
         ("203.0.113.2", "203.0.113.2", False, connections.UNNAMED_PROXY),
         ("::ffff:192.0.2.7", None, False, "192.0.2.7"),
@@ -434,7 +434,7 @@ async def test_a_session_keeps_its_newest_files():
         assert client.status == 200
         assert sum(len(f.data) for f in files.file_storage["s"].values()) <= 8 * MB
     assert list(files.file_storage["s"]) == ["f58", "f59"]
-    await upload(guard, streamlit, files, put(file="f58"))  # replaces itself
+    await upload(guard, streamlit, files, put(file="f58"))  # replaces the old file
     assert list(files.file_storage["s"]) == ["f58", "f59"]
 
 

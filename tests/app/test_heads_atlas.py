@@ -85,7 +85,7 @@ window.fileOf = async (what) => {
 
 
 class Mounted:
-    """A mounted atlas, driven and read as text."""
+    """A mounted atlas, driven by its controls and read as text."""
 
     def __init__(self, page: Page) -> None:
         html = (
@@ -191,7 +191,7 @@ def test_the_choice_outlives_new_data_until_the_page_is_opened_anew(mounted: Mou
 def cell_of(
     mounted: Mounted, whole: Atlas, kind: str, layer: int, head: int
 ) -> tuple[float, float]:
-    """Return a point in a head's cell; the blocks are side by side below 40 px of titles."""
+    """Return the centre of a head's cell; the blocks are side by side below 40 px of titles."""
     width = mounted.page.evaluate(
         "root().querySelector('[data-part=heads]').parentElement.clientWidth"
     )
@@ -226,7 +226,7 @@ def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
 
 
 def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> None:
-    """Every point lies where its two measures say; values grow to the right and upwards."""
+    """Both measures of a head set its point's position; values grow to the right and upwards."""
     mounted.show(SMALL, opened={"x": "entropy", "y": "largest"})
     width, height = mounted.page.evaluate(
         "(() => { const c = root().querySelector('[data-part=scatter]');"
@@ -324,7 +324,7 @@ def test_attention_without_a_main_distance_is_called_spread(mounted: Mounted) ->
 def test_ticks_of_the_distances_are_where_they_say(
     mounted: Mounted, most: float, ticks: tuple[int, int]
 ) -> None:
-    """No tick is at half a per cent, which would be rounded to another number."""
+    """Ticks are at whole percentages: rounding would give any other tick a wrong label."""
     distance = SMALL.arrays["distance"].copy()
     distance[13] = 0.01
     distance[13, 5] = most
@@ -459,7 +459,7 @@ def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
 
 
 def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
-    """Only clicks make history entries: not arrow keys, which pass many heads, nor measures."""
+    """Only clicks add history entries; arrow keys, which pass many heads, and measures add none."""
     mounted.show(SMALL, opened={"head": "encoder.0.0"})
     mounted.page.evaluate(
         """() => {
@@ -514,7 +514,7 @@ def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
 
 
 def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
-    # All these intervals contain the whole network's 1.6, so only the values decide.
+    # All these intervals contain the curve's first loss, 1.6, so only the values decide.
     loss = np.array(
         [(1.6, 1.5, 1.7), (1.61, 1.5, 1.7), (1.64, 1.59, 1.7), (1.66, 1.5, 1.8), (1.6, 1.5, 1.7)]
     )

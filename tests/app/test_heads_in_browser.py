@@ -1,4 +1,4 @@
-"""The page on heads in the app: links, Back and reload, and a quoted sentence."""
+"""The page Heads in a browser: links, Back and reload, and a quoted sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on heads in-process: the atlas of a network, links, own text, and bad input."""
+"""The page Heads, rendered in-process: a network's atlas, links, own text, and bad input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def own(seed: int = 5, **changes: Any) -> Atlas:
 def beside(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[[Atlas | bytes | None], Path]:
-    """Return `beside(file)`, which puts a file, or none, beside every network."""
+    """Return `beside(content)`, which makes every network use this atlas file, or none."""
 
     def put(content: Atlas | bytes | None) -> Path:
         file = tmp_path / "atlas.npz"
@@ -179,7 +179,7 @@ def test_a_head_leads_to_its_training(beside: Callable) -> None:
         ),
         (
             {"curve": "nonsense"},
-            "There is no curve nonsense: it is loss or bleu in an address.",
+            "There is no curve nonsense: choose loss or bleu in the address.",
         ),
     ],
 )
@@ -269,7 +269,7 @@ def test_own_text_is_measured_on_its_own_translations(beside: Callable) -> None:
     translator = models.translator(models.cards()["de-en", "scratch"])
     greedy = [translator.translate(line, beam=1).text for line in LINES]
     assert [tuple(pair) for pair in data["quoted"]] == list(zip(LINES, greedy, strict=True))
-    # The expected change of the loss is that of whole passes with the head switched off.
+    # Whole passes with the head switched off give the expected change of the loss.
     from core.record.edits import Edits
 
     place = ("cross", 1, 2)
@@ -296,7 +296,7 @@ def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:
 
 
 def test_nothing_of_own_text_is_stored(beside: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session alone keeps the atlas, not the shared results; another network hides it."""
+    """Only the session keeps the atlas, not the shared cache; choosing another network hides it."""
     from app.state import results
 
     beside(None)

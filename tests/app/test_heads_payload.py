@@ -1,4 +1,4 @@
-"""What the page on heads sends and says is what the atlas holds: measures, stories, examples."""
+"""The payload and texts of the page Heads agree with the atlas: measures, stories, examples."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_change_that_cannot_be_told_from_0_follows_the_corrected_p_value() -> 
 
 
 def test_decimals_follow_the_interval() -> None:
-    """The last decimal is the second significant digit of half the interval's width, up to 4."""
+    """Show two significant digits of half the interval's width, but at most four decimals."""
     for width, places in ((0.2, 2), (0.02, 3), (0.002, 4), (0.0002, 4)):
         zero = np.stack([np.full(18, value) for value in (0.5, 0.5 - width, 0.5 + width)], -1)
         whole = changed(SMALL, zero=[(EVERY, zero)])
@@ -153,13 +153,13 @@ def test_pairs_beyond_their_interval_are_listed_the_largest_first() -> None:
     assert [row[0] for row in pairs["needs"]] == [10]
     assert pairs["covers"][0][1:4] == pytest.approx([0.05, 0.01, 0.09])
     assert (pairs["tested"], pairs["by_chance"], pairs["more"]) == (5, "0.3", [0, 0])
-    (text,) = (t for t in sent(whole)["stories"][7] if t.startswith("Of its kind"))
+    (text,) = (t for t in sent(whole)["stories"][7] if t.startswith("Among heads of its kind"))
     assert text == (
-        "Of its kind, decoder 1.3 covers for it most: removing both raises the loss by 0.050 nats "
-        "per token (0.010 to 0.090) more than the two single changes add up to; without decoder "
-        "2.2 it helps less, or harms more, than without any other: removing both raises the loss "
-        "by 0.040 nats per token (0.020 to 0.060) less than the two single changes add up to. Of 5 "
-        "pairs, about 0.3 would be listed by chance alone."
+        "Among heads of its kind, decoder 1.3 covers for it most: removing both raises the loss by "
+        "0.050 nats per token (0.010 to 0.090) more than the two single changes add up to; without "
+        "decoder 2.2 it helps less, or harms more, than without any other: removing both raises "
+        "the loss by 0.040 nats per token (0.020 to 0.060) less than the two single changes add "
+        "up to. Of 5 pairs, about 0.3 would be listed by chance alone."
     )
 
 
@@ -176,7 +176,7 @@ def test_bounds_of_pairs_have_the_decimals_that_exclude_0() -> None:
         data = sent(whole)
         (row,) = data["pairs"][7]["covers"] + data["pairs"][7]["needs"]
         assert row[4] == places
-        (text,) = (t for t in data["stories"][7] if t.startswith("Of its kind"))
+        (text,) = (t for t in data["stories"][7] if t.startswith("Among heads of its kind"))
         bounds = [f"{v:.{places}f}" for v in sorted((abs(low), abs(high)))]
         assert f"({bounds[0]} to {bounds[1]})" in text
 
@@ -237,7 +237,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
         f"interval {numbers[1]} to {numbers[2]}; p < 0.001 after Holm's correction for 18 heads): "
         f"the probability of a target token falls by {100 * (1 - math.exp(-0.25)):.0f}\u00a0% "
         "(geometric mean). At least 2 of 18 heads are needed more: their whole interval is above "
-        "this one. "
+        "this head's. "
         f"Replacing its output by the mean instead of zeros changes the loss by {mean} nats."
     )
     value, low, high = whole.arrays["bleu_zero"][15]
@@ -273,7 +273,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
 
 
 def test_a_word_aligner_worse_than_the_diagonal_is_called_so() -> None:
-    """If the gold belongs to another text than the corpus, both are named."""
+    """If the gold alignments are not of the corpus, the text names both."""
     about = origin(gold="europarl150.align of a.de, a.en", gold_sentences=150)
     for diagonal, worse in ((0.05, True), (0.95, False)):
         whole = changed(
@@ -290,7 +290,7 @@ def test_a_word_aligner_worse_than_the_diagonal_is_called_so() -> None:
 
 
 def test_a_change_of_bleu_that_holm_rejects_is_not_called_a_change() -> None:
-    """The interval of the change may exclude 0: the text says so, and why that does not count."""
+    """If the change's interval excludes 0, the text says so, and why this is not enough."""
     whole = changed(SMALL, bleu_zero=[(2, (-0.63, -1.08, -0.19))], bleu_zero_p=[(2, 0.26)])
     (text,) = (t for t in sent(whole)["stories"][2] if t.startswith("BLEU"))
     places = measure(sent(whole), "bleu")["places"]
@@ -298,7 +298,7 @@ def test_a_change_of_bleu_that_holm_rejects_is_not_called_a_change() -> None:
     assert text == (
         f"BLEU of 38.4 (greedy) changes by an amount not distinguishable from 0: {value} points "
         f"(95 % interval {low} to {high}; p = 0.26 after Holm's correction for 18 heads). Its "
-        "interval alone excludes 0, but of 18 intervals some do by chance."
+        "interval alone excludes 0, but some of 18 intervals do by chance."
     )
 
 
@@ -346,7 +346,7 @@ def test_the_story_of_a_head_without_role_or_effect() -> None:
     assert bleu.startswith("BLEU of 38.4 (greedy) changes by an amount not distinguishable from 0")
     beyond = changed(whole, zero=[(2, (0.004, 0.001, 0.01))])
     assert sent(beyond)["stories"][2][1].endswith(
-        "Its interval alone excludes 0, but of 18 intervals some do by chance."
+        "Its interval alone excludes 0, but some of 18 intervals do by chance."
     )
 
 

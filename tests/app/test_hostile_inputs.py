@@ -40,7 +40,7 @@ each_page = pytest.mark.parametrize("name", PAGES, ids=lambda name: name or "tra
 
 
 def enter(name: str, text: str, **state: str) -> Rendered:
-    """Open a page with a text; greedy search is faster."""
+    """Open a page with a text; use greedy search, which is faster."""
     options = {"source": text, "direction": "de-en", "model": "scratch", "search": "greedy"}
     page = render(name, state=options | state)
     assert page.app.session_state["source"] == text
@@ -52,7 +52,7 @@ def enter(name: str, text: str, **state: str) -> Rendered:
 def test_an_odd_text_is_answered(name, text):
     page = enter(name, text)
     assert not page.app.error
-    if name in ("masks", "positions", "steps"):  # elsewhere it is in the box only
+    if name in ("masks", "positions", "steps"):  # elsewhere only the box shows it
         assert any(normalise(text) in line for line in page.texts(kind="text"))
 
 

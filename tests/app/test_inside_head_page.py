@@ -137,7 +137,7 @@ def aligned(*lines: str) -> str:
 
 
 def check_table(page: Rendered, name: str, title: str, columns: dict) -> None:
-    """Check the table of all numbers of a stage, by column."""
+    """Check a stage's table of numbers, column by column."""
     page.claim(title, f"numbers_{name}")
     table = page.table(f"numbers_{name}")
     assert list(table) == list(columns)
@@ -283,7 +283,7 @@ def check_projections(page: Rendered, cell: Cell) -> None:
     check_texts(page, "inside_project", *names, "q", "k", *known)
     columns = {"dimension": range(1, wide + 1)}
     columns |= {"x of the query": inputs[0], "x of the key": inputs[1]}
-    check_table(page, "project", f"All {wide} numbers of both x", columns)
+    check_table(page, "project", f"All {wide} numbers of both vectors x", columns)
 
 
 def check_the_product(page: Rendered, cell: Cell) -> None:

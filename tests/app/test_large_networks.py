@@ -1,4 +1,4 @@
-"""Pages of networks with many layers and heads: answers in parts, clicks in between, memory.
+"""Pages of networks with many layers and heads: partial results, interruptions, memory limits.
 
 The network has 12 + 12 layers of 16 heads, as large ones do, but tiny vectors.
 """
@@ -93,7 +93,7 @@ def hurried(monkeypatch) -> list[float | None]:
 
 
 def bars(page: Rendered) -> dict[str, float]:
-    """Return the heads in the figure, from the top, with their bars."""
+    """Return the lengths of the figure's bars by head, from the top."""
     (figure,) = page.figures["why_heads"]
     (trace,) = figure["data"][:1]
     rows = dict(zip(figure["layout"]["yaxis"]["ticktext"], array(trace["x"]), strict=True))
@@ -172,7 +172,7 @@ def test_ask_why_continues_and_switches_no_head_off_twice(large, ablated, monkey
     assert len(ablated) == len(set(ablated)) == 1 + ALL
     assert page_of_heads.PAUSE_S not in timers, "a finished answer has no timer"
     (line,) = page.texts("question_why")
-    assert "have been ablated" not in line  # its weights are random: no head matters much
+    assert "have been ablated" not in line  # the network is random: no head matters much
     heads = sorted(bars(page))
     assert "so far" not in page.texts("why_matters")[0] and len(heads) == 12
     every = [
@@ -193,7 +193,7 @@ def test_another_sentence_stops_the_rest_and_coming_back_goes_on(large, ablated,
     assert other and other[0] == frozenset(), "the other sentence begins with its own first batch"
     app.text_area(key="source").set_value(SOURCE).run()
     again = ablated[first + len(other) :]
-    assert again and not set(again) & set(ablated[:first]), "no head of the first is repeated"
+    assert again and not set(again) & set(ablated[:first]), "no head of the first run is repeated"
 
 
 def test_a_fast_network_answers_at_once(ablated, monkeypatch):
@@ -226,7 +226,7 @@ def test_a_click_in_another_section_comes_before_a_long_one(run):
     run.script_requests.request_rerun(RerunData(fragment_id="other"))
     with pytest.raises(StopException):
         streamlit_internals.yield_to_waiting_fragment(())
-    assert queue_of(run) == ["other", "mine"], "this one runs again afterwards"
+    assert queue_of(run) == ["other", "mine"], "the interrupted one runs again"
     assert run.script_requests.on_scriptrunner_ready().type is ScriptRequestType.RERUN
 
 

@@ -65,7 +65,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 def finished(coroutine: Any) -> Any:
-    """Run a coroutine in a thread of its own: Playwright may run a loop in this one."""
+    """Run a coroutine in a new thread, since Playwright may run an event loop in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
 
@@ -134,7 +134,7 @@ def test_pages_per_address_are_limited_and_freed(limited):
 
 
 def raw(found: Server, sent: bytes) -> socket.socket:
-    """Open a connection, send bytes and then nothing."""
+    """Open a connection, send these bytes, and stay silent."""
     one = socket.create_connection((HOST, found.port), timeout=20)
     one.sendall(sent)
     return one
@@ -262,7 +262,7 @@ def test_an_unusable_port_is_a_one_line_error(limited):
 
 
 def test_a_user_without_a_home_is_a_one_line_error():
-    """As in a container whose user id is not in /etc/passwd."""
+    """This happens in a container whose user id is not in /etc/passwd."""
     code = (
         "import pwd, sys\n"
         "def getpwuid(uid): raise KeyError(uid)\n"
@@ -316,5 +316,5 @@ def test_the_server_does_not_start_without_its_configuration(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "no hosts are allowed: start the app from the project's folder"
+        "server.allowedHosts is not set: start the app from the project's folder"
     )

@@ -1,4 +1,4 @@
-"""The page Literature shows the board's numbers, and says in one line what is wrong with it."""
+"""The page Literature shows the board's numbers, or one line about a missing or broken board."""
 
 import pytest
 
@@ -53,8 +53,8 @@ def shown(tmp_path, monkeypatch):
 def test_verdicts_are_counted_and_listed(shown):
     page = shown()
     # Of 21 claims, 10 hold and one fails. The other 10: norms and fixed heads were not measured,
-    # two have mixed results, one is about another kind of network, and five have other tests than
-    # their papers.
+    # two have mixed results, one is about another kind of network, and five are tested here in
+    # another way than in their papers.
     page.claim(
         "Claims: 21. Hold in all networks here: 10. Do not hold: 1. Cannot be decided here: 10."
     )
@@ -180,7 +180,7 @@ def test_each_family_shows_its_claims_in_order(shown, family):
     page = shown(literature_family=family)
     expected = [claim.claim for claim in LITERATURE if claim.family == family]
     assert [text for text in page.texts(kind="subheader") if text in expected] == expected
-    assert len(page.texts(kind="subheader")) == len(expected) + 1  # Measure it again
+    assert len(page.texts(kind="subheader")) == len(expected) + 1  # and "Measure it again"
 
 
 def test_the_command_and_what_it_was_measured_on_are_shown(shown):
@@ -214,5 +214,5 @@ def test_a_board_of_other_weights_is_named(shown, tmp_path):
     board(weights | {"scratch-en-de": "0" * 64}).save(tmp_path / "literature.json")
     page = shown(written=True)
     (line,) = page.texts(kind="warning") or page.texts(kind="alert")
-    assert "other weights of scratch-en-de:" in line
+    assert "on weights of scratch-en-de that are not available here:" in line
     assert "literature_table" in page.tables

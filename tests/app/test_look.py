@@ -57,7 +57,7 @@ def test_0_and_100_percent_are_exact(share, text):
 
 
 def test_scales_are_the_palettes():
-    """Compared with the published stops of the palette (0, .2 … 1)."""
+    """Compare the scales with the palette's published stops at 0, 0.2, … 1."""
     stops = {
         "light": ("f3f6fa", "a8cbfb", "6b9eea", "4172c2", "24498f", "0b245b"),
         "dark": ("181b21", "20406d", "266ab4", "509be0", "95cbf8", "e5f8ff"),

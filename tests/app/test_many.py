@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def finished(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread of its own: Playwright may run a loop in this one."""
+    """Run a coroutine in a new thread, since Playwright may run an event loop in this one."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
 

@@ -120,7 +120,7 @@ MOUNT = f"""([text, acts]) => {{
 
 @pytest.fixture
 def shown(page: Page) -> Callable[..., dict[str, Any]]:
-    """`shown(row, *acts)`: everything a row says after some acts, and the two files it saves."""
+    """Return `shown(row, *acts)`, which gives a row's texts after the acts and its saved files."""
     page.set_content(
         f"<style>{palette('.map-row')}{read(FOLDER / 'map_row.css')}</style>"
         f"{read(FOLDER / 'map_row.html')}"
@@ -306,7 +306,7 @@ def test_masked_cells_are_hatched(url: str, local_page: Page) -> None:
     row = Row(local_page, "scores")
     row.hover(0, 2, 5)
     assert row.values() == [] and row.readout().endswith("masked: its numbers are not used")
-    assert row.root.get_by_role("radiogroup", name="Layer").count() == 0, "there is only one"
+    assert row.root.get_by_role("radiogroup", name="Layer").count() == 0, "there is only one layer"
     local_page.mouse.move(2, 2)
     colours = row.canvas(0).evaluate(
         """(canvas, cells) => cells.map(({x, y}) => {

@@ -1,4 +1,4 @@
-"""The page on masks, with every section open, agrees with the record and the model."""
+"""The page Masks, with every section open, agrees with the record and the model."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_masks_and_their_axes_match_the_batch(records, kind, query, key):
         assert list(layout["xaxis3"]["ticktext"]) == [str(i) for i in columns]
         reasons = {
             "f": ("the future: written later", padding & ~causal),
-            "p": ("padding: no part of the sentence", ~padding & causal),
+            "p": ("padding: not part of the sentence", ~padding & causal),
             "pf": ("padding, and in the future", ~padding & ~causal),
         }
         expected = {"%{y}<br>may look at <b>%{x}</b><br>M = 0": mask} | {
@@ -245,7 +245,7 @@ def test_padding_is_that_of_the_keys(row, padded):
 
 
 def test_the_table_of_mask_values_is_recomputed(shown):
-    """The expected values are computed from the scores of the strip, in the named precision."""
+    """Compute expected values from the scores of the row above, in the precision of each line."""
     z = array(traces(shown.figure("closing_strip"), type="heatmap")[0]["z"]).astype(float)
     scores, masked = torch.tensor(z[0]), torch.tensor(np.isnan(z[1]))
     exact = scores.float().masked_fill(masked, -torch.inf).softmax(-1)
@@ -388,8 +388,8 @@ def test_curves_of_two_small_networks_are_drawn():
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
     page = render("masks", "open_causal", source=SENTENCE, state={"saved cheating": points})
     page.claim_matching(
-        rf"After {STEPS} steps the next token gets 75\u00a0% without the mask and 12\u00a0% with "
-        rf"it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
+        rf"After {STEPS} steps, the next token has a probability of 75\u00a0% without the mask and "
+        rf"12\u00a0% with it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
     )
     figure = page.figure("cheating")
     curves = {t["name"]: array(t["y"]).tolist() for t in traces(figure, mode="lines+markers")}

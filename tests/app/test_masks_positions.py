@@ -163,7 +163,7 @@ def test_a_section_is_computed_when_it_is_opened(name, link, opened, monkeypatch
         return run(model, function, *arguments)
 
     def inspecting(*arguments, **options):
-        if options.get("edits") not in (None, NO_POSITIONS):  # a pass that the question needs
+        if options.get("edits") not in (None, NO_POSITIONS):  # the question needs the latter
             functions.append("edits")
         return inspect(*arguments, **options)
 

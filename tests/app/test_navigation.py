@@ -99,7 +99,7 @@ def box(page: Page):
 
 
 def expect_sentence(page: Page, text: str) -> None:
-    """Wait for the source box's text; the first page with the box has to load the box's script."""
+    """Wait until the source box holds this text; its script may still have to load."""
     expect(box(page)).to_have_value(text, timeout=30_000)
 
 
@@ -291,7 +291,7 @@ def test_several_lines_become_one(text, line):
 
 
 def test_python_never_writes_the_url():
-    """Such a write would add a history entry and break the browser's Back."""
+    """A write from Python would add a history entry and break the browser's Back."""
     for file in (ROOT / "app").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"query_params(\[|\.(clear|from_dict|update|pop|set))", text), file
@@ -351,7 +351,7 @@ def test_the_writer_writes_changes_of_its_own_page_only(writer):
 def test_a_render_after_back_does_not_write_the_url(writer):
     """Until the run caused by Back has finished, the URL is ahead of the page.
 
-    Meanwhile data may be drawn again or, after a reload on a busy machine, for the first time.
+    Meanwhile the writer may run again or, after a reload on a busy machine, for the first time.
     """
     entry = {"entry": ["kind"]}
     assert writer(
@@ -444,7 +444,7 @@ CHOICES = {
     },
     "tour": {"stop": "2", "kind": "encoder", "layer": "1", "head": "3"},
 }
-for page in ("steps", "head", "why", "masks", "positions"):  # show what a question would cover
+for page in ("steps", "head", "why", "masks", "positions"):  # show what questions cover
     CHOICES[page]["lesson"] = "0"
 
 
@@ -466,7 +466,7 @@ def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
 
 
 def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
-    """The URL that such a page asks for holds the choices of the link that opened the page."""
+    """Such a page asks for a URL with all choices of the link that opened it."""
     written: dict[str, str | None] = {}
     monkeypatch.setattr(address, "address", lambda values, **_: written.update(values))
     for path in (path for path in PAGES if path not in WITH_A_SCRIPT):

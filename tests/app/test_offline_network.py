@@ -265,7 +265,7 @@ def test_every_network_that_a_configuration_can_describe_matches_python(network_
     network = small_network(network_page, variant, config)
     source, target = random_ids(12, 7, 40), random_ids(13, 6, 40)
     network.compare(source, target)
-    # If every key is masked, weights are 0, or equal with a finite mask score.
+    # If every key is masked, all weights are 0 or, with a finite mask score, equal.
     network.compare([PAD] * 3, target)
     network.compare([PAD] * 3, target, "off.cross.0.0")
 
@@ -293,7 +293,7 @@ def test_an_activation_that_the_page_lacks_is_refused(network_page):
         "makeNetwork(readWeights(fromBase64(ask)), { plain: true })",
         as_text(packed(header, weights)),
     )
-    assert said == "This page does not know the activation gelu: export it again."
+    assert said == "This page does not know the activation gelu: export the page again."
 
 
 def test_a_learned_position_that_does_not_exist_is_refused_as_in_python(network_page):
@@ -549,18 +549,18 @@ def test_a_file_that_cannot_be_read_says_so(network_page):
     again = "export the page again."
     assert said({}, short=9) == f"The weights end before their header does: {again}"
     config = {"d_model": 4, "gated": True, "experts": 2}
-    unknown = "This page does not know the network's gated, experts: export it again."
+    unknown = "This page does not know the network's gated, experts: export the page again."
     assert said({"config": config, "tensors": {}}) == unknown
     tensor = {"shape": [3], "kind": "f16", "at": 0}
     assert said({"config": {}, "tensors": {"w": tensor}}, bytes(5)) == (
         f"The weights end before their last tensor does: {again}"
     )
     kind = {"config": {}, "tensors": {"w": {**tensor, "kind": "i4"}}}
-    assert said(kind) == "This page does not know weights stored as i4: export it again."
+    assert said(kind) == "This page does not know weights stored as i4: export the page again."
 
 
 def test_a_classic_worker_runs_in_a_page_on_disk(browser: Browser, tmp_path: Path):
-    """There, Chromium starts classic workers from a Blob, but no module workers."""
+    """In such a page, Chromium starts classic workers from a Blob, but no module workers."""
     script = f"""{BUNDLE}{ASK}
       onmessage = async ({{ data }}) => {{
         const fast = await open("one", data.address, false);

@@ -80,7 +80,7 @@ def inspect(translators) -> Callable[..., TranslationRecord]:
 
 
 def opened(context: BrowserContext, file: Path, **link: object) -> AbstractContextManager[Page]:
-    """Open the file at a link; fail if it made a request or raised an error."""
+    """Open the file at a link; fail if the page makes a request or raises an error."""
     return opened_offline(context, f"{file.as_uri()}#{urlencode(link)}", file.as_uri(), TEMPTING)
 
 
@@ -688,7 +688,7 @@ SCRIPTS = ROOT / "app/components/offline"
 
 
 def run(page: Page, module: str, expression: str, *arguments: object) -> object:
-    """Evaluate an expression on the names of a bundled module."""
+    """Evaluate an expression that may use a bundled module's names and `args`."""
     script = joined(SCRIPTS / f"{module}.js")
     return page.evaluate(f"(args) => {{ {script}\n return {expression}; }}", list(arguments))
 

@@ -325,7 +325,7 @@ def test_words_are_compared_as_by_difflib(worker: Worker) -> None:
 
 
 def test_labels_are_pythons(worker: Worker) -> None:
-    """Characters of many categories alone; invisible ones, joiners and selectors also combined."""
+    """Texts are single characters of many categories, and mixtures of invisible characters."""
     categories = ("Cc", "Cf", "Zs", "Zl", "Zp", "So", "Sk", "Pd", "Po", "Ps", "Sm", "Mn", "Lu")
     rare = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) in categories]
     usual = ["a", " ", "-", ".", "\u200d", "\ufe0f", "\u2764", "\U0001f469", "\u3164", "\U000e0101"]

@@ -29,7 +29,7 @@ TEXT = "Ein Mann fährt mit seinem Fahrrad durch den Park."
 
 
 class Walk:
-    """For each row of the batch, its place in the table of `Table`."""
+    """The state of a search: for each row of the batch, its row in the table of `Table`."""
 
     def __init__(self, at_B: torch.Tensor):
         self.at_B = at_B
@@ -75,7 +75,7 @@ WALK = f"""(json) => {{
 
 
 def cases() -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Yield random tables, small vocabularies, and tables of one row, where hypotheses tie."""
+    """Yield cases with random tables; some have a small vocabulary, or one row and hence ties."""
     random = np.random.default_rng(0)
     for number in range(160):
         tied = number % 4 == 0
@@ -98,7 +98,7 @@ def cases() -> Iterator[tuple[dict[str, Any], np.ndarray]]:
 
 
 def test_searches_over_tables_give_pythons_hypotheses(shared_page):
-    """Length limits, penalties, ties, the stopping rule and vocabularies smaller than the beam."""
+    """Cases include length limits, penalties, ties, early stopping and tiny vocabularies."""
     every = list(cases())
     found = json.loads(shared_page.evaluate(WALK, json.dumps([case for case, _ in every])))
     ended_by_limit = 0
@@ -243,7 +243,7 @@ def test_bad_input_is_refused_in_the_same_words(translator, offline, text, optio
 
 
 def test_accepted_texts_are_read_as_in_python(translator, offline):
-    """Unknown letters, special tokens as text, and the longest texts."""
+    """These include unknown letters, special tokens as text, and the longest texts."""
     for text in (
         "☃ und 猫",
         "<eos> <pad> Hund <unk>",

@@ -51,7 +51,7 @@ WORDS = (
 
 
 def texts(count: int) -> list[str]:
-    """Mix words and special tokens with characters of many scripts, the same ones at each call."""
+    """Mix words and special tokens with characters of many scripts, in the same way each time."""
     chance = random.Random(4)
     found = ["", " ", "x" * 600, "ä" * 300, "1" * 50, "Donaudampfschifffahrt" * 12]
     while len(found) < count:
@@ -83,7 +83,7 @@ def encoded(page: Page, values: dict[str, Any], of: Sequence[str]) -> list[list[
 
 
 def ask(page: Page, values: dict[str, Any], what: str, **given: Any) -> Any:
-    """Return a JavaScript expression's value. JSON text is used: Playwright's encoding is slow."""
+    """Return a JavaScript expression's value, passed as JSON: Playwright's encoding is slow."""
     work = f"""(json) => {{
         {SCRIPT}
         const {{ stored, {", ".join(given)} }} = JSON.parse(json);

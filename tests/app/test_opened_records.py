@@ -1,4 +1,4 @@
-"""The app opens every saved record that the format allows; others give one line."""
+"""The app opens every saved record that the format allows; other files give a one-line error."""
 
 import io
 import re

@@ -137,7 +137,7 @@ def shown(picture: Picture, choice: Choice, part: tuple = np.s_[:, :]) -> Shown:
 
 
 def each_kind(picture: Picture, *units: str, **more: object) -> Iterator[Shown]:
-    """Show a head of each kind, in each unit."""
+    """Show and yield a head of each kind in each unit."""
     for unit in units or ("pieces",):
         for place, kind in enumerate(KINDS):
             layer = (place + 1) % picture.layers[kind]
@@ -151,7 +151,7 @@ def each_kind(picture: Picture, *units: str, **more: object) -> Iterator[Shown]:
 
 
 def check_cells(picture: Picture, report: Report) -> None:
-    """Colours on the canvas: heads of every layer, means and maxima, tokens and words."""
+    """The canvas has the right colours for heads of every layer, means, maxima and merged words."""
     for kind in KINDS:
         layers, heads = picture.layers[kind], picture.heads
         single = [(x, (3 * x + y) % heads) for x in range(layers) for y in (0, 5)]
@@ -186,7 +186,7 @@ def check_saved_cells(picture: Picture, report: Report) -> None:
 
 
 def check_digits(picture: Picture, report: Report) -> None:
-    """Cells from 0.095 on have two decimals, the others none; the canvas has ink where they do."""
+    """Cells of 0.095 or more show a number, in the SVG and as ink on the canvas; others do not."""
     for one in each_kind(picture):
         assert one.cell >= 23, "cells of this size have digits"
         digits = {
@@ -243,7 +243,7 @@ def check_row_labels(picture: Picture, report: Report) -> None:
 
 
 def check_column_labels(picture: Picture, report: Report) -> None:
-    """Each column has its label, and a repeated one its number."""
+    """Each column has its label and, if the label is repeated, its number."""
     for one in each_kind(picture, "pieces", "words"):
         labels, members = picture.labels(one.choice)[1], picture.members(one.choice, 1)
         start = 0 if one.choice.kind == "decoder" else 1  # <bos> is fed in before step 1
@@ -291,7 +291,7 @@ def bar_lengths(pixels: NDArray) -> float:
 
 
 def check_entropy(picture: Picture, report: Report) -> None:
-    """Beside each row, its entropy: the number, and the bar on the canvas and in the SVG."""
+    """Beside each row is its entropy, as a number and as a bar, on the canvas and in the SVG."""
     for one in each_kind(picture):
         right, pixels = int(one.right + 10), picture.image(MAP)
         texts, shapes = picture.svg()
@@ -308,7 +308,7 @@ def check_entropy(picture: Picture, report: Report) -> None:
 
 
 def check_received(picture: Picture, report: Report) -> None:
-    """Below each column, its share of all weight as a bar; the largest and the full bar as text."""
+    """A bar below each column is its share of all weight; texts state the largest and the scale."""
     for one in each_kind(picture):
         share, foot, pixels = one.values.mean(0), one.bottom + 8, picture.image(MAP)
         full = max(0.25, share.max())
@@ -332,7 +332,7 @@ def check_received(picture: Picture, report: Report) -> None:
 
 
 def check_frames(picture: Picture, report: Report) -> None:
-    """Frames of the pinned row, column, cell and words, in the SVG and on the canvas."""
+    """The pinned row, column, cell and words are framed, in the SVG and on the canvas."""
     for one in each_kind(picture):
         left, top, cell = one.left, one.top, one.cell
         width, height = one.right - left, one.bottom - top
@@ -425,7 +425,7 @@ def line_words(texts: list[Text], side: str) -> list[Text]:
 
 
 def drawn_lines(picture: Picture) -> tuple[list[tuple[int, int, Shape, list]], list[Text]]:
-    """Return the lines of the saved picture, each with the key and query at its ends."""
+    """Return the saved picture's lines, each with the key and query at its ends, and its texts."""
     texts, shapes = picture.svg()
     keys, queries = ([t.y - 1 for t in line_words(texts, side)] for side in ("left", "right"))
     lines = []
@@ -556,7 +556,7 @@ def own_thumbnail(picture: Picture, shape: tuple[int, int]) -> NDArray:
 
 
 def check_thumbnails(picture: Picture, report: Report) -> None:
-    """Every thumbnail of every kind, layer and head, pixel by pixel."""
+    """Every cell of every thumbnail has the right colour; masked cells are grey."""
     for kind in KINDS:
         layers, heads = picture.layers[kind], picture.heads
         picture.show(Choice(kind, 0, 0))
@@ -603,7 +603,7 @@ def same_caption(report: Report, where: str, seen: tuple[str, str], expected: tu
 
 
 def check_captions(picture: Picture, report: Report) -> None:
-    """The caption below each thumbnail."""
+    """Each thumbnail has its head's caption below it."""
     for kind in KINDS:
         picture.show(Choice(kind, 0, 0))
         texts = picture.texts(THUMBNAILS)
@@ -617,7 +617,7 @@ def check_captions(picture: Picture, report: Report) -> None:
 
 
 def check_saved_overview(picture: Picture, report: Report) -> None:
-    """The saved overview: each head's thumbnail above its number and caption."""
+    """The saved overview has each head's thumbnail above its number and caption."""
     for kind in KINDS:
         picture.show(Choice(kind, 1, 1))
         counts = picture.layers[kind], picture.heads
@@ -647,7 +647,7 @@ def check_saved_overview(picture: Picture, report: Report) -> None:
 
 
 def check_chosen_head(picture: Picture, report: Report) -> None:
-    """One thumbnail is framed, that of the head in the title of the saved picture."""
+    """Only the chosen head's thumbnail is framed; the saved picture's title names that head."""
     for kind, layer, head in (
         *(("encoder", 2, picture.heads // 2), ("decoder", 0, picture.heads - 1)),
         ("cross", 3, 0),
@@ -734,7 +734,7 @@ def check_dark(picture: Picture, report: Report) -> None:
 
 
 def check_quantities(picture: Picture, report: Report) -> None:
-    """Scores, norms and rollout: colours and digits on the map, thumbnails, ends of the scale."""
+    """Scores, norms and rollout have the right colours, digits, thumbnails and scale ends."""
     [(quantity, numbers)] = picture.quantities.items()
     signed = quantity == "scores"
     for kind in KINDS:
@@ -785,7 +785,7 @@ def digits_of(quantity: str, value: float, high: float) -> str:
 
 
 def check_long_sentence(picture: Picture, report: Report) -> None:
-    """Sixty words: all rows and columns, on the canvas and in the saved SVG."""
+    """A long sentence has all its rows and columns, on the canvas and in the saved SVG."""
     for one in each_kind(picture):
         assert min(one.mask.shape) > 30
         report.true("too small for gaps", one.cell <= 9, str(one.cell))

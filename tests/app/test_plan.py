@@ -42,7 +42,7 @@ def test_what_is_unknown_is_left_out(part, why):
     assert plan == Plan((NEVER,))
     assert said == f"Left out of the plan: {why}."
     plan, said = parse(f"1~{part}", "de-en")
-    assert plan == Plan() and said == f"No stop of this plan is left: {why}."
+    assert plan == Plan() and said == f"No stop can be used: {why}."
 
 
 def test_a_stop_of_the_other_direction_is_unknown():
@@ -75,7 +75,7 @@ NAMED_BY_TITLES = {
         a-head-that-looks-back-by-one a-head-with-nothing-to-find never-ahead no-positions no-mask
         two-vectors-one-score greedy-or-beam-search right-or-wrong""",
 }
-"""Names of the tour's stops in the first links, in the tour's order."""
+"""Names that the oldest links use for the tour's stops, in the tour's order."""
 IDS = {
     "de-en": "fussball strassenmusiker hemd back sink ahead no-positions no-mask q-k ohne igel",
     "en-de": "buy street-musician preparing shirt back sink ahead no-positions no-mask q-k mouse "
@@ -316,7 +316,7 @@ def test_a_cleared_sentence_is_asked_for():
 def test_a_sentence_of_too_many_characters_is_said_at_its_row(length):
     text = ("Ein Hund " * 60)[: length - 1] + "."
     page = render("class", plan=f"1~masks.{text}~tour.ahead")
-    said = ["501 characters are too many: the limit is 500, shorten it."]
+    said = ["501 characters are too many: the limit is 500, shorten the sentence."]
     assert page.texts(kind="error") == (said if length > 500 else [])
     assert bool(page.texts("class_link")) == (length <= 500)
     quotes = [q for t in page.texts(kind="caption") for q in re.findall("“(.*?)”", t)]

@@ -1,4 +1,4 @@
-"""The page on positions agrees with the formula, the weights and the record."""
+"""The page Positions agrees with the formula, the weights and the record."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def shown() -> Rendered:
 
 
 def formula(positions) -> np.ndarray:
-    """Evaluate the paper's §3.5 dimension by dimension."""
+    """Evaluate the formula in §3.5 of the Transformer paper, dimension by dimension."""
     table = np.empty((len(positions), D))
     for d in range(D):
         angle = np.asarray(positions) / 10_000 ** (d // 2 * 2 / D)
@@ -76,7 +76,7 @@ def wavelength(d: int) -> str:
 
 
 def read(record, which: str):
-    """Return the tokens of a side and the number of the first."""
+    """Return a side's tokens and the number of the first token."""
     return (record.target_in, 0) if which in ("target", "decoder") else (record.source, 1)
 
 
@@ -370,13 +370,13 @@ def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
     assert side(header, "queries") == side(header, "keys") == numbered(record.source, 1)
     assert header["queries"]["words"] == "German token being read"
     assert FORMULAS[change] in page.texts("open_what_if", "latex")[0]
-    only = "Only the target's positions are edited, which the encoder does not see."
+    only = "Only the target's positions are edited, and the encoder does not see them."
     assert (only in page.texts()) == (sides == "target")
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
-    """Computed from the weights in float64; this network is pre-norm."""
+    """Recompute the parts from the weights in float64; this network is pre-norm."""
     page = render("positions", "open_scores", source=SENTENCE, parts_kind=kind)
     tokens, first = read(record, kind)
     N = len(tokens)

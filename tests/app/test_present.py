@@ -158,7 +158,7 @@ ABOVE = """async (map) => {
 
 
 def test_a_presented_map_takes_the_room_of_what_was_above_it(local_page: Page, serve):
-    """Streamlit removes the parts of the last screen after the map has been laid out."""
+    """Streamlit removes the previous screen's parts only after the map has been laid out."""
     local_page.set_viewport_size({"width": 1280, "height": 720})
     local_page.goto(f"{serve(MAIN)}/?present=1")
     local_page.get_by_role("button", name="Show the maps").click(timeout=60_000)

@@ -72,7 +72,7 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
 
 
 def test_words_that_nearly_tie_are_named():
-    """The test finds in the record a row whose two largest shares are close."""
+    """Ask about a row whose two largest shares are close."""
     found = record(TWO_MEN)
     top = np.sort(found.encoder, axis=-1)
     near = (top[..., -1] - top[..., -2] < 0.045) & (top[..., -1] - top[..., -3] > 0.055)
@@ -300,7 +300,7 @@ def test_a_free_page_covers_what_answers_its_question(path):
     assert WAITING not in page.texts(f"question_{path}")
     if path in REST:
         assert has(page, REST[path])
-    assert page.found("model_note")  # which follows the page
+    assert page.found("model_note")  # written after the rest of the page
     page.app.button(key=f"show_{plate}").click().run()
     shown = read(page.app)
     assert has(shown, CONTENT[path]) and not plates(shown)
@@ -343,13 +343,13 @@ def test_the_batch_covers_its_masks_in_a_lesson():
     page = read(page.app)
     assert "mask_combined" not in page.figures and asked(page, "batch")["given"] is None
     assert plates(page) == ["cover_batch"] and WAITING not in page.texts()
-    assert "closing_strip" in page.figures  # the sections after it go on
+    assert "closing_strip" in page.figures  # later sections are shown
     skip(page.app)
     assert "mask_combined" in read(page.app).figures
 
 
 def test_a_free_page_opens_with_another_key_than_the_answer():
-    """The row's largest key answers the question, so the key at the row's position is chosen."""
+    """The key with the largest weight is the answer, so the key at the row's position is chosen."""
     found = record(TWO_MEN)
     query = next(q for q in range(9) if found.cross[2, 0, q].argmax() != q)
     place = {"kind": "cross", "layer": "2", "head": "0", "q": str(query)}
@@ -394,7 +394,7 @@ def test_a_search_with_one_result_is_not_asked_about():
 
 
 def test_a_tie_of_the_search_is_not_asked_about():
-    """Of the two texts that this search finishes, the scores differ by less than 0.01."""
+    """The scores of the two texts that this search finishes differ by at most 0.01."""
     sentence = "A man wants to buy a washing machine."
     finished = record(sentence, "scratch-en-de").hypotheses
     scores = {hypothesis.text: hypothesis.score for hypothesis in reversed(finished)}

@@ -56,7 +56,7 @@ def within(sizes: list[float], margin: float) -> set[frozenset[int]]:
 
 
 def attends(name: str, found: TranslationRecord, kind: str) -> tuple[Asked, set[frozenset[int]]]:
-    """Ask about one head: the clearest of its rows that can be asked about."""
+    """Ask about one head, in its clearest row that allows a question."""
     maps, layer, head = found.maps(kind), 1, 2
     tokens = found.target_in if kind == "decoder" else found.source
     question = next(
@@ -87,7 +87,7 @@ def masked(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[in
 
 
 def padded(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]]]:
-    """Batch the sentence with a longer target; padding follows the sentence's last three rows."""
+    """Pad the sentence's target to a longer one; ask about its last three rows."""
     own = [token.id for token in found.target_in]
     longer = [*own, *own[1:], *own[1:]]
     source = [token.id for token in found.source]
@@ -103,7 +103,7 @@ def padded(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[in
 
 
 def matters(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]]]:
-    """Ablate each cross-attention head with an edit of its own, and compare log-probabilities."""
+    """Ablate one cross-attention head at a time, and compare log-probabilities."""
     effects = core.head_effects(translator(name), found)
     question = next(
         asked
@@ -148,7 +148,7 @@ def wins(name: str, found: TranslationRecord) -> tuple[Asked, set[frozenset[int]
 
 @cache
 def cases(name: str, text: str) -> list[tuple[Asked, set[frozenset[int]]]]:
-    """Return all questions that the sentence can answer, each with its right answers."""
+    """Return all questions that can be asked about the sentence, each with its right answers."""
     found = record(text, name)
     made: list[Any] = [attends(name, found, kind) for kind in ("encoder", "decoder", "cross")]
     for make in (masked, padded, matters, order, wins):

@@ -50,7 +50,7 @@ def test_forms_are_parallel(name):
     texts = [{own[key] for key in own if key.startswith("option_")} for own in (one, other)]
     assert all(len(options) == 4 for options in texts)
     assert (one["prompt"], one.get("rows")) != (other["prompt"], other.get("rows"))
-    # Options are wrong for the same reasons in both forms, so the reasons are about as long.
+    # In both forms, options are wrong for the same reasons, so the reasons have similar lengths.
     reasons = [[own[f"why_{letter}"] for letter in "ABCD"] for own in (one, other)]
     lengths = [sorted(len(why.split()) for why in whys) for whys in reasons]
     assert max(abs(a - b) for a, b in zip(*lengths, strict=True)) <= 6
@@ -304,7 +304,7 @@ def test_answers_are_kept_counted_and_deleted(local_page: Page):
     assert seconds[0] in (12, 13) and seconds[1] in (2, 3)  # plus a little real time
     assert seconds[2:] == [0] * 10
     local_page.get_by_role("button", name="Start again").click()
-    expect(local_page.locator(".score")).to_be_visible()  # the first click only asks
+    expect(local_page.locator(".score")).to_be_visible()  # the first click asks to confirm
     local_page.get_by_role("button", name="Delete the answers to form A").click()
     expect(local_page.locator(".place")).to_have_text("Question 1 of 12, 0 answered")
 

@@ -90,7 +90,7 @@ def test_hints_are_those_of_the_direction(direction):
 
 
 def test_the_tour_offers_no_examples_and_keeps_the_visitors_sentence():
-    """Its stops have their own sentences, so example buttons would have no effect."""
+    """The tour's stops have their own sentences, so example buttons would have no effect."""
     tour = render("tour", source="Ein Hund.")
     assert "examples" not in {item.where for item in tour.items}
     assert not [item for item in tour.items if item.where.startswith("example_")]

@@ -243,7 +243,7 @@ def test_stops_that_a_network_does_not_show_are_left_out():
 
 
 def test_the_tours_numbers_are_those_of_the_rounded_weights(tmp_path):
-    """Round each row of a matrix independently, to 127 steps of a float16 scale; vectors stay."""
+    """Each row of a matrix is rounded to 127 steps of its own float16 scale; vectors are not."""
     model = translator_of(FOLDERS[0], int8=True)
     weights = load_file(FOLDERS[0] / "model.safetensors")
     with model.exclusive_model() as network:
@@ -295,7 +295,7 @@ def test_bad_arguments_get_one_clear_line(tmp_path):
 def opened(
     context: BrowserContext, file: Path, state: str = "", query: str = ""
 ) -> AbstractContextManager[Page]:
-    """Open a page of the site; fail if it made a request or raised an error."""
+    """Open a page of the site; fail if the page makes a request or raises an error."""
     address = f"{file.as_uri()}{query}#{state}"
     return opened_offline(context, address, file.parent.as_uri())
 
@@ -560,7 +560,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
         f"has {T * T} cells, of which {T * (T - 1) // 2} are masked ({share})"
     )
     expect(counted).to_contain_text(
-        f"The encoder masks 0 of {S * S} and the cross-attention 0 of {T * S}"
+        f"The encoder masks 0 of {S * S} cells, and the cross-attention 0 of {T * S}"
     )
     causal = section(root, "What if there were no causal mask?")
     assert_rows(rows(causal.locator("table")), before, opened_)
@@ -602,7 +602,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
 
 
 def test_a_pass_of_a_lesson_is_read_as_it_was_recorded(offline_context):
-    """Its probabilities are not rounded: a tiny one is not 0, which would read as impossible."""
+    """Probabilities are not rounded: a tiny one is not 0, which would read as impossible."""
     record = translator("captions-de-en").inspect(TYPED)
     tiny = np.full(len(record.target_out), -20, "<f4")
     more = {"log_probs": tiny.tobytes(), "positions": record.source_positions.tobytes()}

@@ -51,7 +51,7 @@ def test_models_are_evicted_completely(tmp_path, monkeypatch):
     a, b, c = (models.cards()["de-en", name[0]] for name in names)
     monkeypatch.setattr(
         models, "LIMIT", 18 * a.parameters
-    )  # room for two, not for another implementation
+    )  # two models fit, but no second implementation
     first = models.translator(a)
     assert models.translator(a) is first and models.translator(b) is not first
     assert models.translator(Implementation(b, other=True)) is not models.translator(b)
@@ -290,7 +290,7 @@ def test_a_cancelled_experiment_continues_where_it_stopped(cards, monkeypatch, n
 
 
 def counted(log: list, name: str, total: int, seconds: float = 0.0):
-    """Return an experiment that logs its steps; the result so far names it and its last step."""
+    """Return an experiment that logs its steps; partial results hold its name and last step."""
 
     def steps(owner, record):
         try:
@@ -310,7 +310,7 @@ def counted(log: list, name: str, total: int, seconds: float = 0.0):
 
 
 def test_an_experiment_advances_by_its_share_of_time(cards, monkeypatch, nothing_unfinished):
-    """A call runs steps for the given seconds, at least one.
+    """The first call runs steps until its seconds have passed, but at least one step.
 
     A later call with 0 seconds runs none. No step is run twice.
     """

@@ -41,7 +41,7 @@ def opened() -> AppTest:
 
 
 def rerun(app: AppTest) -> AppTest:
-    """Rerun the page with the folders listed again."""
+    """List the checkpoint folders again and rerun the page."""
     models._listed.clear()
     app.run()
     assert not app.exception

@@ -238,7 +238,7 @@ def test_an_error_line_has_no_markup():
             assert {tag for tag, _ in rendered.elements} <= {"p"}, text
             shown = rendered.text.replace("\u2060", "").split()
             assert shown == line.replace("\u2060", "").replace("\x00", "\ufffd").split(), text
-            # Streamlit adds arrows, links, colours, icons, emoji and formulas; all start as below.
+            # Streamlit's own arrows, links, colours, icons, emoji and formulas begin as below.
             assert not re.search(r"<-|->|--|<=|>=|~=|@\w|www\.", plain(line).replace("\\", "")), (
                 text
             )

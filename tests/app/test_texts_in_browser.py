@@ -1,4 +1,4 @@
-"""In a browser, no text creates an element, a request or a dialog; all are shown exactly."""
+"""In a browser, no text creates an element, request or dialog; every text is shown exactly."""
 
 from __future__ import annotations
 

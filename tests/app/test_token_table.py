@@ -39,7 +39,7 @@ def test_a_phone_scrolls_the_table_but_not_the_page(serve, local_page: Page, tmp
     box = local_page.locator(".st-key-table .box")
     expect(box.get_by_role("row")).to_have_count(3, timeout=30_000)
     numbers = box.get_by_role("row").first.get_by_role("columnheader").all_inner_texts()
-    assert numbers == [str(n) for n in range(1, 41)]  # as in Mann₂
+    assert numbers == [str(n) for n in range(1, 41)]  # the subscripts of repeated words
     first = box.get_by_role("row").nth(1)
     assert first.get_by_role("cell").all_inner_texts()[:4] == [
         f"{word}\n{id}" for word, id in zip(WORDS[0], IDS[0][:4], strict=False)

@@ -198,7 +198,7 @@ def test_a_word_list_of_another_language_is_looked_up(named):
     english = render(
         "tokens", direction="ar-en", model="opus", source=ARABIC, word="dog", search="greedy"
     )
-    assert english.payload("tokens_own")["entries"] == vocabulary, "the source side's"
+    assert english.payload("tokens_own")["entries"] == vocabulary, "that of the source"
     assert shown.payload("tokens_own")["entries"] != vocabulary
 
 

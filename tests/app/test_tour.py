@@ -1,4 +1,4 @@
-"""The guided tour: its numbers agree with the explorer, and its links lead on."""
+"""The guided tour agrees with the explorer, and links to the other direction and the lessons."""
 
 import re
 

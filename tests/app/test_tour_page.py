@@ -53,7 +53,7 @@ ALL = [
 
 
 def places(tokens, word: str) -> list[list[int]]:
-    """Return where consecutive tokens spell a word."""
+    """Return the token indices of each occurrence of a word."""
     found = []
     for start in range(len(tokens)):
         for end in range(start + 1, len(tokens) + 1):
@@ -117,7 +117,7 @@ def shares(record: TranslationRecord, direction: str, number: int) -> tuple[str,
 
 
 def unanswered(app) -> list[dict]:
-    """Return the questions of an unanswered stop, which must not show the answer."""
+    """Check that an unanswered stop hides the answer; return its questions."""
     page = read(app)
     assert [key for key in page.payloads if key.startswith("tour_")] == []
     assert not re.search("weight of|puts", " ".join(page.texts("tour_text")))
@@ -171,7 +171,9 @@ def test_a_stop_matches_the_record(model, direction, number):
         text += " " + "; ".join(rows) + "."
         words = [places(record.target_out, w)[n] for w, _, n in PAIRS.get((direction, number), [])]
         if any(len(word) > 1 for word in words):
-            text += " Of a produced word of several tokens, the row of the first one is measured."
+            text += (
+                " If a produced word has several tokens, the row of its first token is measured."
+            )
     page.claim(text, "tour_text")
     if number == len(SENTENCES[direction]) - 1:
         assert asked[0]["name"] == "masked"

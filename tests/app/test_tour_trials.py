@@ -73,7 +73,7 @@ class Line(str):
 
 
 def lines(page: Rendered) -> list[str]:
-    """Return what was measured, with Markdown's escapes removed."""
+    """Return a stop's lines about its measurements, without Markdown's escapes."""
     return [Line(re.sub(r"\\(.)", r"\1", line)) for line in page.texts("tour_trial")]
 
 
@@ -200,7 +200,9 @@ def test_the_stop_of_two_searches_compares_their_translations(name):
             f"“{names(r.target_out, 1)[at]}” ({percent(math.exp(r.log_probs[at]))})"
             for r in (greedy, beam)
         )
-        expected.append(f"They part at token {at + 1}: greedy search wrote {g}, beam search {b}.")
+        expected.append(
+            f"They first differ at token {at + 1}: greedy search wrote {g}, beam search {b}."
+        )
         assert totals[1] > totals[0]
         expected.append(
             "The beam's translation is the more probable one as a whole. That does not make it the "
@@ -256,8 +258,9 @@ def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
     layer, head = np.unravel_index(on_word[:, :, row].argmax(), on_word.shape[:2])
     text = (
         f"Averaged over all heads of the cross-attention, one word’s row looks more at {word} "
-        f"than that of any other word. In it, layer {layer + 1} head {head + 1} looks at {word} "
-        f"most, with **{percent(on_word[layer, head, row])}** of its weight. The row produces "
-        f"“{names(record.target_out, 1)[row]}”, token {row + 1} of {len(record.target_out)}."
+        f"than the row of any other word. In this row, layer {layer + 1} head {head + 1} looks at "
+        f"{word} most, with **{percent(on_word[layer, head, row])}** of its weight. The row "
+        f"produces “{names(record.target_out, 1)[row]}”, token {row + 1} of "
+        f"{len(record.target_out)}."
     )
     page.claim(text, "tour_text")

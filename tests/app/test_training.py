@@ -606,7 +606,7 @@ def test_a_link_reaches_the_component() -> None:
     opened, _ = unpacked(
         render("training", model="captions", direction="en-de", **wrong).payload("training")
     )
-    # At the last point, this head has the most queries whose largest weight is on a key of its own.
+    # At the last point, this head has the most queries whose strongest key no other query shares.
     run = AttentionSnapshots.load(CHECKPOINTS / "captions-en-de" / FILE)
     tops = [maps[-1].argmax(-1) for maps in run.maps["cross"]]
     own = np.zeros(tops[0].shape[:2])

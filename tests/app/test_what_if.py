@@ -1,4 +1,4 @@
-"""What if, in the app: all numbers after an edit are the edited pass's, and edits can be undone."""
+"""What if in the app: an edit shows all numbers of the edited pass, and can be undone."""
 
 import re
 from urllib.parse import quote
@@ -45,7 +45,8 @@ def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locato
 def pinned(shared_page: Page, serve, record) -> Page:
     """A page shared by tests that undo their edits, with a cell pinned and no edits."""
     root = shared_page.locator("section[aria-label='Attention explorer']")
-    if not root.count() or root.get_attribute("data-sentence") != record.id:  # or a test failed
+    # Open it for the first test, and again after a test that failed before undoing its edit.
+    if not root.count() or root.get_attribute("data-sentence") != record.id:
         opened(shared_page, serve, "kind=cross&layer=2&head=1&q=2&k=2")
     return shared_page
 

@@ -94,7 +94,7 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
 
 def test_heads_with_little_effect_are_counted():
     assert _few_effects(0, 48) == (
-        "No head matters little by itself: switching off any one of them changes the "
+        "Every head matters by itself: switching off any one of them changes the "
         "log-probability by 0.05 nats or more."
     )
     assert _few_effects(1, 48).startswith(
@@ -244,7 +244,7 @@ def test_pairs_of_heads_match_the_experiment(net, kind):
     assert orange_to_blue(heat)
     largest = np.abs(beyond).max()
     assert heat["zmin"] == -heat["zmax"] == pytest.approx(-largest, abs=1e-5)
-    assert heat["colorbar"]["title"]["text"] == "both minus the sum, nats"
+    assert heat["colorbar"]["title"]["text"] == "joint effect minus sum, nats"
     assert heat["colorbar"]["ticktext"] == [number(-largest, 2), "0", number(largest, 2)]
     assert heat["hovertemplate"].startswith("heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative")
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(len(one))]
@@ -290,7 +290,9 @@ def test_pairs_without_interaction_lose_nothing_together(monkeypatch):
     monkeypatch.setattr(results, "run_experiment", additive)
     page = render("why", state=CLOSED | {"open_pairs": True}, source=SHORT)
     bold = [t for t in page.texts("why_pairs_most", "markdown") if t.startswith("**")]
-    assert bold == [f"**For no two heads {lost} is lost together**" for lost in ("more", "less")]
+    assert bold == [
+        f"**There are no two heads for which {lost} is lost together**" for lost in ("more", "less")
+    ]
 
 
 MARKS = ".,;:!?\"'()-–…"
@@ -815,7 +817,7 @@ def test_a_closed_section_stays_closed():
 
 
 def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:
-    """Record the key, figure and caption of everything shown, and let parts be shown at once."""
+    """Record key, figure and caption of all that is shown; show partial results without delay."""
     found: list[tuple[str, dict, str]] = []
     real = module.show
 
@@ -829,7 +831,7 @@ def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:
 
 
 def test_terms_are_shown_while_their_true_effects_are_measured(monkeypatch):
-    """The terms are complete at once; only the first head has its grey bar."""
+    """The first figure has all terms, but a grey bar only for the first head."""
     found = drawn_meanwhile(monkeypatch, words_section)
     page = render("why", "open_choice", source=SHORT, state=CLOSED | {"open_choice": True})
     shown = [(key, figure) for key, figure, _ in found if key.startswith("why_terms")]
@@ -847,7 +849,7 @@ def test_terms_are_shown_while_their_true_effects_are_measured(monkeypatch):
 def test_methods_are_shown_while_others_are_computed(monkeypatch):
     """Each grid repeats the rows of the one before and adds the methods finished since then."""
     found = drawn_meanwhile(monkeypatch, sources_section)
-    source = "Drei Kinder und zwei Hunde spielen am Wasser."  # which no other test has asked about
+    source = "Drei Kinder und zwei Hunde spielen am Wasser."  # not cached by other tests
     page = render("why", source=source, state=CLOSED | {"open_sources": True})
     grids = [one for one in found if one[0].startswith("why_sources")]
     assert len(grids) > 2 and grids[-1][0] == "why_sources"

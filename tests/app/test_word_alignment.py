@@ -48,7 +48,7 @@ def page_of(**query: str) -> Rendered:
 def expected(
     map_QK: np.ndarray, shift: int, tokens: tuple[list[Any], list[Any]]
 ) -> dict[tuple[int, int], float]:
-    """Return the expected links; word weights are sums over keys and means over the rows read."""
+    """Return the expected links; a word's weight is summed over keys, averaged over rows."""
     words: list[list[list[int]]] = []
     for side in tokens:
         words.append([])
@@ -126,15 +126,16 @@ def test_reading_heads_and_error_are_stated(beside: Callable) -> None:
     page = page_of()
     page.claim_matching(
         "Each word of the translation is linked to the source word with the largest weight in "
-        "cross-attention layer 3 head 2 while the decoder reads the word, in the row that is fed "
-        "it\\. For example.*",
+        "cross-attention layer 3 head 2 while the decoder reads the word, in the row that "
+        "takes it as input\\. For example.*",
         "word_alignment",
     )
     page.claim(
         "Alignment error rate 36\u00a0% (95 % interval 33\u00a0% to 99.6\u00a0%), read in "
         "the same row. It was measured on half of 1,508 sentences with manual alignments "
-        "(rwth); the other half chose the heads. There the decoder was fed human translations "
-        "(teacher-forced): for this sentence and this translation the error may differ.",
+        "(rwth); the other half chose the heads. For this measurement, the decoder was fed human "
+        "translations (teacher-forced): for this sentence and this translation the error may "
+        "differ.",
         "word_alignment",
     )
     beside(found((0, 0), (2, 1), reading="output"))
@@ -170,7 +171,7 @@ def test_edits_are_in_the_links_but_not_in_the_error(beside: Callable) -> None:
 
 def test_a_token_that_is_a_space_is_explained(beside: Callable) -> None:
     beside(found((0, 0)))
-    words = "“␣” is a space that the tokenizer keeps as a token of its own."
+    words = "“␣” is a space that the tokenizer keeps as a separate token."
     shown = render("", "word_alignment", source="Ein Hund läuft .").texts()
     source = [t.text for t in record("Ein Hund läuft .").source]
     assert (words in shown) == any(not text.strip() for text in source)

@@ -1,4 +1,4 @@
-"""The worksheet: its key agrees with the records, and it prints page by page."""
+"""The worksheet: its answer key agrees with the records, and each sheet prints on its own page."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def words_of(tokens) -> list[list[int]]:
 
 
 def sides(shown: Sheet):
-    """Return query and key tokens, each with the number of its first token."""
+    """Return query tokens and key tokens, each side with the number of its first token."""
     rec = shown.record
     queries = (rec.source, 1) if shown.kind == "encoder" else (rec.target_out, 1)
     return queries, (rec.target_in, 0) if shown.kind == "decoder" else (rec.source, 1)
@@ -91,7 +91,7 @@ def named(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
 
 
 def quoted(tokens, first: int, word: list[int], words: list[list[int]]) -> str:
-    """Return a word in quotes, and the columns of a split one."""
+    """Return a word in quotes, followed by its columns if it is split."""
     name = f"“{named(tokens, first, word, words)}”"
     if len(word) == 1:
         return name
@@ -182,7 +182,7 @@ SPLIT = {"de-en": "Ein Hund jagt ein Kaninchen.", "en-de": "A dog is chasing a r
 
 
 def sheets_of(direction: str) -> list[Sheet]:
-    """Return sheets of a sentence of twenty words (twice) and of one with split words between."""
+    """Return three sheets: a sentence of twenty words, one with split words, the first again."""
     assert len(LONG[direction].split()) == 20
     return [sheet(record(one[direction], f"scratch-{direction}")) for one in (LONG, SPLIT, LONG)]
 

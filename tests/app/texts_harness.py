@@ -1,7 +1,7 @@
 """Shows forty texts at once: as tokens, in a map row, a table, a figure and lines.
 
 `?from=0` starts at the first text; the button "Next" shows the next forty without reloading. By
-default, harmless texts come first: their elements are the only ones that later texts may have.
+default, the first page shows harmless texts. Later pages may have no other kinds of elements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HARMLESS = ["a", "a\u200bb", "שלום", "x" * 120, "a", "A dog.", ".", " ", "\u
 
 
 def texts_from(start: int) -> list[str]:
-    """Return forty texts from an index on; the harmless ones for a negative index."""
+    """Return forty texts, starting at an index; a negative index stands for the harmless texts."""
     texts = HARMLESS if start < 0 else TEXTS[start : start + ROWS]
     return (texts * ROWS)[:ROWS]
 

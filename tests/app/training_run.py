@@ -41,7 +41,10 @@ OPENED = {"sentence": 0, "step": None, "kind": "cross", "layer": 1, "head": 1}
 
 
 def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots:
-    """Return random snapshots; encoder head 2.1 has the role "previous token" from the third on."""
+    """Return random snapshots of a training run.
+
+    From the third point on, encoder head 2.1 has the role "previous token".
+    """
     draw = np.random.default_rng(3)
     P = len(STEPS)
     maps: dict[str, tuple] = {}
@@ -128,7 +131,7 @@ window.file = async (ending) => {
 
 
 class Mounted:
-    """The component on a page with its own address."""
+    """The training component, mounted on a page with its own address."""
 
     def __init__(self, page: Page, width: int = 980) -> None:
         files = markup(FOLDER / "main.js")

@@ -86,7 +86,7 @@ def heads(model) -> list[tuple[str, int, int]]:
 
 @torch.inference_mode()
 def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> np.ndarray:
-    """Return each target token's loss [T], heads `off` zeroed and heads `mean` set to `means`."""
+    """Return target-token losses [T] with heads `off` zeroed and heads `mean` set to `means`."""
     model, (source, target) = network.model, sentence.ids
     edits = Edits(heads_off=frozenset(off), heads_mean=frozenset(mean))
     with edited(model, edits, means):
@@ -95,7 +95,7 @@ def token_losses(network: Checkpoint, sentence, off=(), mean=(), means=None) -> 
 
 
 def translation(network: Checkpoint, source: str, off=()) -> str:
-    """Return the greedy translation of one sentence, alone in its batch, heads `off` zeroed."""
+    """Translate one sentence greedily as a batch of one, with heads `off` zeroed."""
     ids = [*(token.id for token in network.source_tokenizer.encode(source)), EOS]
     with edited(network.model, Edits(heads_off=frozenset(off))):
         best = greedy(network.model, torch.tensor([ids]))[0][0]

@@ -32,7 +32,10 @@ class _File(io.FileIO):
 
 @contextmanager
 def steps(folder: Path, before: Before) -> Generator[None]:
-    """Call `before` on each open, write, fsync, rename, removal and mkdir in a folder."""
+    """Call `before` at each open for writing, write, fsync, rename, removal and mkdir in a folder.
+
+    Opening a folder, as a later fsync needs, also counts as a step.
+    """
     opened, open_folder, sync = io.open, os.open, os.fsync
     inside = str(folder)
 
@@ -92,7 +95,7 @@ def ended(number: int) -> int:
 
 
 def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that is killed before step `at`; return False if it ended earlier."""
+    """Do the work in a child, killed before step `at`; return False if the work ended earlier."""
     count = itertools.count(1)
 
     def die(_: str) -> None:
@@ -109,9 +112,9 @@ def killed(folder: Path, at: int, work: Callable[[], object]) -> bool:
 
 
 def fails(folder: Path, at: int, code: int, work: Callable[[], object]) -> str | None:
-    """Do the work on a disk whose step `at` fails with error number `code`; return the message.
+    """Do the work, but let step `at` fail with error number `code`; return the error message.
 
-    Return "" if the work succeeded nevertheless, None if it finished before that step.
+    Return "" if the work succeeded nevertheless, None if it ended before that step.
     """
     count = itertools.count(1)
 

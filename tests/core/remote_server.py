@@ -1,4 +1,4 @@
-"""A stand-in for Ray Serve: an HTTP server that answers as its replicas do."""
+"""A stand-in for Ray Serve: an HTTP server that answers as a replica would."""
 
 import socket
 from collections.abc import Generator

@@ -81,7 +81,7 @@ def settings(family: str, size: int, activation: str, **changes) -> dict:
 
 
 def halves(length: int = LENGTH) -> Tensor:
-    """Return positions [length, D], sines before cosines, in float64 after rounding to float32."""
+    """Return sinusoids [length, D], all sines first, rounded to float32 but stored as float64."""
     rows = [[position / 10_000 ** (2 * i / D) for i in range(D // 2)] for position in range(length)]
     angles = np.array(rows)
     return torch.from_numpy(np.hstack((np.sin(angles), np.cos(angles)))).float().double()
@@ -163,7 +163,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 
 
 def maps_of(network: Network, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-    """Return the maps of a pass by kind, by hooks on torch's own attention modules."""
+    """Return a forward pass's attention maps by kind, read by hooks on torch's modules."""
     found: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
     asked = {"need_weights": True, "average_attn_weights": False}
     hooks = []

@@ -1,4 +1,4 @@
-"""Tiny networks with the architecture and state-dict names of the word-based tutorials.
+"""Tiny networks with the architecture and state-dict names of three word-based tutorials.
 
 They were written from the projects' descriptions and contain none of the projects' code.
 """
@@ -16,7 +16,7 @@ D, HEADS, INNER, ENCODERS, DECODERS = 16, 2, 24, 2, 3
 
 
 def sines(length: int) -> Tensor:
-    """Return the paper's table, float64 [length, D]."""
+    """Return the paper's positional encodings, float64 [length, D]."""
     table = torch.zeros(length, D, dtype=torch.float64)
     for position in range(length):
         for i in range(0, D, 2):
@@ -26,7 +26,7 @@ def sines(length: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Multi-head attention whose four linear layers have a project's names."""
+    """Multi-head attention whose four linear layers have the given names."""
 
     def __init__(self, names: tuple[str, str, str, str], masked: float):
         super().__init__()
@@ -57,7 +57,7 @@ class GammaNorm(nn.Module):
 
 
 class Parts(nn.Module):
-    """A module whose parts are set by name."""
+    """A module whose submodules are added by name; the annotations are for the type checker."""
 
     encoder: Any
     decoder: Any
@@ -142,7 +142,7 @@ class Friendshipkim(Parts):
 
 
 class Hyunwoongko(Parts):
-    """Like hyunwoongko/transformer: mask value −10,000; no final norms, √d or saved positions."""
+    """Like hyunwoongko/transformer: masks with −10,000; no final norms, √d, or saved positions."""
 
     def __init__(self, source: int, target: int):
         super().__init__()

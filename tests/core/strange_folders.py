@@ -66,7 +66,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, config: Any) -> None:
-    """Write config.json with a valid hash of its own."""
+    """Write config.json with a valid hash of its own content."""
     if isinstance(config, dict):
         config["sha256"] = own_sha256(config)
     (folder / CONFIG).write_text(json.dumps(config))  # writes NaN, too
@@ -310,7 +310,7 @@ def value(number: float, name: str = "encoder_norm.bias") -> Change:
 
 
 def header(edit: Callable[[dict[str, Any]], Any], more: bytes = b"") -> Change:
-    """Let `edit` change the header in place or return values or bytes; append `more`."""
+    """Let `edit` change the header or return new values or bytes; append `more` to the file."""
 
     def change(raw: bytes) -> bytes:
         end = 8 + int.from_bytes(raw[:8], "little")

@@ -54,9 +54,10 @@ def network(seed: int = 0, **changes):
 
 
 def off_by(model) -> float:
-    """Return the largest relative difference between a step's logits and a full float64 pass's.
+    """Return the difference between the last step's logits and a full float64 pass's.
 
-    Decode three sentences with four hypotheses each, reordered on the way.
+    It is the largest absolute difference, relative to the largest logit. Three sentences are
+    decoded with four hypotheses each, which are reordered after some steps.
     """
     torch.manual_seed(1)
     source, K = small.ids(3, 9, [9, 5, 7]), 4
@@ -108,7 +109,7 @@ def test_searches_equal_the_plain_path(changes, monkeypatch):
 
 @pytest.fixture
 def build_here(monkeypatch, tmp_path):
-    """Build the library in a temporary cache; `CC` is a shell script if one is given."""
+    """Build the library in a temporary cache; a shell script, if given, acts as the compiler."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(library.SWITCH, raising=False)
     unoptimised = [flag.replace("-O3", "-O0") for flag in library._FLAGS]  # compiles fast
@@ -208,7 +209,7 @@ def test_top_k_log_probs_equal_torch():
             assert kernels.top_k_log_probs(same, 0, 2)[0][0].isnan().any()
         nothing = torch.full((3, 5), -torch.inf)
         assert kernels.top_k_log_probs(nothing, 0, 2)[0].isnan().all()
-        with pytest.raises(ValueError, match="top 3 of 2 from 0 on"):
+        with pytest.raises(ValueError, match="top 3 of 2 logits with ids from 0 on"):
             kernels.top_k_log_probs(torch.ones(1, 2), 0, 3)
 
 
@@ -218,7 +219,7 @@ def test_beam_candidates_equal_torch():
         for N, K, V, each in ((1, 1, 7, 5), (3, 4, 300, 8), (2, 16, 40, 32), (2, 3, 4, 4)):
             logits = torch.randn(N, K, V) * 3
             total = torch.randn(N, K, dtype=torch.float64) * 5
-            total[0, 1:] = -torch.inf  # rows that only fill a beam
+            total[0, 1:] = -torch.inf  # the placeholder rows of a beam's first step
             for first, wanted in ((0, 1), (2, each), (2, min(each + 3, K * each))):
                 sums, rows, ids = kernels.beam_candidates(logits, total, first, each, wanted)
                 log_probs = logits.log_softmax(-1)
@@ -297,7 +298,7 @@ def test_unsupported_products_are_left_to_torch():
     x, product = torch.randn(3, 8), Product(torch.randn(5, 8), None)
     with torch.inference_mode():
         assert kernels.supports(x) and not kernels.supports(x.double())
-    assert not kernels.supports(x)  # gradients may be wanted
+    assert not kernels.supports(x)  # outside inference mode, gradients may be needed
     assert product(x.requires_grad_()).requires_grad
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert product(x).dtype == torch.bfloat16

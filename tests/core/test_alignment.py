@@ -46,13 +46,13 @@ def test_malformed_links_are_rejected(line):
 
 
 def test_aer_precision_and_recall():
-    """4 found, 3 sure and 5 possible links; 2 found are sure, 3 possible: 1 − (2 + 3) / (4 + 3)."""
+    """Of 4 found links, 2 are sure and 3 possible; gold has 3 sure: 1 − (2 + 3) / (4 + 3)."""
     gold = Gold.parse("0-0 1-1 2-2 3?3 3?4")
     found = frozenset({(0, 0), (1, 1), (3, 3), (0, 4)})
     assert score([found], [gold]) == AlignmentScore(1 - 5 / 7, 3 / 4, 2 / 3)
     empty = frozenset()
     assert score([empty], [gold]) == AlignmentScore(1.0, 0.0, 0.0)
-    both = score([found, frozenset({(0, 0)})], [gold, Gold.parse("0-0")])  # counts, not means
+    both = score([found, frozenset({(0, 0)})], [gold, Gold.parse("0-0")])  # counts are summed
     assert both.aer == pytest.approx(1 - (3 + 4) / (5 + 4))
     with pytest.raises(ValueError, match="no link to score"):
         score([empty], [Gold.parse("")])
@@ -125,7 +125,7 @@ def test_links_of_one_sentence():
     assert (found.source, found.target) == (((0, 1), (2,)), ((0,), (1, 2)))
     assert found.values == pytest.approx({(0, 0): 0.6, (1, 1): 0.3})
     fed = align_sentence(map_LHQK, [(1, 1)], "input", source, target)
-    assert fed.values == pytest.approx({(1, 0): 0.6, (0, 1): 0.1}), "y alone is fed to a row"
+    assert fed.values == pytest.approx({(1, 0): 0.6, (0, 1): 0.1}), "of y·z, only y is fed"
     alone = [*target[:2], token("z")]
     assert set(align_sentence(map_LHQK, [(1, 1)], "input", source, alone).values) == {
         (1, 0),

@@ -1,4 +1,4 @@
-"""When in training heads take on a role, in planted snapshots and in those of shipped networks."""
+"""When heads take on a role during training, in planted snapshots and in shipped ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def looking_at(keys, K):
 
 
 def planted(**changes):
-    """Four points of one layer: cross-attention head 0 aligns from the third on, head 1 never."""
+    """Return snapshots of one layer at four points.
+
+    Cross-attention head 0 aligns from the third point on, head 1 never.
+    """
     sentences = tuple(
         Sentence(("a", "b", "c", "<eos>")[-S:], ("<bos>", "x", "y")[:T], ("x", "y", "<eos>")[-T:])
         for S, T in SIZES
@@ -122,10 +125,10 @@ def test_agreement_is_with_the_last_point():
 
 def test_near_diagonal_is_the_share_of_rows_at_most_one_key_away():
     # The diagonal of three rows is 0, 1, 2 over 3 keys and 0, 1.5, 3 over 4 keys. Over 4 keys, row
-    # 0 attends to key 3, 3 away, and row 1 to key 0, 1.5 away.
+    # 0 attends to key 3, at distance 3, and row 1 to key 0, at distance 1.5.
     near = near_diagonal(planted())[0]
     assert near[0] == pytest.approx((3 + 1) / 6)
-    # All rows attend to <eos>: keys 2, 2, 2 and 3, 3, 3.
+    # All rows of head 1 attend to <eos>: keys 2, 2, 2 and 3, 3, 3.
     assert near[1] == pytest.approx((2 + 1) / 6)
 
 
@@ -163,7 +166,7 @@ def test_a_head_that_is_one_to_one_before_training_is_not_marked():
         ([0.1, 0.5, 0.2, 0.7], 3),  # not kept at the third point
         ([0.1, 0.5, 0.6, 0.2], None),  # lost at the end
         ([0.1, 0.2, 0.29, 0.29], None),  # below 30 %
-        ([0.1, 0.2, 0.31, 0.31], None),  # not 10 points above uniform attention, 29 %
+        ([0.1, 0.2, 0.31, 0.31], None),  # not 10 points above the 29 % of uniform attention
         ([0.1, 0.2, 0.40, 0.41], 2),
         ([0.35, 0.5, 0.44, 0.44], None),  # not 10 points above step 0
         ([0.35, 0.5, 0.46, 0.46], 1),
@@ -219,7 +222,7 @@ def test_measures_equal_the_values_in_the_file():
 
 @pytest.mark.parametrize("name", ["scratch-de-en", "scratch-en-de", "captions-en-de"])
 def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
-    """Previous-token and aligning heads are recomputed from the maps of each point."""
+    """Recompute previous-token shares at each point, and aligned keys at the last, from maps."""
     history = AttentionSnapshots.load(SHIPPED / name / FILE)
     found = described(history)
     for kind, role, layer, head, point in found:
@@ -262,10 +265,16 @@ def test_the_file_of_another_network_is_rejected(tmp_path):
     found = AttentionSnapshots.of_network(tmp_path, config)
     assert found is not None and found.steps.tolist() == [0, 10, 20, 40]
     for changes, words in (
-        ({"num_decoder_layers": 2}, "its decoder has 1 × 2 heads .layers × heads., not 2 × 2"),
-        ({"num_encoder_layers": 3}, "its encoder has 1 × 2 heads .layers × heads., not 3 × 2"),
-        ({"num_heads": 1}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 1"),
-        ({"num_heads": 4}, "its encoder has 1 × 2 heads .layers × heads., not 1 × 4"),
+        (
+            {"num_decoder_layers": 2},
+            "its decoder attention has 1 × 2 heads .layers × heads., not 2 × 2",
+        ),
+        (
+            {"num_encoder_layers": 3},
+            "its encoder attention has 1 × 2 heads .layers × heads., not 3 × 2",
+        ),
+        ({"num_heads": 1}, "its encoder attention has 1 × 2 heads .layers × heads., not 1 × 1"),
+        ({"num_heads": 4}, "its encoder attention has 1 × 2 heads .layers × heads., not 1 × 4"),
     ):
         with pytest.raises(ValueError, match=words) as caught:
             AttentionSnapshots.of_network(tmp_path, dataclasses.replace(config, **changes))

@@ -78,7 +78,7 @@ def text(content: bytes) -> Change:
 
 
 def words(edit: Callable[[dict], Any]) -> Change:
-    """Edit in place the JSON that the file holds beside its arrays."""
+    """Edit, in place, the JSON values that the array `words` contains as bytes."""
 
     def changed(content: bytes) -> bytes:
         values = json.loads(np.load(io.BytesIO(content)).tobytes())
@@ -313,7 +313,7 @@ def snapshots() -> bytes:
 
 
 def refused(read, file, *says: str) -> None:
-    """Assert that reading raises a one-line ValueError and takes less than 200 MB."""
+    """Assert that reading raises a one-line ValueError and adds less than 200 MB to peak memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError) as caught:
         read(file)
@@ -397,7 +397,7 @@ def test_snapshots_too_large_to_load_are_not_saved(snapshots):
 
 @pytest.fixture
 def with_means(folder, translator):
-    """A function that saves head means with one value that is not 0; the fixture removes them."""
+    """Return a function that saves head means with one nonzero value; delete them afterwards."""
 
     def save(value: float, kind: str = "encoder") -> None:
         H, D = translator.card.model.num_heads, translator.card.model.d_model
@@ -446,7 +446,7 @@ def test_folders_whose_names_collide_are_refused(folder, tmp_path):
         (((2, 2), 4, 100, 100), True),
         (((4094, 1), 1, 1, 1), True),  # 4,096 maps
         (((4095, 1), 1, 1, 1), False),
-        (((1, 2048), 1, 1, 1), False),  # 4,097: each decoder layer has two
+        (((1, 2048), 1, 1, 1), False),  # 4,097: each decoder layer has two maps
         (((1, 1), 1366, 1, 1), False),  # 4,098
         (((63, 1), 1, 512, 256), True),  # 63·2^18 + 2^16 + 2^17
         (((64, 1), 1, 512, 256), False),

@@ -182,7 +182,7 @@ def test_the_best_set_is_what_was_planted(planted, shared):
 
 
 def test_one_half_chooses_and_the_other_half_scores(planted):
-    """On the sentences that score, the gold is shifted by a word, so the planted head errs."""
+    """In the scoring half, the gold is shifted by one word, so the planted head errs there."""
     drawn = language().pairs(40)
     pairs, gold = [pair for pair, _ in drawn], [right for _, right in drawn]
     shifted = [
@@ -203,7 +203,7 @@ def test_one_half_chooses_and_the_other_half_scores(planted):
 
 
 def test_too_few_sentences_cannot_choose_and_score(planted, text):
-    """Three sentences leave one to score, which has no interval; empty gold does not count."""
+    """One of three sentences scores, too few for an interval; empty gold does not count."""
     pairs, gold = text
     assert find(planted, pairs[:3], gold[:3]) is None
     assert find(planted, pairs[:4], [*gold[:3], Gold.parse("")]) is None

@@ -96,7 +96,7 @@ def test_planted_heads_are_labelled_and_uniform_heads_are_not():
 
 
 def test_a_head_that_finds_words_is_not_labelled_diagonal_where_word_order_is_the_same():
-    """On sentences that are their own translation, the head finds copies of the fed token."""
+    """If sentences are their own translation, copies of the fed token lie near the diagonal."""
     made, _ = language()
     lines = [" ".join(words) for words in itertools.permutations("aimn")]
     atlas = atlas_of(made.checkpoint, corpus(made.checkpoint, [(line, line) for line in lines]))
@@ -135,7 +135,7 @@ LENGTHS = tuple((3 + i * 5 % 11, 4 + i * 7 % 9) for i in range(30))
 
 
 def checkpoint_of(network: Model, architecture: str = "scratch") -> Checkpoint:
-    """Return a checkpoint of the network; its tokenizers do not belong to it and are not used."""
+    """Return a checkpoint of the network; its tokenizers are another network's and are not used."""
     made, _ = language()
     card = dataclasses.replace(made.checkpoint.card, architecture=architecture)
     return dataclasses.replace(made.checkpoint, card=card, model=network)
@@ -332,7 +332,7 @@ def test_a_random_network_of_a_shipped_shape_gets_no_label(name):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_small_random_network_gets_no_label(variant):
-    """Networks of width 16, whose heads differ far more by chance than those of wider ones."""
+    """The networks are 16 wide; by chance, their heads differ far more than in wider networks."""
     texts = texts_of(*LENGTHS, seed=1)
     for seed in (20, 21):
         network = random_network("scratch", VARIANTS[variant], seed)
@@ -421,7 +421,7 @@ def made_up(
         (0.45, 0.41, (0.1, 0.3, 0.2), 1.0, ["first", "second"]),
         (0.80, 0.39, (0.1, 0.3, 0.2), 1.0, ["first"]),  # 0.09 above the random network
         (0.80, 0.39, (0.3, 0.1, 0.2), 1.0, ["first"]),  # 0.09 above shuffled rows
-        (0.80, 0.39, (0.1, 0.2, 0.3), 1.0, ["first"]),  # 0.09 above the distances alone
+        (0.80, 0.39, (0.1, 0.2, 0.3), 1.0, ["first"]),  # 0.09 above the profile null
         (0.80, 0.41, (0.1, 0.3, np.nan), 1.0, ["second", "first"]),  # no profile null
         (0.80, 0.29, (0.0, 0.1, 0.1), 1.0, ["first"]),  # below 30 %
         (0.80, 0.31, (0.0, 0.1, 0.1), 1.0, ["second", "first"]),

@@ -114,7 +114,7 @@ def test_the_bleu_of_a_baseline_is_that_of_its_translations():
 
 
 def test_each_replicate_compares_two_scores_of_the_same_sentences(arrays, texts):
-    """Intervals are recomputed from sacreBLEU's scores of the repeated sentences."""
+    """Intervals are recomputed from sacreBLEU's scores of the resampled sentences."""
     lines = sentences().sentences
     weights = bootstrap_weights(s.index for s in lines).astype(int)
     index = 1 + max(range(len(texts) - 1), key=lambda i: abs(arrays["bleu_zero"][3 * i, 0]))

@@ -83,7 +83,7 @@ def test_the_similarity_of_unmatched_heads():
     unmatched = found["similarity_unmatched"]
     assert unmatched[:3, 0] == pytest.approx([0.15, 0.35, 0.55])
     assert unmatched[3:6] == pytest.approx(unmatched[:3])
-    # Of two replicates, each quantile lies 2.5 % of the way from one value to the other.
+    # With two replicates, the quantiles are 2.5 % and 97.5 % of the way between their values.
     assert unmatched[2, 1:] == pytest.approx([0.35 + 0.025 * 0.2, 0.55 - 0.025 * 0.2])
     single = {f"same_{kind}": np.full((3, 1, 1), 20.0) for kind in KINDS}
     alone = counterparts(Sums(arrays | single | {"same_sentences": np.array(9)}))
@@ -91,7 +91,7 @@ def test_the_similarity_of_unmatched_heads():
 
 
 def test_a_curve_runs_from_the_network_to_one_without_heads(built, network):
-    """It starts at the loss with nothing ablated and ends with every head of the kind ablated."""
+    """The curve starts with no head ablated and ends with every head of the kind ablated."""
     ids = [sentence.ids for sentence in corpus(network, PAIRS).sentences]
 
     def loss(off):

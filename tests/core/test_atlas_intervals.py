@@ -23,12 +23,12 @@ def replicates():
 
 
 def test_intervals_cover_the_true_value(replicates):
-    """95 % cover it, up to the errors of 500 draws and of a bootstrap over 80 sentences."""
+    """About 95 % do: 500 draws and a bootstrap over 80 sentences leave some error."""
     value, low, high = interval(replicates, SENTENCES).T
     np.testing.assert_array_equal(value, replicates[0])
     below, above = (high < 0.3).mean(), (low > 0.3).mean()
     assert 0.91 < 1 - below - above < 0.98
-    assert 0.005 < above < below < 0.07  # skewed samples miss large values more often
+    assert 0.005 < above < below < 0.07  # skewed: samples often lack large values
     by_hand = np.sort(replicates[1:, 7])
     assert by_hand[24] < low[7] < by_hand[25] and by_hand[974] < high[7] < by_hand[975]
 
@@ -66,7 +66,7 @@ def test_holm_by_hand():
 
 def test_a_single_sentence_has_no_interval():
     replicates = np.full((1001, 2), 0.4)
-    replicates[1::3] = np.nan  # replicates that did not draw it
+    replicates[1::3] = np.nan  # replicates that did not draw the sentence
     np.testing.assert_array_equal(interval(replicates, 1), [[0.4, np.nan, np.nan]] * 2)
     assert np.isnan(p_values(replicates, 1)).all()
     assert no_effect(holm(p_values(replicates, 1))).all()

@@ -106,7 +106,7 @@ def test_deciles_are_of_each_sentences_change_per_token(before, without, zero):
 def test_tokens_are_ranked_by_the_mean_rise_of_their_loss(lines, before, without, zero):
     tokenizer, counts = checkpoint().target_tokenizer, sentences().target_counts
     found = affected_tokens(zero, counts, tokenizer)
-    few = {id: counts[id] for id in sorted(counts)[::4]}  # some of these losses fall for most heads
+    few = {id: counts[id] for id in sorted(counts)[::4]}  # ablation lowers some of their losses
     found_of_few = affected_tokens(zero, few, tokenizer)
     assert len(found) == len(found_of_few) == len(without)
     for i, losses in enumerate(without.values()):

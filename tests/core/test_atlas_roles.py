@@ -73,7 +73,7 @@ EXPECTED = {
         "punctuation": {6: {5}, 7: {5}},
         "same word": {3: {2}},
         "earlier copy": {6: {1}},
-        # Of the tokens so far: the (90), do (5), g (5, tied), then none is rarer.
+        # Counts of the tokens so far: the 90, do 5, g 5 (a tie). No later token is rarer.
         "rarest token": {3: {2}, 4: {2, 3}, 5: {2, 3}, 6: {2, 3}, 7: {2, 3}},
         "function words": {2: {1}, 3: {1}, 4: {1}, 5: {1}, 6: {1}, 7: {1, 6}},
     },
@@ -232,5 +232,5 @@ def test_function_words_are_those_of_the_language():
     words = ["the", "The", "Hund", "dog", "der", "und", "between"]
     assert function_words("en", words) == {"the", "The", "between"}
     assert function_words("de", words) == {"der", "und"}
-    # spaCy's Japanese tokenizer needs a package that is not installed; its word list does not.
+    # spaCy's Japanese tokenizer needs a package that is not installed; the word list needs none.
     assert function_words("ja", ["する", "犬"]) == {"する"}

@@ -57,7 +57,7 @@ def plans(n: int) -> list[Subsets]:
 
 
 def leave_one_out(game, n: int) -> np.ndarray:
-    """Return the leave-one-out values [T, n] of a game that takes visible [N, n]."""
+    """Return the leave-one-out values [T, n] of a game, a function of visible words [N, n]."""
     everything = np.ones((1, n), bool)
     return np.stack([game(everything)[0] - game(~np.eye(n, dtype=bool))[i] for i in range(n)], -1)
 

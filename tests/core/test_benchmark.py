@@ -212,7 +212,7 @@ def test_peak_memory_is_that_of_the_largest_tensor():
     if not scale._memory_is_measurable():
         pytest.skip("measurable only on Linux with glibc")
     found = scale._peak(lambda: torch.ones(8 << 20).sum())
-    assert 30 < found < 45  # 32 MiB, and what else the sum needs
+    assert 30 < found < 45  # 32 MiB, plus what the sum itself needs
 
 
 def command(*given: object) -> None:

@@ -288,7 +288,7 @@ def test_symptoms_are_what_their_names_say(bug, architecture):
     assert found.position == (1 if bug == "shifted" else 0)
     assert found.tokens_probed == S
 
-    # Log-weights against the scores of the healthy network, computed by hand.
+    # Compare the log-weights with the healthy network's scores, which are computed by hand.
     healthy = models()[architecture]
     with capture(healthy) as clean:
         healthy.encode(torch.tensor([SOURCE]))
@@ -425,7 +425,7 @@ def test_a_long_translation_is_cut_off():
 
 @torch.inference_mode()
 def test_where_a_mistake_has_no_effect_the_numbers_agree():
-    """The cases are no room for padding, a target of one token, and a network with one head."""
+    """Three such cases: no room for padding, a target of one token, a network with one head."""
     full = models()["scratch"]
     long = [*(SOURCE[:-1] * 13)[: full.config.max_length - 1], EOS]
     assert bug_pass(full, long, TARGET, None).padding == 0

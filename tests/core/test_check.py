@@ -352,7 +352,7 @@ def test_the_error_limit_scales_with_the_temperature(model, off):
 
 
 def with_large_scores() -> Seq2Seq:
-    """Return a float32 network whose scores are in the hundreds, as in networks of tutorials."""
+    """Return a float32 network whose scores are in the hundreds, as in some tutorials' networks."""
     torch.manual_seed(0)
     network = build("scratch", small.config(d_model=256, num_heads=8, dim_feedforward=64)).eval()
     with torch.no_grad():
@@ -399,7 +399,7 @@ def test_a_weight_off_by_a_ten_thousandth_fails(model, recorded):
 
 
 def test_recorded_scores_match_the_projections(model):
-    """The biases are nonzero: the softmax would hide some errors in them."""
+    """Nonzero biases reveal errors that a comparison after the softmax would hide."""
     with torch.no_grad():
         noisy = copy.deepcopy(model)
         torch.manual_seed(3)

@@ -121,7 +121,7 @@ def test_a_damaged_folder_gets_no_checksum(folder):
 
 
 def test_a_hypothesis_that_is_not_finite_is_refused(folder, monkeypatch):
-    """Loading decodes a test sentence. NaN is injected: no valid weights are known to give it."""
+    """Loading decodes a test sentence. NaN is injected, because no valid weights produce it."""
     normal = Transformer.classify
     monkeypatch.setattr(Transformer, "classify", lambda self, x: normal(self, x) * float("nan"))
     with pytest.raises(CheckpointError, match="a test sentence has the log-probability nan"):

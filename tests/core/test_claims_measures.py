@@ -101,7 +101,7 @@ def test_a_sentence_of_frequent_tokens_has_no_rarest_token():
 
 
 def test_the_500_tokens_that_occur_most_often_are_frequent(network):
-    """Of 501 tokens, the rarest is left out; of two equally rare ones, the one of higher id."""
+    """Of 501 tokens, the rarest is left out; in a tie, the one with the higher id."""
     counts = {id: 9 for id in range(1000, 1499)} | {11: 5, 10: 5}
     network = replace(network, frequencies=counts)
     measured = []
@@ -212,7 +212,7 @@ def test_the_share_is_compared_by_thirds_and_at_eos():
 
 
 def test_faithfulness_agrees_with_shapley_values_over_all_orders(sharp):
-    """Three words have six orders. The reference ranks are computed from them directly."""
+    """The reference averages over the six orders of three words, and ranks those averages."""
     text = corpus(sharp, [("b c d", "o p q")])
     (sentence,) = text.sentences
     words = source_words(sentence.source)

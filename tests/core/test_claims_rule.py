@@ -194,9 +194,9 @@ def changed(values, *path, to):
         (("rows", 0, "networks", "scratch-de-en", "low"), 99.0, "not an estimate"),
         (("rows", 0, "networks", "mine"), None, "origin lacks"),
         (("origin", "sentences"), "many", "not a count"),
-        (("origin", "weights"), [], "another structure"),
-        (("origin", "more"), 1, "other fields"),
-        (("rows",), 3, "another structure"),
+        (("origin", "weights"), [], "unexpected structure"),
+        (("origin", "more"), 1, "missing or unknown fields"),
+        (("rows",), 3, "unexpected structure"),
         (("format",), 2, "another version"),
     ],
 )

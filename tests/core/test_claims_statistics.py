@@ -63,7 +63,7 @@ def verdicts(found) -> dict[str, str]:
 
 
 def pruned(order, cost) -> Planted:
-    """A network whose heads are removed in an order of kinds, each at a cost in BLEU."""
+    """Return a network whose heads are removed kind by kind, each at its `cost` in BLEU."""
 
     def answer(measure):
         if isinstance(measure, RemovalOrder):
@@ -165,7 +165,7 @@ def test_the_best_head_of_the_last_layer_is_chosen_on_the_sample_not_per_replica
 
 
 def single_heads(bleu_changes, zero, mean, other_zero, partners) -> Planted:
-    """A network with these changes of BLEU and loss per head, and its counterpart."""
+    """Return a network with these changes of BLEU and loss per head, and its counterpart."""
 
     def losses(changes, name):
         loss = np.concatenate([np.zeros((R, 1)), np.tile(changes, (R, 1))], 1) + 3

@@ -126,7 +126,7 @@ def test_nothing_to_score_gives_one_line_and_an_exit_code(
     monkeypatch.setattr("sys.argv", list(map(str, command_line)))
     with pytest.raises(SystemExit) as stopped:
         evaluate.main(evaluate.parser(), evaluate.run)
-    # Python prints an exit code that is a text to stderr, and exits with 1.
+    # If the exit code is a string, Python prints it to stderr and exits with 1.
     error = stopped.value.code
     assert error.startswith(f"error: {message}") and "\n" not in error
     assert capsys.readouterr().err == "" and not (tmp_path / "scores.json").exists()

@@ -1,4 +1,4 @@
-"""Corpora: downloaded once and verified, read from a folder, rejected with one line."""
+"""Corpora are downloaded once and verified, read from a folder, or rejected in one line."""
 
 import bz2
 import dataclasses

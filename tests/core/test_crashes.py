@@ -143,7 +143,7 @@ def test_a_disk_that_fails_at_any_step_leaves_the_old_checkpoint_only(save, tmp_
 
 
 def test_a_disk_that_stays_full_leaves_the_old_checkpoint_and_nothing_else(save, tmp_path):
-    """From a step on, writing fails but removing works."""
+    """From step `at` on, every open, write and fsync fails, but removing works."""
     save(tmp_path / "c", 1)
     start = names(tmp_path / "c")
     for at in range(1, 12):
@@ -224,7 +224,7 @@ def test_a_run_killed_at_every_step_ends_as_if_it_had_not_been(data, undisturbed
 
 @pytest.mark.soak
 def test_a_run_on_a_failing_disk_ends_as_on_a_sound_one(data, undisturbed, tmp_path):
-    """A failure that is not reported does no harm, and fewer than five are not reported."""
+    """Fewer than five failures go unreported, and these change nothing."""
     unharmed = 0
     for at in itertools.count(1):
         folder, code = tmp_path / str(at) / "c", ERRORS[at % len(ERRORS)]

@@ -12,7 +12,7 @@ from core.training.distributed import joined
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Pretend to have some number of CUDA devices, and an Apple GPU or none."""
+    """Return a function that simulates CUDA devices and, if `mps`, an Apple GPU."""
 
     def with_devices(cuda: int, mps: bool = False) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)

@@ -171,7 +171,7 @@ def test_recheck_detects_an_altered_map_of_an_edited_record(translator):
 
 
 def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
-    """Its id is the same as before edits were added to the format."""
+    """Its id equals the hash of a format that has no edits."""
     record = translator.inspect(SENTENCE)
     assert record.edits == Edits() and not record.edited
     with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as archive:

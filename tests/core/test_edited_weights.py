@@ -155,7 +155,7 @@ def test_both_models_agree_and_are_restored(models, edits):
 @pytest.mark.parametrize("beam", [1, 5])
 @torch.inference_mode()
 def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits, beam):
-    """In the scratch model, hypotheses share one tree of keys; the baseline has no cache."""
+    """In the scratch model, hypotheses share one tree of cached keys; the baseline has no cache."""
     source, _ = small.batch(padding=True)
     searched, trees = [], []
     for model in models:

@@ -155,7 +155,7 @@ DEFECTS: dict[str, Callable[[dict, dict], object]] = {
 
 
 def without_digest(file: Path, change: Callable[[dict, dict], object] = lambda *_: None) -> None:
-    """Change a file and rewrite it without a digest, as earlier versions did."""
+    """Change a file and rewrite it without a digest, which older files lack."""
     tensors, notes = resume._deserialise(file.read_bytes())
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     change(tensors, notes)

@@ -32,7 +32,7 @@ class Machine:
                 self.work(light, 0.01)
             for account in greedy:
                 self.shares.mark_active(account)
-            # The least served goes first, as if each had one request in a queue.
+            # The least served account goes first, as if each had one request in a queue.
             may = [account for account in greedy if not self.shares.has_to_wait(account, account)]
             if may:
                 self.work(min(may, key=lambda account: self.used.get(account, 0.0)))
@@ -73,7 +73,7 @@ def test_heavy_users_do_not_wait_for_each_other():
     assert sum(machine.used.values()) > 19
     machine.shares.mark_active("light")
     assert machine.shares.has_to_wait("one", "one")
-    machine.now += 31  # the light one has left
+    machine.now += 31  # the light account is no longer active
     for account in greedy:
         machine.work(account, 3)
         machine.shares.mark_active(account)

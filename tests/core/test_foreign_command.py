@@ -107,7 +107,7 @@ def test_errors_are_one_line(command, arguments, says):
 
 
 def test_a_pickle_is_refused_with_two_lines_that_work(command, tmp_path):
-    """The two lines are run: the file they write holds the same tensors."""
+    """Run the two lines of Python in the message: the file that they write has equal tensors."""
     state = {"a.weight": torch.arange(6.0).view(2, 3)}
     torch.save({"model_state_dict": state, "epoch": 3}, tmp_path / "model.pt")
     code, _ = command(

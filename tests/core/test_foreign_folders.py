@@ -1,4 +1,4 @@
-"""Marian and Pegasus folders: converted, compared with torch's own layers, refused where wrong."""
+"""Marian and Pegasus folders are converted, compared with torch's layers, and refused if wrong."""
 
 import json
 import re
@@ -358,7 +358,7 @@ def test_pieces_of_control_characters_are_shown_by_their_codes(saved, copy, tmp_
     assert tokenizer.token(shown["▁white space U+0085"]).starts_word
     said = [
         f"3 pieces of the {side} vocabulary contain control characters or line ends: they are "
-        "shown by their codes, and no text is read as one of them."
+        "shown by their codes, and no text is encoded as one of them."
         for side in ("source", "target")
     ]
     assert list(result.imported.not_proven[:2]) == said

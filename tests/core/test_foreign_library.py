@@ -133,7 +133,7 @@ def test_two_vocabularies_are_read(tmp_path):
 
 
 def test_the_script_gives_the_same_differences_as_the_library(tmp_path):
-    """If transformers is on another machine, the script's file takes the library's place."""
+    """A file that the script wrote, perhaps on another machine, takes transformers' place."""
     folder = saved(tmp_path / "theirs", "marian", "swish")
     (tmp_path / "make.py").write_text(script("marian"))
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS["source"]))

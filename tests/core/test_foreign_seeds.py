@@ -1,4 +1,4 @@
-"""Networks of the word-based tutorials: converted, compared, and refused where wrong."""
+"""Networks of the word-based tutorials are converted, compared, and refused if wrong."""
 
 import copy
 import json
@@ -254,7 +254,7 @@ def test_a_vocabulary_of_the_wrong_length_is_refused(seed, tmp_path):
     short = tmp_path / "short.de"
     short.write_text("Ein Mann .\n" * 3)
     size = 4 + len(seed.words[0])
-    with pytest.raises(ValueError, match=f"with the special ones 7, but .* {size} rows"):
+    with pytest.raises(ValueError, match=f"7 with the special ones, but .* {size} rows"):
         convert(seed, tmp_path / "mine-de-en", words_from=(short, seed.options().words_from[1]))
     with pytest.raises(ValueError, match="give the word lists with --words"):
         convert(seed, tmp_path / "mine-de-en", words_from=())

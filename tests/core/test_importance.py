@@ -136,7 +136,7 @@ def test_intervals_match_a_bootstrap_over_sentences():
 
 @torch.no_grad()
 def test_head_means_exclude_padding(models):
-    """The means over padded batches equal those over passes of one sentence, without padding."""
+    """The means over padded batches equal the means over unpadded passes, one per sentence."""
     for model in models:
         sums: dict = {}
         for pair in unequal_pairs():

@@ -26,7 +26,7 @@ SHAPES = {"encoder": (3, 4, S, S), "decoder": (2, 1, T, T), "cross": (5, 2, T, S
 
 
 def random_maps(seed: int = 0, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Return random maps in which no two weights are equal; the decoder's are causal."""
+    """Return random maps whose unmasked weights are all positive; the decoder's maps are causal."""
     rng = np.random.default_rng(seed)
     maps = {}
     for kind, shape in (shapes or SHAPES).items():
@@ -206,9 +206,9 @@ def test_wrong_shapes_and_tokens_are_rejected_in_one_line():
     rejects("cross is bool .*, not numbers", cross=np.ones((1, 1, T, S), bool))
     rejects("cross is complex64", cross=maps["cross"].astype(np.complex64))
     rejects(
-        "decoder has 6 queries and 6 keys, but the tokens make 5 and 5", target=TARGET[1:], **maps
+        "decoder has 6 queries and 6 keys, but the tokens need 5 and 5", target=TARGET[1:], **maps
     )
-    rejects("encoder has 5 queries and 5 keys, but the tokens make 4 and 4", SOURCE[1:], **maps)
+    rejects("encoder has 5 queries and 5 keys, but the tokens need 4 and 4", SOURCE[1:], **maps)
     rejects("cross has 5 queries and 6 keys", cross=maps["cross"].swapaxes(2, 3))
     rejects("differ in shape", cross=[maps["cross"][0], maps["cross"][1][:1]])
     rejects("source is one text: pass the list", "Ein Hund", cross=maps["cross"])
@@ -256,10 +256,10 @@ HOSTILE = {
     "an empty origin": (lambda w: w.update(origin=""), {}, "origin is not a text of 1 to 60"),
     "origin left out": (lambda w: w.pop("origin"), {}, "is not a search|settings|maps from"),
     "claimed weights": (
-        lambda w: w.update(weights_sha256="0" * 64), {}, "cannot have weights, a search, edits"),
+        lambda w: w.update(weights_sha256="0" * 64), {}, "cannot have a network, a search, edits"),
     "hypotheses": (
         lambda w: w.update(hypotheses=[{"text": "a", "ids": [5], "log_prob": -1.0, "score": -1.0}]),
-        {}, "cannot have weights, a search, edits"),
+        {}, "cannot have a network, a search, edits"),
     "another token fed in": (
         lambda w: w["target_in"][2].update(text="cat"), {}, "target_in shifted by one"),
     "probabilities": (lambda w: None, {"log_probs": np.zeros(T, np.float32)}, "log_probs"),
@@ -298,7 +298,7 @@ def test_a_record_of_a_network_cannot_become_one_of_maps_and_back(translating_fo
     hypothesis = RecordHypothesis("a", (5,), -1.0, -1.0)
     with pytest.raises(ValueError, match="imported maps cannot have"):
         dataclasses.replace(imported(), hypotheses=(hypothesis,))
-    assert "origin" not in own._metadata(), "files of a network's record stay as they were"
+    assert "origin" not in own._metadata(), "the file of a network's record has no origin"
 
 
 def test_what_needs_a_network_is_rejected_with_the_reason(translating_folder):

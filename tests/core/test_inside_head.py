@@ -1,4 +1,4 @@
-"""A head's weights and output match both implementations' passes; the steps between fit them."""
+"""A head's weights, output and intermediate steps match both implementations' passes."""
 
 import importlib
 import inspect

@@ -54,7 +54,7 @@ def test_with_all_cells_masked_the_fills_differ(rows):
 
 
 def test_the_models_attention_agrees(rows):
-    """With all keys masked, −∞ gives zeros by design and −10000 uniform weights."""
+    """With all keys masked, −∞ gives zeros, by design, and −10,000 gives uniform weights."""
     q, k = torch.ones(1, 1, 1, 1), torch.tensor(SCORES, dtype=torch.float32)[None, None, :, None]
     nothing = torch.zeros(1, 5, dtype=torch.bool)
     for score, expected in [(None, [0.0] * 5), (-1e4, rows["float32", -1e4].all_written)]:

@@ -114,7 +114,7 @@ def test_a_planted_cell_is_the_largest_difference(records, kind):
     layers, heads, queries, _ = second.maps(kind).shape
     at = (layers - 1, heads - 2, queries - 1)
     key = int(second.maps(kind)[at].argmin())
-    # Two cells lose together what the planted one gains, so the largest difference is known.
+    # Two cells together lose what the planted cell gains, so the largest difference is known.
     changed = second.maps(kind).copy()
     row = changed[at]
     by_size = row.argsort()
@@ -152,7 +152,7 @@ def test_different_tokens_are_rejected(translator, records):
 
 
 def test_the_error_says_how_tokens_differ(records):
-    """Equal pieces with different ids mean different vocabularies; equal lengths are not quoted."""
+    """Equal pieces with other ids mean other vocabularies; equal token counts are not given."""
     first = records[0]
     moved = tuple(dataclasses.replace(token, id=token.id + 1) for token in first.source)
     with pytest.raises(ValueError, match=r"their vocabularies differ: .* cannot be subtracted"):
@@ -166,6 +166,6 @@ def test_different_shapes_are_rejected(records):
     first, second = records
     fewer = dataclasses.replace(second, **{k: second.maps(k)[:, :1].copy() for k in KINDS})
     with pytest.raises(
-        ValueError, match=r"cannot be subtracted, choose two models of the same shape"
+        ValueError, match=r"cannot be subtracted; choose two models of the same shape"
     ):
         largest_difference(first, fewer)

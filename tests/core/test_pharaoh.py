@@ -26,9 +26,11 @@ def links(*pairs: str) -> frozenset:
 
 
 def test_grow_diag_final_on_an_example_worked_by_hand():
-    """The intersection is 0-0 2-2. Its neighbours 1-0 (source word 1 is free), 1-1 (target word 1
-    is free), 2-3 and 3-3 are added. At the end come 5-6, which has no neighbour, and 5-7, whose
-    target word is free. 0-3 is left out, because both its words have links.
+    """The example needs all three steps: intersect, grow and complete.
+
+    The intersection is 0-0 2-2. Growing adds its neighbours 1-0, 1-1, 2-3 and 3-3, each with a word
+    that has no link yet. The final step adds 5-6 and then 5-7, for the same reason. It leaves out
+    0-3, because both words have links.
     """
     first = links("0-0", "1-1", "2-2", "2-3", "5-6")
     second = links("0-0", "1-0", "2-2", "3-3", "0-3", "5-7")
@@ -37,8 +39,10 @@ def test_grow_diag_final_on_an_example_worked_by_hand():
 
 
 def test_grow_diag_final_grows_only_along_neighbours():
-    """0-3 is no neighbour of a link, so it waits for the end. By then 1-1, 2-2 and 3-3, each a
-    neighbour of the link before, have covered its words. At the end, `first` precedes `second`.
+    """0-3 is no neighbour of a link, so only the final step considers it.
+
+    By then, 1-1, 2-2 and 3-3, each a neighbour of the link before, have linked both its words. The
+    final step considers the links of `first` before those of `second`.
     """
     first, second = links("0-0", "0-3", "2-2"), links("0-0", "1-1", "3-3")
     assert grow_diag_final(first, second) == links("0-0", "1-1", "2-2", "3-3")
@@ -184,7 +188,7 @@ def test_align_writes_one_line_per_pair_and_the_heads(folders, text, capsys):
 
 
 def test_align_combines_both_directions(folders, text, capsys):
-    """Untranslated source words get one link, a wrong one, from the reverse network alone."""
+    """Each untranslated source word gets one link, a wrong one, from the reverse network."""
     gold = [Gold.parse(line) for line in (text / "gold").read_text().split("\n")[:20]]
     reverse = ["--reverse", folders / "reverse-yy-xx", "--gold", text / "gold"]
     run(*options(text, folders / "forward-xx-yy", *reverse))

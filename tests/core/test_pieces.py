@@ -165,7 +165,7 @@ def test_a_damaged_character_map_is_rejected_or_harmless():
         wrong = bytearray(right if n % 3 else chance.randbytes(chance.randint(1, 400)))
         for _ in range(chance.randint(1, 8)):
             wrong[chance.randrange(len(wrong))] = chance.randrange(256)
-        if n % 3 == 0:  # a plausible length, else every one is rejected at once
+        if n % 3 == 0:  # a plausible length, without which all are rejected at once
             wrong[:4] = (len(wrong) // 8 * 4).to_bytes(4, "little")
             wrong[-1] = 0
         try:

@@ -152,7 +152,7 @@ def test_a_finite_mask_score_changes_only_fully_masked_queries():
 
 @pytest.mark.parametrize("variant", range(len(VARIANTS)))
 def test_a_source_of_padding_only_gives_finite_numbers(variant):
-    """All queries of encoder and cross-attention are fully masked: weights must not be NaN."""
+    """All encoder and cross-attention queries of row 1 are fully masked, but no weight is NaN."""
     model = small.pair(**VARIANTS[variant])[SCRATCH]
     source, target = small.batch(padding=True)
     source[1] = PAD

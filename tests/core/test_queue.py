@@ -261,7 +261,7 @@ def test_heavy_users_are_throttled(backend, monkeypatch):
 
 
 def test_long_sentences_leave_the_worker_free_for_short_ones(backend):
-    """If others ask for short ones, the next long one waits for twice the time of the last."""
+    """While others send short requests, a long one waits twice as long as the last one took."""
     queue = Queue(backend)
     requests = [Request(queue, "a" * 480, "one")]
     until(lambda: backend.batches)

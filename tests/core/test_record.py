@@ -130,7 +130,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 def with_metadata(record: TranslationRecord, change) -> bytes:
-    """Return the saved record, its JSON modified in place by `change`."""
+    """Return the bytes of the saved record, after `change` has modified its JSON in place."""
     saved = members(record)
     values = json.loads(np.load(io.BytesIO(saved["words.npy"])).tobytes())
     change(values)

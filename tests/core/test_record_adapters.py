@@ -20,7 +20,7 @@ BEAMS = 3
 
 
 class Tokenizer:
-    """What the adapter reads of a Hugging Face tokenizer."""
+    """The part of a Hugging Face tokenizer that the adapter uses."""
 
     pad_token_id, eos_token_id, unk_token_id = PAD, EOS, UNK
     all_special_ids = (PAD, EOS, UNK)
@@ -212,7 +212,7 @@ def test_unusable_outputs_of_generate_are_rejected_in_one_line():
             "the inputs do not fit the outputs", lambda _, i, new=change: i.update(new), index=0
         )
     rejects(
-        "encoder, layer 1, head 1, row 1 sums to",  # a key with weight is called padding
+        "encoder, layer 1, head 1, row 1 sums to",  # a key that has weight is masked as padding
         lambda _, inputs: inputs["attention_mask"].__setitem__((0, 1), 0),
         index=0,
     )  # fmt: skip
@@ -235,7 +235,7 @@ NAMES = [f"▁w{id}" for id in SOURCES[0]], ["<pad>", "▁w20", "▁w21", "</s>"
 
 
 def cached(sentences: tuple[int, ...] = (0,), batched: bool = True) -> dict[str, torch.Tensor]:
-    """Return a cache whose layers are in reverse order, with an entry that is no pattern."""
+    """Return a cache with layers in reverse order and an entry that is not attention weights."""
     cache = {"decoder_blocks.0.self_attn.hook_v": torch.ones(1, 3, 2, 2)}
     for kind, name in SITES.items():
         for layer in reversed(range(LAYERS[kind])):

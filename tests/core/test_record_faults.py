@@ -1,6 +1,6 @@
 """Each injected fault in a record's texts, probabilities and positions fails its check.
 
-The model is a shipped one, and the same weights in torch.nn.Transformer.
+The tests run on a shipped model and on torch.nn.Transformer with the same weights.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def failed(record: Record) -> set[int]:
 
 
 def texts_shifted(side: str) -> Callable[[Record], dict]:
-    """Give every token the id of its neighbour."""
+    """Move every token to the next place, but leave the ids where they are."""
 
     def plant(r: Record) -> dict:
         tokens = getattr(r, side)
@@ -73,7 +73,7 @@ def hypotheses(change: Callable[[list], list]) -> Callable[[Record], dict]:
 
 
 def swapped(*names: str) -> Callable[[Record], dict]:
-    """Swap some fields of the best hypothesis and of the next one with another text."""
+    """Swap some fields between the best hypothesis and the next one whose text differs."""
 
     def plant(r: Record) -> dict:
         best, *rest = r.hypotheses

@@ -217,7 +217,7 @@ def test_weights_after_dropout_are_rejected(networks, tokenizer):
         outputs = generate(model, inputs)
     finally:
         model.eval()
-    with pytest.raises(ValueError, match="sums to .*after the softmax, before dropout"):
+    with pytest.raises(ValueError, match="sums to .*after the softmax and before dropout"):
         TranslationRecord.from_generate(outputs, tokenizer, inputs)
 
 
@@ -262,7 +262,7 @@ def test_a_transformer_lens_cache_equals_a_teacher_forced_pass(family):
 
 
 def guide(with_text: str) -> str:
-    """Return the one example of the guide that contains a text."""
+    """Return the guide's only example that contains this text."""
     text = (Path(__file__).parents[2] / "core/foreign/README.md").read_text(encoding="utf-8")
     (found,) = [
         example

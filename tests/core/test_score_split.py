@@ -108,7 +108,7 @@ def test_groups_sum_their_terms(models):
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_predicted_removals_hold_the_norm(models, cell):
-    """The score loses exactly the terms; the weight is the softmax of the row without them."""
+    """Scores lose exactly the component's terms; the weight is the softmax of the new scores."""
     kind, layer, head, query, key = cell
     for model in models:
         split = score_split(model, SOURCE, TARGET, *cell, removals=ALL)

@@ -35,10 +35,11 @@ def score(log_prob: float, length: int) -> float:
 def reference_search(
     model, source: list[int]
 ) -> tuple[list[list[tuple]], list[tuple], list[float]]:
-    """Return every step's finished hypotheses (score, log P, ids), its 2K best (rank, ids), and the
-    upper bound of all open prefixes' scores.
+    """Return the finished hypotheses by step, all ranked candidates, and the bounds by step.
 
-    Each step is a full pass over all open prefixes, without a cache.
+    A finished hypothesis is (score, log P, ids). A candidate is (rank, ids), for the 2K best of
+    each step. A bound limits the scores of all open prefixes from above. Each step is a full pass
+    over all open prefixes, without a cache.
     """
     length = len(source)
     limit = min(length + 50, 2 * length + 20)

@@ -33,7 +33,7 @@ def network(fast: bool, **changes):
 
 
 def off(fast: bool) -> float:
-    """Return the tolerance of a logit: for float64, or float32 in another summation order."""
+    """Return the tolerance of a logit: for float32 in another order of summation, or float64."""
     return 2e-5 if fast else 1e-12
 
 
@@ -71,14 +71,14 @@ def test_ablated_heads_do_not_reuse_each_others_weights(fast):
     whole = all_steps(model, SOURCE, TARGET)
     for kind in ("decoder", "cross"):
         for layer in range(3):
-            for head in range(model.config.num_heads):  # their tensors share an address
+            for head in range(model.config.num_heads):  # their weights may share an address
                 with edited(model, Edits(heads_off=frozenset({(kind, layer, head)}))):
                     found = all_steps(model, SOURCE, TARGET)
                     with torch.inference_mode():
                         assert_close(found, model(SOURCE, TARGET), rtol=0, atol=off(fast))
                 assert (found - whole).abs().max() > 10 * off(fast)
     assert torch.equal(all_steps(model, SOURCE, TARGET), whole)
-    for layer in model.decoder if fast else ():  # kept alive: no address is reused
+    for layer in model.decoder if fast else ():  # kept alive, so that no address is reused
         state, kept, _ = decoder._cache[layer]
         assert [tensor.data_ptr() for tensor in kept] == [address for address, _ in state]
 

@@ -108,7 +108,7 @@ def test_negative_log_likelihood_counts_real_tokens_only():
 
 
 def rates(config: TrainConfig, losses: dict[int, float] | None = None) -> list[float]:
-    """Return the rate of each step; `losses` are validation losses by step."""
+    """Return the learning rate of each step; `losses` are validation losses by step."""
     optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=config.peak_lr)
     schedule, found = Schedule(optimizer, config), []
     for step in range(1, config.steps + 1):
@@ -541,7 +541,7 @@ def test_a_second_run_in_a_folder_needs_resume(data, checkpoint_folder, tmp_path
 def test_a_full_disk_is_one_line_and_loses_nothing(
     data, checkpoint_folder, tmp_path, monkeypatch, writes
 ):
-    """The disk is full from one of the run's writes on; with space again, the run is resumed."""
+    """The disk is full from one of the run's writes on; once it has space, the run resumes."""
     folder, written, sync = tmp_path / "full", itertools.count(1), os.fsync
 
     def full(file: int) -> None:

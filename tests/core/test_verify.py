@@ -191,7 +191,7 @@ def test_an_injected_fault_fails_exactly_its_lines(name, monkeypatch):
 
 
 def test_a_fault_in_what_both_models_share_is_caught(monkeypatch):
-    """Embeddings and masks share code, so they are also compared with their definitions."""
+    """Both models share embeddings and masks, so these are also compared with their definitions."""
     assert failed_lines() == set()
     original = Embeddings.__init__
 
@@ -289,7 +289,7 @@ def test_a_failed_line_is_one_line_on_stderr_and_exit_code_1(monkeypatch, capsys
     monkeypatch.setattr("sys.argv", ["verify", "--json", str(tmp_path / "verify.json")])
     with pytest.raises(SystemExit) as stopped:
         verify.main(verify.parser(), verify.run)
-    # Python prints an exit code that is a text to stderr, and exits with 1.
+    # If the exit code is a string, Python prints it to stderr and exits with 1.
     assert stopped.value.code == (
         "error: 1 of 2 checks against torch.nn.Transformer failed, first: network: logits"
     )

@@ -99,7 +99,7 @@ def test_edges_add_up_to_the_heads_term(models):
 
 @contextmanager
 def without_key(model, kind: str, layer: int, key: int):
-    """Mask a key in one attention, so that its rows are renormalised over the rest."""
+    """Mask a key in one attention, which renormalises each row's weights over the other keys."""
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
 
     def hide(module, args, kwargs):

@@ -138,7 +138,7 @@ def test_each_deviation_changes_the_output(change):
 
 
 def test_settings_without_effect_on_logits_are_the_projects():
-    """−10,000 and −∞ differ only in fully masked rows, and dropout only in training."""
+    """−10,000 and −∞ differ only in fully masked rows; dropout acts only in training."""
     assert (CONFIG.mask_score, CONFIG.attention_dropout, CONFIG.dropout) == (-10_000.0, 0.0, 0.1)
 
 

@@ -1,4 +1,4 @@
-"""Load-test the app, on this machine only: `python -m tests.load crowd|sessions|abuse|proxy`."""
+"""Load-test the app, on this machine only: `python -m tests.load crowd|proxy|sessions|abuse`."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     result.add_argument(
-        "--port", type=bounded(65535), help="port of a running server; otherwise one is started"
+        "--port",
+        type=bounded(65535),
+        help="port of a running server; without it, and for proxy, new ones are started",
     )
     commands = result.add_subparsers(dest="command", required=True)
     many = commands.add_parser("crowd", help="many users at once: latency, errors, memory")
-    processes = commands.add_parser("proxy", help="the same load per process: one, then two")
+    processes = commands.add_parser("proxy", help="half the users on one process, then all on two")
     for one in (many, processes):
         one.add_argument("--visitors", type=bounded(200), default=50)
         one.add_argument("--seconds", type=bounded(900), default=300)
@@ -56,10 +58,10 @@ def parser() -> argparse.ArgumentParser:
         )
     series = commands.add_parser("sessions", help="sessions one after another: does memory grow?")
     series.add_argument("--count", type=bounded(5000), default=1000)
-    abused = commands.add_parser("abuse", help="one user, next to one abuser of each kind")
+    abused = commands.add_parser("abuse", help="one user next to an abuser, for each kind")
     abused.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     abused.add_argument("--sentences", type=bounded(100), default=12)
-    abuser = commands.add_parser("abuser", help="one abuser, for a running server")
+    abuser = commands.add_parser("abuser", help="run one abuser against the server at --port")
     abuser.add_argument("kind", choices=KINDS)
     abuser.add_argument("--seconds", type=bounded(900), default=300)
     return result

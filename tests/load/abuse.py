@@ -69,7 +69,7 @@ async def lines(port: int) -> None:
 
 
 async def trainings(port: int) -> None:
-    """Run the small trainings in ten tabs."""
+    """Run the small trainings in ten tabs, again and again."""
 
     async def tab() -> None:
         async with await Client.connect(port) as client:
@@ -82,7 +82,7 @@ async def trainings(port: int) -> None:
 
 
 async def checklists(port: int) -> None:
-    """Run the checklist in ten tabs."""
+    """Run the checklist in ten tabs, again and again."""
 
     async def tab() -> None:
         async with await Client.connect(port) as client:
@@ -124,7 +124,7 @@ async def alone(
 
 
 async def refusals(port: int, count: int) -> list[float]:
-    """Return after how many seconds each rejected click got its error."""
+    """Click `count` times; return the seconds until the error of each rejected click."""
     async with await Client.connect(port) as client:
         await client.open("masks")
         await client.unfold("open_causal")
@@ -137,7 +137,7 @@ async def next_to(
 ) -> tuple[list[float], list[tuple[str, str | None]], list[float]]:
     """Return the latencies and answers of `alone`, measured next to an abuser in another process.
 
-    For trainings, also return after how many seconds each rejected click got its error.
+    The third list is that of `refusals` for trainings, and empty for all other kinds.
     """
     command = [sys.executable, "-m", "tests.load", "--port", str(port), "abuser", kind]
     abuser = subprocess.Popen(command)

@@ -50,9 +50,10 @@ def percentile(values: Sequence[float], share: float) -> float:
 async def crowd(
     port: int, visitors: int, seconds: float, think: tuple[float, float], seed: int = 0
 ) -> Results:
-    """Simulate users for some seconds, each with new sentences.
+    """Simulate users for some seconds; all of them share one sequence of sentences.
 
-    They arrive at random within the longest pause; the first page of each is measured separately.
+    `think` is the shortest and longest pause of a user, who arrives at random within the longest.
+    Opening the page is measured separately.
     """
     seen = Results()
     texts = cycle(sentences(MOST))

@@ -51,7 +51,7 @@ class Server:
 
 
 LIMITS = {"connections": 500, "connections_per_address": 250}
-"""The server's limits in load tests: all test clients have the same address."""
+"""Higher limits for load tests, because all test clients have the same address."""
 
 
 @contextmanager

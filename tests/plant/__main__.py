@@ -27,9 +27,9 @@ from queue import SimpleQueue
 from tests.plant.fault import ROOT, Fault, faults
 
 LIMIT = 600
-"""Seconds for the tests of one fault; a timeout counts as noticed."""
+"""Time limit, in seconds, for the tests of one fault; a timeout counts as noticed."""
 LIMIT_OF_ALL = 3600
-"""Seconds for all tests without a fault."""
+"""Time limit, in seconds, for all chosen tests without a fault."""
 PRELOADED = (
     "torch numpy pandas plotly.graph_objects pyarrow streamlit.testing.v1 pytest scipy.stats"
 )

@@ -22,12 +22,12 @@ def address(
 ) -> None:
     """Write these query parameters into the page's URL; None removes a parameter.
 
-    `seen` holds the parameters as last read; `arrival` counts the reads. The URL stays as it is if
-    back/forward navigation has changed it since then.
+    `seen` holds the parameters that Python last read from the URL, and `arrival` counts these
+    reads. If back/forward navigation has changed the URL since the last read, nothing is written.
 
     Streamlit would add a history entry for every change, which breaks the Back button. This
     component replaces the current entry. With `entry`, each change after the first write adds a
-    history entry instead, without the parameters that `entry` names.
+    history entry instead, and drops the parameters that `entry` names from the new URL.
     """
     data = {
         "page": page,

@@ -10,5 +10,5 @@ _mount = component(__file__, "answers.js")
 
 
 def send_answer(explorer: str, name: str, answer: bytes) -> None:
-    """Send the packed answer to the request `name` of the explorer with this key."""
+    """Send a packed answer to the explorer with this key, which asked for it by `name`."""
     _mount(key=f"answers_{explorer}_{name}", data=answer, width="content", height="content")

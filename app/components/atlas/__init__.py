@@ -1,4 +1,4 @@
-"""Mounts the atlas of heads: every head at its place, a scatter plot, and one head in detail."""
+"""Mounts the atlas of heads: a grid of all heads, a scatter plot, and one head in detail."""
 
 from __future__ import annotations
 

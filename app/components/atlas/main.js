@@ -1,4 +1,4 @@
-// Mounts the atlas: keeps the chosen head and measures, in the URL as well, and repaints what depends on them.
+// Mounts the atlas: stores the chosen head and measures, also in the URL, and repaints what depends on them.
 
 import { sameBytes } from "../shared/bytes.js";
 import { element, partsOf } from "../shared/dom.js";
@@ -18,7 +18,7 @@ import { drawScatter, drawScatterFocus, pointAt, pointBeside, scatterGeometry } 
 
 const SELECTS = ["measure", "x", "y"];
 
-/* The explorer's parameters, which are still in the URL when a visitor comes back from there: null removes them. */
+/* The explorer's parameters remain in the URL when a visitor returns from the explorer; null removes them. */
 const OF_THE_EXPLORER = { kind: null, layer: null, q: null, k: null };
 
 const NARROW = 760; // px: below this width, pictures and cards are in one column
@@ -92,7 +92,7 @@ function hover(view, head) {
 
 /*
  * Choose a head, a measure or a curve, and repaint what depends on it. A click on a head adds an entry to the browser's
- * history, so that Back undoes it. Lists and arrow keys, which pass over many heads, add none.
+ * history, so that Back undoes the choice. Select lists and arrow keys, which pass over many heads, add no entry.
  */
 /** @param {AtlasView} view */
 function choose(view, change, isClick = false) {
@@ -138,7 +138,7 @@ async function copyCommand({ parts }) {
 }
 
 /**
- * Apply new data. With a new `turn`, what the URL asks for overrides the visitor's last choices, which otherwise stay.
+ * Apply new data. The visitor's last choices stay, unless `turn` is new: then the URL's parameters override them.
  * @param {AtlasView} view
  */
 function applyData(view, bytes) {

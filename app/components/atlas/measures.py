@@ -100,7 +100,7 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
                 "Similarity to its counterpart",
                 "share",
                 "the share of attention that the head puts on the same cells as its counterpart in "
-                "the other network, whose heads were matched with this one's",
+                "the other network, whose heads were matched with those of this network",
                 arrays["similarity"],
                 "similarity[{n}]",
             )
@@ -130,7 +130,7 @@ def _changes(atlas: Atlas) -> list[Measure]:
          "helps, below 0 it harms", "zero[{n}], heads[{n}].loss_change"),
         ("mean", "Loss change, mean ablation", "nats",
          "how much the loss rises when the head's output is replaced by its mean over a corpus, "
-         "so that only what varies is lost", "mean[{n}]"),
+         "so that only its variation is lost", "mean[{n}]"),
         ("bleu_zero", "BLEU change, zero ablation", "points",
          "how BLEU of greedy translations changes when the head's output is replaced by zeros: "
          "below 0 the head helps", "bleu_zero[{n}]"),
@@ -200,7 +200,7 @@ def _alignment(atlas: Atlas) -> list[Measure]:
 
 
 def _places(values: NDArray, least: int, most: int) -> int:
-    """Return how many decimals show two digits of half an interval, from `least` to `most`."""
+    """Return the decimals that show two digits of a typical half interval: `least` to `most`."""
     widths = (values[:, 2] - values[:, 1]) / 2
     width = float(np.median(widths[np.isfinite(widths)])) if np.isfinite(widths).any() else 0.0
     if not width > 0:

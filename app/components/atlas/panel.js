@@ -30,12 +30,12 @@ function row(...cells) {
   return made;
 }
 
-/* A card without content is left out. */
+/* Cards without content are hidden. */
 function show(view, card, isShown) {
   view.root.querySelector(`[data-card=${card}]`).hidden = !isShown;
 }
 
-/* A note with the places of its numbers in the file. */
+/* A note that ends with the names of its numbers in the file. */
 function noteWith(part, words, where) {
   part.replaceChildren(`${words} `.trimStart(), element("code", "", where));
 }
@@ -89,7 +89,7 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   /** @type {HTMLElement} */ (root.querySelector("[data-picture=roles]")).hidden = !rows.length;
   const labels = rows.filter(({ isLabel }) => isLabel);
   const words =
-    "Bars: share of attention on keys of the role, over the rows that have one; thin lines: 95 % intervals. Marks are three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
+    "Bars: share of attention on keys of the role, over the rows that have such a key; thin lines: 95 % intervals. Marks are three chance levels: with the head's rows shuffled, the highest in networks with random weights, and by the head's distances alone. A head is labelled with a role (bold; " +
     `${labels.length} of ${rows.length} here) only if at least ${percent(data.rows)} of its rows have a key of the role. The lower end of its interval must also be at least ${percent(data.floor)} and exceed each of these marks by more than ${Math.round(100 * data.margin)} percentage points.`;
   const defined = rows
     .filter(({ name }) => data.definitions[name])
@@ -141,7 +141,7 @@ function fillPairs(view, n) {
     ...list("Heads that cover for it: removing both costs more than the two single removals together", pairs.covers, pairs.more[0]),
     ...list("Heads without which it helps less or harms more: removing both costs less than the two single removals together", pairs.needs, pairs.more[1]),
   ];
-  parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "For no pair does the 95 % interval of this difference exclude 0.")]));
+  parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "No pair is listed: every 95 % interval includes 0.")]));
   const { kind } = data.places[n];
   noteWith(
     parts["pairs-note"],
@@ -200,7 +200,7 @@ function fillTokens(view, n) {
   );
   noteWith(
     parts["tokens-note"],
-    `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are likelier to appear here by chance, and on other sentences the rises would tend to be smaller. In the file:`,
+    `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are more likely to appear here by chance, and on other sentences the rises tend to be smaller. In the file:`,
     `words: tokens[${n}]`,
   );
 }
@@ -223,12 +223,12 @@ function fillPartner(view, n) {
   noteWith(parts["partner-note"], "The two networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
 }
 
-/* The overlap of heads that are not matched, which the matching exceeds by construction. */
+/* Text about the overlap with unmatched heads, which the matching makes smaller than that with the partner. */
 function unmatchedText(data, n) {
   const [value, low, high] = data.unmatched?.[n] ?? [null];
   if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance. In the file:";
   const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
-  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching makes the overlap large, so a share a little above this one is expected by chance. Only one far above it says that two heads are alike. In the file:`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching selects large overlaps, so chance alone gives a share a little above this average. Only a share far above it shows that two heads are alike. In the file:`;
 }
 
 /** Indices of the quoted sentences, a list for each decile of the loss change (`strength`); the largest changes come first. */
@@ -313,7 +313,7 @@ export function fillOrigin({ data, parts }) {
   parts.command.textContent = origin.command;
   parts.command.parentElement.hidden = !origin.command;
   parts.where.textContent =
-    "This command writes all these numbers into one file, atlas.npz. With --json FILE, it also writes those named heads[…] as JSON. " +
+    "This command writes all these numbers into one file, atlas.npz. With --json FILE, it also writes the numbers named heads[…] as JSON. " +
     "Each card names its arrays. In both files, heads count from 0: encoder first, then decoder and cross-attention.";
 }
 

@@ -44,8 +44,8 @@ class Shown:
     """What the page adds to an atlas.
 
     `opened` holds the parameters of the URL: head ("cross.0.0"), measure, x, y and curve; invalid
-    ones are ignored. The visitor's last choices are kept until `turn` changes. After that, the URL
-    overrides those that it sets. `in_url` says whether the component keeps its choices in the URL.
+    ones are ignored. The visitor's last choices are kept until `turn` changes. Then the URL
+    overrides the choices it names. `in_url` says whether the URL keeps the component's choices.
     `link` holds the query parameters that choose this network; `counterpart` holds those of the
     network with which its heads were matched, or is None. `definitions` explain roles by name.
     `training` says whether the network has snapshots of its training. `credit` names author and
@@ -65,8 +65,8 @@ class Shown:
 def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
     """Return an atlas in the form that the component's JavaScript reads: see types.js.
 
-    It has JSON-serialisable values and, at the top level, `bytes`: little-endian arrays in C order.
-    The axes are those of core.atlas.atlas, and M measures.
+    The values are JSON-serialisable, except for `bytes` objects at the top level: little-endian
+    arrays in C order. The axes are named as in core.atlas.atlas; M counts the measures.
 
         values    float32 [M, N, 3]
         distance  float32 [N, A]
@@ -91,7 +91,7 @@ def payload(atlas: Atlas, shown: Shown) -> dict[str, Any]:
 
 
 _contents: WeakKeyDictionary[Atlas, dict[str, Any]] = WeakKeyDictionary()
-"""What does not depend on the visitor, computed once while an atlas is in use."""
+"""The part of each payload that is the same for all visitors, kept while the atlas is in use."""
 
 
 def _content(atlas: Atlas) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def unknown_parameters(atlas: Atlas, opened: Mapping[str, str | None]) -> list[s
                 f"{labels_by_key[found]} ({found} in an address)"
             )
     if (asked := opened.get("curve")) and asked != shown["curve"]:
-        lines.append(f"There is no curve {asked[:40]}: it is loss or bleu in an address")
+        lines.append(f"There is no curve {asked[:40]}: choose loss or bleu in the address")
     return lines
 
 
@@ -206,7 +206,7 @@ def _described(measure: Measure) -> dict[str, Any]:
 
 
 def _role(atlas: Atlas, kind: Kind) -> bytes:
-    """Return role scores with bounds, their nulls and rows [O, n, 7]; NaN where not measured."""
+    """Return role scores, bounds, nulls and shares of rows [O, n, 7]; NaN where not measured."""
     roles = len(atlas.roles[kind])
     span = atlas.span(kind)
     numbers = np.full((roles, span.stop - span.start, 7), np.nan, np.float32)
@@ -254,7 +254,7 @@ def _pruning(atlas: Atlas) -> list[dict[str, Any]]:
 
 
 def _alignment(atlas: Atlas) -> dict[str, Any] | None:
-    """Return how each cross-attention head does as a word aligner, and what to compare it with."""
+    """Return error, precision and recall of each head as a word aligner, nulls and the best set."""
     if (aer := atlas.arrays.get("aer")) is None:
         return None
     rows = []
@@ -294,7 +294,7 @@ def _partner(atlas: Atlas) -> list[int] | None:
 
 
 def _examples(atlas: Atlas) -> dict[str, Any]:
-    """Return strength, decile and cell of each quoted sentence, or no sentence if one is absent."""
+    """Return strength, decile and cell of each quoted sentence; none if an array is missing."""
     parts = [atlas.arrays.get(name) for name in ("strength", "deciles", "cell")]
     strength, deciles, cell = parts
     if not atlas.quoted or strength is None or deciles is None or cell is None:
@@ -309,7 +309,7 @@ def _examples(atlas: Atlas) -> dict[str, Any]:
 
 
 def _rounded(array: NDArray, places: int) -> Any:
-    """Return an array as lists; NaN, which JSON lacks, as None."""
+    """Return an array as lists; NaN becomes None, because JSON has no NaN."""
     rounded = np.round(array.astype(float), places)
     rounded = rounded.astype(object)
     rounded[np.isnan(array)] = None

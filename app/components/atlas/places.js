@@ -1,4 +1,4 @@
-// Draws all heads at their place: one block per kind, a row per layer, a column per head.
+// Draws a grid of all heads: one block per kind, a row per layer, a column per head.
 
 import { drawText } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
@@ -13,7 +13,7 @@ const TITLE = 40; // above a block: its name and the numbers of its heads
 
 const LEGEND = 52;
 
-const LEAST_BESIDE = 36; // px: if cells were narrower side by side, blocks go below each other
+const LEAST_BESIDE = 36; // px: if cells side by side would be narrower than this, blocks go below each other
 
 const STRIP = 13; // the bar at the bottom of a cell
 

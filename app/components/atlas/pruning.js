@@ -44,7 +44,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
   drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
-  /* A label without room right of its curve's end goes above the point at three quarters of the removals. */
+  /* A label that does not fit right of its curve's end goes above the curve, at three quarters of the removals. */
   const besideCurve = (curve) => {
     const points = curve[what];
     const count = Math.round(0.75 * (points.length - 1));
@@ -126,7 +126,7 @@ export function pruningText(data, n, what) {
     .map(({ kind, rank, count }) => `${ordinal(rank)} of ${kind === "all" ? `all ${count} heads` : `the ${count} ${headsOfKind(kind)}`}`);
   const [sample, corpus] = [data.samples.order, data.origin.sentences].map((count) => count.toLocaleString("en"));
   return (
-    `Heads are removed one at a time, each time the one whose removal leaves the lowest loss on ${sample} of the ${corpus} sentences on which the curve is measured. Vertical lines: 95 % intervals over the corpus. ` +
+    `Heads are removed one at a time. Each step removes the head whose removal leaves the lowest loss on ${sample} of the ${corpus} sentences on which the curve is measured. Vertical lines: 95 % intervals over the corpus. ` +
     `${start}Number of heads that can be removed before ${said}: ${texts.join("; ")}. This limit is a choice, not a test. ` +
     (ranks.length ? `Squares mark the chosen head, removed ${ranks.join(" and ")}.` : "")
   );

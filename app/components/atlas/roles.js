@@ -12,11 +12,11 @@ const KEY = 24; // px: a legend of one line
 
 const ONE_LINE = 340; // px: in a narrower picture the legend takes two lines
 
-const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, distances), share of rows that count
+const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, distances), share of rows measured
 
 const NULLS = { shuffled: "rows shuffled", random: "random networks", profile: "distances only" };
 
-/** A head's roles, the largest score first: name, title, score, bounds, nulls, share of rows that count, and `isLabel`. */
+/** A head's roles, the largest score first: name, title, score, bounds, nulls, share of rows measured, and `isLabel`. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
   const { kind } = places[n];
   const [count, at] = [roleValues[kind].length / NUMBERS / Math.max(1, roles[kind].length), n - starts[kind]];
@@ -131,7 +131,7 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
 }
 
-/* The upper end of an axis that shows this share: a whole percentage whose half is one, too. */
+/* The upper end of an axis that shows this share. Its half, which is a tick, is also a whole percentage. */
 function ceiling(share) {
   return [0.02, 0.04, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1].find((round) => round >= share) ?? 1;
 }

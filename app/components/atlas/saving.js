@@ -16,7 +16,7 @@ const PNG_SCALE = 2;
 
 const number = (value) => (value === null || !Number.isFinite(value) ? "" : shortest(value));
 
-/* The first cell of each file describes it. */
+/* The first cell of each CSV file describes the file. */
 function about({ data }, title) {
   const { origin, network } = data;
   return quoted([title, `${network}, weights ${origin.weights_sha256.slice(0, 8)}`, `${counted(origin.sentences, "sentence")} of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
@@ -56,7 +56,7 @@ export const PICTURES = {
     title: ({ data, chosen }) => `Attention by distance: ${fullName(data, chosen.head)}`,
     csv: (view) => {
       const lines = [...profileOf(view.data, view.chosen.head)].map((share, at) => ["", view.data.distances[at], number(share)]);
-      return csvOf([[about(view, `mean weight by distance of ${headName(view.data, view.chosen.head)}; the ends hold all that is further away`), "distance", "weight"], ...lines]);
+      return csvOf([[about(view, `mean weight by distance of ${headName(view.data, view.chosen.head)}; the first and last rows include all larger distances`), "distance", "weight"], ...lines]);
     },
   },
   pruning: {

@@ -8,8 +8,8 @@ import { intervalOf, valueText } from "./data.js";
 const signedRoot = (value) => Math.sign(value) * Math.sqrt(Math.abs(value));
 
 /**
- * The scale of a measure over all heads. Shares range from 0 to 1, places from 1 to the number of heads. Changes are on a
- * square-root scale, which is `symmetric` about 0 for colours. `at` maps a value to 0..1.
+ * The scale of a measure over all heads. Shares range from 0 to 1, removal ranks ("place") from 1 to the number of heads.
+ * Changes are on a square-root scale; with `symmetric`, as colours need, 0 is its centre. `at` maps a value to 0..1.
  * @returns {AtlasScale}
  */
 export function scaleOf(data, measure, symmetric = true) {

@@ -187,7 +187,7 @@ def _unclear(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str |
     text = f"an amount not distinguishable from 0: {change}."
     _, low, high = measure.values[n]
     if low > 0 or high < 0:
-        text += f" Its interval alone excludes 0, but of {atlas.count} intervals some do by chance."
+        text += f" Its interval alone excludes 0, but some of {atlas.count} intervals do by chance."
     return text
 
 
@@ -196,10 +196,10 @@ def _needed_more(measure: Measure, n: int) -> str:
     above = int((measure.values[:, 1] > measure.values[n, 2]).sum())
     count = len(measure.values)
     if not above:
-        return f"Of the {count} heads, no other one has an interval wholly above this one's."
+        return f"No other of the {count} heads has an interval wholly above this head's."
     return (
         f"At least {above} of {count} heads {'is' if above == 1 else 'are'} needed more: "
-        f"{'its' if above == 1 else 'their'} whole interval is above this one."
+        f"{'its' if above == 1 else 'their'} whole interval is above this head's."
     )
 
 
@@ -270,7 +270,7 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
 
 
 def _other_text(atlas: Atlas) -> str:
-    """Say that the manual alignments are not of the atlas's corpus, or return ""."""
+    """Name the atlas's corpus if the manual alignments are of another text, else return ""."""
     of = atlas.origin.gold.partition(" of ")[2]
     return f", not on {atlas.origin.corpus}" if of and of != atlas.origin.corpus else ""
 
@@ -294,8 +294,8 @@ def _pairs(atlas: Atlas, n: int) -> str:
     covers, needs = both
     if not covers and not needs:
         return (
-            "No other head of its kind is known to change how much it matters: for no pair does "
-            "the joint change of the loss differ detectably from the two single changes added up."
+            "No other head of its kind is known to change how much it matters: no pair's "
+            "joint change of the loss differs detectably from the sum of its two single changes."
         )
     texts = []
     if covers:
@@ -311,7 +311,7 @@ def _pairs(atlas: Atlas, n: int) -> str:
     span = atlas.span(atlas.heads[n][0])
     tested = span.stop - span.start - 1
     return (
-        f"Of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
+        f"Among heads of its kind, {'; '.join(texts)}. Of {tested} pairs, about "
         f"{by_chance(tested)} would be listed by chance alone."
     )
 

@@ -20,7 +20,8 @@ _mount = component(__file__, "main.js", ".beam-tree")
 class Chosen:
     """The pinned node, and the prefix that was just forced, if any.
 
-    `force` holds the forced token ids from the start; the typed `text` follows them.
+    `force` holds the token ids to force, from the first token of the translation on. `text` holds
+    the typed words to force after them, or "".
     """
 
     node: int
@@ -51,7 +52,7 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
 
 
 def _pinned(data: dict[str, Any], state: Any) -> int:
-    """Return the node pinned last, if it belongs to this tree, else the first node to show."""
+    """Return the node pinned last if it belongs to this tree, else the payload's `first` node."""
     pinned = (state or {}).get("kept")
     if not pinned or pinned["tree"] != data["tree"]:
         return data["first"]

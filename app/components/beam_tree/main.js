@@ -65,7 +65,7 @@ function applyData(view, raw) {
   const extended = raw.beam === 1 ? "One is extended" : `At most ${raw.beam} are extended`;
   parts.key.textContent =
     `Each column is one step: the ${candidates(raw.beam)} continuations with the highest sums, best on top. ${extended}; ` +
-    "those struck through were pruned. A token is a word or a piece of one. Under it: its log-probability, and the sum " +
+    "those struck through were pruned. A token is a word or part of a word. Under it: its log-probability, and the sum " +
     "of its path. The thicker a line, the more probable its token; a number in a corner is the rank of a finished translation.";
   drawTree(view);
   fillResults(view);

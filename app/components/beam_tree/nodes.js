@@ -38,7 +38,7 @@ export const idsBefore = (data, index) => idsOf(data, data.nodes[index].parent ?
 const childrenOf = (data, index) =>
   data.nodes.map((_, at) => at).filter((at) => data.nodes[at].parent === index);
 
-/* The node that a key leads to: -1 if there is none, null for any other key. */
+/* The node to which an arrow key, Home or End leads: -1 if no node is there, null for any other key. */
 export function neighbour({ data, pinned }, key) {
   const node = data.nodes[pinned];
   const beside = (rank) => data.nodes.findIndex((other) => other.step === node.step && other.rank === rank);

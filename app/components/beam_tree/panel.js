@@ -25,7 +25,7 @@ export function fillPanel(view, index) {
   fillTerms(view, index);
   fillArithmetic(view, node);
   fillAlternatives(view, node);
-  const stop = node.ended ? "It has ended" : isRoot ? "Search from the start" : "Continue from here";
+  const stop = node.ended ? "This path has ended" : isRoot ? "Search from the start" : "Continue from here";
   parts.continue.textContent = stop;
   parts.continue.disabled = node.ended;
 }

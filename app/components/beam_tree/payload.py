@@ -24,7 +24,7 @@ def payload(written: WrittenTree) -> dict[str, Any]:
     """Return a tree in the form that the component's JavaScript reads.
 
     A node is a list: the fields of `TreeNode` that `_NODE` names, in that order. `first` is the
-    node to pin if none of this tree was pinned before, `tree` a hash of the tree, and `meanings`
+    node to pin if no node of this tree was pinned before. `tree` is a hash of the tree. `meanings`
     explains the terms in the component's panel.
     """
     tree = written.tree

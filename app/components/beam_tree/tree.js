@@ -42,7 +42,7 @@ export function drawTree(view) {
   picture.append(label("axis", "step", LEFT + 4, 16));
   for (let step = 1; step <= steps; step++) picture.append(label("axis", step, LEFT + step * COLUMN + 4, 16));
   for (let rank = 0; rank < ranks; rank++) picture.append(label("axis", rank + 1, 4, TOP + rank * ROW + 17));
-  // The most important layers are last, on top.
+  // Later groups cover earlier ones: pruned edges, other edges, the winner's edges, nodes.
   const layers = [svgElement("g"), svgElement("g"), svgElement("g"), svgElement("g")];
   picture.append(...layers);
   const dead = (node) => node.status === "pruned" || node.status === "overtaken";

@@ -36,8 +36,8 @@ def answers(
 
     `requests` is the component's state: see `Requests` and `Answer` in types.js. A chosen quantity
     applies to every sentence. All other requests name a sentence, and get no answer while another
-    sentence is shown. `effects` computes the effect of each head. If the computation fails, the
-    answer says so in one line, `failed`.
+    sentence is shown. `effects` computes the effect of each head; if None, requests for effects get
+    no answer. If a computation fails, the answer has `failed`: one line for the reader.
     """
     computed: dict[str, Arrays] = {}
 

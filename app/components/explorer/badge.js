@@ -33,9 +33,9 @@ function dashLine(name, words) {
   return line;
 }
 
-const uncheckedLine = (name) => dashLine(name, "Needs the weights, which these maps came without.");
+const uncheckedLine = (name) => dashLine(name, "Needs the weights, which did not come with these maps.");
 
-/* The comparisons made when these weights were imported, and the claims not verified then. No check covers them. */
+/* Lists the comparisons made on import, then the claims that neither they nor the record's checks verify. */
 function importLines({ source, family, credit, compared, not_proven: notProven }) {
   const heading = element("li", "heading");
   const none = compared.length ? "" : " Nothing was compared with the original.";
@@ -47,7 +47,7 @@ function importLines({ source, family, credit, compared, not_proven: notProven }
 }
 
 /**
- * Return the words in place of the badge; null if the checks cover the view, that is, for the record's own weights.
+ * Return the words that replace the badge, or null if the checks cover the view: if it shows the record's own weights.
  * @param {Explorer} explorer
  */
 function verdictOf(explorer) {

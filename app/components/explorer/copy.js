@@ -13,7 +13,7 @@ export function plainText(tokens, everything, chosen) {
   return shown.map(({ label, startsWord, close }, place) => (place && startsWord && !close ? ` ${label}` : label)).join("");
 }
 
-/* Copy a text. Pages without TLS have no clipboard API: fall back to selecting a hidden text area. */
+/* Copy a text; return whether it worked. Pages without TLS have no clipboard API: copy from a hidden text area. */
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);

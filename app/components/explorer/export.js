@@ -12,7 +12,7 @@ import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
 /**
- * The map as CSV: empty cells are masked, all others hold the most exact numbers that there are, or values derived from
+ * The map as CSV: masked cells are empty, all others hold the most exact numbers available, or values derived from
  * them. The first cell describes the file and says how exact the numbers are.
  * @param {Explorer} explorer
  */

@@ -3,11 +3,11 @@
 import { NO_CELL } from "../shared/grid.js";
 import { mapOf } from "./maps.js";
 
-/* Nothing hovered; `note` names a hovered token that has no row or column. */
+/* Nothing is hovered. `note` says why a hovered token has no row or column: "source", "target" or "first". */
 export const NO_PREVIEW = Object.freeze({ ...NO_CELL, note: null });
 
 /**
- * The focused row and column. `explorer.now.preview.note` names a token that this kind of attention cannot see.
+ * The focused row and column, and whether they are only previewed, not pinned.
  * @param {Explorer} explorer
  */
 export function focusOf(explorer) {
@@ -34,7 +34,7 @@ export const itemOfToken = (explorer, side, index) =>
   itemsOf(explorer, side).findIndex(({ members }) => members.includes(index));
 
 /**
- * Map a token of a sentence to a row or column of the map, or to {note} if this kind has none for it. The target
+ * Map a token of a sentence to a row or column of the map, or to {note} if this kind of attention has neither. The target
  * sentence starts with <bos>, so row d - 1 of the map produces its token d.
  * @param {Explorer} explorer
  */

@@ -36,10 +36,13 @@ export function layOut(explorer) {
 /* px: narrower presented maps are laid out as on a phone. */
 const LEAST_PRESENTED = 600;
 
-/* px below the presented maps, for a line that tells where the rest is. */
+/* px below the presented maps, for the line that says how to see the rest of the page. */
 const BELOW = 56;
 
-/** Fit the presented overview into the height below it: its maps are square, without captions. @param {Explorer} explorer */
+/**
+ * Fit the presented overview into the rest of the window's height: its maps are square and have no captions.
+ * @param {Explorer} explorer
+ */
 function fitOverview({ data, dom: { parts }, layout: { presented } }) {
   const { overview } = parts;
   overview.style.maxWidth = "";
@@ -78,7 +81,7 @@ export function watchSize(explorer) {
 const NOTE_HEIGHT = { narrow: 186, other: 98 };
 
 /**
- * Reserve the larger height, of the tallest map or of the lines, so that switching never moves what is below.
+ * Reserve the height of the tallest map or of the lines, whichever is larger: switching never moves the content below.
  * @param {Explorer} explorer
  */
 function reserveMap(explorer) {

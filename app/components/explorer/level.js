@@ -55,7 +55,7 @@ function levelParts(roots, isBeside) {
   }
 }
 
-/* Original position of each shared control. */
+/* The placeholder at each shared control's original position. */
 const placeholders = new WeakMap();
 
 /* Move the first explorer's controls into a row above all explorers. */

@@ -170,7 +170,7 @@ export function drawLines(context, explorer, geometry) {
   drawBrackets(context, theme, geometry);
 }
 
-/** Smaller values are not printed. @param {AttentionMap} map */
+/** The smallest value that is printed. @param {AttentionMap} map */
 const enoughOf = (map) => 0.05 * map.hi;
 
 /** Value of a query's cell in the focused column, if only a column is focused. @param {AttentionMap} map */
@@ -183,7 +183,7 @@ export function namedQueries(map, geometry, query, key) {
   return namesShown(map.queries, (q) => valueOf(q) >= enoughOf(map), geometry.every.query, query);
 }
 
-/* Indices to label: those that matter, and every `every`-th of the rest without a close labelled neighbour. */
+/* Indices to label: the focused one, those that matter, and other multiples of `every` that have space. */
 function namesShown(count, matters, every, focused) {
   const places = [...Array(count).keys()];
   const first = places.filter((place) => place === focused || matters(place));

@@ -48,7 +48,7 @@ function createExplorer(parent, key, host) {
     /* Decoded payload (frozen, one object per record) and the page's theme. */
     data: null,
     theme: null,
-    /* Everything that a link stores: frozen, changed by `update` alone. */
+    /* Everything that a link stores: a frozen object, replaced at every change. */
     view: FIRST_VIEW,
     /* Undo history. */
     past: [],

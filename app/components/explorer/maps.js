@@ -19,7 +19,7 @@ export const ROLLOUT = "rollout";
 /* Quantities whose rows sum to 1, so that entropy and shares are defined. */
 const SUMS_TO_ONE = { [WEIGHTS]: true, [ROLLOUT]: true };
 
-/* Records that share a scale: those of all explorers in the group that have the quantity. */
+/* Records that share a colour scale: all records of the group of explorers that have the quantity. */
 const sharing = (data, quantity) =>
   [data, ...data.peers.values()].filter(({ quantities }) => quantities[quantity]);
 

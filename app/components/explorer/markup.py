@@ -25,7 +25,7 @@ class Markup:
 def markup(entry: Path = _HERE / "main.js") -> Markup:
     """Return the bundled files; {{term}} is replaced by its definition in the glossary.
 
-    `entry` is the entry module of the script; the caller of `main.js` provides the host.
+    `entry` is the script's entry module. With `main.js`, the caller of `render` provides the host.
     """
     frame = read(_HERE / "explorer.html")
     return Markup(

@@ -11,7 +11,7 @@ import { derivation, summedFigure } from "./words.js";
 
 /*
  * Explanations of each quantity. Combined heads and merged words have a separate text: softmax and norm are nonlinear, so
- * what holds for one head and single tokens does not hold for them.
+ * statements about one head and single tokens do not hold for them.
  */
 const QUANTITY_NOTES = {
   change: {

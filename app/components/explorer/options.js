@@ -1,4 +1,4 @@
-// Paints the controls: view, unit, hidden columns, order, mean or maximum, quantity, share of lines.
+// Paints the controls: attention type, view, unit, hidden columns, order, mean or maximum, and quantity.
 
 import { element } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";

@@ -114,13 +114,13 @@ function frameChosen(context, { theme }, { left, top, size }) {
 
 export const isDense = ({ heads }) => heads > 5;
 
-/* Whether the captions of all heads no longer fit in the narrowest overview. */
+/* Whether there are too many heads for captions in the narrowest overview. */
 export const isCrowded = ({ heads }) => heads > 9;
 
-/* px: the smallest type for long captions; a word that still does not fit is cut. */
+/* px: the smallest font size for long captions; a word that still does not fit is cut. */
 const LEAST_SIZE = 9.5;
 
-/* Draws what fits below a thumbnail. `paintCaptionLine` writes one caption in full below a dense overview. */
+/* Draw as much of a caption as fits below its thumbnail. `paintCaptionLine` writes one caption in full. */
 function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
   const { theme } = explorer;
   const { places: { captions } } = explorer.layout;
@@ -139,7 +139,7 @@ function drawCaption(context, explorer, { word, mark, number }, { left, top, siz
   const cut = cutLabel(context, word, limit - context.measureText(mark).width);
   drawText(context, theme, isolated(cut) + mark, left, line, style);
   const ofNumber = fitting(number);
-  // A number that is cut would be another number.
+  // Never cut a number: the rest would be another number.
   if (context.measureText(number).width <= limit) drawText(context, theme, number, left, line + captions.size + 1.5, ofNumber);
 }
 

@@ -1,4 +1,4 @@
-// Repaints what a change affects: each part lists the state that it shows.
+// Repaints the parts that a change affects; a table lists the state that each part shows.
 
 import { element } from "../shared/dom.js";
 import { paintBadge } from "./badge.js";

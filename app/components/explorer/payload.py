@@ -64,7 +64,8 @@ def payload(
             [query, key] (True = may attend), log-probabilities in nats.
         view: The initial view: `kind`, `layer` and `head` (counted from 0, "mean" or "max");
             optionally the pinned `q` and `k` and other parameters of a link.
-        quantities: What can be shown besides the weights; None if it has to be requested.
+        quantities: The quantities that can be shown besides the weights; None for one that is sent
+            only on request.
         checked: Where the checks were made: "here", in this process, or "elsewhere", by the writer
             of a file. Checks made elsewhere are not shown. If a record has lost the edits of its
             pass, "never" is sent instead.
@@ -308,9 +309,9 @@ def _check(check: Any) -> dict[str, Any]:
 def _quantised(weights: np.ndarray, levels: int) -> np.ndarray:
     """Quantise weights 0..1 to integers 0..`levels`, with an error below one level.
 
-    65,535 levels are rounded. With 255, a long row of small weights would round to 0. So round down
-    and give a row's missing levels to its largest remainders: every row still sums to 1, exact
-    zeros stay 0, and the row's entropy stays close to the true one.
+    With 65,535 levels, weights are rounded. With 255, a long row of small weights would round to 0.
+    These weights are rounded down, and a row's missing levels go to its largest remainders: every
+    row still sums to 1, exact zeros stay 0, and the row's entropy stays close to the true one.
     """
     scaled = np.minimum(weights, 1.0).astype(np.float64) * levels
     if levels > 255:

@@ -5,7 +5,7 @@ import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
 
-/* `still` does not depend on the focused cell and is drawn once. Lines have none: that cell changes almost all of them. */
+/* `still` draws what does not depend on the focused cell. Lines have no such part: the focused cell changes almost all. */
 export const VIEWS = {
   map: { still: drawStillMap, live: drawLiveMap, at: placeAt },
   lines: { still: null, live: drawLines, at: lineAt },

@@ -92,7 +92,7 @@ function describeCell(explorer, map, query, key) {
   const how = derivation(explorer.data, plain ? { ...explorer.view, unit: "pieces" } : explorer.view);
   const second = [
     `${printedValue(map, value)}${how ? `, derived: ${how}` : ""}`,
-    `number ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
+    `rank ${ranked.indexOf(key) + 1} of ${ranked.length} in its row`,
     ...entropyNote(map, query),
   ];
   if (map.kind !== "encoder" && explorer.view.unit === "pieces") {

@@ -9,8 +9,8 @@ const ANSWER_WITHIN = 20_000; // ms
 let lastRequest = 0;
 
 /**
- * Ask the host for something that the reader knows as `what`. `take` receives the data and each answer of this name, and
- * returns whether they hold what was asked for. `giveUp` reverts what was shown while waiting.
+ * Ask the host for something that the reader knows as `what`. `take` receives the data and each answer to requests
+ * of this name, and returns whether the request is now fulfilled. `giveUp` reverts what was shown while waiting.
  * @param {Explorer} explorer
  * @param {keyof Requests} name
  * @param {{what: string, take?: (data: RecordData, answer: Answer) => boolean, giveUp?: () => void}} response

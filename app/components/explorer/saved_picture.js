@@ -67,7 +67,7 @@ function fedColumn(explorer, geometry) {
   return { width: Math.ceil(Math.max(...widths)) + arrow, draw };
 }
 
-/** The labelled rows and their heights. @param {Explorer} explorer */
+/** The labelled rows with their y positions. @param {Explorer} explorer */
 function fedBesideMap(explorer, geometry) {
   const { first, shown, every, fontSize } = geometry;
   const { query: focused } = focusOf(explorer);

@@ -3,7 +3,7 @@
 import { level, levelMaps } from "./level.js";
 import { clearScaledMaps } from "./maps.js";
 
-/* A view was chosen for the whole group: in one of its explorers, or in a control around them. */
+/* Event: a view was chosen for the whole group, in one of its explorers or in a control around them. */
 export const CHOSEN = "headlight-chosen";
 const ARRIVED = "headlight-arrived";
 const LEFT = "headlight-left";

@@ -1,4 +1,4 @@
-// State changes: the only way to another view, cell, step or quantity.
+// State changes that a visitor makes: another view, cell, step or quantity, and undo.
 
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { lastStates } from "../shared/mounts.js";
@@ -37,7 +37,7 @@ const shareView = (explorer) =>
   broadcastView(explorer, linkOf(explorer.data, { ...explorer.view, quantity: explorer.now.wanted }));
 
 /**
- * Show the view of another explorer, as far as this one's data allows.
+ * Show the view of another explorer, limited to the layers, heads and quantities that this explorer has.
  * @param {Explorer} explorer
  * @param {Link} link
  */
@@ -67,7 +67,7 @@ export function undo(explorer) {
   shareView(explorer);
 }
 
-/* The hovered cell is invalid after these change. */
+/* A change of these invalidates the hovered cell. */
 const CLEARING_PREVIEW = ["kind", "unit", "picture", "pinned"];
 
 /** @param {Explorer} explorer @param {View} view */

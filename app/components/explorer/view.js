@@ -1,4 +1,4 @@
-// The view, a frozen value with everything that a link stores: the view after a change, from a link and to a link. No DOM.
+// The view: a frozen value with everything that a link stores, its changes, and its conversion from and to links. No DOM.
 
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";

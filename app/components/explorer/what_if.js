@@ -45,7 +45,7 @@ function pinnedTokens(explorer) {
   return { query: only(map.rows, pinned.query), key: only(map.columns, pinned.key) };
 }
 
-/** The edit (`text`) and label of each button. Without `text`, all but `row` are disabled. @param {Explorer} explorer */
+/** The edit (`text`) and label of each button. A button without `text` is disabled, except `row`. @param {Explorer} explorer */
 function offers(explorer) {
   const { data, view } = explorer;
   const { parts } = explorer.dom;

@@ -9,7 +9,7 @@ export const allLayers = (data, { kind, layer }) => layer === data.layers[kind];
 
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-/** Name of the shown map, to stand within a line of text: head 2 of layer 1. @param {RecordData} data @param {View} view */
+/** Name of the shown map within a sentence, such as "head 2 of layer 1". @param {RecordData} data @param {View} view */
 export function headName(data, view) {
   const { kind, layer, head, combine, quantity } = view;
   const together = combine === "max" ? "the maximum" : "the mean";
@@ -101,8 +101,8 @@ export const measuredFigure = ({ error }, value) => fixed(value, error > FOR_A_T
 export const summedFigure = ({ error }, sum, count) => fixed(sum, decimalsOf({ error: error * count }, 2));
 
 /**
- * Format with four decimals, or in scientific notation if that would give 0. A number that was rounded before gets ± one unit
- * of its last certain decimal.
+ * Format with four decimals, or in scientific notation if four decimals would give 0. A number that was sent rounded is
+ * followed by ± one unit of its last certain decimal.
  * @param {AttentionMap} map
  */
 export function printedValue(map, value) {

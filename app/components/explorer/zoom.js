@@ -31,7 +31,10 @@ function centreOf(explorer, { first, shown }) {
   };
 }
 
-/** Show the cells from this query and key on, within the map's edges. @param {MapGeometry} geometry */
+/**
+ * Make this query and key the first shown cell, or the nearest one that keeps the map filled.
+ * @param {MapGeometry} geometry
+ */
 function moveTo(geometry, query, key) {
   const { rowLabels, columnLabels, shown } = geometry;
   geometry.first = {

@@ -1,4 +1,4 @@
-"""Mounts figure 1 of the paper for one network: its blocks, the one in view, and their pages."""
+"""Mounts figure 1 of the paper for one network: blocks link to pages, the one in view is filled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _mount = component(__file__, "main.js", ".figure-one")
 def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
     """Draw the figure; return the link that the visitor has just opened, if any.
 
-    `follow` is the widget key of an explorer: the figure then highlights the attention that the
-    explorer shows when the figure is opened, without a rerun.
+    `follow` is the widget key of an explorer. Once drawn, the figure then highlights the kind of
+    attention that this explorer shows. Python does not know this kind.
     """
     state = _mount(
         key=key,

@@ -26,7 +26,10 @@ Href = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class Block:
-    """One block: its lines of text, its box (left, top, width, height), and its link."""
+    """One block: its lines of text, its box (left, top, width, height), and its link.
+
+    `about` describes it for tooltips and screen readers. Without `boxed`, only the text is drawn.
+    """
 
     id: str
     lines: tuple[str, ...]
@@ -40,8 +43,8 @@ class Block:
 class Drawing:
     """The figure: blocks, arrows and lines (as polylines), frames of the stacks, and plus signs.
 
-    `current` has the ids of the highlighted blocks, and `in_view` describes them. If it is "", the
-    first one's `about` is shown.
+    `current` has the ids of the highlighted blocks, and the caption `in_view` describes them. If
+    `in_view` is "", the caption is the `about` of the first highlighted block.
     """
 
     blocks: tuple[Block, ...]
@@ -103,7 +106,7 @@ def names(config: ModelConfig) -> dict[str, str]:
 def draw(
     config: ModelConfig, href: Href, current: Iterable[str] = (), in_view: str = ""
 ) -> Drawing:
-    """Lay out a network's figure; `href` gives each block's link, `in_view` describes `current`.
+    """Lay out a network's figure with links from `href`; `Drawing` explains the other arguments.
 
     With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
     in the paper. `final_norm` adds a norm above each stack.
@@ -223,7 +226,7 @@ class _Stack:
         self.arrows.append(((self.x, split), (outer, split), (outer, middle), (edge, middle)))
 
     def end(self, layers: int) -> None:
-        """Frame the stack, and add the norm above it, if there is one."""
+        """Frame the stack; above the frame, add the final norm or, without one, a line."""
         top, width = self.y + 6, _BLOCK + 2 * _FRAME
         self.frames.append(
             (f"{layers}×", (self.x - width / 2, self.bottom, width, top - self.bottom))

@@ -29,7 +29,7 @@ const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
 
 const colourStep = ({ limit }, value) => (limit === null ? rampStep(value) : signedStep(value / limit));
 
-/** Labels with the positions of repeated words, which truncation keeps. @param {Drawing} context */
+/** Labels, with the position appended to a repeated word even if the word is cut. @param {Drawing} context */
 function numberedLabels(context, tokens) {
   return labelsOf(context, tokens, LONGEST_LABEL).map((label) => {
     if (!label.token.repeated) return label;
@@ -38,7 +38,7 @@ function numberedLabels(context, tokens) {
   });
 }
 
-/* Geometry shared by all maps: a `Grid` of types.js and the axis titles. As many maps per line as fit, at most three. */
+/* Geometry shared by all maps: a `Grid` of types.js and the axis titles. A line holds as many maps as fit, at most three. */
 export function rowGeometry({ data, theme, parts }) {
   const room = parts.maps.clientWidth;
   const context = document.createElement("canvas").getContext("2d");

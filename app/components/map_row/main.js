@@ -79,8 +79,8 @@ function applyData(view, bytes) {
 }
 
 /*
- * Native radio buttons: one tab stop, arrow keys, accessible names. The key in the group's name keeps two rows in the same
- * tree from sharing a group.
+ * Native radio buttons: one tab stop, arrow keys, accessible names. The key in the group's name keeps two rows of maps on
+ * one page from sharing a group.
  */
 function fillSegments({ parts, key, ...view }, name, places) {
   const segments = places.map((shown, place) => {
@@ -101,7 +101,7 @@ function choose(view, choice) {
   paintHead(view);
 }
 
-/* Remember the `turn` in which Python chose the head, so that the visitor's later choice is not overwritten. */
+/* Remember the `turn` in which Python chose the head: until it changes, the visitor's later choice stays. */
 function setHead(view, { layer, head, turn = lastStates.get(view.key)?.turn }) {
   Object.assign(view, { layer, head });
   lastStates.set(view.key, { layer, head, turn });

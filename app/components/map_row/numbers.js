@@ -1,4 +1,4 @@
-// Decodes the row's payload; values of each map at one layer and head, differences included.
+// Decodes the row's payload, and computes the values of each map at one layer and head, differences included.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
 import { fixed, scientific } from "../shared/numbers.js";

@@ -32,8 +32,8 @@ DIFFERENCE = Scale("difference", 1.0)  # of two weights
 class Map:
     """One map for all layers and heads: `values` [layer, head, query, key].
 
-    `name` is its title, `short` its name in the readout. `note` is shared, or one per head
-    [layer][head]. `mask` [query, key] is this map's own, None for the row's.
+    `name` is its title, `short` its name in the readout. `note` is one text, or one per head
+    [layer][head]. `mask` [query, key] applies to this map alone; None: the row's mask applies.
     """
 
     name: str
@@ -110,9 +110,9 @@ class MapRow:
 def payload(row: MapRow) -> dict[str, Any]:
     """Return a row in the form that the component's JavaScript reads.
 
-    It has JSON-serialisable values and, at the top level, `bytes`: `values_N` is the N-th map as
-    little-endian float32 in C order. `mask` has one bit per cell, and so has `mask_N`, the N-th
-    map's own mask.
+    The values are JSON-serialisable, except for `bytes` objects at the top level: `values_N` is map
+    N of the row (from 0) as little-endian float32 in C order. `mask` has one bit per cell, and so
+    has `mask_N`, the mask that only map N has.
 
     Raises ValueError for a row without a map, arrays or numbers that do not fit the tokens, an
     unmasked cell that is not finite or outside its scale, and a difference of maps that the row

@@ -1,4 +1,4 @@
-"""Mounts a sentence's words as the tokenizer splits them, and builds one up merge by merge."""
+"""Mounts the words of a sentence as the tokenizer splits them; one is built up merge by merge."""
 
 from __future__ import annotations
 

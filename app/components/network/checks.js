@@ -11,7 +11,7 @@ const check = (name, figure, limit, words) => ({ name, passed: figure <= limit, 
 
 /**
  * Check a record's rows and masked cells, that recording changed nothing, that no row sees a later token, and that search
- * and pass agree. Encodes the source once and decodes twice.
+ * and pass agree. Encodes the source once and decodes twice, or once without a causal mask.
  * @param {Float32Array} logits of the recorded pass, [T, V] @returns {Check[]}
  */
 export function checksOf(network, record, logits) {

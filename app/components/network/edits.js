@@ -1,4 +1,4 @@
-// Interventions on a forward pass: frozen values with the text form of core/record/edits.py, and what they do to weights.
+// Interventions on a forward pass: frozen values with the text form of core/record/edits.py, and their effect on attention.
 
 /**
  * Layers, heads, queries and keys are counted from 0; in an edge, null stands for all of them. See core/record/edits.py.

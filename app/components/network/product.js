@@ -55,7 +55,7 @@ export async function makeHeap(count, plain = false) {
 
 /*
  * Multiply the rows of `five` by those of `two`, five by two at a time, so that seven numbers are read for ten products.
- * Past the end of either, its last row is computed again.
+ * Where rows are missing at the end, the last row of `five` or `two` is computed again.
  */
 function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: yStep, ...two }, inner, out) {
   for (let p = 0, last = five.count - 1; p <= last; p += 5) {

@@ -1,4 +1,4 @@
-// One sentence as in core/translator.py and core/record: a search, then a teacher-forced pass that records everything.
+// Inspects one sentence, as core/translator.py does: a search, then a recorded teacher-forced pass.
 
 import { checksOf } from "./checks.js";
 import { NO_EDITS, editsText } from "./edits.js";
@@ -6,11 +6,11 @@ import { taskOf } from "./input.js";
 import { logProbability, logTotal, search, topLogProbs } from "./search.js";
 import { BOS, idsOf, normalise } from "./subwords.js";
 
-const ALTERNATIVES = 5; // of each token
+const ALTERNATIVES = 5; // most probable tokens recorded per step
 const LANGUAGES = { de: "German", en: "English" };
 
 /**
- * Translate a text. Throws InputError like `taskOf`.
+ * Translate a text. Throws InputError like `taskOf`, and RangeError like `network.encode`.
  * @returns {{source: RecordToken[], hypotheses: import("./search.js").Hypothesis[], text: string}}
  */
 export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS } = {}) {
@@ -20,10 +20,11 @@ export function translate(network, tokenizer, text, { beam = 5, edits = NO_EDITS
 }
 
 /**
- * Translate a text and record every map; a given `target`, a text or ids with <eos>, replaces the translation. Search and
- * pass run under `edits`. `makeChecks` encodes again and decodes twice, and can wait until the record is shown.
+ * Translate a text and record every map, under `edits`. A given `target` (a text, or ids with
+ * <eos>) replaces the search. `makeChecks` can run after the record is shown: it encodes again and
+ * decodes twice.
  *
- * Throws InputError like `taskOf`.
+ * Throws InputError like `taskOf`, and RangeError like `network.encode`.
  * @returns {{record: PassRecord, makeChecks: () => Check[]}}
  */
 export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = NO_EDITS, target = null } = {}) {
@@ -35,7 +36,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
   const { logits, ...pass } = teacherForcedPass(network, memory, idsOf(targetOut), edits, capture);
   const decode = task.target ? null : { beam, lengthPenalty: 1 }, { about, config } = network;
   const record = {
-    id: "", // a hash of the rest, which is asynchronous: see identityOf in npz.js
+    id: "", // the caller sets it with the asynchronous identityOf in npz.js
     model: about.name,
     weightsSha256: about.weights_sha256,
     sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
@@ -83,7 +84,10 @@ function teacherForcedPass(network, memory, target, edits, capture) {
 /* The logits [T, V] as rows. */
 const rowsOf = (logits, T) => Array.from({ length: T }, (_, t) => logits.subarray((t * logits.length) / T, ((t + 1) * logits.length) / T));
 
-/* The masks [query, key] by kind, 1 = may attend: no future in the decoder, and no hidden source. */
+/*
+ * Return the masks [query, key] by kind, 1 = may attend: later tokens are masked in the decoder,
+ * hidden source tokens in the other kinds.
+ */
 function masksOf(S, T, { causalMask, hiddenSource }) {
   const mask = (queries, keys, attends) =>
     Uint8Array.from({ length: queries * keys }, (_, cell) => Number(attends(Math.floor(cell / keys), cell % keys)));
@@ -93,7 +97,8 @@ function masksOf(S, T, { causalMask, hiddenSource }) {
 }
 
 /**
- * Ablate every head by itself, as by `headsOff`: the change in each target token's log-probability, in nats.
+ * Ablate one head at a time, as `headsOff` does. Return how much that changes each target token's
+ * log-probability, in nats.
  * @param {PassRecord} record
  * @param {() => Promise<void>} pause called after each head; nothing else may run the network meanwhile
  * @returns {Promise<Record<Kind, Float32Array>>} [layer, head, target token]; negative where the head helped

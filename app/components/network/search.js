@@ -2,7 +2,7 @@
 
 import { BOS, EOS } from "./subwords.js";
 
-const NEVER_WRITTEN = 2; // <pad> and <bos>
+const NEVER_WRITTEN = 2; // the number of ids that no search writes: <pad> 0 and <bos> 1
 
 /** The maximum output length: the source length + 50 (Vaswani et al. 2017, §6.1), less for short sources. */
 const lengthLimit = (sourceLength, maxLength) => Math.min(sourceLength + 50, 2 * sourceLength + 20, maxLength);
@@ -70,7 +70,10 @@ function greedy(network, cache, limit, edits) {
   return { ...written, score: written.logProb };
 }
 
-/* Beam search (Sutskever et al. 2014, §3.2): `open` are the prefixes, best first, with the row that each extends. */
+/*
+ * Beam search (Sutskever et al. 2014, §3.2). `open` holds the unfinished hypotheses, best first,
+ * each with the row of the previous step that it extends.
+ */
 function beamSearch(network, cache, limit, { beam, alpha, edits }) {
   let open = [{ ...START, row: 0 }], finished = [];
   for (let step = 1; open.length; step++) {
@@ -89,7 +92,10 @@ function beamSearch(network, cache, limit, { beam, alpha, edits }) {
   return finished;
 }
 
-/* The best continuations, 2K for a beam of K and at least 5: at most K of them end, so K can continue. Ties keep their order. */
+/*
+ * The best continuations, 2K for a beam of K and at least 5: at most K of them end with <eos>, so
+ * at least K can continue. Ties keep their order.
+ */
 function bestCandidates(open, logits, beam) {
   const V = logits.length / open.length, count = Math.max(2 * beam, 5);
   const candidates = open.flatMap(({ logProb }, row) => {
@@ -99,6 +105,9 @@ function bestCandidates(open, logits, beam) {
   return candidates.toSorted((a, b) => b.total - a.total).slice(0, count);
 }
 
-/* Whether the beam is full and no open prefix can beat its best: totals only fall, and the length is limited. */
+/*
+ * Whether there are K finished hypotheses and no unfinished one can still beat the best of them:
+ * totals only fall, and the length is limited.
+ */
 const settled = (finished, bestOpen, limit, { beam, alpha }) =>
   finished.length === beam && finished[0].score >= penalised(bestOpen, limit, alpha);

@@ -7,7 +7,10 @@ const SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]; // by id
 const BOUNDARY = "\u2581"; // marks the space before a word
 const UNKNOWN = "\u2047"; // shown for <unk> in a translation
 
-/* White space of Python's str.strip and \s: JavaScript's lacks U+001C-1F and U+0085, and has U+FEFF. */
+/*
+ * White space of Python's str.strip and \s. JavaScript's \s lacks U+001C-1F and U+0085 and includes
+ * U+FEFF.
+ */
 const SPACE = String.raw`[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+`;
 const SPACES = new RegExp(SPACE, "gu");
 const OUTER_SPACES = new RegExp(`^${SPACE}|${SPACE}$`, "gu");
@@ -16,20 +19,30 @@ const LEFT_OUT = /[\xad\u200b\u200c\u200e\u200f\u2060\ufeff]/gu; // soft hyphen,
 const HYPHENS = /[\u2010\u2011\u2212]/gu;
 const LIGATURES = /[\ufb00-\ufb06]/gu;
 
-/* The tokenizers library knows the punctuation of an early Unicode version, and treats what was added since as letters. */
+/*
+ * The tokenizers library knows the punctuation of an early Unicode version, and treats punctuation
+ * that was added later as letters.
+ */
 const LATER = String.raw`\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e\u1b4f\u1b7d-\u1b7f\u2e43-\u2e5d\u{10d6e}\u{10ead}\u{10ed0}
 \u{10f55}-\u{10f59}\u{10f86}-\u{10f89}\u{113d4}-\u{113d8}\u{1144b}-\u{1145d}\u{11660}-\u{1166c}\u{116b9}\u{1183b}
 \u{11944}-\u{11946}\u{119e2}\u{11a3f}-\u{11b09}\u{11be1}\u{11c41}-\u{11c45}\u{11c70}-\u{11c71}\u{11ef7}-\u{11fff}
 \u{12ff1}-\u{12ff2}\u{16d6d}-\u{16e9a}\u{16fe2}\u{1e5ff}\u{1e95e}-\u{1e95f}`.replaceAll("\n", "");
 const PUNCTUATION = String.raw`[[\p{P}$+<=>^\`\|~\u166d\u{111c9}]--[${LATER}]]`;
-/* A digit with its boundary mark, punctuation, the letters of a word with its mark, or a mark alone. */
+/*
+ * A digit or the letters of a word, each with the boundary mark before it, if any; punctuation; or
+ * a boundary mark alone. WORDS treats digits as letters.
+ */
 const DIGIT_BY_DIGIT = new RegExp(`${BOUNDARY}?[0-9]|${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}0-9${PUNCTUATION}]+|${BOUNDARY}`, "gv");
 const WORDS = new RegExp(`${PUNCTUATION}|${BOUNDARY}?[^${BOUNDARY}${PUNCTUATION}]+|${BOUNDARY}`, "gv");
 
 const ENTITY = /&(amp|lt|gt|quot|apos|#39|nbsp)(?:;|(?![A-Za-z0-9]))/g;
 const CHARACTERS = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", "#39": "'", nbsp: " " };
 
-/** Normalise a text as core/text/tokenizer.py does: simple typography, NFC, one space for white space. @param {string} text */
+/**
+ * Normalise a text as core/text/tokenizer.py does: simplify typography, compose (NFC), and turn
+ * each run of white space into one space.
+ * @param {string} text
+ */
 export function normalise(text) {
   const simple = text.toWellFormed().replace(LEFT_OUT, "").replace(HYPHENS, "-").replaceAll("\u1e9e", "\xdf");
   const composed = simple.replace(LIGATURES, (ligature) => ligature.normalize("NFKC")).normalize("NFC");
@@ -93,7 +106,10 @@ export class Tokenizer {
     return symbols;
   }
 
-  /* Merge the pair that was learned first, from the left, until no known pair remains (Sennrich et al. 2016). */
+  /*
+   * Repeatedly merge the pair that was learned earliest, the leftmost one if it occurs twice, until
+   * no known pair remains (Sennrich et al. 2016).
+   */
   merged(symbols) {
     for (;;) {
       let best = null, place = 0;

@@ -9,7 +9,7 @@ import { checkEdits, editScores, editWeights, editsAt, NO_EDITS } from "./edits.
 import { unpackTensor } from "./weights.js";
 
 const PADDING = 0; // the id of <pad>
-const MOST_BEAMS = 8; // for which memory is reserved
+const MOST_BEAMS = 8; // memory is reserved for this many hypotheses
 
 /**
  * @typedef {import("./edits.js").Edits} Edits
@@ -57,7 +57,8 @@ class Embeddings {
   }
 
   /**
-   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> is 0, whatever its row holds.
+   * Return embedding·√d_model (if scaled) + position: ids → [T, D]. The embedding of <pad> is 0,
+   * whatever its row of the table holds.
    * @param {"source" | "target"} side @param {number[]} ids @param {Edits} edits
    */
   embed(side, ids, edits, positions_TD = this.positions(side, 0, ids.length, edits)) {
@@ -70,8 +71,10 @@ class Embeddings {
   }
 
   /**
-   * Return the encodings of `length` positions from `start`, [length, D], as edits move and scale them. They are learned or
-   * those of §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/D)), and PE(pos, 2i+1) = cos of that angle.
+   * Return the encodings of `length` positions from `start`, [length, D], as edits move and scale
+   * them. They are learned, or follow §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/D)), and
+   * PE(pos, 2i+1) is the cosine of that angle. Throws a RangeError if edits move a position out of
+   * a learned table.
    * @param {"source" | "target"} side @param {Edits} edits
    */
   positions(side, start, length, edits = NO_EDITS) {
@@ -89,7 +92,10 @@ class Embeddings {
     return found_TD;
   }
 
-  /** Project hidden states [T, D] to logits [T, V]; tied: by the target table (§3.4). */
+  /**
+   * Project hidden states [T, D] to logits [T, V], by the target's embedding table if it is tied
+   * (§3.4).
+   */
   classify(hidden, out = undefined) {
     return this.classifier.forward(hidden, out);
   }
@@ -178,7 +184,7 @@ class MultiHeadAttention {
     return output_QD;
   }
 
-  /* The scores of one query, a row of QKᵀ, become its weights. @param {Mask} mask */
+  /* Turn the scores of one query, a row of QKᵀ, into its weights, in place. @param {Mask} mask */
   weigh(row_K, mask, row, head, own) {
     const columns_K = mask.columns(row), scores_K = this.network.row.subarray(0, columns_K.length);
     for (let k = 0; k < scores_K.length; k++) scores_K[k] = columns_K[k] < 0 ? -Infinity : row_K[columns_K[k]]; // 3. mask
@@ -216,11 +222,11 @@ const ACTIVATIONS = {
   },
 };
 
-/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3); max may be another activation. */
+/** max(0, xW₁ + b₁)W₂ + b₂ at each position (§3.3), or with another activation. */
 class FeedForward {
   constructor(network, name) {
     this.activate = ACTIVATIONS[network.config.activation];
-    if (!this.activate) throw new Error(`This page does not know the activation ${network.config.activation}: export it again.`);
+    if (!this.activate) throw new Error(`This page does not know the activation ${network.config.activation}: export the page again.`);
     this.inner = new Linear(network, `${name}.inner`);
     this.outer = new Linear(network, `${name}.outer`);
   }
@@ -264,12 +270,12 @@ class Layer {
     this.norms = Array.from({ length: norms }, (_, i) => new LayerNorm(network, `${name}.norm${i + 1}`));
   }
 
-  /** x becomes LayerNorm(x + Sublayer(x)) (§3.1); `norm_first` normalises the input instead. */
+  /** x becomes LayerNorm(x + Sublayer(x)) (§3.1); with `norm_first`, x + Sublayer(LayerNorm(x)). */
   residual(x, norm, sublayer) {
     const mark = this.heap.used;
     if (this.normFirst) add(x, sublayer(norm.forward(x)));
     else norm.forward(add(x, sublayer(x)), x);
-    this.heap.used = mark; // what the sublayer computed is not needed again
+    this.heap.used = mark; // free what the sublayer allocated
   }
 }
 
@@ -300,7 +306,10 @@ class DecoderLayer extends Layer {
     this.crossAttention = new MultiHeadAttention(network, "cross", layer, `decoder.${layer}.cross_attention`);
   }
 
-  /** In a step, `own` holds the keys and values of earlier tokens, to which those of x are added; a whole pass has none. */
+  /**
+   * In a search step, `own` caches the keys and values of earlier tokens, and those of x are
+   * appended to it. A whole pass leaves it out.
+   */
   forward(x_TD, memory, targetMask, sourceMask, edits, capture, own) {
     const attention = this.selfAttention, cross = this.crossAttention, [norm1, norm2, norm3] = this.norms;
     this.residual(x_TD, norm1, (x) => attention.attend(x, attention.keysValues(x, own), targetMask, edits, capture));
@@ -362,7 +371,7 @@ export class Transformer {
     return logits_TV;
   }
 
-  // End of the forward pass. Decoding step by step follows (core/model/decoding.py), then checks and memory.
+  // Below: decoding step by step (core/model/decoding.py), memory, and checks of the arguments.
 
   /** Start a search of up to `beams` hypotheses and `limit` steps. @param {Memory} memory @returns {Cache} */
   start(memory, beams, limit) {
@@ -389,7 +398,10 @@ export class Transformer {
     return out;
   }
 
-  /** Forget every memory and search; with `memory`, only what came after it. @param {Memory} [memory] */
+  /**
+   * Free every memory and cache; with `memory`, only those made after it.
+   * @param {Memory} [memory]
+   */
   free(memory) {
     this.heap.used = memory?.end ?? this.empty;
   }

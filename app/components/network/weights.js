@@ -1,4 +1,4 @@
-// Reads the weights file that app/export/weights.py writes: a JSON header, then tensors in few bytes.
+// Reads the weights file that app/export/weights.py writes: a JSON header, then packed tensors.
 //
 // uint32 header length | header {about, config, tokenizer, means, tensors} | tensors, each at a multiple of 16 bytes
 
@@ -29,10 +29,10 @@ export function readWeights(bytes) {
   if (start > byteLength) throw new Error("The weights end before their header does: export the page again.");
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
   const unknown = Object.keys(header.config).filter((name) => !CONFIG_KEYS.includes(name));
-  if (unknown.length) throw new Error(`This page does not know the network's ${unknown.join(", ")}: export it again.`);
+  if (unknown.length) throw new Error(`This page does not know the network's ${unknown.join(", ")}: export the page again.`);
   const view = (kind, at, length) => {
     const Stored = STORED[kind];
-    if (!Stored) throw new Error(`This page does not know weights stored as ${kind}: export it again.`);
+    if (!Stored) throw new Error(`This page does not know weights stored as ${kind}: export the page again.`);
     if (start + at + length * Stored.BYTES_PER_ELEMENT > byteLength)
       throw new Error("The weights end before their last tensor does: export the page again.");
     return new Stored(buffer, byteOffset + start + at, length);
@@ -56,8 +56,9 @@ export function unpackTensor({ kind, shape, values, scales }, to) {
 }
 
 /*
- * Float16 bits to float32: move sign and number to their places, then multiply by 2^112, the difference of the two
- * exponents' biases (127 − 15). Exact for all finite numbers, subnormal ones too.
+ * Convert float16 bits to float32: move sign, exponent and fraction to their places, then multiply
+ * by 2^112, as the exponents' biases differ by 127 − 15 = 112. Exact for all finite numbers,
+ * including subnormal ones.
  */
 function widen(halves, to) {
   const bits = new Uint32Array(to.buffer, to.byteOffset, to.length);

@@ -4,11 +4,12 @@ import { oneLine } from "../shared/single_line.js";
 
 /**
  * @typedef {{title: string, text: string, hint: string, reference: string}} OfflineExample
- * @typedef {{direction: string, name: string, source: string, target: string, learned: string, precision: string,
- *   parameters: number, sha256: string, tour: TourStop[], plan: boolean, left_out: string[],
- *   examples: OfflineExample[]}} OfflineModel  source, target: names of the languages; learned: the sentences it was trained
- *   on; sha256: of the weights as they are in the file; tour: see tour.js; plan: whether the stops of `tour` are those of a
- *   plan for a class; left_out: a line for each stop that the page lacks
+ * @typedef {{direction: string, name: string, source: string, target: string, learned: string,
+ *   precision: string, parameters: number, sha256: string, tour: TourStop[], plan: boolean,
+ *   left_out: string[], examples: OfflineExample[]}} OfflineModel  source, target: names of the
+ *   languages; learned: what sentences the network was trained on, in words; sha256: of the weights
+ *   as they are in the file; tour: see tour.js; plan: whether `tour` holds the stops of a plan for
+ *   a class; left_out: a line for each stop that the page lacks
  * @typedef {object} Choice
  * @property {string} direction  such as de-en
  * @property {string} source  text to translate; "" for none
@@ -66,7 +67,8 @@ export const linkOfChoice = ({ direction, source, target, beam, edits }) => ({
  * @param {Choice} choice
  * @param {OfflineModel[]} models
  * @param {string} direction
- * @param {{source: string, translation: string} | null} shown  the last translation, and its text
+ * @param {{source: string, translation: string} | null} shown  the last translation, and the
+ *   source text that it translates
  */
 export function turned(choice, models, direction, shown) {
   if (direction === choice.direction) return choice;

@@ -38,7 +38,7 @@ export function reasonsToDoubt({ source, translation, language, unknown, probabi
     isInCapitals(source) && "the sentence is in capitals, which the network has hardly seen",
     other && `this looks like ${other}, but it is read as ${language}`,
     unread.length > 0 && `the network has no token for ${quotedList(unread)} and reads ${unread.length === 1 ? "it" : "them"} as <unk>`,
-    lost.length > 0 && `the translation lacks ${quotedList(lost)} of the source`,
+    lost.length > 0 && `the translation lacks ${quotedList(lost)} from the source`,
     probability < LOW && `the geometric mean of its tokens' probabilities is ${probability < 0.01 ? "below 1" : `only ${fixed(100 * probability, 0)}`} %`,
   ].filter(Boolean);
 }

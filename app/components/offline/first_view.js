@@ -1,6 +1,9 @@
 // Picks the head and the word to open with, as in core/analysis/first_cell.py: the head attends to the word's source word.
 
-/* The head must attend almost only to the token; shorter words are mostly articles and prepositions. */
+/*
+ * The head must give the source word at least this weight. Both words need at least this many
+ * letters: shorter ones are mostly articles and prepositions.
+ */
 const LEAST_WEIGHT = 0.9;
 const LEAST_LETTERS = 4;
 
@@ -10,8 +13,9 @@ const KINDS_OF_VIEW = ["encoder", "decoder", "cross"];
 const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"];
 
 /**
- * Return the view to open with. Without a link, it is an output word's row in the head that attends to its source word, or
- * if there is none, the first head of the second-to-last cross-attention layer.
+ * Return the view to open with. Where a link names no kind, layer or head, use those of the first
+ * head in the second-to-last cross-attention layer. Without a link, open an output word's row in
+ * the head that attends to its source word, or that first head if `firstCell` finds no such row.
  * @param {PassRecord} record
  * @param {Link | null} link
  * @returns {Link}
@@ -27,8 +31,9 @@ export function openingView(record, link) {
 }
 
 /*
- * The cell with the highest weight × mean weight × (1 − similarity of the two spellings). Its mean weight over all layers
- * and heads is the largest of its row, and one head gives it at least LEAST_WEIGHT.
+ * The cell with the highest weight × mean weight × (1 − similarity of the two spellings). Its mean
+ * weight over all layers and heads is the largest of its row, and one head gives it at least
+ * LEAST_WEIGHT. `query` is null if no cell qualifies.
  */
 function firstCell({ cross, source, targetOut, layers, heads }) {
   const [S, maps, size] = [source.length, layers.cross * heads, source.length * targetOut.length];
@@ -67,7 +72,10 @@ function similarity(one, other) {
   return (2 * commonLetters(a, b)) / (a.length + b.length);
 }
 
-/* Letters of the longest common block, and of those before and after it. */
+/*
+ * Count the letters of the longest common block and, recursively, of the common blocks before and
+ * after it.
+ */
 function commonLetters(a, b) {
   let [size, from, at] = [0, 0, 0];
   for (let i = 0; i < a.length; i++) {

@@ -77,7 +77,10 @@ export function paintForm(parts, models, choice, change) {
   paintExamples(parts, model, choice, change);
 }
 
-/* The buttons stay until the direction changes, and with them the keyboard focus. */
+/*
+ * Rebuild the buttons only when the direction changes: a rebuilt button would lose the keyboard
+ * focus.
+ */
 function paintExamples(parts, { direction, examples }, { source }, change) {
   parts["examples-section"].hidden = !examples.length;
   parts.hint.textContent = examples.find(({ text }) => text === source)?.hint ?? "";

@@ -19,7 +19,7 @@ function isInvisible(character) {
   return (BLANK.test(character) && character !== " ") || IGNORABLE.some(([first, last = first]) => code >= first && code <= last);
 }
 
-/* Joiners and selectors inside an emoji are part of what is seen. */
+/* Whether a character is invisible; joiners and selectors inside an emoji are not. */
 function isHidden(characters, index) {
   const character = characters[index];
   if (!isInvisible(character)) return false;
@@ -36,7 +36,7 @@ const nameOfHidden = (character) => `\u2039U+${character.codePointAt(0).toString
  * @returns {[string, boolean][]}
  */
 function segmentsOf(text) {
-  const characters = [...text.replace(/\p{Cs}/gu, "?")]; // a lone surrogate
+  const characters = [...text.replace(/\p{Cs}/gu, "?")]; // a lone surrogate becomes ?
   if (characters.every((character) => character === " ")) return [["\u2423".repeat(Math.max(1, characters.length)), false]];
   const parts = [];
   characters.forEach((character, index) => {

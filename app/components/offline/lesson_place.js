@@ -8,8 +8,9 @@ const NAMES = ["masks", "positions"];
  * @param {() => Record<string, string>} page.link  the parameters of the page's link
  * @param {(name: string | null) => void} page.open  open a lesson, or none
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  see `mountLessons`
- * @returns {{isOpen: () => boolean, paint: () => Promise<void>, add: (mount: Function) => Promise<void>}} paint: show what
- *   the link names; add: mount the lessons, whose script comes after the page's
+ * @returns {{isOpen: () => boolean, paint: () => Promise<void>, add: (mount: Function) =>
+ *   Promise<void>}} paint: show the lesson that the link names, or none; add: mount the lessons,
+ *   whose script comes after the page's
  */
 export function lessonPlace(parts, { link, open, pass }) {
   let show = async (name) => void name;

@@ -1,4 +1,4 @@
-// Mounts the lessons on masks and positions, in a separate script: names in the row of maps clash with the explorer's.
+// Mounts the lessons on masks and positions: a separate script, as names clash with the explorer's.
 
 import { render } from "../map_row/main.js";
 import { partsOf } from "../shared/dom.js";

@@ -29,7 +29,7 @@ const pageParts = () => {
   return Object.fromEntries([...parts].map((part) => [part.dataset.page, part]));
 };
 
-/* The view of a link; null without one: the explorer then opens where the network looks most clearly. */
+/* Return the view of a link, or null if it has none: `openingView` then picks a head. */
 function viewOfFragment(link) {
   return link.kind ? Object.fromEntries(VIEW.filter((name) => name in link).map((name) => [name, link[name]])) : null;
 }
@@ -45,7 +45,7 @@ export function openPage() {
   const opened = new Map(); // by direction: a promise of the network
   const isOpen = new Set();
 
-  /* Pass a direction's weights to the worker, once; it refuses damaged ones. */
+  /* Pass a direction's weights to the worker, once. The worker refuses damaged weights. */
   const open = (direction) => {
     if (!opened.has(direction)) opened.set(direction, openNetwork(direction));
     return opened.get(direction);
@@ -82,7 +82,10 @@ export function openPage() {
   });
   const paint = () => shown && render({ data: shown.payload, parentElement: parts.place, key: "explorer", host });
 
-  /* Translate the choice and show it; `view` is that of a link, `request` the number of the explorer's edit. */
+  /*
+   * Translate the choice and show it. `view` is from a link, or null; `request` is the number of
+   * the explorer's `edit` request that led here.
+   */
   async function refresh(view, request = null) {
     const turn = ++latest;
     const { direction, source, target, beam, edits } = choice;
@@ -188,7 +191,7 @@ export function openPage() {
     const next = Object.freeze({ ...choice, ...changes });
     const same = Object.keys(next).every((name) => next[name] === choice[name]);
     choice = next;
-    // A new text keeps kind, layer and head; the pinned cell was about the old one.
+    // Keep kind, layer and head, but not the pinned cell: it belongs to the earlier pass.
     if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
     return refresh(null);
   }

@@ -28,8 +28,8 @@ function maskedCells() {
     const [decoder, encoder, cross] = /** @type {Kind[]} */ (["decoder", "encoder", "cross"]).map((kind) => countMasked(pass, kind));
     counted.textContent =
       `In this sentence the decoder's self-attention has ${decoder.cells} cells, of which ${decoder.masked} are masked ` +
-      `(${percent(decoder.masked / decoder.cells)}). The encoder masks ${encoder.masked} of ${encoder.cells} and the ` +
-      `cross-attention ${cross.masked} of ${cross.cells}: a single sentence has no padding, which only a batch needs.`;
+      `(${percent(decoder.masked / decoder.cells)}). The encoder masks ${encoder.masked} of ${encoder.cells} cells, and the ` +
+      `cross-attention ${cross.masked} of ${cross.cells}: only a batch needs padding, and this is a single sentence.`;
   };
   return { section, show };
 }
@@ -70,7 +70,7 @@ function leakInWords(masked, open) {
     gained < -NEXT_TO_NOTHING
       ? "On average, future tokens are noise to this network: it was trained with the mask, so it could not learn to use them."
       : gained <= NEXT_TO_NOTHING
-        ? "On the whole, that changes next to nothing."
+        ? "On the whole, seeing future tokens changes next to nothing."
         : "On the whole, the answer leaked into the rows that should predict it.";
   return (
     `Mean probability of the next token of the target: from ${percent(before)} to ${percent(after)} (change ${signed(gained, 3)}); of ` +

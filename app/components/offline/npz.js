@@ -1,4 +1,4 @@
-// Saves a record as the .npz file that TranslationRecord.load reads: a zip of .npy arrays and the rest as JSON.
+// Saves a record as an .npz file for TranslationRecord.load: a zip of .npy arrays, one of them JSON.
 
 import { bytesOf } from "../shared/packing.js";
 

@@ -1,10 +1,10 @@
-// Reads passes from the explorer's payload and compares two of the same target, for the lessons. No DOM.
+// Reads passes for the lessons from payloads, and compares two passes of one target. No DOM.
 
 import { asFloats, unpack, unpackBits } from "../shared/bytes.js";
 import { bytesOf, packBits, packPayload } from "../shared/packing.js";
 
 /**
- * Read a payload whose maps are whole float32 numbers, as the worker sends them.
+ * Read a payload whose maps are float32 numbers, not quantised, as the worker sends them.
  * @param {Uint8Array} packed
  * @returns {Pass}
  */
@@ -58,7 +58,7 @@ function axesOf({ source, targetIn, targetOut, languages }, kind) {
 
 /**
  * Return the packed data of a row of maps: a kind's maps before and after a change, and after − before. Each map hatches
- * the cells that its own pass masks; the difference only those that both mask.
+ * the cells that its own pass masks. The difference hatches only cells that both passes mask.
  * @param {Kind} kind
  * @param {[Pass, Pass]} passes
  * @param {[MapName, MapName]} names
@@ -129,8 +129,9 @@ export function compareProbabilities(before, after) {
 }
 
 /**
- * Return the decoder's mean share of attention to later tokens, over all layers, heads and rows but the last, which has no
- * later token. The share is 0 for a single row.
+ * Return the share of the decoder's attention that goes to later tokens, averaged over all layers
+ * and heads, and over all rows except the last, which has no later token. Return 0 for a single
+ * row.
  * @param {Pass} pass
  */
 export function shareOnFuture({ maps: { decoder }, layers, heads, targetOut: { length } }) {

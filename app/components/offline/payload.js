@@ -17,7 +17,8 @@ const forKinds = (valueOf) =>
 const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
 
 /**
- * Return the payload of a record: JSON values and, at the top level, byte strings. All numbers are float32.
+ * Return the payload of a record: JSON values and, at the top level, byte strings. They hold masks
+ * as bits, and all other numbers as float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
  *   whatIf?: WhatIf | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested besides the
@@ -65,8 +66,8 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
 export const logProbOf = ({ logProbs }) => logProbs.reduce((sum, logProb) => sum + logProb, 0);
 
 /**
- * Return the fields of quantities: their unmasked cells, and ranges that include 0, so that a length of 0 is the start of
- * the scale.
+ * Return the fields of quantities: their unmasked cells, and their ranges. A range includes 0, so
+ * that the colour scale of lengths starts at 0. Throws RangeError for a number that is not finite.
  * @param {PassRecord} record
  * @param {Record<string, Record<Kind, Float32Array>>} quantities
  * @returns {{quantities: Record<string, SentQuantity>}}
@@ -98,7 +99,8 @@ export const effectFields = (effects) => ({
 
 /*
  * The most probable tokens of each step as [label, probability, written]. The token written is always included; if
- * necessary it replaces the last one. `written` is 2 for such a replacement, 1 for any other token written, else 0.
+ * necessary it replaces the last one. `written` is 2 for such a replacement, 1 for any other
+ * written token, else 0.
  */
 function alternativesOf({ targetOut, logProbs, alternatives, alternativeLogProbs }) {
   return alternatives.map((tokens, t) => {

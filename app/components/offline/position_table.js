@@ -32,7 +32,7 @@ export function positionTable() {
     say(null);
   };
   const say = (cell) => {
-    readout.textContent = "Point at a cell to read what is added there.";
+    readout.textContent = "Point at a cell to read its value.";
     if (!cell) return;
     const { names, values, sinusoidal, width } = shown;
     const wave = sinusoidal ? ` (${cell.column % 2 ? "cosine" : "sine"})` : "";

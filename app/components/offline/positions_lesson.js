@@ -1,4 +1,4 @@
-// The lesson on positions: the encodings of this sentence, their products, and the network without them.
+// The lesson on positions: the encodings of this sentence, their dot products, and their edits.
 
 import { scientific } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
@@ -94,7 +94,7 @@ function withoutPositions(tools) {
   const side = choiceBox("Side", Object.entries(SIDES), again);
   const section = sectionOf(
     "What if the positions were removed or shuffled?",
-    "The words stay the same; only what is added for their positions changes, and the sentence is translated again.",
+    "The words stay the same. Only their positional encodings change. The sentence is translated again.",
     change.box,
     side.box,
     formula,
@@ -123,13 +123,14 @@ function withoutPositions(tools) {
     look.textContent = sides.includes("source")
       ? "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, and does one that looks at a " +
         "certain token keep its column?"
-      : "Only the target's positions are edited, which the encoder does not see.";
+      : "Only the target's positions are edited, and the encoder does not see them.";
   };
   return { section, show };
 }
 
 /**
- * A fixed order of `length` positions that keeps as few neighbours as possible: every other one, then the rest.
+ * A fixed order of `length` positions that separates neighbours: the odd positions, then the even
+ * ones.
  * @param {number} length
  */
 function shuffled(length) {

@@ -13,7 +13,7 @@ function decode64(text) {
 const inflated = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 
 /**
- * The element may be below the running script: wait until the browser has read it.
+ * Wait until the browser has read the whole page: the element may be below the running script.
  * @returns {Promise<void>}
  */
 const wholePage = () =>

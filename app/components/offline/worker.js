@@ -28,8 +28,9 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
  *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
  *     float32; `again` is the translation under the edits, null without the causal mask
- * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every `translate`, `again` and
- * `checks` that still waits. It also interrupts head effects, which take longest. So fast typing builds no queue.
+ * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every
+ * `translate`, `again` and `checks` that still waits. It also interrupts head effects, which take
+ * longest, so that fast typing builds no queue.
  */
 const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson };
 
@@ -38,7 +39,7 @@ const MOST_RECORDS = 4;
 
 const networks = new Map();
 const records = new Map();
-/* How to make the checks of a record that has none yet: they wait until its maps are painted. */
+/* By record: the function that makes its checks. They wait until the maps are painted. */
 const unchecked = new WeakMap();
 /* What was translated last: {direction, text, beam, edits, before, after}. */
 let shown = null;
@@ -237,7 +238,7 @@ async function work() {
   working = false;
 }
 
-/* Byte arrays that nothing here keeps are moved, not copied. */
+/* Transfer byte arrays instead of copying them: the worker does not need them any more. */
 const reply = (message) => self.postMessage(message, { transfer: [message.payload, message.answer, message.npz].flatMap((bytes) => bytes?.buffer ?? []) });
 
 /* A new translation replaces the waiting questions about earlier ones. */

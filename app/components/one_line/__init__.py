@@ -1,4 +1,4 @@
-"""Mounts a script that makes a text area hold one line: Enter applies it, the box grows with it."""
+"""Mounts a script that keeps a text area on one line: Enter applies the text, and the box grows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _mount = component(__file__, "one_line.js")
 
 
 def one_line(box: str, *, key: str = "one_line") -> None:
-    """Make the text area with widget key `box` hold one line: Enter applies it.
+    """Keep the text area with widget key `box` on one line: Enter applies its text.
 
-    On a phone, choosing an example then closes the sidebar.
+    On a phone, choosing an example also closes the sidebar.
     """
     _mount(key=key, data=box, width="content", height="content")

@@ -3,7 +3,7 @@
 
 import { keepOnOneLine } from "../shared/single_line.js";
 
-/* Streamlit applies a text area on Ctrl+Enter; dispatch that. */
+/* Dispatch Ctrl+Enter, on which Streamlit applies a text area. */
 const apply = (area) =>
   area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true, cancelable: true }));
 

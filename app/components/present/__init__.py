@@ -12,7 +12,8 @@ _mount = component(__file__, "present.js")
 def present(*, back: list[str], onward: list[str], leave: str, key: str = "present_keys") -> None:
     """Let ← and Page Up press Back, → and Page Down press Next, and Escape leave.
 
-    The arguments are widget keys of buttons. Of a list, the first one on the page is pressed.
+    The arguments are widget keys of buttons. From a list, press the first button that is on the
+    page.
     """
     data = {"back": back, "onward": onward, "leave": [leave]}
     _mount(key=key, data=data, width="content", height="content")

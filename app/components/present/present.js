@@ -2,10 +2,13 @@
 
 const KEYS = { ArrowLeft: "back", PageUp: "back", ArrowRight: "onward", PageDown: "onward", Escape: "leave" };
 
-/* Elements that use arrow keys or Escape themselves: boxes, lists, sliders, and maps, which are focusable canvases. */
+/*
+ * Elements that use arrow keys or Escape themselves: text boxes, lists, sliders and maps
+ * (canvases).
+ */
 const OWN_KEYS = "input, textarea, select, canvas, [contenteditable=true], [role=slider], [role=listbox], [role=grid], [role=radiogroup]";
 
-/* The element that has the focus, also inside a component's shadow root. */
+/* The element with the focus, even inside a component's shadow root. */
 const focused = (event) => event.composedPath()[0];
 
 /* Presenters' remotes send Page Up and Page Down, wherever the focus is. */

@@ -1,4 +1,4 @@
-// Asks one question in any page: builds it, takes an answer by pointer or keyboard, scores it and reveals the answer.
+// Asks one question on any page: builds it, takes an answer by pointer or keyboard, scores it and reveals the answer.
 
 import { element, partsOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
@@ -22,7 +22,10 @@ export function askingView(root, tell) {
   return view;
 }
 
-/** Show a question. A question already shown keeps its state; if it is not answered yet, it takes the answer in the data. */
+/**
+ * Show a question. A question already shown keeps its state. If it is still unanswered,
+ * `data.given` answers it.
+ */
 export function showQuestion(view, data) {
   const theme = readTheme(view.root);
   const themeChanged = view.theme?.signature !== theme.signature;

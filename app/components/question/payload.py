@@ -57,7 +57,7 @@ class Texts:
 class Grid:
     """Options as the cells of a grid, row by row, with the labels and titles of both axes.
 
-    With `filled`, a cell shows whether it is masked, rather than a number.
+    With `filled`, the right options are masked cells: once answered, they are hatched.
     """
 
     rows: Sequence[str]
@@ -86,8 +86,9 @@ class Asked:
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
-    texts, see `WORDS`. `note` precedes the question; `scale` says what `Option.shade` is.
-    `place`, which is not sent to the browser, is where a map shows the answer.
+    texts, see `WORDS`. `note` precedes the question; `scale` says whether `Option.shade` is a
+    weight or a change; `given` is an earlier answer. `place`, which is not sent to the browser,
+    names the map that shows the answer.
     """
 
     id: str

@@ -2,7 +2,7 @@
 
 /**
  * Score an answer. One option is expected, a right one or a near-tie; with `every`, all right options and no others.
- * `missed` are right options that were not pointed at, `extra` those pointed at that are not right.
+ * `missed` are right options that were not pointed at, `extra` are wrong options that were.
  * @param {{every: boolean, correct: number[], near: number[]}} question
  * @param {number[]} answer  indices of the options pointed at
  */

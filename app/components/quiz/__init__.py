@@ -14,6 +14,6 @@ _mount = component(__file__, "main.js", ".quiz")
 def quiz(data: dict[str, Any], *, key: str) -> None:
     """Show the test; its script sends nothing back, so there is no result.
 
-    `data` holds `title`, `form` and `forms`: by form, the items of `app.views.quiz.items`.
+    `data` is what `app.views.quiz.items.payload` returns.
     """
     _mount(key=key, data=data, width="stretch", height="content")

@@ -15,7 +15,9 @@ export const emptySheet = () => ({ at: 0, done: false, answers: {} });
 
 const isAnswer = (value) => (value?.answer === null || /^[A-D]$/.test(value?.answer)) && value?.seconds >= 0;
 
-/* A stored sheet may be of another version, or edited by hand: what cannot be read is dropped. */
+/*
+ * Read a stored sheet. It may be from another version or edited by hand: drop what cannot be read.
+ */
 function sheetFrom(stored, items) {
   const known = items.filter(({ name }) => isAnswer(stored?.answers?.[name])).map(({ name }) => [name, stored.answers[name]]);
   const at = Number.isInteger(stored?.at) && stored.at >= 0 && stored.at < items.length ? stored.at : 0;

@@ -29,7 +29,10 @@ const viewOf = mounts((parentElement, data) => {
 const itemsOf = ({ data, form }) => data.forms[form];
 const sheetOf = ({ sheets, form }) => sheets[form];
 
-/* Add the time since the last call, or since the question appeared, to the seconds of its answer. */
+/*
+ * Add the time since the last call, or since the test was opened, to the seconds of the shown
+ * question.
+ */
 function countSeconds(test) {
   const now = performance.now();
   const sheet = sheetOf(test);
@@ -97,7 +100,7 @@ function paintTest(test) {
   root.dataset.item = sheet.done ? "" : items[sheet.at].name;
   root.dataset.done = String(sheet.done);
   paintForms(test, Object.keys(data.forms));
-  parts.note.textContent = kept ? "" : "This browser keeps nothing for this page: the answers are lost when it is closed.";
+  parts.note.textContent = kept ? "" : "This browser stores nothing for this page: your answers are lost when you close it.";
   parts.again.dataset.sure = "0";
   parts.again.textContent = "Start again";
   parts.question.hidden = sheet.done;
@@ -134,7 +137,7 @@ function paintQuestion(test, item) {
   parts.finish.classList.toggle("main", answered === items.length);
 }
 
-/* A radio button: arrows move among the options, one of which can be reached by Tab. */
+/* A radio button. Arrows choose among the options; Tab reaches only one of them. */
 function optionOf(test, { letter, text }, chosen, place) {
   const button = /** @type {HTMLButtonElement} */ (element("button", letter === chosen ? "option chosen" : "option"));
   button.type = "button";

@@ -3,7 +3,7 @@
 import { element } from "../shared/dom.js";
 import { rampStep } from "../shared/theme.js";
 
-const WORDS = { "?": "?", _: "", "#": "" }; // unknown, empty and masked cells
+const WORDS = { "?": "?", _: "", "#": "" }; // the text of cells to find, empty cells, masked cells
 
 const inMark = (marks, row, column) => Object.keys(marks).find((letter) => marks[letter][0] === row && marks[letter][1] === column);
 

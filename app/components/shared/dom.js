@@ -31,8 +31,9 @@ export const partsOf = (root) =>
   Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
 
 /**
- * Where an event is in an element, in the element's own pixels: presentation mode zooms the page.
- * @returns {[number, number]} [x, y]
+ * Return an event's position in an element, in the element's own pixels: presentation mode zooms
+ * the page.
+ * @returns {[number, number]} x and y
  */
 export function pointIn(target, { clientX, clientY }) {
   const box = target.getBoundingClientRect();

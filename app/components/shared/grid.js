@@ -53,7 +53,10 @@ export function drawGround(context, theme, words, x, y, { size = 13, weight = 40
   context.globalAlpha = 1;
 }
 
-/* Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. `shown` is the page's canvas to copy it to. */
+/*
+ * Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. `shown` is the
+ * canvas on the page that the drawing is copied to, if it is another one.
+ */
 export function prepareCanvas(canvas, width, height, shown = canvas) {
   const ratio = Math.max(1, (window.devicePixelRatio || 1) * (shown.currentCSSZoom || 1));
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -101,7 +104,8 @@ export const showsQuery = ({ first, shown }, query) => query >= first.query && q
 export const showsKey = ({ first, shown }, key) => key >= first.key && key < first.key + shown.keys;
 
 /**
- * Return the {query, key} at a canvas point, or null outside. On a label, which stands for a row or column, one is null.
+ * Return the {query, key} at a canvas point, or null outside. On a row's label the
+ * key is null, on a column's label the query.
  * @param {Grid} geometry
  */
 export function placeAt(geometry, x, y) {

@@ -24,7 +24,10 @@ export function mounts(create) {
 /* Last state per component key, restored when the visitor returns to the page. */
 export const lastStates = new Map();
 
-/* Call `check` when the size of `root` or the window, or the pixel ratio, changes. Returns a function that stops it. */
+/*
+ * Call `check` when the size of `root` or of the window changes, or the pixel ratio. Return a
+ * function that stops this.
+ */
 export function onNewSize(root, check) {
   const observer = new ResizeObserver(check);
   const listening = new AbortController();
@@ -37,7 +40,10 @@ export function onNewSize(root, check) {
   };
 }
 
-/* Moving to a screen with another pixel ratio may keep the width. A resolution query fires once, for one ratio. */
+/*
+ * Moving to a screen with another pixel ratio may keep the width. A resolution query covers one
+ * ratio: renew it after each change.
+ */
 function onOtherPixels(check, signal) {
   const again = () => {
     check();

@@ -6,7 +6,10 @@ export const screenOf = (root) => getComputedStyle(root).getPropertyValue("--scr
 /** The zoom of presentation mode; 1 outside it. @param {HTMLElement} part */
 const zoomOf = (part) => part.currentCSSZoom || 1;
 
-/* ms after which a presented component looks again where it is: Streamlit may still remove what was above it. */
+/*
+ * ms after which a presented component checks its position again: Streamlit may still remove
+ * elements above it.
+ */
 const SETTLED = 400;
 
 /** Call `layOut` again if the top of a presented root has moved since. @param {HTMLElement} root @param {() => void} layOut */

@@ -6,7 +6,8 @@ const BREAKS = /\s*[\r\n]+\s*/g;
 export const oneLine = (text) => text.replace(BREAKS, " ");
 
 /**
- * Call `apply` on Enter, except for an Enter that confirms an input-method composition.
+ * Call `apply` on Enter, except for an Enter that confirms an input-method composition. Join the
+ * lines of pasted text.
  * @param {HTMLTextAreaElement} area
  * @param {(area: HTMLTextAreaElement) => void} apply
  */
@@ -20,7 +21,10 @@ export function keepOnOneLine(area, apply) {
   area.addEventListener("input", () => joinLines(area));
 }
 
-/* Join the lines of pasted or dropped text. Uses the native setter: after React's own setter, React sees no change. */
+/*
+ * Join the lines of pasted or dropped text. Use the native setter: React would not notice a value
+ * set through its own.
+ */
 function joinLines(area) {
   if (!/[\r\n]/.test(area.value)) return;
   const caret = oneLine(area.value.slice(0, area.selectionStart)).length;

@@ -2,9 +2,10 @@
 
 import { svgElement } from "./dom.js";
 
-/* Replace characters that are illegal in XML, lone surrogates included, by their codes, such as ‹U+0001›. */
+/* Characters that are illegal in XML, lone surrogates included. */
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
+/* Replace characters that are illegal in XML with their codes, such as ‹U+0001›. */
 export const legalInXml = (text) =>
   String(text).replaceAll(NOT_IN_XML, (character) => {
     const code = character.codePointAt(0).toString(16).toUpperCase();

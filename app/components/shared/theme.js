@@ -45,8 +45,8 @@ function parseColour(text) {
 }
 
 /*
- * Streamlit passes its theme as CSS variables. The page's luminance decides between light and dark, not the theme's
- * name.
+ * Return the theme, which Streamlit passes as CSS variables. The luminance of the page's background
+ * decides between light and dark, not the theme's name.
  */
 export function readTheme(root) {
   const page = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#ffffff";

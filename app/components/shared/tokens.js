@@ -20,9 +20,9 @@ export function directionOf(tokens) {
 }
 
 /*
- * Tokens of one sentence row, with the tokens of each word as `words`; by default each token is a word. `firstNumber`
- * is the position of the first token: 1 for the source; 0 for the target, whose row starts with the <bos> that no step
- * produces.
+ * Return the tokens of a sentence for display. `words` lists the tokens of each word; by default
+ * each token is a word. `firstNumber` is the number of the first token: 0 for tokens that start
+ * with the target's <bos>, which no step produces, else 1.
  */
 export function displayTokens(raw, firstNumber, words = raw.map((_, index) => [index])) {
   const firstOfWords = new Set(words.map(([first]) => first));
@@ -38,7 +38,7 @@ export function displayTokens(raw, firstNumber, words = raw.map((_, index) => [i
       blank: label.startsWith(LONE_SPACE),
       probability: token.p,
       startsWord,
-      // Set close to the token before: "Hemd." is two words.
+      // No space before this word: "Hemd." is two words.
       close: startsWord && !token.start && !token.special && index > 0,
       number: firstNumber + index,
       repeated: false,

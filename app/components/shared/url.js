@@ -21,5 +21,8 @@ export function writeParameters(pathname, parameters, isEntry = false) {
 /* URLSearchParams escapes `~` but not `*`; Python's urlencode escapes `*` but not `~`. */
 export const asPythonWrites = (query) => `${query}`.replaceAll("*", "%2A").replaceAll("%7E", "~");
 
-/* Call before Python opens another page with this query: else Streamlit adds a history entry, and Back needs two clicks. */
+/*
+ * Call before Python opens another page with this query. Otherwise Streamlit adds a history entry,
+ * and Back needs two clicks.
+ */
 export const prepareSwitch = (query) => window.history.replaceState(window.history.state, "", `?${query}`);

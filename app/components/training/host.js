@@ -3,7 +3,7 @@
 import { writeParameters } from "../shared/url.js";
 
 /**
- * Nothing can be requested: all numbers of a snapshot are sent.
+ * Return a host that answers no requests, as all numbers of all snapshots have been sent.
  * @param {(view: Link) => void} onView  called with the explorer's view when it writes its link
  * @returns {Host}
  */

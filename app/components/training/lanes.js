@@ -1,4 +1,4 @@
-// What the timeline shows for a view: its lanes, each with curves, scale, levels and marks.
+// Builds the lanes of the timeline for a view, each with curves, scale, levels and marks.
 
 import { fixed, percent } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";

@@ -186,7 +186,8 @@ function listenToTransport(view) {
   });
   parts["training-sentence"].addEventListener("change", () => chooseSentence(view, Number(parts["training-sentence"].value)));
   const keys = { ",": () => walk(-1), ".": () => walk(1), p: () => playRun(view) };
-  // Captured: in the explorer these keys walk through the decoding steps, which snapshots do not have.
+  // Capture these keys: the explorer would walk through decoding steps, which snapshots do not
+  // have.
   root.addEventListener(
     "keydown",
     (/** @type {any} */ event) => {
@@ -242,7 +243,7 @@ function markInWords({ run }, mark) {
   );
 }
 
-/** List the marks of all kinds, each a button. @param {TrainingView} view */
+/** List the marks of all kinds as buttons. @param {TrainingView} view */
 function buildMarks(view) {
   const { run, parts } = view;
   const rows = new Map();
@@ -298,7 +299,7 @@ function layOutTimeline(view) {
   paintPoint(view);
 }
 
-/** Say what the lanes of this kind are. @param {TrainingView} view */
+/** Explain the measures of the shown kind. @param {TrainingView} view */
 function paintMeanings({ parts, run, link }) {
   if (parts.meanings.dataset.kind === link.kind) return;
   parts.meanings.dataset.kind = String(link.kind);
@@ -331,7 +332,10 @@ function pointInWords({ run, point, lanes, link }) {
   return `${stepName(run, point)}: ${values.join(", ")}; ${KIND_NAMES[link.kind]}, ${viewName(run, link)}`;
 }
 
-/** Keep sentence and step for a return to this page, and in the link. @param {TrainingView} view */
+/**
+ * Remember sentence and step for a return to this page, and write them to the link.
+ * @param {TrainingView} view
+ */
 function rememberPoint(view) {
   const { key, given, sentence, point, run, link, host } = view;
   lastStates.set(key, { given, sentence, step: run.steps[point], link });

@@ -30,14 +30,14 @@ NAMES = {
             "token just fed in",
             "weight on the token before the one being produced, from the third row on",
         ),
-        "previous token": ("2 back", "weight on the token two before the one being produced"),
+        "previous token": ("2 back", "weight on the token two places before the one produced"),
         "<bos>": ("<bos>", "weight on <bos>, the first token fed in"),
     },
     "cross": {
         "<eos>": ("<eos>", "weight on <eos>, the last source token"),
         appearance.ONE_TO_ONE: (
             "one to one",
-            "share of rows that are the only one with its largest weight on that source token",
+            "share of rows that attend most to a source token that no other row attends most to",
         ),
         appearance.SETTLED: (
             "as at the end",
@@ -99,7 +99,7 @@ def payload(
     cell]. `measure_<kind>_<n>` holds the n-th measure of a kind as float32 [point, layer, head].
     `mask_<kind>_<i>` has one bit per cell.
 
-    Raises ValueError if there is nothing to show, or more than one message can hold.
+    Raises ValueError if there is nothing to show, or too much for one message.
     """
     by_kind = appearance.measures(snapshots)
     sides = {

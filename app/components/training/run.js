@@ -5,7 +5,7 @@ import { asFloats, unpackBits } from "../shared/bytes.js";
 import { fixed } from "../shared/numbers.js";
 import { bytesOf, packPayload } from "../shared/packing.js";
 
-/* Name of the group that the explorer and the timeline follow. */
+/* Name of the group in which the explorer and the timeline follow each other. */
 export const GROUP = "training";
 
 /* Largest rounding error of a 16-bit float between 0.5 and 1. */
@@ -48,7 +48,7 @@ export const stepName = ({ steps, lastStep }, point) => `step ${fixed(steps[poin
 /**
  * The explorer's payload: weights alone, without probabilities.
  * @param {Run} run
- * @param {Link} view  to open with
+ * @param {Link} view  the view that the explorer opens with
  */
 export function explorerPayload(run, sentence, point, view) {
   const { source, target_in, target_out, words, source_text, translation } = run.sentences[sentence];

@@ -50,7 +50,11 @@ function timelineAsPng(view) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-/** Loss and BLEU of each point, then a line per point, head and measure; layers and heads from 1. @param {TrainingView} view */
+/**
+ * Return the loss and BLEU of each point, then a line per point, head and measure. Layers and heads
+ * count from 1.
+ * @param {TrainingView} view
+ */
 function measuresAsCsv({ run }) {
   /** @type {(string | number)[][]} */
   const lines = [["step", "kind", "layer", "head", "measure", "value"]];

@@ -75,7 +75,12 @@ export function markAt(geometry, lanes, x, y) {
   return near[0]?.mark ?? null;
 }
 
-/** Draw what is independent of the point. @param {Drawing} context @param {Theme} theme @param {TimelineGeometry} geometry */
+/**
+ * Draw everything that does not depend on the point.
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {TimelineGeometry} geometry
+ */
 export function drawStillTimeline(context, theme, geometry, run, lanes, chosen) {
   lanes.forEach((lane, place) => drawLane(context, theme, geometry, lane, place, chosen));
   drawSteps(context, theme, geometry, run);
@@ -147,7 +152,11 @@ function cut(context, theme, text, limit) {
   return cutLabel(context, text, limit);
 }
 
-/** Label as many points with their step as fit, from the last one. @param {TimelineGeometry} geometry @param {Run} run */
+/**
+ * Label points with their step, from the last one back, where a label fits.
+ * @param {TimelineGeometry} geometry
+ * @param {Run} run
+ */
 function drawSteps(context, theme, geometry, run) {
   const { bottom, left, plot } = geometry;
   let free = Infinity;
@@ -170,7 +179,7 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   const { tops, bottom, left, narrow } = geometry;
   const x = Math.round(pointX(geometry, point)) + 0.5;
   context.globalAlpha = 0.8;
-  // On a narrow screen, titles stand between the lanes.
+  // On a narrow screen the titles are between the lanes: leave gaps in the cursor.
   const spans = narrow ? tops.map((top) => [top - 4, top + LANE]) : [[tops[0] - 8, bottom + 8]];
   for (const [from, to] of spans) stroke(context, theme.ink, 1, [[x, from], [x, to]]);
   context.globalAlpha = 1;

@@ -1,4 +1,4 @@
-"""The mistakes in the order of the page: the line of code of each, and the number that shows it."""
+"""The mistakes, in page order: the broken line of code, and the number that shows the mistake."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ _MISTAKES = {
     ),
 }
 MISTAKES = {bug: _MISTAKES[bug] for bug in random.Random(8).sample(list(_MISTAKES), len(_MISTAKES))}
-"""Mistakes by bug, in a fixed shuffled order: that of the bugs' numbers on the page."""
+"""Mistakes by bug name, in a fixed shuffled order, by which the page numbers them."""

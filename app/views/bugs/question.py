@@ -1,4 +1,4 @@
-"""Asks which mistake it is, then explains it: the number that shows it and the line of code."""
+"""Asks which mistake the network has, then shows the revealing number and the line of code."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:  # imports torch
 def ask_which(
     inspection: Inspection, bug: str, healthy: Symptoms, broken: Symptoms, draw: bool = True
 ) -> str | None:
-    """Ask which mistake it is, if this sentence shows any; None until it has been revealed.
+    """Ask which mistake the network has; return None until the answer is revealed.
 
-    Then return a line that compares a wrong answer with this bug, or "". Without `draw`, show no
-    question.
+    Then return a line that compares a wrong answer with this bug, or "". If this sentence shows no
+    mistake, say so and return None. Without `draw`, show no question.
     """
     from core.experiments.bugs import bug_symptoms
 
@@ -48,7 +48,7 @@ def ask_which(
         return None if answer is None else ""
     chosen = str(asked.question.options[answer.answer[0]])
     there, here = written(every[chosen]), written(broken)
-    names = (MISTAKES[chosen].measure, *here)  # the number that shows it, if it differs
+    names = (MISTAKES[chosen].measure, *here)  # prefer the number that shows the chosen mistake
     measure = next((name for name in names if there[name] != here[name]), None)
     if measure is None:
         return ""
@@ -105,7 +105,7 @@ def question_about(
 
 
 def _offer_another_sentence(inspection: Inspection) -> None:
-    """Offer an example in place of a sentence that shows nothing."""
+    """Offer an example sentence, because this sentence does not show the mistake."""
     known = [example.text(inspection.direction) for example in examples(inspection.direction)]
     others = [sentence for sentence in known if sentence != inspection.record.source_text]
     if others:

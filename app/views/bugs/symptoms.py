@@ -1,4 +1,4 @@
-"""Writes the numbers that tell mistakes apart: one table, healthy and broken, and what each is."""
+"""Writes the numbers that tell mistakes apart: a table of both networks, and explanations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def name_of(measure: str) -> str:
 
 
 def show_differences(healthy: Symptoms, broken: Symptoms) -> None:
-    """Show the numbers that differ between the networks, and say whether others are equal."""
+    """Show the numbers that differ between the networks, and say how many are equal."""
     left, right = written(healthy), written(broken)
     differing = [name for name in left if left[name] != right[name]]
     if differing:

@@ -33,7 +33,7 @@ def show_agreement(largest: Largest, record: TranslationRecord, same_weights: bo
     elif same_weights and abs(largest.difference) <= SAME:
         st.write(
             "**All attention weights agree within 1e-5.** The largest difference over all "
-            f"{cells:,}, of every kind, layer and head, is **{size}**: the two add the same "
+            f"{cells:,}, of every kind, layer and head, is **{size}**: the models add the same "
             "numbers in a different order, and float32 rounds after about seven digits. The "
             "checklist above repeats the comparison in float64, where a difference may not exceed "
             "1e-12."
@@ -154,11 +154,12 @@ def show_maps(
     map_row(map_row_of(pair, records, kind, scale == "own", matching), key="compared_maps")
     st.latex(r"\Delta_{qk} = A^{\text{first}}_{qk} - A^{\text{second}}_{qk}")
     scale_words = (
-        f"The scale ends at the largest difference; below {scientific(SAME)}, it is only rounding."
+        "The scale ends at the largest difference; differences up to "
+        f"{scientific(SAME)} are only rounding."
         if scale == "own"
         else "The scale is that of the weights, in both directions, so a small difference "
         "looks small."
     )
-    st.caption(f"Blue: the first looks there more. Orange: the second does. {scale_words}")
+    st.caption(f"Blue: the first model looks there more. Orange: the second does. {scale_words}")
     if kind == "decoder":
         st.caption("Hatched: masked, because these tokens are written later.")

@@ -165,7 +165,7 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
         "answer is known: each head must be matched to itself."
     )
     if LANGUAGES.keys() >= set(chosen.direction.split("-")):
-        st.write("To train a second one:")
+        st.write("To train a second checkpoint:")
         st.code(
             "python -m core.train --recipe tiny --model baseline "
             f"--direction {chosen.direction} --out checkpoints/baseline-{chosen.direction}",
@@ -174,8 +174,8 @@ if len({c.card.weights_sha256 for c in options.values()}) == 1:
         )
 elif same_weights:
     st.write(
-        "The two chosen above share their weights, so each head must be matched to itself. Choose "
-        "two checkpoints above to pair the heads of independently trained models."
+        "The two models chosen above share their weights, so each head must be matched to itself. "
+        "Choose two checkpoints above to pair the heads of independently trained models."
     )
 if result is not None:
     show_matching(result, same_weights)
@@ -205,13 +205,13 @@ curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.me
 if curves:
     show(comparison.curves_figure(curves, session.theme()), "curves")
     if same_weights:
-        st.caption("One training run: both models have its weights.")
+        st.caption("Both models have the weights of this one training run.")
 
 st.subheader("The same weights under two names")
 st.write(
     "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
     "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
-    "the scratch code keeps three, each with the paper's matrices of all heads."
+    "the scratch code keeps three, each of which holds the paper's matrices of all heads."
 )
 table = results.run(None, core.state_dict_map, chosen.card.model)
 st.dataframe(

@@ -42,7 +42,7 @@ def show_facts(
             f"{shape.num_heads}, {shape.d_model}",
             "BLEU (validation sets)": _by_corpus(scores, "sacrebleu", 2),
             "bits per character (validation sets)": _by_corpus(scores, "bits_per_char", 4),
-            "log-probability of the translation by its weights": number(translated.log_prob, 3),
+            "log-probability of its own translation": number(translated.log_prob, 3),
             "log-probability of the first model's translation": number(forced.log_prob, 3),
         }
         for key, value in facts.items():

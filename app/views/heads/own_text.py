@@ -30,8 +30,8 @@ def show_own_text(card: Card, shown: Shown) -> None:
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
         "uploaded. The network translates them greedily, and each head is measured on these "
-        "translations: among others, how much less probable they are without it. Nothing is "
-        "stored: the text and its numbers are gone with this tab."
+        "translations: for example, how much less probable they are without the head. Nothing is "
+        "stored: closing this tab deletes the text and its numbers."
     )
     with st.form("own_text", border=False):
         text = st.text_area(

@@ -54,7 +54,7 @@ def show_atlas(atlas: Atlas, chosen: controls.Selection) -> None:
 
 
 def shipped(card: Card) -> Atlas | None:
-    """Return the atlas beside the network's weights, or say in one line why there is none."""
+    """Return the atlas beside the network's weights, or show why there is none."""
     try:
         atlas = atlases.shipped_atlas(card)
     except ValueError as error:

@@ -38,7 +38,7 @@ def follow_link(record: TranslationRecord) -> None:
         or linked["head"]
         or session.saved_result("head_sentence") is None
     ):
-        opens = address.initial_view(record)  # the first page's default, with its pinned token
+        opens = address.initial_view(record)  # as on the page Translate, with the pinned row
         for name in ("kind", "layer", "head"):  # "mean" becomes the default
             session.put(f"head_{name}", opens[name])
     new_sentence = session.saved_result("head_sentence") != record.id
@@ -105,7 +105,7 @@ if covered("head", not found.shown):
 else:
     with cell:
         first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-        # The key with the largest weight is the answer, so it is chosen only once that is settled.
+        # The key with the largest weight is the answer: preselect it only after the question.
         opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
         key = select("Key", numbered(keys, first), opened, "head_k")
 

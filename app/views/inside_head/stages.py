@@ -132,7 +132,7 @@ def stages(
             f"2 × {E} numbers",
             small["project"],
             figures.projection_figure(inside, key, theme),
-            f"All {D} numbers of both x",
+            f"All {D} numbers of both vectors x",
             lambda: pd.DataFrame(
                 {
                     "dimension": np.arange(1, D + 1),
@@ -271,7 +271,7 @@ def _numbered(keys: list[str], first: int) -> list[str]:
 
 
 def _largest_terms(terms: np.ndarray, product: float) -> str:
-    """Say how much its largest terms contribute to q·k, and how much the others do."""
+    """Say how much the largest products add to q·k, and how much all others add."""
     named = largest(terms, figures.TERMS)
     part = float(terms[named].sum())
     others = len(terms) - len(named)
@@ -296,7 +296,7 @@ def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
 
 
 def _rank(lengths: np.ndarray, head: int) -> str:
-    """Say how long this head's part is compared with those of the other heads."""
+    """Rank this head's part by length among the parts of all heads."""
     rank = int((lengths > lengths[head]).sum()) + 1
     if len(lengths) == 1:
         return ""

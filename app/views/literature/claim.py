@@ -46,7 +46,7 @@ def measured(estimate: Estimate | None, unit: Unit) -> str:
 
 
 def show_claim(row: Row) -> None:
-    """Show a claim with its picture, its verdict and the reason, and a link to what it is about."""
+    """Show a claim with its picture, verdict and reason, and a link to the page that shows it."""
     claim = row.claim
     with st.container(border=True, key=f"claim_{claim.id.replace('-', '_')}"):
         st.subheader(claim.claim)

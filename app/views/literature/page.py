@@ -65,8 +65,8 @@ def show_board(board: Board) -> None:
     if changed := literature.other_weights(board):
         st.warning(
             plain(
-                f"{literature.BOARD} was measured on other weights of {', '.join(changed)}: write "
-                "it again with the command below."
+                f"{literature.BOARD} was measured on weights of {', '.join(changed)} that are not "
+                "available here: write it again with the command below."
             )
         )
     origin = board.origin
@@ -76,8 +76,8 @@ def show_board(board: Board) -> None:
         "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network the whole interval lies on the other "
         "side, unless its card says why even that would not refute the claim. In all other cases "
-        "it cannot be decided here. Nor can it be decided if the test here differs so much from "
-        "the paper's that no result could decide it; the reason then says so. Intervals are 95 % "
+        "it cannot be decided here. This also holds if the test here differs so much from the "
+        "paper's that no result could decide the claim; its card then says so. Intervals are 95 % "
         "intervals unless the claim says otherwise. They say how much a number depends on the "
         "choice of sentences. The networks differ in direction, implementation and training run "
         "at once, so their spread is only a rough guide to how much a number depends on each of "

@@ -183,7 +183,7 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
     st.write(
         "Here a mask is a boolean tensor with True = may attend, as in torch's "
         "scaled_dot_product_attention; torch.nn.Transformer uses True = may not attend. An axis "
-        "along which the mask is shared, such as that of the heads, has length 1 or is left out. "
+        "along which the mask is shared, such as the head axis, has length 1 or is left out. "
         "Attention broadcasts the mask to [batch, head, query, key]."
     )
     st.table(

@@ -98,8 +98,8 @@ def _show_values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
     st.write(
         "Other implementations replace a masked score by a very low number, or add that number "
-        "to it. As long as one cell is unmasked, only rounding differs, because the exponential "
-        "of either underflows to 0. The choice matters in a fully masked row, such as one of a "
+        "to it. As long as one cell is unmasked, only rounding differs: in both cases, the "
+        "exponential underflows to 0. The choice matters in a fully masked row, such as one of a "
         "sentence that is all padding. There −∞ gives NaN, so the attention here returns 0 "
         "instead. Replacing gives all masked cells the same weight. Adding preserves the score "
         "differences if the precision allows, so the row looks unmasked."

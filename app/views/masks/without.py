@@ -83,7 +83,7 @@ def show_without_causal_mask(inspection: Inspection) -> None:
     )
     st.write(
         "A network *trained* without the mask can copy the next token instead of predicting it. "
-        "Random tokens show it: two small networks, with and without the mask, learn on random "
+        "Random tokens show this: two small networks, with and without the mask, learn on random "
         "sequences, in which nothing can be predicted."
     )
     _train()
@@ -97,7 +97,7 @@ def _interpret_gain(gained: float) -> str:
             "so it could not learn to use them."
         )
     if gained <= NEGLIGIBLE:
-        return "On average, that changes next to nothing."
+        return "On average, seeing future tokens changes next to nothing."
     return "On average, the answer leaked into the rows that should predict it."
 
 
@@ -125,10 +125,10 @@ def _train() -> None:
 
         last = points[-1]
         st.caption(
-            f"After {last.step} steps the next token gets {percent(last.open)} without the mask "
-            f"and {percent(last.masked)} with it; guessing gives {percent(1 / WORDS)}. Random "
-            "tokens cannot be predicted, so anything above guessing was copied from the input. A "
-            "network that generates text has no such input."
+            f"After {last.step} steps, the next token has a probability of "
+            f"{percent(last.open)} without the mask and {percent(last.masked)} with it; guessing "
+            f"gives {percent(1 / WORDS)}. Random tokens cannot be predicted, so anything above "
+            "guessing was copied from the input. A network that generates text has no such input."
         )
 
 
@@ -195,7 +195,7 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
         "padding."
         if result.padded
         else "No sentence of the batch is longer, so this one has no padding and only the last "
-        "digits can change. Choose a shorter one."
+        "digits can change. Choose a shorter sentence."
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "

@@ -29,16 +29,16 @@ def show_score_parts(inspection: Inspection) -> None:
     st.write(
         "In the first layer, query and key are computed from sums of content (the token's "
         "embedding) and position. So their dot product splits into four products (content or "
-        "position of the query times content or position of the key), plus those with a bias."
+        "position of the query times content or position of the key), plus products with a bias."
     )
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = inspection.run(core.score_parts, inspection.source_ids, inspection.target_ids, kind)
     map_row(_map_row(record, kind, parts), key="score_parts")
     st.caption(
-        "Six maps: the four products, the sum of those with a bias, and the score. They share one "
-        "scale, which fits the chosen head. A map's first name is the part of the query (row), the "
-        "second that of the key (column). Diagonal stripes in position · position come from "
-        "distances; differences in content · content come from the tokens."
+        "Six maps: the four products, the sum of the products with a bias, and the score. They "
+        "share one scale, which fits the chosen head. In a map's name, the part of the query (row) "
+        "comes first, then the part of the key (column). Diagonal stripes in position · position "
+        "come from distances; differences in content · content come from the tokens."
     )
     st.latex(
         r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (\tilde{a}_q W^Q) \cdot (\tilde{b}_k W^K)"

@@ -19,8 +19,8 @@ def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
     record = inspection.record
     st.write(
-        f"The first layer reads one vector for each token: {in_words(inspection.card)}, plus the "
-        "row of its position. Below, *embedding* means this term of the sum."
+        f"The first layer reads one vector for each token: {in_words(inspection.card)}, plus "
+        "the table's row for its position. Below, *embedding* means this term of the sum."
     )
     st.latex(f"x_p = {embedding(inspection.card)} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
@@ -31,7 +31,7 @@ def show_sums(inspection: Inspection) -> None:
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare each dash, the length of the position vector, with its bar, that of "
+        "Compare each dash, the length of the position vector, with its bar, the length of "
         "the embedding.",
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
@@ -49,7 +49,7 @@ def show_sums(inspection: Inspection) -> None:
             "A token that occurs more than once has one ring but several dots. They may be close "
             "together in these two dimensions; in all dimensions the network can tell them apart."
             if len({token.id for token in tokens}) < len(tokens)
-            else "No token occurs twice in this sentence; one that did would have a single ring, "
-            "and a dot for each position."
+            else "No token occurs twice in this sentence; a repeated token would have a single "
+            "ring, and a dot for each position."
         ),
     )

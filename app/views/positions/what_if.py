@@ -67,7 +67,7 @@ def show_reordering(inspection: Inspection) -> None:
     st.write(
         "Put the tokens in another order and run the encoder again. Without positions the order "
         "makes no difference: every map has its rows and columns in the new order, and every "
-        "output vector moves with its token. With positions that no longer holds."
+        "output vector moves with its token. With positions, neither is true."
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
@@ -148,7 +148,7 @@ def show_position_edits(inspection: Inspection) -> None:
         "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, "
         "and does one that looks at a certain token keep its column?"
         if side != "target"
-        else "Only the target's positions are edited, which the encoder does not see."
+        else "Only the target's positions are edited, and the encoder does not see them."
     )
 
 

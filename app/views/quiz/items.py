@@ -1,4 +1,4 @@
-"""Reads the items of the test from their lesson file: texts, options, and pictures from numbers."""
+"""Reads the items of the test from their lesson file: texts, options and attention maps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def item(name: str, form: str) -> dict[str, Any]:
 
 
 def _picture(at: str) -> dict[str, Any] | None:
-    """Return an item's map: labels, cells (a weight, or one of the marks), and cells of options."""
+    """Return an item's map, if any: labels, cells (weights or marks), and the options' cells."""
     if f"{at}.weights" not in keys(LESSON):
         return None
     rows = [line.split() for line in text(LESSON, f"{at}.weights").split("/")]

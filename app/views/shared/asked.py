@@ -113,7 +113,7 @@ def other_rows(
 
 
 def cross_attention(record: TranslationRecord) -> Iterator[Candidate]:
-    """Yield questions about the cross-attention row shown first, then about its head's rows."""
+    """Yield a question about the explorer's first row, then questions about rows of its head."""
     first = _first_place(record)
     if first.query is not None:
         yield partial(attends, record, "cross", first.layer, first.head, first.query)
@@ -340,7 +340,7 @@ def important_heads(
 
 
 def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
-    """Ask how a translation changes without positions, to `after`. Raises NotAskable."""
+    """Ask how the translation changes when positions are removed. Raises NotAskable."""
     say = partial(text, "positions")
     try:
         found = questions.order(before.target_out, after.target_out)
@@ -455,7 +455,7 @@ def _words(**replaced: str) -> Mapping[str, str]:
 
 
 def _second(found: questions.Question, size: Callable[[float], float] = lambda value: value) -> int:
-    """Return the option with the second largest number."""
+    """Return the index of the option with the second largest number."""
     others = (i for i in range(len(found.options)) if i != found.best)
     return max(others, key=lambda i: size(found.evidence[i]))
 

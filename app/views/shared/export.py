@@ -38,9 +38,9 @@ def _download_app(card: Card) -> None:
 
 
 def export(record: TranslationRecord, card: Card) -> None:
-    """Offer files of a record and the app as a page, and open a saved record.
+    """Offer the record's files and the app as one HTML file, and open a saved record.
 
-    A file is built when requested, in a thread of its own.
+    Each file is built when requested, in a separate thread.
     """
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (

@@ -41,10 +41,10 @@ _PAGE_OF = {
 
 
 def lesson_top() -> tuple[DeltaGenerator, DeltaGenerator | None]:
-    """Return the places of a lesson's top, down to its question, and of the figure beside it.
+    """Return the containers of a lesson's top, down to its question, and of the figure beside it.
 
     The style sheet shows the figure where there is room, and the popover elsewhere. A presented
-    page has room for neither.
+    page has room for neither, so its second container is None.
     """
     if plans.presenting():
         return st.container(key="lesson_top"), None
@@ -62,8 +62,8 @@ def show_glance(
     """Offer the figure in a popover and show it `beside` a lesson, with `current` highlighted.
 
     `current` are blocks; `in_view` says what is highlighted, by default the first block. `follow`
-    is the key of an explorer whose kind of attention is highlighted instead. Links keep the
-    sentence, by default the visitor's own, and how it is translated.
+    is the key of an explorer whose kind of attention is highlighted instead. Links keep
+    `source`, by default the visitor's sentence, and the direction, model and search.
     """
     chosen, here = controls.selection(), session.get("page") or ""
     if chosen.card is None:

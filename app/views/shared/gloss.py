@@ -1,4 +1,4 @@
-"""A word-by-word gloss of the source: the words of the translation that attention links to it."""
+"""A gloss: each source word with the words of the translation that attention links to it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def show_gloss(card: Card, record: TranslationRecord) -> None:
 
 
 def pairs(record: TranslationRecord, aligned: SentenceAlignment) -> list[tuple[str, str]]:
-    """Return each source word with the target words linked to it, in their order."""
+    """Return each source word with the target words linked to it, in target order."""
     source, target = (
         ["".join(label(tokens[i]) for i in word) for word in words]
         for tokens, words in (

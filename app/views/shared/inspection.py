@@ -73,7 +73,7 @@ class Inspection:
 
 
 def ask_for_inspection() -> Inspection:
-    """Draw the source box, translate as the first page does, and show both texts."""
+    """Draw the source box, translate as the page Translate does, and show both texts."""
     card, record = controls.ask_for_record(given_target=False)
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
@@ -85,7 +85,7 @@ def ask_for_inspection() -> Inspection:
 
 @dataclass(frozen=True)
 class EditedTranslation:
-    """The effect of edits: a new translation, and records of the old one without and with them."""
+    """The effect of edits: the new translation, and records of the old one before and after."""
 
     translation: str
     before: TranslationRecord

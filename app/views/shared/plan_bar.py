@@ -88,8 +88,8 @@ def present_button() -> None:
         st.button(
             "Present",
             key="present_start",
-            help="large type, without sidebar and header; arrow keys or a presenter's remote go to "
-            "the next stop, Escape leaves",
+            help="large type, without sidebar and header; arrow keys or a presenter's remote go "
+            "back and forth, Escape leaves",
             on_click=plans.present,
             args=(True,),
         )

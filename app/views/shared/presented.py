@@ -1,4 +1,4 @@
-"""Presents a page, each screen without scrolling: its question, then the map that answers it."""
+"""Presents a page on screens that need no scrolling: its question, then the map that answers it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show_line(record: TranslationRecord | None, more: str = "") -> None:
         texts = f"{record.source_text} → {record.translation}" if record else ""
         st.text(texts, width="stretch")
         turn = plans.screen()
-        if turn and plans.running() is None:  # else the plan's line goes back
+        if turn and plans.running() is None:  # else the plan bar has the button
             st.button(
                 text("questions", "present.back"),
                 key="tour_back",

@@ -1,8 +1,8 @@
-"""Asks a question and hides what answers it; a sentence that settles no answer is not asked about.
+"""Asks a question and hides what answers it; skips questions that the sentence does not settle.
 
 A lesson's link (lesson=1) stops the page at its question. On a page opened in another way, a cover
-hides only the parts that answer the question, until the learner answers, skips, or asks to see such
-parts for the whole session.
+hides only the parts that answer the question, until the learner answers, skips, or asks to see all
+such parts for the rest of the session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN = "answers shown"  # whether the learner has asked to see what answers a 
 class Outcome:
     """The question that is asked, if any, and whether it is settled: answered or skipped.
 
-    Without a question, all is settled, unless its numbers are still being computed.
+    Without a question, `settled` is true, unless the question's numbers are still being computed.
     """
 
     asked: Asked | None
@@ -61,7 +61,7 @@ def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) ->
     with box:
         try:
             asked, reason = first_askable(candidates)
-        except NotAskable as problem:  # not yet
+        except NotAskable as problem:  # its numbers are being computed
             st.caption(plain(str(problem)))
             return Outcome(None, False, wanted)
         if reason:
@@ -145,7 +145,7 @@ def _present(
     """Show the question, or on the next screen the map that answers it, and stop the page."""
     try:
         asked = first_askable(candidates)[0]
-    except NotAskable:  # not yet
+    except NotAskable:  # its numbers are being computed
         asked = None
     with st.container(key="presented"):
         if asked and asked.place and plans.screen():

@@ -114,7 +114,7 @@ def edit(command: str) -> None:
     elif not problems:
         try:
             edits = edits.without(one) if command[0] == "-" else edits.plus(one)
-        except EditError as error:  # such as one too many
+        except EditError as error:  # such as too many edits
             problems = [str(error)]
     session.put(_EDITS, edits.to_text())
     session.put(_REFUSED, (session.get("source"), " ".join(problems)))

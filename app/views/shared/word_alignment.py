@@ -20,7 +20,7 @@ from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
 _READING = {"input": "reads", "output": "produces"}
-_ROWS = {"input": "the row that is fed it", "output": "the row that produces it"}
+_ROWS = {"input": "the row that takes it as input", "output": "the row that produces it"}
 
 
 def show_word_alignment(card: Card, record: TranslationRecord) -> None:
@@ -93,7 +93,7 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
             + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
         )
     if any("␣" in word for word in (*source, *target)):
-        st.caption("“␣” is a space that the tokenizer keeps as a token of its own.")
+        st.caption("“␣” is a space that the tokenizer keeps as a separate token.")
     st.caption(
         _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")
     )
@@ -111,8 +111,8 @@ def _error(found: AlignmentHeads, origin: Origin, record: TranslationRecord) -> 
     return (
         f"Alignment error rate {percent(found.aer)} ({interval}), read in the same row. It was "
         f"measured on half of {origin.gold_sentences:,} sentences with manual alignments "
-        f"({plain(gold_name(origin))}); the other half chose the heads. There the decoder was fed "
-        "human translations (teacher-forced): for this sentence and this translation the error may "
-        "differ."
+        f"({plain(gold_name(origin))}); the other half chose the heads. For this "
+        "measurement, the decoder was fed human translations (teacher-forced): for this sentence "
+        "and this translation the error may differ."
         + ("" if record.edits == Edits() else " It does not cover the edits of this pass.")
     )

@@ -39,7 +39,7 @@ def problem(stop: Stop) -> str:
     if not stop.argument:
         return "Type a sentence."
     if (length := len(stop.argument)) > (limit := results.most_characters()):
-        return f"{length:,} characters are too many: the limit is {limit}, shorten it."
+        return f"{length:,} characters are too many: the limit is {limit}, shorten the sentence."
     return ""
 
 

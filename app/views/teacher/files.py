@@ -32,7 +32,7 @@ def show_files(made: Plan, chosen: controls.Selection) -> None:
 
 
 def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
-    """Return one sheet per distinct sentence of the plan, and one line per sentence without one."""
+    """Return a sheet per distinct sentence of the plan, and a line per sentence without a sheet."""
     found: dict[str, Sheet] = {}
     left_out: dict[str, str] = {}
     for stop in made.stops:
@@ -55,7 +55,7 @@ def quoted(sentence: str) -> str:
 
 
 def _sheet(stop: Stop, direction: str, record: TranslationRecord) -> Sheet:
-    """Return the sheet of a stop's sentence, with the head that a stop of the tour shows."""
+    """Return the sheet of a stop's sentence; a stop of the tour chooses the head."""
     if stop.on_tour:
         try:
             shown = STOPS[direction][tour_stop(direction, stop.argument)[0]].find(record)

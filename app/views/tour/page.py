@@ -84,9 +84,9 @@ def screens(stop: Stop, question: Asked | None) -> Iterator[str]:
 def questions(
     chosen: controls.Selection, record: TranslationRecord, number: int, shown: Highlight | None
 ) -> Iterator[asked.Candidate]:
-    """Yield a stop's questions: its own, then about the rows of its head, the pinned one first.
+    """Yield a stop's questions: its own, then those about its head, the pinned row first.
 
-    If the translation lacks a word, there is no such head, and the questions are about
+    If the translation lacks the stop's word, there is no such head, and the questions are about
     cross-attention. Two stops may ask the same about the same sentence, so each question's id names
     the stop.
     """
@@ -138,7 +138,7 @@ def _own_question(name: str, chosen: controls.Selection, record: TranslationReco
 
 
 def show_lessons(link: dict[str, str]) -> None:
-    """Link to each lesson, with the query parameters of its sentence, and say what it shows."""
+    """Link to each lesson, with `link` as query parameters, and say what the lesson shows."""
     for lesson in (LESSONS[name] for name in NEXT_LESSONS):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.page_link(lesson.file, label=lesson.title, query_params=link, width="content")
@@ -154,7 +154,7 @@ if chosen.card is None:
     st.stop()
 if not stops:
     st.caption(
-        f"There is no tour from {chosen.source_language} to {chosen.target_language}: its "
+        f"There is no tour from {chosen.source_language} to {chosen.target_language}: the tour's "
         f"sentences are German and English. The lessons work with any {chosen.source_language} "
         "sentence:"
     )

@@ -71,7 +71,7 @@ class Stop:
 
 
 def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
-    """Return the sentence about the head of a stop as plain text: before, the share, and after."""
+    """Return the sentence about a stop's head: text before the share, the share, and text after."""
     head = shown.head
     before, after = stop.measured.split("{share}")
     where = {"attention": ATTENTION[shown.kind], "layer": head.layer + 1, "head": head.head + 1}
@@ -127,14 +127,14 @@ def _translates(*pairs: tuple[str, str]) -> Find:
         shown = _cross(record, cells)
         if not split:
             return shown
-        first = "Of a produced word of several tokens, the row of the first one is measured."
+        first = "If a produced word has several tokens, the row of its first token is measured."
         return replace(shown, said=f"{shown.said} {first}")
 
     return find
 
 
 def _compound(target_word: str, *source_words: str) -> Find:
-    """Find the head whose rows for the tokens of one word look most at these words, in order."""
+    """Find the head that looks most from a target word's tokens at these source words, in order."""
 
     def find(record: TranslationRecord) -> Highlight:
         words = roles.positions(record.target_out, target_word)

@@ -102,7 +102,7 @@ def without_mask(
 def two_vectors(
     bench: Bench, record: TranslationRecord, shown: Highlight | None
 ) -> tuple[str, ...]:
-    """Compute the score of the key that the stop's row looks at most, from its two vectors."""
+    """Compute the score of the key that the stop's row looks at most, from the vectors q and k."""
     if shown is None or shown.query is None:
         return ()
     head, query = shown.head, shown.query

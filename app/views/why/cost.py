@@ -15,7 +15,7 @@ def count_heads(inspection: Inspection) -> int:
 
 
 def pairs_passes(inspection: Inspection, kind: str) -> int:
-    """Count the passes for pairs of a kind: each head ablated, and each pair."""
+    """Count the passes for pairs of a kind: one for each head, and one for each pair."""
     config = inspection.card.model
     layers = config.num_encoder_layers if kind == "encoder" else config.num_decoder_layers
     return layers * config.num_heads * (layers * config.num_heads + 1) // 2
@@ -28,7 +28,7 @@ def shapley_passes(inspection: Inspection) -> int:
 
 
 def sources_passes(inspection: Inspection) -> int:
-    """Count the passes for Shapley values and for the methods that need passes of their own."""
+    """Count the passes for Shapley values and for the methods that rerun the network."""
     words = len(source_words(inspection.record.source))
     return shapley_passes(inspection) + 3 * len(inspection.record.target_out) + 2 * words
 

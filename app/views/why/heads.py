@@ -31,7 +31,7 @@ FIRST_S = 0.5
 EACH_S = 1.0
 """Seconds of head effects between two drawings; a click waits at most this long."""
 PAUSE_S = 0.2
-"""Seconds after which the browser asks for more."""
+"""Seconds after which the browser requests the next heads."""
 _SHOWN = 12
 _LITTLE = 0.05  # nats: changes a probability by about 5 %
 
@@ -176,7 +176,7 @@ def _few_effects(little: int, heads: int) -> str:
     """Say how many heads hardly change the log-probability when switched off alone."""
     if not little:
         return (
-            "No head matters little by itself: switching off any one of them changes the "
+            "Every head matters by itself: switching off any one of them changes the "
             f"log-probability by {_LITTLE} nats or more."
         )
     matter = "matters little by itself" if little == 1 else "matter little by themselves"
@@ -226,7 +226,7 @@ def show_pairs(inspection: Inspection) -> None:
                 (ranked[-1], 1, "less is lost"),
             ):
                 if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
-                    st.markdown(f"**For no two heads {lost} together**")
+                    st.markdown(f"**There are no two heads for which {lost} together**")
                     continue
                 a, b = (layer * effects.heads + head for layer, head in (pair.first, pair.second))
                 if abs(single[a]) < abs(single[b]):

@@ -155,9 +155,9 @@ def _ordinal(rank: int) -> str:
 def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
     """Return the labels of tokens to compare with, by id, and the default.
 
-    If the written token is a whole word, so is the default, if possible: a token that starts a word
-    and that the network would not continue. Then neither is a prefix of the other. Otherwise the
-    record's alternatives come first.
+    If the written token starts a word, the default is a whole word, if there is one: a token that
+    starts a word, that the network would not continue, and that is neither a prefix nor an
+    extension of the written one. Otherwise the record's alternatives come first.
     """
     record = inspection.record
     own = record.target_out[step]

@@ -1,4 +1,4 @@
-"""Statistics of claims about word alignment: which layer, which row, weights or norms."""
+"""Statistics of claims about word alignment: best layer, decoder position, weights or norms."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from core.text.tokenizer import Token
 
 OFFSETS = (-1, 1)
 FREQUENT = 500
-"""The number of most frequent tokens; a sentence of these alone has no rare token."""
+"""How many tokens count as frequent; a sentence of only these tokens has no rare token."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Attended:
     """Measure where the largest weights are, and the cross-attention on tokens without content.
 
     `counts` says how often each source token occurs, by id; tokens that never occur are missing.
-    `frequent` are the ids of the tokens that occur most often. Sums ("uniform": the value expected
-    of keys drawn at random):
+    `frequent` are the ids of the tokens that occur most often. Sums, where NAME_uniform is the
+    value of NAME expected for keys drawn at random:
 
     - neighbour [R, 2, n]: queries of each encoder head whose largest weight is at each of OFFSETS,
       without <eos> as a query or a key; neighbour_uniform [R, 2]
-    - neighbours [R, 2]: queries that have such a neighbour
+    - neighbours [R, 2]: queries that have a key at each of OFFSETS
     - rarest [R, H]: queries of each head of the first encoder layer with the largest weight on a
       rarest token, in sentences whose rarest token is not frequent; rarest_uniform [R]
-    - queries, rare_sentences [R]: the queries in these sentences, and the sentences
+    - queries, rare_sentences [R]: the number of queries in these sentences, and of the sentences
     - empty [R]: cross-attention on <eos> and punctuation, averaged over heads and summed over rows;
       empty_uniform [R]
-    - rows [R]: the rows of the cross-attention
-    - sentences: the sentences in the sample itself
+    - rows [R]: the number of rows of the cross-attention
+    - sentences: the number of sentences in the sample itself
     """
 
     counts: Mapping[int, int]

@@ -26,9 +26,9 @@ _TEXTS = ("claim", "source", "theirs", "published", "quantity", "ours", "reason"
 class Origin:
     """What a board was computed from, so that it can be computed again.
 
-    `weights` has the SHA-256 of each network's weights, by the network's name; `sources` has that
-    of the source lines of the corpus, by direction. `gold` names the file of manual alignments; ""
-    for none.
+    `weights` has the SHA-256 of each network's weights, by the network's name. `sources` has the
+    SHA-256 of the corpus's source lines, by direction. `gold` names the file of manual alignments;
+    "" for none.
     """
 
     command: str
@@ -56,9 +56,9 @@ class Row:
 class Board:
     """All claims of LITERATURE with their estimates, from which the verdicts follow (see `decide`).
 
-    `estimates` are by claim and network or, where a claim is about pairs of networks, by claim and
-    direction. `means` are by claim. Claims that could not be estimated are absent from both;
-    `missing` says what each of them lacked, except for `untestable` claims.
+    The keys of `estimates` are claim and network or, if a claim is about pairs of networks, claim
+    and direction. The keys of `means` are claims. Claims that could not be estimated are absent
+    from both; `missing` says what each of them lacked, except for `untestable` claims.
     """
 
     origin: Origin
@@ -127,7 +127,7 @@ class Board:
         except FileNotFoundError:
             raise
         except (KeyError, TypeError, AttributeError) as error:
-            problem = f"it has another structure: {error}"
+            problem = f"it has an unexpected structure: {error}"
         except (ValueError, OSError) as error:
             problem = str(error)
         else:
@@ -142,7 +142,7 @@ class Board:
         rows = values["rows"]
         origin = values["origin"]
         if set(origin) != {field.name for field in dataclasses.fields(Origin)}:
-            raise ValueError("its origin has other fields")
+            raise ValueError("its origin has missing or unknown fields")
         for name in ("command", "corpus", "gold", "version"):
             _text(origin[name])
         for name in ("weights", "sources"):
@@ -168,7 +168,7 @@ class Board:
 
 
 def _decided(values: Any) -> Any:
-    """Return the values without texts: a file and the board read from it must agree in these."""
+    """Return the values without texts; a file and the board read from it must agree in these."""
     rows = [{name: row[name] for name in row if name not in _TEXTS} for row in values["rows"]]
     return values | {"rows": rows}
 

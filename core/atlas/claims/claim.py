@@ -23,15 +23,17 @@ class Claim:
     - source: the paper
     - see: a link, relative to the app, to the page about the subject
     - theirs: the paper's result in words
-    - published: the paper's number in `unit`, or the ends of its range, if it reports one
-    - quantity, ours: the statistic that is measured here, in a few words and as a description
+    - published: the paper's number in `unit`, or both ends of its range; empty if it reports none
+    - quantity, ours: a short name and a full description of the statistic that is measured here
     - threshold, above: the claim says that the statistic is above the threshold, or below it if
       `above` is false
     - of_pairs: whether the statistic compares both networks of a direction
-    - null: the assumption behind the value by chance, such as "uniform attention", if measured
-    - limits: why a result on the other side would not refute the claim; "" if it would
-    - other_test: how the test here differs from the paper's so much that no result decides the
-      claim; "" if it does not
+    - null: the assumption behind the chance value, such as "uniform attention"; "" if there is no
+      chance value
+    - limits: why a result on the other side of the threshold would not refute the claim; "" if it
+      would
+    - other_test: a difference from the paper's test because of which no result here decides the
+      claim; "" if there is none
     - untestable: why nothing here can test the claim; "" if something can
     """
 
@@ -56,7 +58,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic, the bounds of its 95 % interval, and its value by chance (`null`), if measured.
+    """A statistic, the bounds of its 95 % interval, and its chance value (`null`), if there is one.
 
     Raises ValueError unless all numbers are finite and `low` is at most `high`.
     """

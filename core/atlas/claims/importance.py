@@ -70,7 +70,8 @@ def matched_correlation(
 ) -> Doubles:
     """Return Spearman's ρ of importance between matched heads, averaged over kinds: [R].
 
-    Kinds are ranked apart, because heads of one kind may all be more important than the others.
+    Each kind is ranked separately, because all heads of one kind may be more important than those
+    of the others.
     """
     from scipy.stats import rankdata  # takes a second to import
 

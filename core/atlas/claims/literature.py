@@ -5,9 +5,9 @@ from __future__ import annotations
 from core.atlas.claims.claim import Claim
 
 DROP = 0.25
-"""BLEU: the largest drop that is still called almost none."""
+"""The largest drop in BLEU that still counts as almost no loss."""
 SIGNIFICANT, STRICT, LENIENT = 0.01, 0.001, 0.05
-"""Significance levels of one head's change of BLEU: the paper's, and two for bounds of counts."""
+"""Significance levels for one head's change of BLEU: the paper's, a stricter and a laxer one."""
 
 _VOITA = "Voita et al. 2019, “Analyzing Multi-Head Self-Attention”"
 _BLOG = f"{_VOITA}, in the authors' summary (lena-voita.github.io)"
@@ -101,9 +101,10 @@ LITERATURE: tuple[Claim, ...] = (
         ours="Half of all heads are removed, one at a time, each time the one whose removal raises "
         "the loss least; the network is not trained further. Two differences compare the shares "
         "of heads that are left: cross-attention minus decoder, and decoder minus encoder. Shown: "
-        "the difference that is smaller on average, chosen for each network and again for the mean "
-        "of all, which is therefore not the mean of the values shown. The order is found "
-        "separately on eight groups of ten sentences; Student's t interval over the groups.",
+        "the smaller of the two mean differences, chosen separately for each network and for the "
+        "mean of all networks. That mean is therefore not the mean of the values shown. The order "
+        "is found separately on eight groups of ten sentences; the interval is Student's t "
+        "interval over the groups.",
         unit="points",
         limits=_NO_RETRAINING,
         see="/heads?head=cross.0.0",
@@ -201,7 +202,7 @@ LITERATURE: tuple[Claim, ...] = (
         ours="Rank correlation (Spearman) between the importance of heads and that of their "
         "counterparts, averaged over the three kinds. The counterparts are in the other "
         "implementation's network of the same direction, which was trained separately. We call "
-        "more than 0.5 similar.",
+        "a correlation above 0.5 similar.",
         of_pairs=True,
         unit="correlation",
         threshold=0.5,
@@ -271,9 +272,8 @@ LITERATURE: tuple[Claim, ...] = (
         published=(3,),
         quantity="best layer: producing minus reading position",
         ours="Layer with the lowest alignment error at the position that produces a word, minus "
-        "the layer with the lowest error at the position that reads it. That is one step later, "
-        "when the word is fed back in. Alignments are read from the mean weights of a layer's "
-        "heads.",
+        "the layer with the lowest error at the position that reads it. The word is read one step "
+        "after it is produced. Alignments are read from the mean weights of a layer's heads.",
         unit="layers",
         see="/heads?head=cross.0.0",
     ),

@@ -28,8 +28,8 @@ CORPUS, SPLIT, TRAINING = "multi30k", "val", "train"
 class GoldFile:
     """A file of manual alignments of German-English pairs, and how its links are written.
 
-    Its texts are beside it, under the same name with the endings .de and .en. A link names the
-    German word first, unless `english_first`.
+    Its texts are in the same folder, in files of the same name that end in .de and .en. A link
+    names the German word first, unless `english_first`.
     """
 
     file: Path
@@ -53,7 +53,7 @@ class GoldFile:
 
 
 def runner(checkpoints: Sequence[Checkpoint], shards: int) -> AbstractContextManager[Runner]:
-    """Return a context manager that yields a runner in this process or, for shards, in several."""
+    """Return a context manager with a runner: in this process, or in `shards` processes if > 1."""
     if shards > 1:
         return in_processes(shards)
     loaded = {checkpoint.card.folder: in_process(checkpoint) for checkpoint in checkpoints}

@@ -36,8 +36,8 @@ def measure_board(
 ) -> Board:
     """Measure every claim on every network.
 
-    `on_progress` is called with the number of newly finished parts of the work, of which each
-    network has PARTS.
+    `on_progress` is called with the number of newly finished parts of the work. Each network has
+    PARTS parts.
     """
     from core import __version__
 

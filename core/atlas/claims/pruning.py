@@ -33,10 +33,10 @@ _REMOVED = 0.6  # the share of a kind's heads that is removed to compare cross-a
 
 @dataclass(frozen=True)
 class Survivors:
-    """Measure which heads are left when half of all have been removed greedily on one chunk.
+    """Measure which heads are left after half of all heads were removed greedily on one chunk.
 
-    Sums: left_INDEX [kinds], the share of each kind's heads that are left. INDEX is that of the
-    chunk's first sentence, so that chunks are not added up: each is one observation.
+    Sums: left_INDEX [kinds], the share of each kind's heads that are left. INDEX is the index of
+    the chunk's first sentence; it keeps chunks apart, because each is one observation.
     """
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
@@ -95,9 +95,9 @@ def without_a_third(network: Network, sample: Sequence[Sentence]) -> Doubles:
 
 
 def removable_share(curve_Rn: Doubles) -> Doubles:
-    """Return the largest share of heads that cost at most DROP BLEU: [R, n + 1] → [R].
+    """Return the largest share of heads whose removal costs at most DROP BLEU: [R, n + 1] → [R].
 
-    `curve_Rn` is BLEU without removal and after each removal. The last point within DROP decides,
+    `curve_Rn` is BLEU before any removal and after each one. The last point within DROP decides,
     even if BLEU is lower at earlier points.
     """
     within_Rn = curve_Rn[:, :1] - curve_Rn <= DROP
@@ -112,14 +112,18 @@ def lost_at(curve_Rn: Doubles, share: float) -> Doubles:
 
 
 def lost_with_best(unedited_R: Doubles, kept_Rn: Doubles) -> Doubles:
-    """Return the BLEU lost with only one head kept: the one with the highest BLEU in row 0: [R]."""
+    """Return the BLEU lost when only one head is kept: [R].
+
+    That head is the one with which the sample itself (row 0) has the highest BLEU.
+    """
     return unedited_R - kept_Rn[:, kept_Rn[0].argmax()]
 
 
 def differences_in_order(survivors: Sums) -> Doubles:
-    """Return the shares left, decoder minus encoder and cross minus decoder: [G, 2].
+    """Return differences between the shares of heads left, [G, 2].
 
-    Groups are in the order of their sentences, so that networks can be compared group by group.
+    Column 0 is decoder minus encoder, column 1 is cross-attention minus decoder. Groups are in the
+    order of their sentences, so that networks can be compared group by group.
     """
     by_index = sorted((int(name.removeprefix("left_")), left) for name, left in survivors.items())
     left_G3 = np.array([left for _, left in by_index])

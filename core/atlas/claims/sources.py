@@ -27,7 +27,7 @@ from core.record.activations import hidden_states
 from core.record.capture import AttentionCall, capture
 
 SAMPLE = 60
-"""The number of sentences with Shapley values, which take 2ⁿ passes for n words."""
+"""The number of sentences for which Shapley values are computed: 2ⁿ passes for n words."""
 MOST_WORDS = 9
 _SEED = 2
 METHODS = {
@@ -41,11 +41,11 @@ _BASELINE = "gradient × input"
 def source_shares(checkpoint: Checkpoint, sentence: Sentence) -> Doubles:
     """Return the share of each decoder row's final state that comes from the source: [T], 0 to 1.
 
-    Norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes the residual
-    path and what each key adds, in proportion to their norms. What cross-attention adds comes from
-    the source alone. What self-attention takes from a decoder row has that row's share.
-    Feed-forward layers and norms are left out. Hooks are process-wide: the caller must hold the
-    model's lock.
+    Computed by norm rollout (after Kobayashi et al. 2021): in each attention layer, a state mixes
+    the residual path and what each key adds, in proportion to their norms. What cross-attention
+    adds comes from the source alone. What self-attention takes from a decoder row comes from the
+    source to the extent of that row's share. Feed-forward layers and norms are left out. Hooks are
+    process-wide: the caller must hold the model's lock.
     """
     model = checkpoint.model
     with capture(model) as captured, hidden_states(model) as states:
@@ -81,8 +81,8 @@ class SourceShares:
 
     Only sentences with at least 3 rows before <eos> count. Sums over them:
 
-    - along [R]: the mean share in the last third of the rows before <eos>, minus that in the first
-    - at_eos [R]: the share where <eos> is produced, minus that in the preceding row
+    - along [R]: of the rows before <eos>, the last third's mean share minus the first third's
+    - at_eos [R]: the share where <eos> is produced, minus the preceding row's share
     - drawn [R]: how many sentences each replicate draws; sentences: how many there are
     """
 
@@ -120,7 +120,7 @@ class Faithfulness:
 
     Sums over the sentences in which every method has a ρ:
 
-    - METHOD [R]: Spearman's ρ over the source words, averaged over the target tokens that have one
+    - METHOD [R]: Spearman's ρ over the source words, averaged over target tokens where ρ is defined
     - drawn [R], sentences: as in `SourceShares`
     """
 
@@ -144,7 +144,7 @@ class Faithfulness:
 
 
 def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
-    """Return the mean of Spearman's ρ over the target tokens where neither is constant, or NaN."""
+    """Return Spearman's ρ, averaged over target tokens with varying scores and values, or NaN."""
     rho = [
         spearmanr(score_n, values_n).statistic
         for score_n, values_n in zip(score_Tn, values_Tn, strict=True)

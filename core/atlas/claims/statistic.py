@@ -18,7 +18,7 @@ from core.frozen import Doubles
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """A statistic of `sentences` sentences: its replicates [R] and its value by chance, if known.
+    """A statistic of `sentences` sentences: its replicates [R] and its chance value, if known.
 
     `bounds`, if given, replace the percentile interval of the replicates.
     """

@@ -1,1 +1,1 @@
-"""Records from the attention maps of other tools; `TranslationRecord.from_…` calls these."""
+"""Records from the attention maps of other tools; called by `TranslationRecord.from_…`."""

@@ -16,7 +16,7 @@ def from_arrays(
     model: str,
     languages: Languages,
 ) -> dict[str, Any]:
-    """Return the fields of a record of `maps` by kind, [layer, head, query, key] after softmax.
+    """Return the record fields for `maps` by kind, [layer, head, query, key] after softmax.
 
     The maps of a kind may be None, an array, a tensor or a sequence with one [head, query, key] per
     layer; kinds may differ in layers and heads. `source` holds the tokens at the keys of

@@ -27,7 +27,7 @@ def build(
     languages: Languages,
     origin: str,
 ) -> dict[str, Any]:
-    """Return the fields of a record of maps by kind, including its checks; see `from_arrays`.
+    """Return the record fields for maps by kind, including the checks; see `from_arrays`.
 
     Raises ValueError, in one line, if there are no maps or if maps do not fit the tokens.
     """
@@ -68,9 +68,9 @@ def stacked(weights: Any) -> Any:
 
 
 def chosen(index: int | None, count: int, what: str) -> int:
-    """Return `index`, or 0 for None and a `count` of 1.
+    """Return `index`; None means the only item.
 
-    Raises ValueError, in one line, if the index is out of range or None is ambiguous.
+    Raises ValueError, in one line, if the index is out of range, or None and `count` is not 1.
     """
     if index is None and count == 1:
         return 0

@@ -12,7 +12,7 @@ from core.kinds import Kind
 from core.record.parts import RecordCheck
 
 ROW_LIMIT = 1e-3
-"""Largest deviation of an imported row's sum from 1: float16 weights deviate by up to 5e-4."""
+"""Largest accepted deviation of a row's sum from 1; float16 weights deviate by up to 5e-4."""
 NEED_WEIGHTS = (
     "Recomputed outside the model",
     "Labels match the model's inputs",
@@ -36,8 +36,8 @@ def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
     if weights.shape[2:] != size:
         rows, columns = weights.shape[2:]
         raise ValueError(
-            f"{kind} has {rows} queries and {columns} keys, but the tokens make {size[0]} and "
-            f"{size[1]}: the source has one token per key of cross, the target one per decoder row"
+            f"{kind} has {rows} queries and {columns} keys, but the tokens need {size[0]} and "
+            f"{size[1]}: pass one source token per key of cross, one target token per decoder row"
         )
     wrong = {
         "a weight that is NaN or infinite": ~np.isfinite(weights),

@@ -17,7 +17,7 @@ _NO_ID = -1
 
 
 def tokens_of(pieces: Sequence[str], what: str) -> tuple[RecordToken, ...]:
-    """Return tokens whose texts lack the word marks of `pieces`; ids are -1 for unknown.
+    """Return a token for each piece: its text without word marks, and -1 for the missing id.
 
     If no piece has a mark, every token starts a word. Raises ValueError, in one line, for a text in
     place of a list, for an empty list, and for items that are not texts.

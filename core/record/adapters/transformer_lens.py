@@ -23,11 +23,11 @@ def from_transformer_lens(
     model: str,
     languages: Languages,
 ) -> dict[str, Any]:
-    """Return the fields of a record of the attention patterns in a cache.
+    """Return the record fields for the attention patterns in a cache.
 
-    The cache comes from `run_with_cache(source, decoder_input=…)`. `tokens` are those of the source
-    and those fed to the decoder, including the start token. The token that the last row predicts is
-    not among them: append it, or that row is left out. `index` chooses a sentence of a batch.
+    The cache comes from `run_with_cache(source, decoder_input=…)`. `tokens` are the source tokens
+    and the tokens fed to the decoder, including the start token. Append the token that the last row
+    predicts; without it, that row is dropped. `index` chooses a sentence of a batch.
     Raises ValueError, in one line, for missing patterns and for what `from_arrays` rejects.
     """
     found: dict[Kind, dict[int, Any]] = {}
@@ -35,7 +35,7 @@ def from_transformer_lens(
         match = _NAME.fullmatch(name)
         if match and (kind := _SITES.get(f"{match[1]} {match[3]}")):
             pattern = stacked(cache[name])
-            if pattern.ndim == 4:  # otherwise it has no batch dimension
+            if pattern.ndim == 4:  # with 3 axes, it has no batch axis
                 pattern = pattern[chosen(index, len(pattern), "sentence of the batch")]
             found.setdefault(kind, {})[int(match[2])] = pattern
     for kind, layers in found.items():
