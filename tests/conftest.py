@@ -4,6 +4,7 @@ Each process uses one thread, because tests run in parallel and fork. The variab
 before torch is imported.
 """
 
+import gc
 import os
 import signal
 
@@ -23,3 +24,8 @@ def signal_handlers() -> None:
     """Restore the handlers: a command ignores signals once its result is complete."""
     for number, handler in HANDLERS.items():
         signal.signal(number, handler)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt all modules and tests from garbage collection, which would visit them each time."""
+    gc.freeze()

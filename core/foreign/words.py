@@ -9,7 +9,7 @@ from core.files import printable
 from core.foreign.family import Options, Vocabulary, special_rows
 from core.text.tokenizer import BOS, SPECIALS
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
-from core.text.words import WordTokenizer
+from core.text.words import WordTokenizer, splitter
 
 _THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
 """The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
@@ -79,9 +79,7 @@ def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[
 
     spaCy's white-space tokens count as words: without them, all later ids would shift.
     """
-    import spacy
-
-    split = spacy.blank(language).tokenizer
+    split = splitter(language)
     counts: Counter[str] = Counter()
     for line in read_lines(file):
         counts.update(word.text.lower() if lower else word.text for word in split(line))

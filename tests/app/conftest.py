@@ -116,18 +116,26 @@ def watched(page: Page) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def visits(browser: Browser) -> Iterator[BrowserContext]:
+def visits(
+    launch_browser: Callable[..., Browser], browser_type_launch_args: dict
+) -> Iterator[BrowserContext]:
     """A browser context whose pages share one process, so Streamlit's scripts load only once.
 
     A page in a new process takes twice as long to load. The process ends with its last page, so an
-    empty page stays open.
+    empty page stays open. Streamlit's pages close before optimised code would pay off.
     """
+    args = [
+        *browser_type_launch_args["args"],
+        "--js-flags=--no-opt --no-maglev",
+        "--disable-features=ScriptStreaming,SmallScriptStreaming,BackgroundResourceFetch",
+    ]
+    browser = launch_browser(args=args)
     context = browser.new_context(reduced_motion="reduce")  # animated placeholders cost a second
     empty = context.new_page()
     empty.route("**", lambda route: route.fulfill(body=""))
     empty.goto("http://127.0.0.1/")
     yield context
-    context.close()
+    browser.close()
 
 
 @contextmanager
