@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -156,18 +157,21 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
 
 
 def open_sections(page: Page) -> None:
-    """Open all sections."""
+    """Open the sections that the page has not opened itself, and wait until all are filled."""
     idle(page)
-    folds = page.locator("[class*='st-key-open_'] summary")
-    for place in range(folds.count()):
-        folds.nth(place).click()
+    sections = page.locator("[class*='st-key-open_'] details")
+    for section in sections.all():
+        if section.get_attribute("open") is None:
+            section.locator("summary").click()
+    for section in sections.all():
+        content = section.locator("[data-testid=stExpanderDetails]")
+        expect(content).to_contain_text(re.compile(r"\S"), timeout=60_000)
     idle(page)
 
 
-def run_again(page: Page) -> None:
-    """Press Streamlit's key for a rerun, and wait until the rerun starts."""
-    app = page.locator("[data-testid=stApp]")
-    app.evaluate(
+def rerun(page: Page, act: Callable[[], object]) -> None:
+    """Do what starts a run of the script, and wait until the run has started."""
+    page.locator("[data-testid=stApp]").evaluate(
         """app => {
             window.started = false;
             new MutationObserver(() => {
@@ -175,7 +179,7 @@ def run_again(page: Page) -> None:
             }).observe(app, { attributes: true });
         }"""
     )
-    page.keyboard.press("r")
+    act()
     page.wait_for_function("window.started", timeout=30_000)
 
 
@@ -201,8 +205,9 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
             expect(app).to_have_css("background-color", ground)
-            idle(local_page)  # `run_again` would mistake a run in progress for its own
-            run_again(local_page)  # figures use the theme of the run that drew them
+            idle(local_page)  # `rerun` would mistake a run in progress for its own
+            # Figures use the theme of the run that drew them. Streamlit's key for a rerun is "r".
+            rerun(local_page, lambda: local_page.keyboard.press("r"))
         expect(app).to_have_css("background-color", ground)
         idle(local_page)
         expect(local_page.locator("[data-stale=true]")).to_have_count(0)
