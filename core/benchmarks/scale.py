@@ -59,7 +59,7 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         times = alternate([point.work for point in points], rounds, options.seconds)
         measured = {"ms": [1000 * statistics.median(seconds) for seconds in times]}
         if _memory_is_measurable():
-            measured["MB"] = [_peak(point.work) for point in points]
+            measured["MiB"] = [_peak(point.work) for point in points]
         for unit, values in measured.items():
             for point, value in zip(points, values, strict=True):
                 yield Cell(what, weights.shape, *point.size).row("headlight", value, unit)

@@ -92,10 +92,10 @@ class Imported:
 def _comparison(entry: Any) -> Comparison:
     fields = {field.name for field in dataclasses.fields(Comparison)}
     if not isinstance(entry, dict) or set(entry) != fields:
-        raise ValueError(f"imported: a comparison holds {', '.join(sorted(fields))}")
+        raise ValueError(f"imported: a comparison's fields must be {', '.join(sorted(fields))}")
     numbers = entry["max_abs_diff"], entry["limit"]
     if not _is_text(entry["what"]) or not all(map(_is_size, numbers)):
-        raise ValueError("imported: a comparison needs a name, a difference and a limit")
+        raise ValueError("imported: a comparison's what, max_abs_diff or limit is invalid")
     if entry["passed"] is not (numbers[0] <= numbers[1]):
         raise ValueError("imported: a comparison's verdict does not follow from its difference")
     return Comparison(**entry)

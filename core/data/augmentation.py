@@ -239,9 +239,9 @@ def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
     """Replace the numbers of a pair, if both sides contain the same numbers.
 
     A number up to 12, 24, 31 or 59 is replaced by one up to the same limit, so that hours, days and
-    minutes remain valid. A year usually becomes another year. Any other number keeps its count of
-    digits. Numbers followed by letters ("3rd") are kept, and so are 0 and 1, because replacing 1
-    would need a plural.
+    minutes remain valid. One with a leading zero ("05") becomes any digits, even in a time. A year
+    usually becomes another year. Any other number keeps its count of digits. Numbers followed by
+    letters ("3rd") are kept, and so are 0 and 1, because replacing 1 would need a plural.
     """
     fixed = {m[0] for side in pair for m in _NUMBER.finditer(side) if m[1]}
     shared = sorted(_shared_numbers(pair))
@@ -255,7 +255,7 @@ def with_other_numbers(pair: TextPair, rng: random.Random) -> TextPair:
 def _other_number(old: str, rng: random.Random) -> str:
     if old in ("0", "1"):
         return old
-    if old.startswith("0"):  # part of a decimal, a group of thousands or a telephone number
+    if old.startswith("0"):  # of a decimal, a group of thousands, a telephone number or a time
         return _digits(len(old), rng)
     number = int(old)
     for limit in (12, 24, 31, 59):
@@ -267,7 +267,7 @@ def _other_number(old: str, rng: random.Random) -> str:
 
 
 def _digits(count: int, rng: random.Random) -> str:
-    """Draw digits; a third repeat the previous digit, because repetitions are hard to copy."""
+    """Draw digits. A third repeat the one before, because repetitions need practice."""
     digits = ""
     for _ in range(count):
         repeat = digits and rng.random() < 1 / 3

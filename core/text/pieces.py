@@ -11,7 +11,7 @@ from core.text.charsmap import Character, CharacterMap
 from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
 
 _BOUNDARY = "▁"  # U+2581, marks the space before a word
-_UNKNOWN = "\U0010ffff"  # the model's entry for unknown text; unknown even if typed
+_UNKNOWN = "\U0010ffff"  # stands for unknown text in the model; typing it also gives <unk>
 
 
 class PieceTokenizer:
@@ -19,9 +19,9 @@ class PieceTokenizer:
 
     A text passes through `normalise`, as in the project's other tokenizers, and then through
     SentencePiece's character map. The segmentation is the one with the largest sum of `scores`, the
-    log-probabilities of its pieces. Text that this side's model does not know gets the id of an
-    equal piece of the vocabulary, if there is one, as in Marian. Results differ from
-    SentencePiece's only where `normalise` removes or simplifies characters.
+    log-probabilities of its pieces. It differs from SentencePiece's only where `normalise` removes
+    or simplifies characters. A stretch of text that this side's model does not know gets, as in
+    Marian, the id of the vocabulary's piece with the same text, if there is one.
     """
 
     def __init__(
@@ -125,6 +125,6 @@ def _marked(characters: Sequence[Character]) -> list[Character]:
             marked.append(space._replace(text=_BOUNDARY))
         is_space = False
         marked.append(character)
-    while marked and marked[-1].text == _BOUNDARY:  # typed by the user
+    while marked and marked[-1].text == _BOUNDARY:  # only a "▁" in the text can be last
         marked.pop()
     return marked

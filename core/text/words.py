@@ -87,6 +87,8 @@ class WordTokenizer:
         return MosesDetokenizer(lang=self._language).detokenize(words)
 
     def token(self, id: int) -> Token:
+        if not 0 <= id < self.size:
+            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
         if id < len(SPECIALS):
             return special(id)
         return Token(id, self._vocabulary.itos[id], self._vocabulary.itos[id])

@@ -1,4 +1,4 @@
-"""Random atlases of any size, with every part, for tests of the page on heads."""
+"""Random atlases with every part (3 or more layers, 2 or more heads), for the page on heads."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from app.components.assets import joined, palette, read
 from app.components.atlas.payload import Shown, payload
@@ -598,6 +598,27 @@ def test_the_origin_of_the_numbers_is_stated(mounted: Mounted) -> None:
 
 
 CREDIT = "imported, by A. Author, licence CC-BY 4.0"
+
+
+@pytest.mark.parametrize(
+    ("copies", "said"), [(True, "Copied"), (False, "Copy failed: select, Ctrl+C")]
+)
+def test_the_command_is_copied_without_the_clipboard_api(mounted: Mounted, copies, said) -> None:
+    """Pages without TLS have no clipboard API."""
+    mounted.show(SMALL)
+    mounted.page.evaluate(
+        """(copies) => {
+            Object.defineProperty(navigator, "clipboard", { value: undefined });
+            document.execCommand = (name) => {
+                window.copied = [name, document.activeElement.value];
+                return copies;
+            };
+        }""",
+        copies,
+    )
+    mounted.does(("press", "[data-part=copy]"))
+    expect(mounted.page.locator("[data-part=copy]")).to_have_text(said)
+    assert mounted.page.evaluate("window.copied") == ["copy", COMMAND]
 
 
 @pytest.mark.parametrize("credit", ["", CREDIT])

@@ -24,7 +24,7 @@ MARKDOWN = ("error", "warning", "info", "caption", "markdown", "button", "button
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A folder of checkpoints with one tiny network that fits the examples."""
+    """A folder of checkpoints with one tiny network, with room for the app's examples."""
     strange_folders.network(max_length=200)(strange_folders.good(tmp_path / "scratch-de-en"))
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
     clear_caches()
@@ -57,7 +57,7 @@ def markdown_texts(app: AppTest) -> list[str]:
 
 
 def test_untrusted_text_is_never_markdown(root):
-    """The text is a folder, file or corpus name, an architecture, a language, or a model key."""
+    """Put the text in names (folder, file, corpus, config key), an architecture and a language."""
     odd = strange_folders.good(root / ":red[r] $x^2$ `c` ![x](b.png)-de-en")
     strange_folders.network(max_length=200)(odd)
     corpus = PICTURE.replace("`", "")  # corpus names cannot contain it

@@ -1,7 +1,8 @@
 """Shows forty texts at once: as tokens, in a map row, a table, a figure and lines.
 
 `?from=0` starts at the first text; the button "Next" shows the next forty without reloading. By
-default, the first page shows harmless texts. Later pages may have no other kinds of elements.
+default, the first page shows harmless texts. A later page must not contain a kind of element that
+the first page lacks: it would come from a text that was taken for markup.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def test_exponents_are_log_log_slopes(monkeypatch):
     )
     found = list(scale.rows(tiny(rounds=3)))
     slopes = {row["what"] for row in found if row["unit"] == "exponent"}
-    expected = {f"exponent of {axis}, {unit}" for axis in scale.AXES for unit in ("ms", "MB")}
+    expected = {f"exponent of {axis}, {unit}" for axis in scale.AXES for unit in ("ms", "MiB")}
     assert {f"exponent of {axis}, ms" for axis in scale.AXES} <= slopes <= expected
     assert len([row for row in found if row["unit"] == "ms"]) == 2 * len(scale.AXES)
     assert [row["batch"] for row in found if row["what"] == "a corpus's search"][:2] == [2, 4]

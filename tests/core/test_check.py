@@ -1,4 +1,4 @@
-"""Each injected fault in the maps fails its check, and no unmodified record fails one."""
+"""Each injected fault fails its check; unmodified records pass, but padding fails the text."""
 
 import copy
 import dataclasses
@@ -310,7 +310,7 @@ def test_edited_positions_match_the_formula(model):
     ids=["shift-before-stretch", "no-stretch", "no-shift", "no-order"],
 )
 def test_a_fault_in_position_edits_fails_the_check(model, monkeypatch, mistake):
-    """The check must compute the rows independently of the edit."""
+    """The check must compute the rows itself, without calling `PositionEdit.rows`."""
     edits = Edits(source_positions=FULL_POSITION_EDIT)
     monkeypatch.setattr(
         PositionEdit,

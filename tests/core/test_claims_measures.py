@@ -309,3 +309,5 @@ def test_importance_without_another_network_leaves_its_claim_out(sharp):
     network.text = corpus(sharp, PLANTED.pairs[:3])
     assert network.other is None
     assert "same-heads-matter" not in importance(network)
+    board = measure_board([network], "generated", "words", "command")
+    assert "scratch network of a direction with the baseline" in board.missing["same-heads-matter"]

@@ -1,4 +1,4 @@
-"""Claims are decided by the stated rule, from intervals that match their definitions."""
+"""Claims are decided by where their intervals lie; the intervals match their definitions."""
 
 import dataclasses
 import json

@@ -152,7 +152,7 @@ def test_different_tokens_are_rejected(translator, records):
 
 
 def test_the_error_says_how_tokens_differ(records):
-    """Equal pieces with other ids mean other vocabularies; equal token counts are not given."""
+    """The same pieces with other ids mean other vocabularies; equal token counts go unmentioned."""
     first = records[0]
     moved = tuple(dataclasses.replace(token, id=token.id + 1) for token in first.source)
     with pytest.raises(ValueError, match=r"their vocabularies differ: .* cannot be subtracted"):

@@ -93,6 +93,12 @@ def test_special_tokens_have_the_first_ids(tokenizer):
     assert not tokenizer.token(4).special
 
 
+def test_ids_outside_the_vocabulary_have_no_token(tokenizer):
+    for id in (-1, tokenizer.size):
+        with pytest.raises(ValueError, match=f"tokens has no id {id}"):
+            tokenizer.token(id)
+
+
 @pytest.mark.parametrize("typed", ["<pad>", "<bos>", "Hund <eos> Hund", "<unk>", "<s></s>"])
 def test_typed_special_tokens_are_text(tokenizer, typed):
     assert not {PAD, BOS, EOS} & {token.id for token in tokenizer.encode(typed)}

@@ -19,7 +19,7 @@ def sentences(count: int) -> list[str]:
     ]
     if count > len(every):
         raise ValueError(f"{count} sentences are too many: there are {len(every)}")
-    step = 7919  # a prime: no sentence repeats, and neighbours differ
+    step = 7919  # a prime: no repeats; large: neighbours differ in several words
     return [every[i * step % len(every)] for i in range(count)]
 
 

@@ -1,6 +1,7 @@
 // Mounts the atlas: stores the chosen head and measures, also in the URL, and repaints what depends on them.
 
 import { sameBytes } from "../shared/bytes.js";
+import { copyText, flashText } from "../shared/clipboard.js";
 import { element, partsOf } from "../shared/dom.js";
 import { prepareCanvas } from "../shared/grid.js";
 import { ARROWS, handled } from "../shared/keys.js";
@@ -132,9 +133,8 @@ function onPanelClick(view, event) {
 }
 
 async function copyCommand({ parts }) {
-  await navigator.clipboard?.writeText(parts.command.textContent);
-  parts.copy.textContent = "Copied";
-  setTimeout(() => (parts.copy.textContent = "Copy"), 1500);
+  const copied = await copyText(parts.command.textContent);
+  flashText(parts.copy, copied ? "Copied" : "Copy failed: select, Ctrl+C", "Copy");
 }
 
 /**

@@ -12,7 +12,7 @@ const KEY = 24; // px: a legend of one line
 
 const ONE_LINE = 340; // px: in a narrower picture the legend takes two lines
 
-const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, distances), share of rows measured
+const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, and attention by distance only), share of rows measured
 
 const NULLS = { shuffled: "rows shuffled", random: "random networks", profile: "distances only" };
 

@@ -1,6 +1,6 @@
 // Copies tokens as plain text: by the Copy button, or by dragging over tokens and Ctrl+C.
 
-import { element } from "../shared/dom.js";
+import { copyText, flashText } from "../shared/clipboard.js";
 
 /**
  * Text of the chosen tokens without <bos> and <eos>, with a space before each new word; `everything` if all are chosen.
@@ -11,29 +11,6 @@ export function plainText(tokens, everything, chosen) {
   if (own.every((index) => chosen.has(index))) return everything;
   const shown = own.filter((index) => chosen.has(index)).map((index) => tokens[index]);
   return shown.map(({ label, startsWord, close }, place) => (place && startsWord && !close ? ` ${label}` : label)).join("");
-}
-
-/* Copy a text; return whether it worked. Pages without TLS have no clipboard API: copy from a hidden text area. */
-export async function copyText(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const box = element("textarea");
-    Object.assign(box.style, { position: "fixed", top: "0", opacity: "0" });
-    box.value = text;
-    document.body.append(box);
-    box.select();
-    const copied = document.execCommand("copy");
-    box.remove();
-    return copied;
-  }
-}
-
-/* Show a message on a button for a moment. */
-export function flashText(button, words, usual) {
-  button.textContent = words;
-  setTimeout(() => (button.textContent = usual), 1500);
 }
 
 /* Chrome keeps a separate selection for a shadow root. */

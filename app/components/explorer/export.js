@@ -1,8 +1,8 @@
 // Exports: the shown picture and the overview as PNG or SVG, the map's numbers as CSV, the view as a link or a page.
 
+import { copyText, flashText } from "../shared/clipboard.js";
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
-import { copyText, flashText } from "./copy.js";
 import { currentMap } from "./focus.js";
 import { writeLink } from "./link.js";
 import { isMasked, valueAt } from "./maps.js";

@@ -1,4 +1,4 @@
-// The view: a frozen value with everything that a link stores, its changes, and its conversion from and to links. No DOM.
+// The view, a frozen value with everything that a link stores; how it changes; and how links become views and back. No DOM.
 
 import { NO_CELL, samePlace } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
@@ -22,7 +22,7 @@ export const FIRST_VIEW = Object.freeze({
   wholeTranslation: false,
   mass: MASSES.usual,
   pinned: NO_CELL,
-  /* While rollout is shown: the head to return to (null: all heads), and whether all layers were chosen. */
+  /* While rollout is shown, { head, everyLayer }: the head to return to (null for all heads), and whether all layers were chosen. */
   beforeRollout: null,
 });
 
@@ -30,8 +30,9 @@ export const FIRST_VIEW = Object.freeze({
 const altered = (view, change) => Object.freeze({ ...view, ...change });
 
 /**
- * Return the view after a change and its consequences. A new kind unpins what the two kinds do not share, and limits the
- * layer to the new kind's last. Rollout replaces the head.
+ * Return the view after a change and its consequences. A new kind keeps a pinned row if both kinds have the same rows, and
+ * unpins everything else. It limits the layer to the new kind's last, unless all layers are chosen. Rollout, which has no
+ * heads, sets the head to all heads until another quantity is chosen.
  * @param {RecordData} data
  * @param {View} view
  */
@@ -120,7 +121,7 @@ export function sameTokens(data, other) {
   return JSON.stringify(words(data)) === JSON.stringify(words(other));
 }
 
-/** Query parameters of a view; null for defaults, which are left out. @param {RecordData} data @param {View} view */
+/** Query parameters of a view: always kind, layer and head; the others are null, so left out, for defaults. @param {RecordData} data @param {View} view */
 export function linkOf(data, view) {
   const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, beforeRollout, wholeTranslation } = view;
   return {
@@ -141,12 +142,13 @@ export function linkOf(data, view) {
   };
 }
 
-/* Query parameters that the view in a payload does not always set. */
+/* All query parameters except kind, layer and head, which the initial view in a payload always sets. */
 export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
 
 /**
- * View of a link. Where the link has no valid value, layer and head become 0 and the other fields stay as in `view`. The
- * quantity is returned separately, because its numbers may have to be requested first.
+ * View of a link, except its pin (see `pinnedOfLink`). A missing layer or head becomes 0; one out of range is limited.
+ * Unknown names in `hide` are dropped. Any other field without a valid value stays as in `view`. The quantity is returned
+ * separately, because its numbers may have to be requested first.
  * @param {RecordData} data
  * @param {View} view
  */

@@ -1,4 +1,4 @@
-"""Mounts figure 1 of the paper for one network: blocks link to pages, the one in view is filled."""
+"""Mounts the paper's figure 1 for one network: blocks link to pages, and those shown are filled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _mount = component(__file__, "main.js", ".figure-one")
 def figure_one(drawing: Drawing, *, key: str, follow: str = "") -> Link | None:
     """Draw the figure; return the link that the visitor has just opened, if any.
 
-    `follow` is the widget key of an explorer. Once drawn, the figure then highlights the kind of
-    attention that this explorer shows. Python does not know this kind.
+    `follow` is the widget key of an explorer. The figure highlights the kind of attention that this
+    explorer shows; it reads the kind in the browser, because Python never receives it.
     """
     state = _mount(
         key=key,

@@ -4,7 +4,7 @@ import { asFloats, unpackBits } from "../shared/bytes.js";
 import { fixed, scientific } from "../shared/numbers.js";
 import { displayTokens } from "../shared/tokens.js";
 
-/* Tokens keep their original positions, even if the sentence is reordered. */
+/* A token's number is its position in the original sentence, even if the sentence shown is reordered. */
 function numberedTokens({ tokens }) {
   return displayTokens(tokens, 0).map((token, index) => ({ ...token, number: tokens[index].number }));
 }

@@ -1,4 +1,4 @@
-"""Mounts the words of a sentence as the tokenizer splits them; one is built up merge by merge."""
+"""Mounts a sentence's words as the tokenizer splits them; a chosen word grows merge by merge."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _mount = component(__file__, "main.js", ".merges")
 def payload(
     splitting: Splitting, view: Mapping[str, int | None], in_url: bool = True
 ) -> dict[str, Any]:
-    """Return the component's data: units with their symbols before any merge, and the merges.
+    """Return the component's data: each unit's symbols before (`first`) and after its merges.
 
-    A symbol that the network reads is [text, id or null, log-probability or ""]. `view` has the
+    Each of `symbols`, which the network reads, is [text, id or null, log-probability or ""]; each
+    of `first` is [text, id or null]. `view` has the
     chosen `unit` (by default the one with the most symbols) and `step`, the number of merges shown
     (by default all). With `in_url`, the page's URL keeps both.
     """

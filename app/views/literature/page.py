@@ -76,12 +76,12 @@ def show_board(board: Board) -> None:
         "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network the whole interval lies on the other "
         "side, unless its card says why even that would not refute the claim. In all other cases "
-        "it cannot be decided here. This also holds if the test here differs so much from the "
-        "paper's that no result could decide the claim; its card then says so. Intervals are 95 % "
+        "it cannot be decided here. Nor can it be decided if the test here differs so much from "
+        "the paper's that no result could decide it; its card then says so. Intervals are 95 % "
         "intervals unless the claim says otherwise. They say how much a number depends on the "
-        "choice of sentences. The networks differ in direction, implementation and training run "
-        "at once, so their spread is only a rough guide to how much a number depends on each of "
-        "these."
+        "choice of sentences. The networks differ in several things at once (direction, "
+        "implementation, training run), so their spread is only a rough guide to how much a number "
+        "depends on each of these."
     )
     with st.container(key="literature_table"):
         st.table(

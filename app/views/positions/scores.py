@@ -52,18 +52,20 @@ def show_score_parts(inspection: Inspection) -> None:
             r"\mathrm{Var}(c + p) + \epsilon"
         )
         st.write(
-            "How the terms are split: c is the embedding, as it is added, p the position. This "
-            "network is pre-norm: attention reads the normalised sum. The mean of a sum is the sum "
-            "of the means, so each part has its own mean μ subtracted. σ is that of the whole sum "
-            "and divides both parts, so the position part also depends on the token. The bias part "
+            "How the terms are split: ã is part a of the vector that attention reads, c is the "
+            "embedding, as it is added, and p the position. This network is pre-norm: attention "
+            "reads the normalised sum. The mean of a sum is the sum of the means, so each part has "
+            "its own mean μ subtracted. σ is the standard deviation of the whole sum and divides "
+            "both parts, so the position part also depends on the token. The bias part "
             "is the projected β of the layer norm plus the projection's own bias, for query and "
             "key. The fifth map adds up the five products that contain a bias. Those with the bias "
             "of the key are constant along a row, so the softmax cancels them."
         )
     else:
         st.write(
-            "How the terms are split: c is the embedding, as it is added, p the position. This "
-            "network is post-norm: attention reads the sum itself. The bias part is the "
+            "How the terms are split: ã is part a of the vector that attention reads, c is the "
+            "embedding, as it is added, and p the position. This network is post-norm: attention "
+            "reads the sum itself. The bias part is the "
             "projection's own bias, for query and key. The fifth map adds up the five products "
             "that contain a bias."
         )

@@ -65,9 +65,10 @@ def show_reordering(inspection: Inspection) -> None:
 
     record = inspection.record
     st.write(
-        "Put the tokens in another order and run the encoder again. Without positions the order "
-        "makes no difference: every map has its rows and columns in the new order, and every "
-        "output vector moves with its token. With positions, neither is true."
+        "Put the tokens in another order and run the encoder again. Without positions, nothing "
+        "else changes: every map has its rows and columns in the new order, and every output "
+        "vector moves with its token. With positions, neither is true. In the formula, the rows of "
+        "x are the input vectors, and P puts them in another order."
     )
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")

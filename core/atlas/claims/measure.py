@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from core.atlas.claims.alignment import alignment
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import Board, Origin
-from core.atlas.claims.claim import Estimate
+from core.atlas.claims.claim import Claim, Estimate
 from core.atlas.claims.importance import importance
 from core.atlas.claims.literature import ALIGNMENT, LITERATURE
 from core.atlas.claims.network import Network
@@ -72,19 +72,18 @@ def measure_board(
         ),
         estimates,
         means,
-        _missing(estimates, gold),
+        {
+            claim.id: _reason(claim, gold, networks)
+            for claim in LITERATURE
+            if claim.id not in estimates and not claim.untestable
+        },
     )
 
 
-def _missing(estimates: dict[str, dict[str, Estimate]], gold: str) -> dict[str, str]:
-    """Say what was missing for the claims without an estimate."""
-    missing = {}
-    for claim in LITERATURE:
-        if claim.id in estimates or claim.untestable:
-            continue
-        missing[claim.id] = (
-            "It needs manual word alignments: pass them with --gold."
-            if claim.family == ALIGNMENT and not gold
-            else "The corpus has too few sentences for an interval."
-        )
-    return missing
+def _reason(claim: Claim, gold: str, networks: Sequence[Network]) -> str:
+    """Say why a claim has no estimate."""
+    if claim.family == ALIGNMENT and not gold:
+        return "It needs manual word alignments: pass them with --gold."
+    if claim.of_pairs and all(network.other is None for network in networks):
+        return "It compares the scratch network of a direction with the baseline: both are needed."
+    return "The corpus has too few sentences for an interval."
