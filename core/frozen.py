@@ -18,10 +18,11 @@ Bools = NDArray[np.bool_]
 class Frozen:
     """Base of frozen dataclasses that hold arrays, directly or inside mappings and tuples.
 
-    Arrays of numbers or strings and mappings become read-only copies, so the caller can still
-    change the originals. numpy drops the read-only flag when it copies or pickles an array. Copies
-    and unpickled values therefore go through the constructor, which validates and freezes them
-    again. A subclass with a `__post_init__` must call `super().__post_init__()`.
+    Mappings, and arrays of numbers or strings, become read-only copies. The originals stay
+    writable, and changing them does not change the copies. numpy drops the read-only flag when it
+    copies or pickles an array. Copies and unpickled values therefore go through the constructor,
+    which validates and freezes them again. A subclass with a `__post_init__` must call
+    `super().__post_init__()`.
     """
 
     def __post_init__(self) -> None:

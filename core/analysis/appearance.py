@@ -23,7 +23,7 @@ MARGIN = 0.1
 ALIGNING_MARGIN = 0.2
 """An aligning head's share of one-to-one queries must exceed that of random keys by this much."""
 AGREEMENT = 0.5
-"""The least share of an aligning head's queries that attend most to the same key as at the end."""
+"""An aligning head: at least this share of queries has the same top key as in the last snapshot."""
 NEXT = "next token"
 """A role that is measured on the maps, because snapshots hold only the roles in ROLES."""
 ONE_TO_ONE = "one-to-one"
@@ -35,8 +35,8 @@ ALIGNING = "aligning"
 class Measure(Frozen):
     """One measure of each head at each point: `values` [P, L, H], 0 to 1.
 
-    `chance` is the value expected if a head attends uniformly or, in measures of the largest
-    weight, to one random key per query. `chance` is None if no such value is known.
+    `chance` is the value expected if a head attends uniformly or, for measures of each query's
+    top key, if that key is random. `chance` is None if no such value is known.
     `level` [L, H] is what a head with the role must reach, or None if no mark uses this measure.
     """
 

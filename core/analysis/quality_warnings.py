@@ -1,7 +1,8 @@
 """Rule-based warnings about a translation, from its source, its text and its probability.
 
 Warnings are rare on held-out captions and everyday sentences, the domain of the shipped models. A
-word split into several tokens gives no warning, because 60 to 84 % of these sentences have one.
+word split into several tokens gives no warning, because 60 to 84 % of these sentences have
+such a word.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ LOW = 0.4
 
 _SHOWN = 3  # items quoted per warning; the explorer marks every unknown token
 
-# The most common function words of each language. A word counts for every language that has it.
+# Common words of each language, mostly function words. A word counts for every language that has
+# it.
 _WORDS = {
     "German": """aber alle als am an andere auch auf aus bei beim bin bis bist da damit das dass
         dein dem den denn der des dich die dir doch dort du durch ein eine einem einen einer eines
@@ -66,7 +68,7 @@ _WORDS = {
         ne nerede o olan olarak onun sen şey şu siz tüm var ve ya yok""",
 }
 FUNCTION_WORDS = {language: frozenset(words.split()) for language, words in _WORDS.items()}
-"""Common function words by language."""
+"""Common words by language, mostly function words."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class QualityWarnings:
     the language that the source seems to be in, if not the expected one. `probability` is the
     geometric mean of the translation's token probabilities, if below LOW. `wordless` says that the
     source has neither letters nor digits, `capitals` that it is written in capitals. `lost` lists
-    the numbers and addresses of the source that are missing from the translation.
+    the addresses and the numbers above 12 of the source that are missing from the translation.
     """
 
     unknown: tuple[str, ...] = ()
@@ -175,8 +177,8 @@ _WRITTEN_OUT = 12
 def _lost(source: str, translation: str) -> tuple[str, ...]:
     """Return the addresses and larger numbers of a source that are missing from its translation.
 
-    Numbers are compared by their digits, so 1.234 matches 1,234. An hour may be written on the
-    12-hour clock.
+    Numbers are compared by their digits, so 1.234 matches 1,234. A number up to 12 in
+    the translation also counts as 12 more, since 15 Uhr may become 3 pm.
     """
     addresses = [found for found in _ADDRESS.findall(source) if found not in translation]
     rest = _ADDRESS.sub(" ", source)

@@ -46,7 +46,10 @@ _ENGLISH = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A scratch network whose weights all contestants share, its name and its inputs."""
+    """A scratch network, its name (`shape`), and the tokenizers and languages of its inputs.
+
+    All compared implementations get the weights of this network.
+    """
 
     shape: str
     network: Transformer
@@ -55,8 +58,9 @@ class Weights:
 
     @classmethod
     def of(cls, folder: Path | None, random: str | None) -> "Weights":
-        """Load a checkpoint's weights, or draw random ones with changes such as "d_model=512".
+        """Load a checkpoint's weights, or draw random ones for a small network.
 
+        `random` lists changes to the small network's configuration, such as "d_model=512".
         Raises CheckpointError, and ValueError for unknown changes.
         """
         if random is not None:
@@ -99,7 +103,10 @@ class Weights:
         return scratch, baseline
 
     def sources(self, batch: int, length: int) -> Tensor:
-        """Return different random sentences as ids [batch, length], <eos> included."""
+        """Return rows of random sentences, or of random ids, [batch, length], ending in <eos>.
+
+        Every call returns the same rows.
+        """
         rng = random.Random(0)
         parts = _ENGLISH if self.languages[0] == "en" else _GERMAN
         rows = []

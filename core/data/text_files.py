@@ -71,8 +71,9 @@ def stream_lines(file: Path) -> Iterator[str]:
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:
     """Decode UTF-8 lines without their \\n and without a byte-order mark in line 1.
 
-    `first` is the number of the first line. Raises ValueError for UTF-16, for a file whose lines
-    end with \\r only, and, naming its number, for a line with a NUL byte or that is not UTF-8.
+    `first` is the number of the first line. Raises ValueError for UTF-16 and for a file whose
+    lines end with \\r only. Also raises it, with the line number, for a line that has a NUL byte or
+    is not UTF-8.
     """
     for number, line in enumerate(lines, start=first):
         if number == 1:
@@ -98,7 +99,9 @@ def refuse_pipes(files: Iterable[Path], reader: str) -> None:
     """Raise ValueError for a pipe among files that the `reader` needs to read more than once."""
     for file in files:
         if file.exists() and not file.is_file():
-            raise ValueError(f"{file} is a pipe, and {reader} reads it more than once: give a file")
+            raise ValueError(
+                f"{file} is no regular file, and {reader} reads it more than once: give a file"
+            )
 
 
 def read_lines(file: Path) -> list[str]:
@@ -116,8 +119,8 @@ class LinePairs:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield (source, target).
 
-        Raises ValueError if both sides are the same pipe and, at the end of the shorter file, if
-        the numbers of lines differ.
+        Raises ValueError at once if both sides are the same pipe, or after the last line of the
+        shorter file if the other has more lines.
         """
         if self._same_pipe():
             raise ValueError(f"{self.source} is the source and the target: give two files or pipes")
@@ -152,7 +155,9 @@ def _local_file(name: str, filename: str, data: Path) -> Path:
     for file in candidates:
         if file.is_file():
             return file
-    raise ValueError(f"{candidates[0]} does not exist: --data needs a folder with {name}/")
+    raise ValueError(
+        f"{candidates[0]} does not exist: put {Path(plain).name} into the --data folder"
+    )
 
 
 def _fetch(url: str, file: Path, digest: str) -> None:

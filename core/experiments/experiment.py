@@ -58,7 +58,10 @@ class Owner(Protocol):
 
 
 class Experiment(Protocol[R_co]):
-    """An experiment in its public form; both forms of the call take the same further arguments."""
+    """An experiment in its public form.
+
+    Both forms of the call take the same further arguments, except `edits`, which a record gives.
+    """
 
     @overload
     def __call__(
@@ -79,7 +82,7 @@ class LongExperiment(Experiment[R_co], Protocol[R_co]):
     """An experiment in batches, between which other threads may acquire the model.
 
     A call runs all batches; `on_progress(done, total)` is called after each. `steps` takes the same
-    arguments and is a generator: closing it ends the experiment.
+    arguments except `on_progress` and returns a generator: closing it ends the experiment.
     """
 
     steps: Callable[..., Generator[Progress, None, Any]]

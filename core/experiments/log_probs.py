@@ -18,8 +18,9 @@ _LOGITS = 1 << 21  # logits computed at a time, few enough for the CPU's cache
 def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) -> Tensor:
     """Return log P of target[t] from decoder states: float64 [B, T], in nats.
 
-    The log-sum-exp is taken in float64, because float32 would round log P = −10 to about 1e-6. The
-    logits are overwritten in place, so gradients are not supported.
+    The exponentials are summed in the model's precision; the rest is float64, because float32
+    numbers near log P = −10 lie about 1e-6 apart. The logits are overwritten in place, so gradients
+    are not supported.
     """
     ids_1T1 = torch.tensor(target, device=hidden_BTD.device)[None, :, None]
     V = model.config.target_vocab_size
@@ -38,8 +39,8 @@ def widened(model: Seq2Seq) -> Generator[None]:
     """Let one target be decoded for many sources inside the block.
 
     At the first cross-attention, the target's single row is expanded to one row per source; before
-    it, all sources share one computation. A single mask applies to every row. Hooks are
-    process-wide: the caller must hold the model's lock.
+    it, all sources share one computation. Each site's mask is broadcast over the rows. The hooks
+    act on every thread that uses the model: the caller must hold the model's lock.
     """
     with ExitStack() as stack:
         for site in model.attention_sites():

@@ -76,8 +76,8 @@ def score_parts(
     """Split the self-attention scores of the encoder's or decoder's first layer exactly.
 
     The layer's input is x = c + p, with c = embedding·√d_model and p = PE. If a LayerNorm comes
-    first, it is linearised at the σ of the whole sum (core.analysis.residual_stream), and its β
-    counts towards the bias parts. Call it with (translator, record, kind), or with
+    first, its σ is held at that of x (core.analysis.residual_stream), which makes it linear, and
+    its β counts towards the bias parts. Call it with (translator, record, kind), or with
     (model, source, target, kind) and ids that end with <eos>.
     """
     (trace,) = traces(model, [source], [target])

@@ -84,7 +84,8 @@ def _layer_step(
         new = layer.self_attention.keys_values(x_B1D)
         k_BHTE, v_BHTE = (torch.cat(pair, dim=2) for pair in zip(own, new, strict=True))
         own = k_BHTE, v_BHTE
-        all_B11T = source_mask.new_ones(len(x_B1D), 1, 1, k_BHTE.shape[2])  # edits need a mask
+        # Every position is visible, but interventions (core.record.editing) need a mask.
+        all_B11T = source_mask.new_ones(len(x_B1D), 1, 1, k_BHTE.shape[2])
         return layer.self_attention.attend(x_B1D, *own, all_B11T, False)[0]
 
     def attend_to_source(x_B1D: Tensor) -> Tensor:

@@ -140,8 +140,8 @@ class Row:
             raise EditError(f"a row has {len(weights)} weights: give 1 to {_MAX_ROW}")
         if not all(0 <= weight <= MAX_FACTOR for weight in weights) or not sum(weights) > 0:
             raise EditError(
-                "a row cannot have these weights: none may be negative or NaN, and one must be "
-                "above 0"
+                f"a row cannot have these weights: each must be from 0 to {MAX_FACTOR:,.0f}, and "
+                "one must be above 0"
             )
         total = math.fsum(weights)
         if abs(total - 1) > 5e-7 * len(weights) + 1e-12:  # beyond rounding to six decimals
@@ -355,7 +355,7 @@ class Edits:
             problems.append(f"{more:,} more edits are ignored: the limit is {MAX_EDITS}")
         edits = _merged(list(singles.values())[:MAX_EDITS])
         if (more := len(problems) - _MAX_PROBLEMS) > 0:
-            problems = [*problems[:_MAX_PROBLEMS], f"{more:,} more parts are ignored"]
+            problems = [*problems[:_MAX_PROBLEMS], f"{more:,} more problems are not listed"]
         return edits, problems
 
     def fitting(self, limits: Limits) -> tuple[Edits, list[str]]:
@@ -389,7 +389,7 @@ def _check_index(name: str, value: int | None, or_all: bool = False) -> None:
     if value is None and or_all:
         return
     if type(value) is not int or not 0 <= value <= _MAX_INDEX:
-        raise EditError(f"{name} {str(value)[:20]} must be counted from 0 to {_MAX_INDEX:,}")
+        raise EditError(f"{name} {str(value)[:20]} is out of range: choose 0 to {_MAX_INDEX:,}")
 
 
 def _sort_key(where: tuple) -> tuple:

@@ -122,11 +122,11 @@ class SubwordTokenizer:
         return unescaped(self._backend.decoder.decode(pieces).strip())
 
     def token(self, id: int) -> Token:
-        if not 0 <= id < self.size:
-            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
-        if id < len(SPECIALS):
+        if 0 <= id < len(SPECIALS):
             return special(id)
-        piece = self._backend.id_to_token(id)
+        piece = self._backend.id_to_token(id) if id > 0 else None
+        if piece is None:
+            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
         return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
 
     def to_json(self) -> dict[str, Any]:

@@ -295,7 +295,7 @@ def _watch(events: Iterator[Event], job: _Job, processes: Processes) -> list[Row
 
 
 def _finish(job: _Job, curve: list[Row]) -> None:
-    """Keep the averaged snapshots if they are better, score the result and write its card."""
+    """Keep the mean of the last saved weights if it is better; score the result, write its card."""
     out, config, model = job.options.out, job.config, job.model
     kept = checkpoint.read_card(out).training["kept"]
     mean = resume.average_snapshots(job.state)
@@ -327,8 +327,8 @@ def _finish(job: _Job, curve: list[Row]) -> None:
 def _signals(processes: Processes) -> Generator[Callable[[], bool]]:
     """Record the first SIGTERM or SIGINT; a second one is handled by the previous handlers.
 
-    One Ctrl-C reaches a torchrun process twice, from the terminal and from torchrun. Processes of
-    torchrun therefore only record signals; torchrun kills them after 30 seconds.
+    One Ctrl-C reaches a torchrun process twice, from the terminal and from torchrun. With several
+    processes, signals are therefore only recorded; torchrun kills the processes after 30 seconds.
     """
     received: list[int] = []
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

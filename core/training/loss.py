@@ -14,7 +14,7 @@ from core.model.interface import Seq2Seq
 from core.text.tokenizer import PAD
 
 _CHUNK = 128  # rows of float32 logits at a time: 128 × 8,000 fit a processor's cache
-_GROUP = 1024  # rows of gradients per update of the classifier's gradient
+_GROUP = 1024  # rows of the logits' gradient per matmul that adds to the weights' gradient
 
 
 class Objective(nn.Module):

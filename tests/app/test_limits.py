@@ -207,7 +207,8 @@ def test_uploads_in_a_loop_are_limited(limited):
         for i in range(25):
             assert put(found, first, f"f{i}", 4 * MB, cookie) == 204
         assert found.memory < before + 60  # 25 files are 100 MB
-        other = session(stack)  # 8 MB are kept, and one address may have 11
+        # The first page keeps its last two files, 8 MB; one address may have 11 MB.
+        other = session(stack)
         assert put(found, other, "a", 2 * MB, cookie) == 204
         assert put(found, other, "b", 2 * MB, cookie) == 429
         assert put(found, first, "c", 6 * MB, cookie) == 413
@@ -230,7 +231,8 @@ def test_file_descriptors_stay_in_reserve():
                 except InvalidStatus as error:
                     assert error.response.status_code == 503
                     refused += 1
-            assert refused == 150 - 16  # (256 - 128) / 4 pages, half of them per address
+            # 128 descriptors are in reserve and a page takes 4: 32 pages fit, 16 from one address.
+            assert refused == 150 - 16
             assert status(found) == (200, "ok")
             assert len(list(Path(f"/proc/{found.pid}/fd").iterdir())) < 256 - 64
 

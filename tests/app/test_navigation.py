@@ -152,7 +152,7 @@ def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
-    """On the first page, each sentence and each edit adds a history entry, with the pinned row."""
+    """On the first page, each sentence and each edit adds a history entry; Back restores pins."""
     opened(local_page, serve, source=OWN, search="greedy")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"[1-9]\d*"), timeout=30_000)
@@ -201,7 +201,7 @@ def test_invalid_values_in_a_link_are_ignored(local_page: Page, serve):
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
-    """The tour also keeps the visitor's sentence for the lessons."""
+    """The visitor's sentence survives the tour too: the page opened after it still shows it."""
     opened(local_page, serve, "tour", source=OWN)
     main = local_page.locator("[data-testid=stMain]")
     for stop in ("2", "3"):
@@ -447,7 +447,7 @@ CHOICES = {
     },
     "tour": {"stop": "2", "kind": "encoder", "layer": "1", "head": "3"},
 }
-for page in ("steps", "head", "why", "masks", "positions"):  # show what questions cover
+for page in ("steps", "head", "why", "masks", "positions"):  # lesson=0 shows what questions hide
     CHOICES[page]["lesson"] = "0"
 
 
@@ -465,7 +465,7 @@ def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
 
 
 def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
-    """Such a page asks for a URL with all choices of the link that opened it."""
+    """Such a page passes every choice of its link to the writer of the URL."""
     written: dict[str, str | None] = {}
     monkeypatch.setattr(address, "address", lambda values, **_: written.update(values))
     for path in (path for path in PAGES if path not in WITH_A_SCRIPT):

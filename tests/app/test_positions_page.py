@@ -113,9 +113,7 @@ def test_the_table_and_its_waves_match_the_formula(record, which):
     assert list(above["ticktext"]) == [f"{value:,.0f}" for value in lengths]
     assert heat["hovertemplate"] == "%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>"
     opening = tokens[0].text.replace("<", "\\<").replace(">", "\\>")
-    page.claim(
-        f"pos counts from 0, as the formula does: “{opening}” is token {first} and has pos 0."
-    )
+    page.claim(f"pos counts from 0: “{opening}” is token {first} and has pos 0.")
     waves = page.figure("position_waves")
     for d, dot, line, note in zip(
         [0, 24, 48, 96, 190],
@@ -443,7 +441,7 @@ def test_every_number_on_the_page_is_compared(shown, net, record):
         "Positions off: over all layers ",
         r"Over \d+ starting positions ",
         "On average the position vector is ",
-        "pos counts from 0, as the formula does: ",
+        "pos counts from 0: ",
         "Over all heads, the parts add ",
     ):
         shown.claim_matching(beginning + ".*")

@@ -257,10 +257,10 @@ def claim_cell(page: Rendered, record: TranslationRecord, word: str) -> None:
     row = int(on_word.sum((0, 1)).argmax())
     layer, head = np.unravel_index(on_word[:, :, row].argmax(), on_word.shape[:2])
     text = (
-        f"Averaged over all heads of the cross-attention, one word’s row looks more at {word} "
-        f"than the row of any other word. In this row, layer {layer + 1} head {head + 1} looks at "
-        f"{word} most, with **{percent(on_word[layer, head, row])}** of its weight. The row "
-        f"produces “{names(record.target_out, 1)[row]}”, token {row + 1} of "
+        "Averaged over all heads of the cross-attention, the row of one word puts more weight on "
+        f"{word} than the row of any other word does. In this row, layer {layer + 1} head "
+        f"{head + 1} looks at {word} most, with **{percent(on_word[layer, head, row])}** of its "
+        f"weight. The row produces “{names(record.target_out, 1)[row]}”, token {row + 1} of "
         f"{len(record.target_out)}."
     )
     page.claim(text, "tour_text")

@@ -139,7 +139,7 @@ def test_a_link_has_edits_and_invalid_ones_are_named(
     shows(root, under(translator, record, both))
     expect(root.locator("[data-part=edits] li[data-edit]")).to_have_count(2)
     note = root.locator("[data-part=edit-note]")
-    for words in ("cross layer 77", "cut.me", "more parts are ignored"):
+    for words in ("cross layer 77", "cut.me", "more problems are not listed"):
         expect(note).to_contain_text(words)
     local_page.reload()
     root = painted(local_page)

@@ -45,7 +45,7 @@ def log_probs(model, hidden=()) -> np.ndarray:
     return logits.log_softmax(-1)[range(len(TARGET)), TARGET].numpy()
 
 
-# Games with known Shapley values.
+# Shapley values of games and of models.
 
 
 def words(n: int) -> tuple:
@@ -57,7 +57,10 @@ def plans(n: int) -> list[Subsets]:
 
 
 def leave_one_out(game, n: int) -> np.ndarray:
-    """Return the leave-one-out values [T, n] of a game, a function of visible words [N, n]."""
+    """Return the leave-one-out values [T, n] of a game.
+
+    `game` maps masks of visible words [N, n] to values of the target tokens [N, T].
+    """
     everything = np.ones((1, n), bool)
     return np.stack([game(everything)[0] - game(~np.eye(n, dtype=bool))[i] for i in range(n)], -1)
 

@@ -211,7 +211,7 @@ def test_parse_is_bounded_for_large_inputs():
     assert len(found.edges) == 200 and found.edges[-1].query == 199
     assert problems == ["800 more edits are ignored: the limit is 200"]
     _, problems = Edits.parse("~".join(["x"] * 1000))
-    assert len(problems) == 21 and problems[-1] == "980 more parts are ignored"
+    assert len(problems) == 21 and problems[-1] == "980 more problems are not listed"
     for text in (
         "~" * 10**6,
         "off.cross.0.0~" * 70_000,

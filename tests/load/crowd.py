@@ -52,7 +52,8 @@ async def crowd(
 ) -> Results:
     """Simulate users for some seconds; all of them share one sequence of sentences.
 
-    `think` is the shortest and longest pause of a user, who arrives at random within the longest.
+    `think` holds the shortest and the longest pause between two sentences. Each user arrives after
+    a random delay of at most the longest pause.
     Opening the page is measured separately.
     """
     seen = Results()

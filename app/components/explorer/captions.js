@@ -23,7 +23,7 @@ const DECODER_MEANING = { prev: "mean weight on the token before the one produce
 
 const ROLE_WORDS = { second: "2 back" };
 
-/* Sort keys, ascending. All but `effect` are measured on `measuredMap`, whichever quantity is shown. */
+/* Sort keys, ascending. All but `layer` and `effect` are measured on `measuredMap`: the weights, or rollout while it is shown. */
 export const ORDERS = {
   layer: null,
   confidence: { of: ({ peak }) => -peak, shown: ({ peak }, map) => percent(peak, map.error), meaning: CAPTION_MEANING.peak },

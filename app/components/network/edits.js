@@ -97,7 +97,7 @@ function parsed(text) {
   const item = field === "edges" ? { factor: 0 } : {};
   for (const [i, part] of parts.entries()) {
     const word = found[i + 1], value = word === "all" || word === "*" ? null : Number(word);
-    refuse(parts !== HEAD_PARTS && !PATTERNS[part] && value > 9999, `${part} ${value} must be counted from 0 to 9,999`);
+    refuse(parts !== HEAD_PARTS && !PATTERNS[part] && value > 9999, `${part} ${value} is out of range: choose 0 to 9,999`);
     item[part] = part === "kind" ? word : part === "weights" ? rowWeights(word.split("-").map(Number)) : value;
   }
   const { factor, value } = item;
@@ -110,7 +110,7 @@ function parsed(text) {
 function rowWeights(weights) {
   refuse(weights.length > 512, `a row has ${weights.length} weights: give 1 to 512`);
   const total = weights.reduce((sum, weight) => sum + weight, 0);
-  const rule = "none may be negative or NaN, and one must be above 0";
+  const rule = "each must be from 0 to 1,000,000, and one must be above 0";
   refuse(!total || weights.some((weight) => weight > 1e6), `a row cannot have these weights: ${rule}`);
   const isShare = Math.abs(total - 1) <= 5e-7 * weights.length + 1e-12; // within rounding to six decimals
   return Object.freeze(weights.map((weight) => rounded(isShare ? weight : weight / total)));
@@ -154,13 +154,13 @@ export function parseEdits(text, problems = []) {
   }
   if (found.size > MAX_EDITS) said.push(`${grouped(found.size - MAX_EDITS)} more edits are ignored: the limit is ${MAX_EDITS}`);
   problems.push(...said.slice(0, MAX_PROBLEMS));
-  if (said.length > MAX_PROBLEMS) problems.push(`${grouped(said.length - MAX_PROBLEMS)} more parts are ignored`);
+  if (said.length > MAX_PROBLEMS) problems.push(`${grouped(said.length - MAX_PROBLEMS)} more problems are not listed`);
   return editsOf([...found.values()].slice(0, MAX_EDITS));
 }
 
 /**
- * Return the edits that fit a network and a source of S tokens, and one line for each edit that does not. Only the
- * network limits target positions.
+ * Return the edits that fit a network and a source of S tokens, and one line for each edit that does not.
+ * Positions in the target are checked against the network's max_length, because no target is given.
  * @param {Edits} edits @param {any} config @param {number} [S] @returns {{edits: Edits, problems: string[]}}
  */
 export function fitEdits(edits, config, S = Infinity) {
@@ -216,7 +216,7 @@ export function editScores(scores_K, { temperatures, uniform, edges }, head, que
   }
 }
 
-/** Replace a query's weights by those set by hand, if any, renormalised over its unmasked keys (column ≥ 0). */
+/** Replace a query's weights by those set by hand, if any, renormalised over its unmasked keys. `columns_K` is negative at a masked key. */
 export function editWeights(weights_K, { rows }, head, query, columns_K) {
   const row = rows.find((one) => one.head === head && one.query === query);
   if (!row) return;

@@ -25,9 +25,10 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   checks {} → {answer}: a packed `Answer` that the explorer did not request, with the checks of the pass translated last
  *   npz {} → {npz, name}: the record of that pass as a file
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}
- *   lesson {direction, text, beam, edits} → {payload, again}: the pass of the translation without edits under `edits`,
- *     with `log_probs` of the target's tokens and `positions`, what is added to the source tokens [token, dimension], as
- *     float32; `again` is the translation under the edits, null without the causal mask
+ *   lesson {direction, text, beam, edits} → {payload, again}: the translation is found without edits; `payload` is a pass
+ *     over it under `edits`. It also has float32 `log_probs` of the target's tokens, and `positions`, the encodings added
+ *     to the source tokens [token, dimension]. `again` is a new translation under `edits`, or null if `edits` removes the
+ *     causal mask
  * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every
  * `translate`, `again` and `checks` that still waits. It also interrupts head effects, which take
  * longest, so that fast typing builds no queue.
@@ -241,7 +242,7 @@ async function work() {
 /* Transfer byte arrays instead of copying them: the worker does not need them any more. */
 const reply = (message) => self.postMessage(message, { transfer: [message.payload, message.answer, message.npz].flatMap((bytes) => bytes?.buffer ?? []) });
 
-/* A new translation replaces the waiting questions about earlier ones. */
+/* A new translation fails every `translate`, `again` and `checks` that still waits. */
 function accept(question) {
   if (question.ask === "translate") {
     for (let at = waiting.length - 1; at >= 0; at--) {

@@ -1,4 +1,4 @@
-"""Mounts a question that is answered by pointing: words, cells or heads of a grid, or texts."""
+"""Mounts a question that is answered by pointing at words, texts, or a grid's cells or heads."""
 
 from app.components.question.mount import Answer, question
 from app.components.question.payload import Asked, Grid, Option, Place, Sentence, Texts, payload

@@ -15,7 +15,7 @@ from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
 
 WAVES = 8  # maximum number of waves drawn
-_ROWS = 64  # rows of the table used for steps: longer than most sentences
+_ROWS = 64  # rows of the table that `show_rotation` compares: more than most sentences need
 
 
 @waiting.fragment
@@ -37,8 +37,8 @@ def show_table(inspection: Inspection) -> None:
         else "Look for similar rows: the network can hardly tell their positions apart.",
     )
     st.caption(
-        f"pos counts from 0, as the formula does: {plain(f'“{isolated(label(tokens[0]))}”')} is "
-        f"token {first} and has pos 0."
+        f"pos counts from 0: {plain(f'“{isolated(label(tokens[0]))}”')} is token {first} and has "
+        "pos 0."
     )
     if positions.is_sinusoidal(rows):
         st.latex(

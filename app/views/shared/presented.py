@@ -12,7 +12,7 @@ from app.state import plans, session
 from core.record.record import TranslationRecord
 
 PROJECTED = (386.0, 414.0)
-"""Width and height, in px, of a map shown about 1.45 times as large beside its text."""
+"""Width and height of a map in px, before the page enlarges it to about 1.45 times that size."""
 _BELOW_A_LINE = (386.0, 372.0)
 
 
@@ -32,14 +32,14 @@ def show_still(place: Place, fit: tuple[float, float] = PROJECTED) -> None:
 
 
 def show_line(record: TranslationRecord | None, more: str = "") -> None:
-    """Show both texts, if any, and Back. `more`, if given, labels the button to the next screen."""
+    """Show both texts and Back, where they apply; `more` labels the button to the next screen."""
     with st.container(
         horizontal=True, wrap=False, vertical_alignment="center", key="presented_line"
     ):
         texts = f"{record.source_text} → {record.translation}" if record else ""
         st.text(texts, width="stretch")
         turn = plans.screen()
-        if turn and plans.running() is None:  # else the plan bar has the button
+        if turn and plans.running() is None:  # a running plan has a bar with the button
             st.button(
                 text("questions", "present.back"),
                 key="tour_back",
