@@ -11,6 +11,7 @@ import signal
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+gc.disable()  # importing and collecting leave no garbage
 
 # Shells start background jobs with SIGINT ignored, which commands would inherit. Tests send them
 # SIGINT, so restore the default.
@@ -27,5 +28,10 @@ def signal_handlers() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt all modules and tests from garbage collection, which would visit them each time."""
+    """Exempt all modules and tests from garbage collection, which would visit them each time.
+
+    The tests make many objects and few cycles, so collections can also be rarer than usual.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
