@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,8 +174,8 @@ def open_sections(page: Page) -> None:
     pytest.fail("a section stays closed or empty")
 
 
-def rerun(page: Page, act: Callable[[], object]) -> None:
-    """Do what starts a run of the script, and wait until the run has started."""
+def run_again(page: Page) -> None:
+    """Press Streamlit's key for a rerun, and wait until the rerun starts."""
     page.locator("[data-testid=stApp]").evaluate(
         """app => {
             window.started = false;
@@ -185,7 +184,7 @@ def rerun(page: Page, act: Callable[[], object]) -> None:
             }).observe(app, { attributes: true });
         }"""
     )
-    act()
+    page.keyboard.press("r")
     page.wait_for_function("window.started", timeout=30_000)
 
 
@@ -211,9 +210,8 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.emulate_media(color_scheme=theme)
         if theme == "dark":
             expect(app).to_have_css("background-color", ground)
-            idle(local_page)  # `rerun` would mistake a run in progress for its own
-            # Figures use the theme of the run that drew them. Streamlit's key for a rerun is "r".
-            rerun(local_page, lambda: local_page.keyboard.press("r"))
+            idle(local_page)  # `run_again` would mistake a run in progress for its own
+            run_again(local_page)  # figures use the theme of the run that drew them
         expect(app).to_have_css("background-color", ground)
         idle(local_page)
         expect(local_page.locator("[data-stale=true]")).to_have_count(0)

@@ -4,7 +4,7 @@ import { drawGround, drawText } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
 import { headsOfKind } from "./data.js";
 
-const EDGE_OF_CURVES = { left: 52, right: 128, top: 12, bottom: 44 };
+const EDGE_OF_CURVES = { left: 52, right: 128, top: 28, bottom: 44 };
 
 const DASHES = { all: [], encoder: [7, 4], decoder: [2, 3], cross: [9, 3, 2, 3] };
 
@@ -43,7 +43,7 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
     drawText(context, theme, String(count), x(count), plot.top + plot.height + 14, { size: 12, colour: "ink2", align: "center" });
   }
   drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
-  drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, plot.left, plot.top + plot.height + 32, { size: 12, colour: "ink2" });
+  drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, 0, plot.top - 14, { size: 12, colour: "ink2" });
   /* A label that does not fit right of its curve's end goes above the curve, at three quarters of the removals. */
   const besideCurve = (curve) => {
     const points = curve[what];
