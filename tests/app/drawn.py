@@ -1,0 +1,96 @@
+"""Reads the commands that a page's canvases have drawn: texts, rectangles, lines and pixels.
+
+A test compares them with values that it computes itself, as it would compare a saved SVG.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from playwright.sync_api import Locator, Page
+
+RECORDER = Path(__file__).with_name("canvas_commands.js").read_text(encoding="utf-8")
+"""A script that has to run before those of the page: see `record`."""
+
+Colour = tuple[int, int, int]
+
+
+def record(page: Page) -> None:
+    """Record the canvases of all documents that the page opens from now on."""
+    page.add_init_script(RECORDER)
+
+
+def colour(text: str) -> Colour:
+    """Return the red, green and blue of a CSS colour: `#rrggbb`, `rgb(…)` or `rgba(…)`."""
+    if text.startswith("#"):
+        red, green, blue = (int(text[at : at + 2], 16) for at in (1, 3, 5))
+        return red, green, blue
+    red, green, blue = (int(float(part)) for part in re.findall(r"[\d.]+", text)[:3])
+    return red, green, blue
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One command; positions and sizes in CSS px of the canvas, y downwards.
+
+    `what` is "fill" or "frame" (a rectangle), "line" or "area" (a path), "text", or "pixels".
+    """
+
+    what: str
+    x: float
+    y: float
+    width: float
+    height: float
+    fill: Colour
+    stroke: Colour
+    thickness: float
+    alpha: float
+    dash: tuple[float, ...]
+    clip: tuple[float, float, float, float] | None
+    """Left, top, width and height of the innermost clip."""
+    lines: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """The subpaths of a line or an area, as points; a curve gives its control points."""
+    words: str = ""
+    turn: float = 0.0
+    align: str = "left"
+    font: str = ""
+    pixels: NDArray[np.uint8] | None = None
+    """Red, green, blue and opacity, [row, column, 4]."""
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return self.x + self.width / 2, self.y + self.height / 2
+
+
+def marks_of(canvas: Locator) -> list[Mark]:
+    """Return what a canvas shows, first drawn first; bidi isolates are removed from texts."""
+    return [_mark(raw) for raw in canvas.evaluate("(canvas) => window.drawnOn(canvas)")]
+
+
+def texts(marks: list[Mark]) -> list[str]:
+    """Return the texts, in the order drawn."""
+    return [mark.words for mark in marks if mark.what == "text"]
+
+
+def _mark(raw: dict[str, Any]) -> Mark:
+    box, pixels = raw["clip"], None
+    if raw["what"] == "pixels":
+        pixels = np.array(raw["pixels"], np.uint8).reshape(raw["rows"], raw["columns"], 4)
+    return Mark(
+        **{name: raw[name] for name in ("what", "x", "y", "width", "height", "thickness", "alpha")},
+        fill=colour(raw["fill"]),
+        stroke=colour(raw["stroke"]),
+        dash=tuple(raw["dash"]),
+        clip=box and (box["x"], box["y"], box["width"], box["height"]),
+        lines=tuple(tuple((x, y) for x, y in line) for line in raw["lines"]),
+        words=re.sub("[\u2066-\u2069]", "", raw.get("words", "")),
+        turn=raw.get("turn", 0.0),
+        align=raw.get("align", "left"),
+        font=raw.get("font", ""),
+        pixels=pixels,
+    )
