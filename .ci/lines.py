@@ -1,0 +1,105 @@
+"""Count code lines by room and language; fail above the ceilings in pyproject.toml.
+
+A code line has something besides white space, comments and docstrings. CONTRIBUTING.md says what
+the ceilings are for.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Whitespace
+
+ROOT = Path(__file__).resolve().parents[1]
+
+LANGUAGES = {
+    ".py": "python",
+    ".js": "javascript",
+    ".css": "css",
+    ".html": "html",
+    ".svg": "xml",
+    ".c": "c",
+    ".toml": "toml",
+}
+TOOLS = (
+    "core/benchmark.py",
+    "core/benchmarks/",
+    "app/benchmark/",
+    "tests/load/",
+    "tests/offline_equality",
+    "tests/plant/__main__.py",
+    "tests/plant/fault.py",
+    ".ci/",
+)
+
+
+def room_of(name: str) -> str | None:
+    """Return the room of a tracked file; None if its lines do not count."""
+    if name.startswith(TOOLS):
+        return "tools"
+    room = name.split("/")[0]
+    return room if room in ("core", "app", "tests") else None
+
+
+def code_lines(text: str, language: str) -> int:
+    """Return the number of lines with code."""
+    counted: set[int] = set()
+    line = 1
+    for kind, value in get_lexer_by_name(language, stripnl=False).get_tokens(text):
+        if kind not in Comment and kind not in Whitespace:
+            parts = value.split("\n")
+            counted.update(line + at for at, part in enumerate(parts) if part.strip())
+        line += value.count("\n")
+    return len(counted - docstrings(text) if language == "python" else counted)
+
+
+def docstrings(text: str) -> set[int]:
+    """Return the numbers of the lines of strings that are statements."""
+    return {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def counts() -> Counter[tuple[str, str]]:
+    """Return the code lines of tracked files by room and language."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    found: Counter[tuple[str, str]] = Counter()
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        room, language = room_of(name), LANGUAGES.get(Path(name).suffix)
+        if room and language and (ROOT / name).is_file():
+            text = (ROOT / name).read_text(encoding="utf-8")
+            found[room, language] += code_lines(text, language)
+    return found
+
+
+def main() -> int:
+    """Print the table; return 1 if a room is above its ceiling."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    ceilings: dict[str, int] = settings["tool"]["headlight"]["ceilings"]
+    found = counts()
+    languages = sorted({language for _, language in found})
+    print(f"{'code lines':12}", *(f"{name:>10}" for name in [*languages, "all", "ceiling"]))  # noqa: T201
+    above = []
+    for room, ceiling in ceilings.items():
+        cells = [found[room, language] for language in languages]
+        print(f"{room:12}", *(f"{cell:10,}" for cell in [*cells, sum(cells), ceiling]))  # noqa: T201
+        if sum(cells) > ceiling:
+            above.append(f"{room} has {sum(cells):,} code lines, its ceiling is {ceiling:,}")
+    for line in above:
+        print(f"{line}: remove code, or raise the ceiling in pyproject.toml (see CONTRIBUTING.md)")  # noqa: T201
+    return 1 if above else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
