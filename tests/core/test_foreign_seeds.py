@@ -260,11 +260,11 @@ def test_a_vocabulary_of_the_wrong_length_is_refused(seed, tmp_path):
         convert(seed, tmp_path / "mine-de-en", words_from=())
 
 
-def test_another_family_is_refused(seed, tmp_path):
+def test_another_family_is_refused_and_the_right_one_named(seed, tmp_path):
     for family in set(NETWORKS) - {seed.family}:
         with pytest.raises(ValueError, match=f"every network of the family {family} has") as error:
             import_network(family, seed.weights, tmp_path / "x-de-en", seed.options())
-        assert "choose another family with --from" in str(error.value)
+        assert str(error.value).endswith(f": choose --from {seed.family}, whose names it has")
 
 
 def test_a_wrong_start_token_is_named(seed, tmp_path):
