@@ -207,7 +207,10 @@ def check_shapes(weights: Weights, plan: Plan) -> None:
     """
     where, shapes = shown(weights.source), weight_shapes("scratch", plan.config)
     if (count := count_parameters(shapes)) > MAX_PARAMETERS:
-        raise ValueError(f"{where}: {count:,} weights, the limit is {MAX_PARAMETERS:,}")
+        raise ValueError(
+            f"{where} has {count:,} weights, but the limit is {MAX_PARAMETERS:,}: such a network "
+            "cannot be converted"
+        )
     for name, shape in shapes.items():
         theirs, _, expected = _original(name, shape, plan)
         weights.expect(theirs, expected)

@@ -1,10 +1,9 @@
 """Marian folders as people have them: converted with the original's numbers, or a true reason."""
 
 import json
-import pickle
+import pickle  # only to write files that must be refused
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,24 @@ import torch
 from core.checkpoint.folder import load
 from core.foreign.family import Options
 from core.foreign.importing import import_network
-from tests.core.saved_folders import LENGTH, D, halves, reference, write
+from tests.core.saved_folders import (
+    LENGTH,
+    Change,
+    D,
+    all_of,
+    config,
+    drop,
+    every,
+    halves,
+    prefixed,
+    put,
+    reference,
+    renamed,
+    vocabulary,
+    weights,
+    write,
+)
 from tests.core.saved_folders import tokenizers as write_tokenizers
-
-Change = Callable[[Path], object]
 
 
 @pytest.fixture(scope="module")
@@ -39,66 +52,6 @@ def convert(folder: Path, reference: Path | None = None):
     options = Options(languages=("de", "en"))
     given = reference or folder / "reference.npz"
     return import_network("marian", folder, folder.parent / "mine-de-en", options, given)
-
-
-def config(**changes: Any) -> Change:
-    """Change config.json; `...` removes a key."""
-
-    def change(folder: Path) -> None:
-        values = json.loads((folder / "config.json").read_text()) | changes
-        kept = {name: value for name, value in values.items() if value is not ...}
-        (folder / "config.json").write_text(json.dumps(kept))
-
-    return change
-
-
-def weights(edit: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    """Change the tensors in place."""
-
-    def change(folder: Path) -> None:
-        state = safetensors.torch.load_file(folder / "model.safetensors")
-        edit(state)
-        state = {name: tensor.clone().contiguous() for name, tensor in state.items()}
-        safetensors.torch.save_file(state, folder / "model.safetensors")
-
-    return change
-
-
-def vocabulary(edit: Callable[[dict[str, int]], object]) -> Change:
-    def change(folder: Path) -> None:
-        ids = json.loads((folder / "vocab.json").read_text())
-        edit(ids)
-        (folder / "vocab.json").write_text(json.dumps(ids))
-
-    return change
-
-
-def put(name: str, content: bytes = b"x") -> Change:
-    return lambda folder: (folder / name).write_bytes(content)
-
-
-def drop(name: str) -> Change:
-    return lambda folder: (folder / name).unlink()
-
-
-def renamed(old: str, new: str) -> Change:
-    return lambda folder: (folder / old).rename(folder / new)
-
-
-def all_of(*changes: Change) -> Change:
-    return lambda folder: [change(folder) for change in changes]
-
-
-def every(edit: Callable[[torch.Tensor], torch.Tensor]) -> Change:
-    return weights(lambda state: state.update({name: edit(t) for name, t in state.items()}))
-
-
-def prefixed(prefix: str) -> Change:
-    def edit(state) -> None:
-        for name in list(state):
-            state[prefix + name] = state.pop(name)
-
-    return weights(edit)
 
 
 def as_links(folder: Path) -> None:
