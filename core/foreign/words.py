@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from core.data.corpora import LANGUAGES
@@ -16,6 +17,7 @@ from core.text.words import WordTokenizer, splitter
 _THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
 """The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
 
+_MAX_WORDS = 400_000  # read of a list, which is more than a table may have
 _MAX_TEXT = 8 << 30  # bytes of a training text
 _MAX_LINE = 100_000  # bytes of a line of a word list or a training text
 
@@ -103,7 +105,7 @@ def _lines(file: Path) -> Iterator[str]:
 
 def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return a list's words, and its four special words, or torchtext's if it has none."""
-    words = ["<sos>" if word == "<bos>" else word for word in _lines(file)]
+    words = ["<sos>" if word == "<bos>" else word for word in islice(_lines(file), _MAX_WORDS)]
     head = tuple(words[: len(_THEIRS)])
     if set(head) == set(_THEIRS):
         return words[len(_THEIRS) :], head
