@@ -20,18 +20,19 @@ from typing import Any
 
 from core.command import Parser, main, table, whole_number, write_result
 from core.files import printable
-from core.foreign.weights import TO_SAFETENSORS
+from core.foreign.finding import TO_SAFETENSORS
 
 
 def run(arguments: Namespace) -> None:
     """Convert, print what was compared and write the JSON; or print the reference script."""
     from core.foreign.family import Options
-    from core.foreign.importing import FAMILIES, NOT_CONVERTED, import_network
+    from core.foreign.importing import FAMILIES, import_network
     from core.foreign.reference import script
+    from core.foreign.refusals import refusal
 
     family = arguments.family
-    if reason := NOT_CONVERTED.get(family.lower().replace("-", "")):
-        raise ValueError(f"--from {family} cannot be converted: {reason}")
+    if reason := refusal(family):
+        raise ValueError(f"--from {printable(family)[:40]} cannot be converted: {reason}")
     if family not in FAMILIES:
         raise ValueError(
             f"--from {printable(family)[:40]} is unknown: choose {', '.join(FAMILIES)}"
@@ -73,11 +74,13 @@ def run(arguments: Namespace) -> None:
                 for one in values["compared"]
             ),
             *(("not verified", sentence) for sentence in values["not_proven"]),
+            *(("note", sentence) for sentence in result.notes),
         ]
     )
-    report = {"source": str(arguments.source), "family": family, "out": str(out)}
+    report: dict[str, Any] = {"source": str(arguments.source), "family": family, "out": str(out)}
     kept = {name: values[name] for name in ("compared", "not_proven")}
-    write_result(arguments.json, {**report, "parameters": result.parameters, **kept})
+    report |= {"parameters": result.parameters, **kept, "notes": list(result.notes)}
+    write_result(arguments.json, report)
 
 
 def _one_line(text: str) -> str:

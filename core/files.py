@@ -7,10 +7,11 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 MAX_CONFIG_BYTES = 64 << 10
@@ -174,6 +175,48 @@ def write_transaction(folder: Path, contents: Mapping[str, Content], manifest: s
     finally:
         finish_commit(folder, manifest)
         _sync(folder)
+
+
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` create a folder elsewhere, then rename it into place: all or nothing, if killed.
+
+    `folder` must be missing or empty. A killed call leaves a hidden folder in the same place, which
+    the next call for the same name removes. Raises OSError.
+    """
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".writing-{folder.name[:100]}-"
+    for stale in folder.parent.glob(f"{glob.escape(prefix)}*"):
+        with suppress(OSError), _locked(stale):  # another process may be writing into it
+            shutil.rmtree(stale, ignore_errors=True)
+    with (
+        TemporaryDirectory(prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True) as place,
+        _locked(Path(place)),
+    ):
+        new = Path(place) / folder.name
+        write(new)
+        _sync(new)
+        if folder.is_dir():
+            folder.rmdir()  # Windows replaces no folder, not even an empty one
+        new.replace(folder)
+    with suppress(OSError):  # the folder is complete; only a power failure could still undo this
+        _sync(folder.parent)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Hold a lock that ends with the process. Raises OSError if another process holds it."""
+    if os.name != "posix":  # Windows cannot open folders, nor remove those with open files
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def committed_file(folder: Path, name: str, manifest: str) -> Path:

@@ -135,7 +135,8 @@ def _tokenizer(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]
     """Return the tokenizer's pieces by id, its merges as pairs of ids, and its other fields."""
     if source is not target or source["kind"] != "subwords":
         raise ValueError(
-            "the page needs one subword tokenizer for both languages: choose another checkpoint"
+            "the page needs one subword tokenizer for both languages, which imported networks do "
+            "not have yet: choose another checkpoint, or save a record as a page"
         )
     ids = source["vocabulary"]
     rest = {name: source[name] for name in source if name not in ("kind", "vocabulary", "merges")}

@@ -207,8 +207,8 @@ def list_cards(root: Path) -> tuple[list[Card], list[str]]:
     cards, problems = [], []
     for folder in [root] if (root / FILE).is_file() else sorted(root.glob("*")):
         try:
-            if not folder.is_dir():
-                continue
+            if not folder.is_dir() or folder.name.startswith("."):
+                continue  # hidden folders are unfinished: a killed conversion leaves one
             if printable(folder.name) != folder.name or len(folder.name) > _MAX_NAME:
                 raise CheckpointError(
                     f"{printable(str(folder))[:200]} has a name with control characters or of "

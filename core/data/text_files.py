@@ -48,11 +48,12 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def stream_lines(file: Path) -> Iterator[str]:
+def stream_lines(file: Path, max_line: int | None = None) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, plain or compressed by gzip, xz or bzip2, one at a time.
 
     Only \\n ends a line; a byte-order mark at the start is dropped. The file is opened once, so it
-    may be a pipe. Raises ValueError if it is missing, unreadable or not text.
+    may be a pipe. Raises ValueError if it is missing, unreadable or not text, or if a line has more
+    than `max_line` bytes.
     """
     try:
         with file.open("rb") as raw:
@@ -61,11 +62,26 @@ def stream_lines(file: Path) -> Iterator[str]:
                 raise ValueError(f"{file} is compressed with zstd: unpack it first")
             unpack = next((opener for magic, opener in _MAGIC if start.startswith(magic)), None)
             with unpack(raw) if unpack else nullcontext(raw) as lines:
+                if max_line is not None:
+                    lines = _limited(lines, max_line, file)
                 yield from decode_lines(lines, str(file))
     except FileNotFoundError:
         raise ValueError(f"{file} does not exist: check the path") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ValueError(f"{file} cannot be read: {error}") from None
+
+
+def _limited(stream: Any, max_line: int, file: Path) -> Iterator[bytes]:
+    """Yield lines without ever reading more than `max_line` bytes and one. Raises ValueError."""
+    number = 1
+    while line := stream.readline(max_line + 1):
+        if len(line) > max_line:
+            raise ValueError(
+                f"{file} line {number} has more than {max_line:,} bytes: give one sentence or word "
+                "per line"
+            )
+        yield line
+        number += 1
 
 
 def decode_lines(lines: Iterable[bytes], name: str, first: int = 1) -> Iterator[str]:

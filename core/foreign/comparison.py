@@ -138,6 +138,11 @@ def _batch(plan: Plan, reference: Reference) -> _Batch:
             f"{int(reference.target[wrong][0, 0])}, the conversion with id {plan.target.start}"
         )
     rest = _mapped(plan.target, reference.target[:, 1:], "target")
+    if not ((source != PAD).sum(axis=1) > 1).any() or not (rest != PAD).any():
+        raise DifferentError(
+            "the reference's sentences are padding only, so nothing would be compared: make it "
+            "again with the script that --reference-script prints"
+        )
     target = np.concatenate((np.full((len(rest), 1), BOS), rest), axis=1)
     ours = plan.target.theirs_to_ours
     columns = np.array([ours[id] for id in range(reference.passes[64].logits.shape[-1])])
@@ -155,8 +160,8 @@ def _positions(table: np.ndarray, plan: Plan) -> Comparison:
     formula = position_formula(plan.config)[: len(table)]
     difference_P = np.abs(table[: len(formula)] - formula).max(axis=1)
     worst = float(difference_P.max())
-    if worst > POSITION_LIMIT:
-        first = int((difference_P > POSITION_LIMIT).argmax())
+    if not worst <= POSITION_LIMIT:  # also if it is NaN
+        first = int((~(difference_P <= POSITION_LIMIT)).argmax())
         raise DifferentError(
             f"wrong positions: position {first} of the original's table is the first that "
             f"differs from the formula, by {difference_P[first]:.2g} (limit {POSITION_LIMIT:g}): "

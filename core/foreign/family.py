@@ -1,18 +1,24 @@
 """What a family says about a network (names, configuration, ids), and how weights are filled in."""
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from core.checkpoint.configuration import MAX_PARAMETERS
 from core.checkpoint.header import check_range
 from core.config import ModelConfig
 from core.files import printable
-from core.foreign.weights import Weights
+from core.foreign.sources import shown
+from core.foreign.weights import MissingError, Weights
 from core.model.positions import sinusoids
+from core.model.shapes import count_parameters, weight_shapes
 from core.model.transformer import Transformer
 from core.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 
@@ -24,6 +30,8 @@ NEVER = -10_000.0
 
 POSITION_LIMIT = 1e-4
 """Largest accepted error of a stored position table; rounding to float32 alone causes 3e-5."""
+
+_MAX_POSITIONS = 1 << 16  # rows of a stored position table
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,8 @@ class Plan:
     `biases` maps one of our parameters to the original's tensor, if that has another name and an
     extra first axis of size 1. `skipped` maps the tensors to leave out to the reasons.
     `position_tables` are the names of position tables, which are compared with the formula and not
-    copied. `notes` say what could not be verified.
+    copied. `notes` say what only a comparison with the original can verify, `remarks` what differs
+    from the original.
     """
 
     config: ModelConfig
@@ -118,10 +127,27 @@ class Plan:
     skipped: dict[str, str] = field(default_factory=dict)
     position_tables: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 Read = Callable[[Weights, Options], Plan]
 """A family's function, which reads shapes, settings and vocabularies. Raises ValueError."""
+
+
+def signature(names: Names, *, tied: bool = False, final_norm: bool = True) -> frozenset[str]:
+    """Return the original's names in a network of one layer, by which a family is recognised."""
+    config = ModelConfig(
+        source_vocab_size=8,
+        target_vocab_size=8,
+        d_model=2,
+        num_heads=1,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        share_embeddings=tied,
+        tie_classifier=tied,
+        final_norm=final_norm,
+    )
+    return frozenset(names.theirs(ours)[0] for ours in weight_shapes("scratch", config))
 
 
 def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.ndarray:
@@ -138,37 +164,79 @@ def special_rows(pad: int, start: int, end: int, unknown: int, size: int) -> np.
     return np.array([*rows, *others])
 
 
+def check_ids(where: str, ids: dict[str, int], size: int) -> None:
+    """Check the special ids `pad`, `start`, `end` and `unknown` of a vocabulary of this size.
+
+    Each needs a row of its own; only `start` may equal `pad`, as in Marian. Raises ValueError.
+    """
+    for role, id in ids.items():
+        if not 0 <= id < size:
+            raise ValueError(
+                f"{where}: the {role} id {id} is not in the vocabulary of {size:,} (0 to "
+                f"{size - 1:,}): get the folder again"
+            )
+    for first, second in combinations(ids, 2):
+        if ids[first] == ids[second] and {first, second} != {"pad", "start"}:
+            raise ValueError(
+                f"{where}: {first} and {second} are both id {ids[first]}, but each needs an id of "
+                "its own: such a network cannot be converted"
+            )
+
+
 def count_layers(weights: Weights, prefix: str) -> int:
     """Return how many layers have names that begin with `prefix` and a number.
 
     Raises ValueError if there are none, or if they are not numbered from 0 without gaps.
     """
-    found = {
-        int(index)
-        for name in weights.names
-        if name.startswith(prefix) and (index := name[len(prefix) :].partition(".")[0]).isdigit()
-    }
-    if found != set(range(len(found))) or not found:
+    numbers = (re.match(re.escape(prefix) + r"([0-9]{1,4})\.", name) for name in weights.names)
+    found = {int(number[1]) for number in numbers if number}
+    if not found:
+        raise MissingError(f"{shown(weights.source)} lacks {prefix}0")
+    if found != set(range(len(found))):
         raise ValueError(
-            f"{printable(str(weights.source))}: the layers called {prefix}… are numbered "
+            f"{shown(weights.source)}: the layers called {prefix}… are numbered "
             f"{sorted(found)[:8]}, not from 0 without gaps: save the complete state dict"
         )
     return len(found)
 
 
+def check_shapes(weights: Weights, plan: Plan) -> None:
+    """Check the shapes of all weights and position tables; read and allocate nothing.
+
+    Raises ValueError for a wrong shape and for too many weights, MissingError for a missing tensor.
+    """
+    where, shapes = shown(weights.source), weight_shapes("scratch", plan.config)
+    if (count := count_parameters(shapes)) > MAX_PARAMETERS:
+        raise ValueError(
+            f"{where} has {count:,} weights, but the limit is {MAX_PARAMETERS:,}: such a network "
+            "cannot be converted"
+        )
+    for name, shape in shapes.items():
+        theirs, _, expected = _original(name, shape, plan)
+        weights.expect(theirs, expected)
+    for name in filter(weights.__contains__, plan.position_tables):
+        *rows, width = weights.shape(name) or (0,)
+        if width != plan.config.d_model or not 1 <= math.prod(rows) <= _MAX_POSITIONS:
+            raise ValueError(
+                f"{where}: {name} is {[*rows, width]}, not a table of up to {_MAX_POSITIONS:,} "
+                f"positions, each of {plan.config.d_model} numbers: such a network cannot be "
+                "converted"
+            )
+
+
 def fill(weights: Weights, plan: Plan) -> Transformer:
-    """Build the network. Raises ValueError for a tensor missing, misshaped, unused or too large."""
+    """Build the network, after `check_shapes`. Raises ValueError for unused and large weights."""
     network = Transformer(plan.config)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             _fill(parameter, name, weights, plan)
-            check_range(name, parameter)
+            check_finite(parameter, _original(name, tuple(parameter.shape), plan)[0], weights)
     for name, reason in plan.skipped.items():
         if name in weights and reason:
             weights.leave_out(name)
     if unused := weights.unused:
         raise ValueError(
-            f"{printable(str(weights.source))}: {printable(unused[0])[:100]} is not used"
+            f"{shown(weights.source)}: {printable(unused[0])[:100]} is not used"
             f"{f' (and {len(unused) - 1} more)' if len(unused) > 1 else ''}: this network has "
             "something that its family lacks, so the conversion would compute something else; "
             "nothing was written"
@@ -176,20 +244,38 @@ def fill(weights: Weights, plan: Plan) -> Transformer:
     return network.eval()
 
 
+def check_finite(values: Tensor, name: str, weights: Weights) -> None:
+    """Raise ValueError, naming the original's tensor, unless all values are within ±65,504."""
+    try:
+        check_range(name, values)
+    except ValueError as error:
+        raise ValueError(
+            f"{shown(weights.source)}: {error}: its training has diverged, or the file is damaged; "
+            "give another checkpoint"
+        ) from None
+
+
+def _original(
+    name: str, shape: tuple[int, ...], plan: Plan
+) -> tuple[str, int | None, tuple[int, ...]]:
+    """Return the original's name of a parameter, which third of it, and the original's shape."""
+    vocabulary = _rows_of(name, plan)
+    if vocabulary is not None:
+        shape = (int(vocabulary.rows.max()) + 1, *shape[1:])
+    if theirs := plan.biases.get(name):
+        return theirs, None, (1, *shape)
+    theirs, third = plan.names.theirs(name)
+    return theirs, third, shape if third is None else (3 * shape[0], *shape[1:])
+
+
 def _fill(parameter: Tensor, name: str, weights: Weights, plan: Plan) -> None:
     vocabulary = _rows_of(name, plan)
-    shape = list(parameter.shape)
-    if vocabulary is not None:
-        shape[0] = int(vocabulary.rows.max()) + 1
-    if theirs := plan.biases.get(name):
-        value = weights.take(theirs, [1, *shape])[0]
-    else:
-        theirs, third = plan.names.theirs(name)
-        if third is not None:
-            shape[0] *= 3
-        value = weights.take(theirs, shape)
-        if third is not None:
-            value = value.chunk(3)[third]
+    theirs, third, shape = _original(name, tuple(parameter.shape), plan)
+    value = weights.take(theirs, shape)
+    if name in plan.biases:
+        value = value[0]
+    if third is not None:
+        value = value.chunk(3)[third]
     if plan.features is not None:
         value = _reordered(name, value, torch.from_numpy(plan.features))
     if vocabulary is not None:
@@ -228,23 +314,21 @@ def _reordered(name: str, value: Tensor, features: Tensor) -> Tensor:
 def check_positions(weights: Weights, plan: Plan) -> np.ndarray | None:
     """Return the file's position table in float64, with features in our order, or None.
 
-    Raises ValueError if a table has another width or does not follow the paper's formula.
+    At most `max_length` rows are read. Raises ValueError if one differs from the paper's formula.
     """
-    found = None
-    for name in plan.position_tables:
-        if name not in weights:
-            continue
-        table = weights.take(name)
-        table = table.reshape(-1, table.shape[-1])[: plan.config.max_length].double().numpy()
-        if table.shape[1] != plan.config.d_model:
-            raise ValueError(f"{printable(str(weights.source))}: {name} is not d_model wide")
+    found, config = None, plan.config
+    for name in filter(weights.__contains__, plan.position_tables):
+        rows = min(config.max_length, math.prod(weights.shape(name)) // config.d_model)
+        table = weights.start_of(name, rows * config.d_model).view(rows, -1).double().numpy()
         found = table if plan.features is None else table[:, plan.features]
-        difference_P = np.abs(found - position_formula(plan.config)[: len(found)]).max(axis=1)
-        if difference_P.max() > POSITION_LIMIT:
+        difference_P = np.abs(found - position_formula(config)[:rows]).max(axis=1)
+        wrong_P = ~(difference_P <= POSITION_LIMIT)  # also if it is NaN
+        if wrong_P.any():
+            first = int(wrong_P.argmax())
             raise ValueError(
-                f"{printable(str(weights.source))}: {name} is not the table of sines and cosines "
-                f"of Vaswani et al. 2017 (position {int(difference_P.argmax())} differs by "
-                f"{difference_P.max():.2g}): such a network cannot be converted"
+                f"{shown(weights.source)}: {name} is not the table of sines and cosines of Vaswani "
+                f"et al. 2017 (position {first} differs by {difference_P[first]:.2g}): such a "
+                "network cannot be converted"
             )
     return found
 

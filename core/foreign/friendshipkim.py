@@ -1,7 +1,7 @@
 """friendshipkim/transformer-from-scratch: the tutorial's network with hand-written attention."""
 
 from core.config import ModelConfig
-from core.foreign.family import Names, Options, Plan
+from core.foreign.family import Names, Options, Plan, signature
 from core.foreign.seeds import plan
 from core.foreign.weights import Weights
 
@@ -29,13 +29,14 @@ NAMES = Names(
     },
 )
 
+SIGNATURE = signature(NAMES)
+
 
 def read(weights: Weights, options: Options) -> Plan:
     """Return the plan for a state dict of friendshipkim's Transformer."""
     return plan(
         weights,
         options,
-        "friendshipkim",
         NAMES,
         ModelConfig(source_vocab_size=1, target_vocab_size=1),
         position_tables=("positional_encoding.encoding",),

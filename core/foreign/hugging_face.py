@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from core.checkpoint.strict_json import read_small
+from core.checkpoint.strict_json import parse
 from core.config import ModelConfig
-from core.files import printable
-from core.foreign.family import Names, Options, Plan
+from core.files import MAX_CONFIG_BYTES, printable
+from core.foreign.family import Names, Options, Plan, signature
 from core.foreign.pieces import read_tokenizers
+from core.foreign.refusals import refusal
+from core.foreign.sources import naming, shown
+from core.foreign.sources import read as read_file
 from core.foreign.weights import Weights
+
+_CONFIG = "config.json"
 
 
 def _attention(ours: str, theirs: str) -> dict[str, str]:
@@ -45,18 +50,53 @@ ACTIVATIONS = {"relu": "relu", "silu": "silu", "swish": "silu"}
 
 # Settings that change nothing in a forward pass without dropout, or are read elsewhere.
 _HARMLESS = frozenset(
-    """_name_or_path _num_labels activation_dropout activation_function add_bias_logits
-    architectures attention_dropout bad_words_ids bos_token_id classif_dropout
-    classifier_dropout d_model decoder_attention_heads decoder_ffn_dim decoder_layerdrop
-    decoder_layers decoder_start_token_id decoder_vocab_size dropout dtype
-    encoder_attention_heads encoder_ffn_dim encoder_layerdrop encoder_layers eos_token_id
-    extra_pos_embeddings forced_eos_token_id gradient_checkpointing id2label init_std
-    label2id length_penalty max_length max_position_embeddings model_type num_beams
-    num_hidden_layers output_attentions output_hidden_states pad_token_id return_dict
-    scale_embedding share_encoder_decoder_embeddings task_specific_params
-    tie_word_embeddings tokenizer_class torch_dtype transformers_version unk_token_id
-    use_cache vocab_size""".split()
+    """_attn_implementation _attn_implementation_autoset _attn_implementation_internal
+    _commit_hash _name_or_path _num_labels activation_dropout activation_function
+    add_bias_logits architectures attention_dropout attn_implementation 
+    classif_dropout classifier_dropout cross_attention_hidden_size d_model
+    decoder_attention_heads decoder_ffn_dim decoder_layerdrop decoder_layers decoder_vocab_size
+    dropout dtype encoder_attention_heads encoder_ffn_dim encoder_layerdrop encoder_layers
+    extra_pos_embeddings finetuning_task gradient_checkpointing id2label init_std label2id
+    max_position_embeddings model_type num_hidden_layers output_attentions
+    output_hidden_states output_past problem_type return_dict save_step scale_embedding
+    share_encoder_decoder_embeddings task_specific_params tf_legacy_loss
+    tie_word_embeddings tokenizer_class torch_dtype torchscript
+    transformers_version transformers_weights use_bfloat16 use_cache vocab_size""".split()
 )
+# Settings of `generate`, which change the original's search but no forward pass.
+_OF_SEARCH = frozenset(
+    """bad_words_ids begin_suppress_tokens bos_token_id decoder_start_token_id diversity_penalty
+    do_sample early_stopping encoder_no_repeat_ngram_size encoder_repetition_penalty
+    eos_token_id epsilon_cutoff eta_cutoff exponential_decay_length_penalty
+    forced_eos_token_id length_penalty max_length max_new_tokens max_time min_length
+    min_new_tokens min_p no_repeat_ngram_size num_beam_groups num_beams num_return_sequences
+    output_logits output_scores pad_token_id penalty_alpha prefix remove_invalid_values
+    renormalize_logits repetition_penalty return_dict_in_generate sep_token_id
+    suppress_tokens temperature top_k top_p typical_p unk_token_id""".split()
+)
+_CHANGES_TRANSLATIONS = {  # and the values with which they change nothing
+    "begin_suppress_tokens": ([],),
+    "do_sample": (False,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "encoder_repetition_penalty": (1,),
+    "exponential_decay_length_penalty": (),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "no_repeat_ngram_size": (0,),
+    "prefix": ("",),
+    "repetition_penalty": (1,),
+    "suppress_tokens": ([],),
+}
+_WITHOUT_EFFECT = {"chunk_size_feed_forward": 0, "pruned_heads": {}, "tie_encoder_decoder": False}
+"""Settings of the library that have these values unless something was changed by hand."""
+_FLAGS = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings")
+_CLASSES = {"MarianMTModel": "marian", "PegasusForConditionalGeneration": "pegasus"}
+
+
+def signature_of(final_norm: bool) -> frozenset[str]:
+    """Return the names by which a family's weights are recognised, whichever tables are tied."""
+    tables = {f"{name}.weight" for name in NAMES.outside.values() if "norm" not in name}
+    return (signature(NAMES, tied=True, final_norm=final_norm) - tables) | {"final_logits_bias"}
 
 
 @dataclass(frozen=True)
@@ -76,43 +116,93 @@ def read(weights: Weights, options: Options, kind: Kind) -> Plan:
     source_size = settings["vocab_size"]
     shared = config.get("share_encoder_decoder_embeddings", True)
     target_size = source_size if shared else config.get("decoder_vocab_size", source_size)
-    ids = (settings["pad_token_id"], settings["decoder_start_token_id"], settings["eos_token_id"])
+    if type(target_size) is not int:
+        raise ValueError(
+            f"{shown(folder / _CONFIG)}: decoder_vocab_size is not a whole number: get the folder "
+            "again"
+        )
+    ids = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
     tied = config.get("tie_word_embeddings", True)
-    vocabularies = read_tokenizers(folder, options, (source_size, target_size), ids, shared)
-    d_model = settings["d_model"]
-    ours = ModelConfig(
-        source_vocab_size=len(vocabularies[0].rows),
-        target_vocab_size=len(vocabularies[1].rows),
-        d_model=d_model,
-        num_heads=_same(folder, settings, "encoder_attention_heads", "decoder_attention_heads"),
-        num_encoder_layers=settings["encoder_layers"],
-        num_decoder_layers=settings["decoder_layers"],
-        dim_feedforward=_same(folder, settings, "encoder_ffn_dim", "decoder_ffn_dim"),
-        norm_first=kind.norm_first,
-        final_norm=kind.final_norm,
-        max_length=settings["max_position_embeddings"],
-        share_embeddings=shared,
-        tie_classifier=tied,
-        tied_bias=tied,
-        scale_embeddings=config.get("scale_embedding", False),
-        activation=ACTIVATIONS[config["activation_function"]],  # ty: ignore[invalid-argument-type]
+    vocabularies = read_tokenizers(
+        folder,
+        options,
+        (source_size, target_size),
+        {role: settings[name] for role, name in ids.items()},
+        shared,
     )
+    d_model = settings["d_model"]
+    one_table = shared and (tied or not _are_untied(weights))
+    with naming(folder / _CONFIG):
+        ours = ModelConfig(
+            source_vocab_size=len(vocabularies[0].rows),
+            target_vocab_size=len(vocabularies[1].rows),
+            d_model=d_model,
+            num_heads=_same(settings, "encoder_attention_heads", "decoder_attention_heads"),
+            num_encoder_layers=settings["encoder_layers"],
+            num_decoder_layers=settings["decoder_layers"],
+            dim_feedforward=_same(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+            norm_first=kind.norm_first,
+            final_norm=kind.final_norm,
+            max_length=settings["max_position_embeddings"],
+            share_embeddings=one_table,
+            tie_classifier=tied,
+            tied_bias=tied,
+            scale_embeddings=config.get("scale_embedding", False),
+            activation=ACTIVATIONS[config["activation_function"]],  # ty: ignore[invalid-argument-type]
+        )
     bias = "embeddings.tied_bias" if tied else "embeddings.classifier.bias"
-    names = NAMES if shared else Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
-    if shared and "model.shared.weight" not in weights:  # some versions save only its copies
+    names = NAMES
+    if not one_table or "model.shared.weight" not in weights:  # some versions save only its copies
         names = Names(NAMES.layer, NAMES.parts, _SEPARATE, {}, NAMES.encoder_parts)
+    skipped = _copies(weights, names, one_table, tied)
+    if not one_table:
+        skipped["model.shared.weight"] = "not used: each side has a table of its own"
     return Plan(
         ours,
         names,
         *vocabularies,
         features=interleaved(d_model),
         biases={bias: "final_logits_bias"},
-        skipped=_copies(weights, names, shared, tied),
+        skipped=skipped,
         position_tables=(
             "model.encoder.embed_positions.weight",
             "model.decoder.embed_positions.weight",
         ),
+        remarks=_of_search(config),
     )
+
+
+def _are_untied(weights: Weights) -> bool:
+    """Return whether both sides' tables are saved and differ from the shared one, or it is missing.
+
+    Without `tie_word_embeddings`, transformers 5 uses each side's own table, earlier versions one.
+    """
+    sides = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
+    if not all(name in weights for name in sides):
+        return False
+    shared = "model.shared.weight"
+    first = shared if shared in weights else sides[0]
+    return any(not _equal(weights, name, first) for name in sides)
+
+
+def _equal(weights: Weights, first: str, second: str) -> bool:
+    """Return whether two tensors are equal; different shapes are not read."""
+    if weights.shape(first) != weights.shape(second):
+        return False
+    both = (weights.take(name).numpy() for name in (first, second))
+    return np.array_equal(*both, equal_nan=True)
+
+
+def _of_search(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return a sentence for the settings that change the original's translations, if any."""
+    given = [
+        f"{name} {printable(repr(config[name]))[:40]}"
+        for name, neutral in _CHANGES_TRANSLATIONS.items()
+        if name in config and config[name] not in neutral
+    ]
+    if not given:
+        return ()
+    return (f"Settings of the original's search are not applied here: {', '.join(given)[:300]}.",)
 
 
 def interleaved(d_model: int) -> np.ndarray:
@@ -126,33 +216,46 @@ def interleaved(d_model: int) -> np.ndarray:
 
 def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]:
     """Return config.json and its whole numbers. Raises ValueError for unsupported settings."""
-    file = folder / "config.json"
-    where = printable(str(file))
-    if not folder.is_dir() or not file.is_file():
-        raise ValueError(f"{where} is missing: give the whole folder, as save_pretrained writes it")
+    file = folder / _CONFIG
+    where = shown(file)
+    if not folder.is_dir():
+        raise ValueError(
+            f"{shown(folder)} is one file, but --from {kind.family} needs a folder: put it, as "
+            "model.safetensors, beside config.json, source.spm, target.spm and vocab.json, and "
+            "give that folder"
+        )
+    content = read_file(file, MAX_CONFIG_BYTES)
     try:
-        config = read_small(file)
+        config = parse(content, MAX_CONFIG_BYTES)
+        if not isinstance(config, dict):
+            raise ValueError("it is not an object")
     except ValueError as error:
         raise ValueError(f"{where} cannot be read ({error}): get the folder again") from None
-    found = config.get("model_type") if isinstance(config, dict) else None
-    if found != kind.family:
-        raise ValueError(f"{where} is of a {str(found)[:40]!r} network, not --from {kind.family}")
-    if unknown := sorted(set(config) - _HARMLESS - set(kind.fixed)):
+    _check_family(where, config, kind.family)
+    config = {n: value for n, value in config.items() if value is not None or n in _FLAGS}
+    fixed = kind.fixed | _WITHOUT_EFFECT
+    if unknown := sorted(set(config) - _HARMLESS - _OF_SEARCH - set(fixed)):
         raise ValueError(
             f"{where} sets {printable(unknown[0])[:60]} to "
             f"{printable(repr(config[unknown[0]]))[:60]}, which this converter does not know: it "
-            "may change what the network computes"
+            "may change what the network computes; if it does not, delete that line"
         )
-    for name, value in kind.fixed.items():
+    activation = config.get("activation_function")
+    for name, value in fixed.items():
         if config.get(name, value) != value:
             raise ValueError(
                 f"{where} sets {name} to {printable(repr(config[name]))[:60]}: only "
                 f"{value!r} can be converted"
             )
-    if config.get("activation_function") not in ACTIVATIONS:
+    for name in _FLAGS:
+        if type(config.get(name, False)) is not bool:
+            raise ValueError(
+                f"{where} sets {name} to {printable(repr(config[name]))[:60]}, which is neither "
+                "true nor false: get the folder again"
+            )
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ValueError(
-            f"{where} sets activation_function to "
-            f"{printable(repr(config.get('activation_function')))[:40]}: only "
+            f"{where} sets activation_function to {printable(repr(activation))[:40]}: only "
             f"{', '.join(ACTIVATIONS)} can be converted"
         )
     needed = """vocab_size d_model encoder_layers decoder_layers encoder_attention_heads
@@ -160,16 +263,37 @@ def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]
         pad_token_id eos_token_id decoder_start_token_id""".split()
     for name in needed:
         if type(config.get(name)) is not int:
-            raise ValueError(f"{where}: {name} is not a whole number: get the folder again")
+            raise ValueError(
+                f"{where}: {name} is {printable(repr(config.get(name)))[:40]}, not a whole number: "
+                "get the folder again"
+            )
     return config, {name: config[name] for name in needed}
 
 
-def _same(folder: Path, settings: dict[str, int], first: str, second: str) -> int:
-    if settings[first] != settings[second]:
+def _check_family(where: str, config: dict[str, Any], family: str) -> None:
+    """Raise ValueError unless the network is of the family; folders of 2020 name only a class."""
+    found, classes = config.get("model_type"), config.get("architectures")
+    if found is None and isinstance(classes, list):
+        known = [_CLASSES[name] for name in classes if isinstance(name, str) and name in _CLASSES]
+        found = known[0] if known else None
+    if found == family:
+        return
+    if found is None:
         raise ValueError(
-            f"{printable(str(folder))}: {first} {settings[first]} and {second} {settings[second]} "
-            "differ, which cannot be converted"
+            f"{where} names neither a model_type nor an architecture of {family}: get the folder "
+            "again"
         )
+    if not isinstance(found, str):
+        found = repr(found)
+    name = printable(found)[:40]
+    why = refusal(name)
+    remedy = f"use --from {name}" if name in _CLASSES.values() else "it cannot be converted"
+    raise ValueError(f"{where} is of a {name!r} network, not --from {family}: {why or remedy}")
+
+
+def _same(settings: dict[str, int], first: str, second: str) -> int:
+    if settings[first] != settings[second]:
+        raise ValueError(f"{first} {settings[first]} and {second} {settings[second]} differ")
     return settings[first]
 
 
@@ -187,9 +311,9 @@ def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[st
         copies["lm_head.weight"] = target
     found = {n: of for n, of in copies.items() if n in weights and n != of}
     for name, original in found.items():
-        if not np.array_equal(weights.take(name).numpy(), weights.take(original).numpy()):
+        if not _equal(weights, name, original):
             raise ValueError(
-                f"{printable(str(weights.source))}: {name} differs from {original}, although "
+                f"{shown(weights.source)}: {name} differs from {original}, although "
                 "config.json says that they are one table: get the folder again"
             )
     return {name: f"equal to {original}" for name, original in found.items()}

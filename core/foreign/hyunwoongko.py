@@ -1,7 +1,7 @@
 """hyunwoongko/transformer: no final norms, no √d_model on the embeddings, masked with −10,000."""
 
 from core.config import ModelConfig
-from core.foreign.family import Names, Options, Plan
+from core.foreign.family import Names, Options, Plan, signature
 from core.foreign.seeds import plan
 from core.foreign.weights import Weights
 
@@ -29,13 +29,14 @@ NAMES = Names(
     encoder_parts=_attention("self_attention", "attention"),
 )
 
+SIGNATURE = signature(NAMES, final_norm=False)
+
 
 def read(weights: Weights, options: Options) -> Plan:
     """Return the plan for a state dict of hyunwoongko's Transformer."""
     return plan(
         weights,
         options,
-        "hyunwoongko",
         NAMES,
         ModelConfig(
             source_vocab_size=1,

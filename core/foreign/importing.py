@@ -9,45 +9,49 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
 from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Imported
 from core.data.corpora import LANGUAGES
-from core.files import printable, write_atomic
+from core.files import printable, write_atomic, write_folder
 from core.foreign import friendshipkim, hyunwoongko, marian, pegasus, tutorial
 from core.foreign.comparison import compare_network, compare_tokens
-from core.foreign.family import Options, Plan, Read, Vocabulary, check_positions, fill
-from core.foreign.reference import Reference, from_file, from_library
-from core.foreign.weights import Weights
+from core.foreign.family import (
+    Options,
+    Plan,
+    Vocabulary,
+    check_positions,
+    check_shapes,
+    fill,
+)
+from core.foreign.reference import MAX_REFERENCE, Reference, from_file, from_library
+from core.foreign.sources import opened, shown
+from core.foreign.weights import MissingError, Weights
 from core.model.shapes import count_parameters, weight_shapes
 from core.model.transformer import Transformer
 
-FAMILIES: dict[str, Read] = {
-    "friendshipkim": friendshipkim.read,
-    "hyunwoongko": hyunwoongko.read,
-    "tutorial": tutorial.read,
-    "marian": marian.read,
-    "pegasus": pegasus.read,
+FAMILIES: dict[str, ModuleType] = {
+    "friendshipkim": friendshipkim,
+    "hyunwoongko": hyunwoongko,
+    "tutorial": tutorial,
+    "marian": marian,
+    "pegasus": pegasus,
 }
-NOT_CONVERTED = {
-    "bart": "it adds a norm to the embeddings and has byte-level subwords",
-    "mbart": "it adds a norm to the embeddings, and its networks exceed the limit on weights",
-    "nllb": "its first target token is forced, and its networks exceed the limit on weights",
-    "m2m100": "its first target token is forced, and its networks exceed the limit on weights",
-    "t5": "its self-attention scores have a bias that depends on the distance",
-}
+"""Each has a function `read` (core.foreign.family.Read) and `SIGNATURE`, its weights' names."""
 _LIBRARY = ("marian", "pegasus")
 _LINES = 200
 
 
 @dataclass(frozen=True)
 class Result:
-    """An imported network's size and provenance."""
+    """An imported network's size and provenance; `notes` say what was read differently."""
 
     parameters: int
     imported: Imported
+    notes: tuple[str, ...] = ()
 
 
 def import_network(
@@ -61,13 +65,18 @@ def import_network(
 ) -> Result:
     """Convert `source` to a checkpoint folder. Raises ValueError without writing anything."""
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
-        raise ValueError(f"{printable(str(out))} exists already: choose another --out")
+        raise ValueError(f"{shown(out)} exists already: choose another --out")
     weights = Weights(source)
-    plan = FAMILIES[family](weights, options)
+    weights.unwrap(FAMILIES[family].SIGNATURE)
+    try:
+        plan: Plan = FAMILIES[family].read(weights, options)
+        check_shapes(weights, plan)
+    except MissingError as error:
+        raise ValueError(f"{error}{_advice(weights, family)}") from None
     stored = check_positions(weights, plan)
     network = fill(weights, plan)
     sha256 = weights.sha256()
-    compared, not_proven = _verify(network, plan, family, source, stored, reference)
+    compared, not_proven = _verify(network, plan, family, weights, stored, reference)
     imported = Imported(
         family=family,
         source=printable(source.resolve().name),
@@ -77,31 +86,61 @@ def import_network(
         compared=tuple(compared),
         not_proven=tuple(not_proven),
     )
-    save(
-        out,
-        network,
-        "scratch",
-        options.languages,
-        (plan.source.tokenizer, plan.target.tokenizer),
-        {"source": f"imported from {imported.source}", "imported": imported.to_json()},
-        {"curve": [], "final": {}},
-    )
     parameters = count_parameters(weight_shapes("scratch", plan.config))
-    card = model_card(out.name, options.languages, plan, imported, parameters)
-    write_atomic(out / "MODEL_CARD.md", card.encode())
-    return Result(parameters, imported)
+    result = Result(parameters, imported, (*weights.notes, *plan.remarks))
+    card = model_card(out.name, options.languages, plan, result)
+
+    def write(folder: Path) -> None:
+        save(
+            folder,
+            network,
+            "scratch",
+            options.languages,
+            (plan.source.tokenizer, plan.target.tokenizer),
+            {"source": f"imported from {imported.source}", "imported": imported.to_json()},
+            {"curve": [], "final": {}},
+        )
+        write_atomic(folder / "MODEL_CARD.md", card.encode())
+
+    try:
+        write_folder(out, write)
+    except OSError as error:
+        raise ValueError(
+            f"{shown(out)} cannot be written ({error.strerror}): free the disk or choose another "
+            "--out; nothing was written"
+        ) from None
+    return result
+
+
+def _advice(weights: Weights, family: str) -> str:
+    """Return the end of a sentence about a missing tensor: what to do about it."""
+    names = set(weights.names)
+    own = FAMILIES[family].SIGNATURE
+    if 2 * len(own & names) > len(own):
+        return ": save the complete state dict"
+    fitting = {name: one.SIGNATURE for name, one in FAMILIES.items()}
+    fitting = {name: one for name, one in fitting.items() if one <= names}
+    best = [name for name, one in fitting.items() if not any(one < o for o in fitting.values())]
+    some = ", ".join(printable(name)[:60] for name in weights.names[:3])
+    has = f", which every network of the family {family} has (its first names: {some})"
+    if len(best) == 1:
+        return f"{has}: choose --from {best[0]}, whose names it has"
+    return (
+        f"{has}: none of the {len(FAMILIES)} families ({', '.join(FAMILIES)}) has its names, so it "
+        "cannot be converted"
+    )
 
 
 def _verify(
     network: Transformer,
     plan: Plan,
     family: str,
-    source: Path,
+    weights: Weights,
     stored: np.ndarray | None,
     file: Path | None,
 ) -> tuple[list[Comparison], list[str]]:
     """Return what was compared, and a sentence for each thing that was not."""
-    reference, why = _reference(family, source, plan, file)
+    reference, why = _reference(family, weights, plan, file)
     if reference is None:
         tokens, notes = _tokens(plan, ())
         sentence = (
@@ -114,15 +153,20 @@ def _verify(
 
 
 def _reference(
-    family: str, source: Path, plan: Plan, file: Path | None
+    family: str, weights: Weights, plan: Plan, file: Path | None
 ) -> tuple[Reference | None, str]:
     vocabulary = int(plan.target.rows.max()) + 1
     if file is not None:
+        with opened(file, MAX_REFERENCE):
+            pass
         return from_file(file, plan.config, vocabulary), ""
     if family not in _LIBRARY:
         return None, "no reference.npz was given (--reference-script prints how to make one)"
+    if weights.is_wrapped:
+        return None, "transformers does not read wrapped names, and no reference.npz was given"
     try:
-        return from_library(source, lines_of(plan.source), plan.config, vocabulary), ""
+        lines = lines_of(plan.source)
+        return from_library(weights.source, lines, plan.config, vocabulary), ""
     except ImportError:
         return None, "transformers is not installed, and no reference.npz was given"
 
@@ -163,10 +207,9 @@ def lines_of(vocabulary: Vocabulary, count: int = _LINES) -> list[str]:
     ]
 
 
-def model_card(
-    name: str, languages: Sequence[str], plan: Plan, imported: Imported, parameters: int
-) -> str:
+def model_card(name: str, languages: Sequence[str], plan: Plan, result: Result) -> str:
     """Return the text of MODEL_CARD.md."""
+    imported = result.imported
     config = plan.config
     source, target = (LANGUAGES[code] for code in languages)
     rows = "\n".join(
@@ -176,6 +219,7 @@ def model_card(
     )
     table = f"| compared | largest difference | limit | passed |\n| --- | --- | --- | --- |\n{rows}"
     open_points = "\n".join(f"- {sentence}" for sentence in imported.not_proven)
+    changes = "\n".join(f"- {sentence}" for sentence in result.notes)
     return f"""# {name}
 
 Translates {source} to {target}. These weights were **imported**: others trained them. Family \
@@ -183,7 +227,7 @@ Translates {source} to {target}. These weights were **imported**: others trained
 
 **Author:** {imported.author or "not stated"}. **Licence:** {imported.licence or "not stated"}.
 
-An encoder-decoder Transformer with {parameters:,} weights: {config.num_encoder_layers} + \
+An encoder-decoder Transformer with {result.parameters:,} weights: {config.num_encoder_layers} + \
 {config.num_decoder_layers} layers, d_model {config.d_model}, {config.num_heads} heads, \
 feed-forward {config.dim_feedforward} ({config.activation}), \
 {"pre-norm" if config.norm_first else "post-norm"}; vocabularies of \
@@ -196,4 +240,8 @@ feed-forward {config.dim_feedforward} ({config.activation}), \
 **Not verified**
 
 {open_points or "Nothing is known to be missing from the comparison."}
+
+**Read differently from the file**
+
+{changes or "Nothing."}
 """

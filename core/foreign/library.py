@@ -22,7 +22,7 @@ SENTENCES, LINES, WRITTEN = 8, 200, 20
 def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the arrays of reference.npz: results for 8 random sentences, and the lines' ids."""
     import torch
-    from transformers import AutoModelForSeq2SeqLM, MarianTokenizer
+    from transformers import AutoModelForSeq2SeqLM, GenerationConfig, MarianTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -37,7 +37,8 @@ def measure(folder: str, lines: Sequence[str]) -> dict[str, np.ndarray]:
         ).eval()
         config = model.config
         pad, start, end = config.pad_token_id, config.decoder_start_token_id, config.eos_token_id
-        model.generation_config.forced_eos_token_id = None
+        ids_of = {"pad_token_id": pad, "decoder_start_token_id": start, "eos_token_id": end}
+        model.generation_config = GenerationConfig(**ids_of)  # none of the folder's own settings
         draw = np.random.default_rng(1)
         source = np.full((SENTENCES, 3 + SENTENCES), pad)
         target = np.full((SENTENCES, 3 + SENTENCES), pad)

@@ -15,6 +15,8 @@ _FIXED = {
     "force_bos_token_to_be_generated": False,
 }
 
+SIGNATURE = hugging_face.signature_of(final_norm=True)
+
 
 def read(weights: Weights, options: Options) -> Plan:
     """Return the plan for the folder of a PegasusForConditionalGeneration."""

@@ -1,17 +1,18 @@
 """Tokenizers of Marian and Pegasus folders: two SentencePiece models and a vocabulary of ids."""
 
 import base64
+import math
 import re
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from core.checkpoint.strict_json import parse
-from core.files import printable, safe_read
-from core.foreign.family import Options, Vocabulary, special_rows
+from core.files import printable
+from core.foreign.family import Options, Vocabulary, check_ids, special_rows
+from core.foreign.sources import read, shown
 from core.foreign.words import stand_in
 from core.text import load
 from core.text.tokenizer import SPECIALS
@@ -19,6 +20,7 @@ from core.text.tokenizer import SPECIALS
 _MAX_BYTES = 32 << 20  # of one file
 _MAX_PIECES = 300_000
 _UNKNOWN = "<unk>"
+_CONTROLS = ("</s>", "<s>", "<pad>", _UNKNOWN)  # read as text here, whatever their type
 _UNIGRAM, _NORMAL, _UNKNOWN_TYPE, _CONTROL, _UNUSED = 1, 1, 2, 3, 5  # SentencePiece's enums
 
 
@@ -26,47 +28,51 @@ def read_tokenizers(
     folder: Path,
     options: Options,
     sizes: tuple[int, int],
-    ids: tuple[int, int, int],
+    ids: dict[str, int],
     shared: bool,
 ) -> tuple[Vocabulary, Vocabulary]:
-    """Return both sides' vocabularies. `ids` are <pad>, the start token and <eos>.
+    """Return both sides' vocabularies. `ids` are `pad`, `start` and `end`.
 
     Raises ValueError for a missing or invalid file, and for a vocabulary of the wrong length.
     """
     if not (folder / "source.spm").is_file() and (folder / "spiece.model").is_file():
         raise ValueError(
-            f"{printable(str(folder))} has one spiece.model, as networks that summarise have: a "
+            f"{shown(folder)} has one spiece.model, as networks that summarise have: a "
             "translator needs source.spm, target.spm and vocab.json"
         )
     files = ("vocab.json", "vocab.json" if shared else "target_vocab.json")
     sides = ("source", "target")
+    # A source does not begin with the start token: its own vocabulary has no row for it.
+    of_source = ids if shared else ids | {"start": ids["pad"]}
     source, target = (
-        _vocabulary(folder, side, file, size, ids, options)
-        for side, file, size in zip(sides, files, sizes, strict=True)
+        _vocabulary(folder, side, file, size, of_side, options)
+        for side, file, size, of_side in zip(sides, files, sizes, (of_source, ids), strict=True)
     )
     return source, target
 
 
 def _vocabulary(
-    folder: Path, side: str, file: str, size: int, ids: tuple[int, int, int], options: Options
+    folder: Path, side: str, file: str, size: int, ids: dict[str, int], options: Options
 ) -> Vocabulary:
     id_of = _read_ids(folder / file, size)
-    unknown = id_of[_UNKNOWN]
-    pad, start, end = ids
-    if max(ids) >= size or len({pad, end, unknown}) < 3 or start in (end, unknown):
-        raise ValueError(
-            f"{printable(str(folder))}: <pad> {pad}, start {start}, end {end} and <unk> {unknown} "
-            f"are not ids of a vocabulary of {size:,}, each with one role: get the folder again"
-        )
-    rows = special_rows(pad, start, end, unknown, size)
+    roles = ids | {"unknown": id_of[_UNKNOWN]}
+    check_ids(shown(folder), roles, size)
+    unknown = roles["unknown"]
+    rows = special_rows(roles["pad"], roles["start"], roles["end"], unknown, size)
     piece_of = {id: piece for piece, id in id_of.items()}
     pieces = [piece_of[int(id)] for id in rows[4:]]
-    model = _read_model(folder / f"{side}.spm")
+    model, processor = _read_model(folder / f"{side}.spm")
     scores = {
         piece.piece: piece.score
         for piece in model.pieces
         if piece.type == _NORMAL and piece.piece not in SPECIALS
     }
+    for role, id in roles.items():
+        if piece_of[id] in scores and piece_of[id] not in _CONTROLS:
+            raise ValueError(
+                f"{shown(folder)}: the {role} id {id} is {printable(piece_of[id])[:40]!r}, a piece "
+                f"that {side}.spm finds in texts: such a network cannot be converted"
+            )
     values: dict[str, Any] = {
         "kind": "pieces",
         "vocabulary": [stand_in(piece) for piece in pieces],
@@ -82,8 +88,7 @@ def _vocabulary(
         tokenizer = load(values)
     except ValueError as error:
         raise ValueError(
-            f"{printable(str(folder))}: the {side} vocabulary cannot be used "
-            f"({printable(str(error))[:200]})"
+            f"{shown(folder)}: the {side} vocabulary cannot be used ({printable(str(error))[:200]})"
         ) from None
     first_ids = tuple(int(rows[id]) for id in values.get("first", ()))
     changed = sum(map(str.__ne__, values["vocabulary"], pieces))
@@ -91,7 +96,7 @@ def _vocabulary(
         f"{changed} pieces of the {side} vocabulary contain control characters or line ends: they "
         "are shown by their codes, and no text is encoded as one of them."
     )
-    original = _original(model, id_of, unknown, first_ids)
+    original = _original(processor, id_of, unknown, first_ids)
     return Vocabulary(tokenizer, rows, original, (note,) if changed else ())
 
 
@@ -101,29 +106,21 @@ def _rounded(score: float | None) -> float | None:
 
 
 def _original(
-    model: Any, id_of: dict[str, int], unknown: int, first: tuple[int, ...]
+    processor: Any, id_of: dict[str, int], unknown: int, first: tuple[int, ...]
 ) -> Callable[[str], tuple[int, ...]]:
     """Return a function that encodes by SentencePiece and vocab.json, as MarianTokenizer does."""
 
-    @cache
-    def processor() -> Any:
-        import sentencepiece
-
-        return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-
     def encode(text: str) -> tuple[int, ...]:
-        pieces = processor().encode(text, out_type=str)
+        pieces = processor.encode(text, out_type=str)
         return (*first, *(id_of.get(piece, unknown) for piece in pieces)) if pieces else ()
 
     return encode
 
 
 def _read_ids(file: Path, size: int) -> dict[str, int]:
-    where = printable(str(file))
+    where, content = shown(file), read(file, _MAX_BYTES)
     try:
-        values = parse(safe_read(file, _MAX_BYTES, follow_links=True), 4 * _MAX_PIECES)
-    except FileNotFoundError:
-        raise ValueError(f"{where} is missing: give the whole folder") from None
+        values = parse(content, 4 * _MAX_PIECES)
     except ValueError as error:
         raise ValueError(f"{where} cannot be read ({error}): get the file again") from None
     if not isinstance(values, dict) or any(type(id) is not int for id in values.values()):
@@ -143,17 +140,15 @@ def _read_ids(file: Path, size: int) -> dict[str, int]:
     return values
 
 
-def _read_model(file: Path) -> Any:
-    """Return SentencePiece's ModelProto. Raises ValueError unless it can be converted."""
+def _read_model(file: Path) -> tuple[Any, Any]:
+    """Return SentencePiece's ModelProto and processor. Raises ValueError if not convertible."""
+    import sentencepiece
     from google.protobuf.message import DecodeError
     from sentencepiece import sentencepiece_model_pb2
 
-    where = printable(str(file))
+    where, content = shown(file), read(file, _MAX_BYTES)
     try:
-        content = safe_read(file, _MAX_BYTES, follow_links=True)
         model = sentencepiece_model_pb2.ModelProto.FromString(content)  # ty: ignore
-    except FileNotFoundError:
-        raise ValueError(f"{where} is missing: give the whole folder") from None
     except (ValueError, DecodeError):
         raise ValueError(f"{where} is not a SentencePiece model: get the file again") from None
     if not 0 < len(model.pieces) <= _MAX_PIECES:
@@ -172,7 +167,16 @@ def _read_model(file: Path) -> Any:
         raise ValueError(f"{where} treats white space or characters in a way not supported here")
     if model.denormalizer_spec.precompiled_charsmap:
         raise ValueError(f"{where} changes the characters of its output, which is not supported")
-    return model
+    if not all(math.isfinite(piece.score) for piece in model.pieces):
+        raise ValueError(f"{where} has a piece whose score is not a number: get the file again")
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ValueError(
+            f"{where} is damaged: SentencePiece cannot load it ({printable(str(error))[:200]}): "
+            "get the file again"
+        ) from None
+    return model, processor
 
 
 def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
@@ -181,7 +185,7 @@ def _first(pieces: list[str], wanted: str | None, folder: Path) -> list[int]:
     Raises ValueError if a token is needed but not given, and for an unknown one.
     """
     codes = [piece for piece in pieces if re.fullmatch(">>.+<<", piece)]
-    where = printable(str(folder))
+    where = shown(folder)
     if wanted is None:
         if codes:
             raise ValueError(

@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 from core.config import ModelConfig
+from core.files import printable
 from core.foreign import library
+from core.foreign.sources import shown
 from core.kinds import KINDS, Kind
 from core.record.archive import Archive, archive
 
 PRECISIONS = (64, 32)
-_MAX_BYTES = 2 << 30
+MAX_REFERENCE = 2 << 30  # bytes of a file
 _MAX_TEXT = 4 << 20
+_MAX_LINE = 4_096  # characters
+_MAX_LINES, _MAX_SENTENCES, _MAX_POSITIONS = 2_000, 64, 1 << 16
+_LEAST = 2  # tokens of the longest source and target: with one, every weight is 1
 _REMEDY = "make it again with the script that --reference-script prints"
 
 
@@ -47,67 +52,131 @@ class Reference:
 
 def from_file(file: Path, config: ModelConfig, vocabulary: int) -> Reference:
     """Read reference.npz. Raises ValueError if it does not fit the network."""
-    with archive(file, "a reference", _REMEDY, _MAX_BYTES, _MAX_BYTES) as found:
+    with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 
 
 def from_library(folder: Path, lines: list[str], config: ModelConfig, vocabulary: int) -> Reference:
-    """Run transformers on the folder. Raises ImportError if transformers is not installed."""
+    """Run transformers on the folder.
+
+    Raises ImportError if transformers is not installed, ValueError if it cannot run the folder.
+    """
     from io import BytesIO
 
     file = BytesIO()
-    measured: dict[str, Any] = dict(library.measure(str(folder), lines))
+    try:
+        measured: dict[str, Any] = dict(library.measure(str(folder), lines))
+    except ImportError:
+        raise
+    except Exception as error:  # of any kind: transformers reads an unknown folder
+        reason = printable(f"{type(error).__name__}: {error}")[:200]
+        raise ValueError(
+            f"transformers cannot run {shown(folder)} ({reason}): get the folder again, or give a "
+            "reference with --reference"
+        ) from None
     np.savez(file, **measured)
-    with archive(file, "a reference", _REMEDY, _MAX_BYTES, _MAX_BYTES) as found:
+    with archive(file, "a reference", _REMEDY, MAX_REFERENCE, MAX_REFERENCE) as found:
         return _reference(found, config, vocabulary)
 
 
 def _reference(found: Archive, config: ModelConfig, vocabulary: int) -> Reference:
-    source, target = (found.array(name, [np.int64], 2) for name in ("source", "target"))
-    if len(source) != len(target) or not len(source):
-        raise ValueError("source and target need the same number of sentences, at least 1")
-    count, lengths = len(source), {"source": source.shape[1], "target": target.shape[1]}
+    """Check all shapes before any array is read. Raises ValueError."""
+    sizes = {name: found.shape(name, [np.int64], 2) for name in ("source", "target")}
+    (count, source), (also, target) = sizes.values()
+    if count != also or not 1 <= count <= _MAX_SENTENCES:
+        raise ValueError(
+            f"source and target hold {count:,} and {also:,} sentences: both need the same number, "
+            f"from 1 to {_MAX_SENTENCES}"
+        )
+    if not _LEAST <= min(source, target) <= max(source, target) <= config.max_length:
+        raise ValueError(
+            f"source and target have {source:,} and {target:,} columns: at least {_LEAST} must be "
+            f"compared, and at most {config.max_length:,} fit the network"
+        )
     axes: dict[Kind, tuple[int, int, int]] = {
-        "encoder": (config.num_encoder_layers, lengths["source"], lengths["source"]),
-        "decoder": (config.num_decoder_layers, lengths["target"], lengths["target"]),
-        "cross": (config.num_decoder_layers, lengths["target"], lengths["source"]),
+        "encoder": (config.num_encoder_layers, source, source),
+        "decoder": (config.num_decoder_layers, target, target),
+        "cross": (config.num_decoder_layers, target, source),
     }
-    passes = {}
     for bits in PRECISIONS:
         kind = [np.dtype(f"float{bits}")]
-        logits = found.array(f"logits_{bits}", kind, 3)
-        _expect(f"logits_{bits}", logits, (count, lengths["target"], vocabulary), "vocabulary")
-        maps = {}
-        for name in KINDS:
-            layers, queries, keys = axes[name]
-            maps[name] = found.array(f"{name}_{bits}", kind, 5)
-            shape = (layers, count, config.num_heads, queries, keys)
-            _expect(f"{name}_{bits}", maps[name], shape, "number of heads or layers")
-        passes[bits] = Pass(logits, maps, found.array(f"greedy_{bits}", [np.int64], 2))
-    return Reference(source, target, passes, _positions(found, config), _tokens(found))
+        name = f"logits_{bits}"
+        _expect(name, found.shape(name, kind, 3), (count, target, vocabulary), "vocabulary")
+        for of, (layers, queries, keys) in axes.items():
+            name, shape = f"{of}_{bits}", (layers, count, config.num_heads, queries, keys)
+            _expect(name, found.shape(name, kind, 5), shape, "number of heads or layers")
+        steps = found.shape(f"greedy_{bits}", [np.int64], 2)
+        if steps[0] != count or not 1 <= steps[1] <= config.max_length:
+            raise ValueError(
+                f"greedy_{bits} is {steps}, not ({count}, steps) with 1 to {config.max_length:,} "
+                "steps"
+            )
+    return Reference(
+        found.array("source", [np.int64], 2),
+        found.array("target", [np.int64], 2),
+        {bits: _pass(found, bits, vocabulary) for bits in PRECISIONS},
+        _positions(found, config),
+        _tokens(found),
+    )
 
 
-def _expect(name: str, array: np.ndarray, shape: tuple[int, ...], what: str) -> None:
-    if array.shape != shape:
-        raise ValueError(f"{name} is {array.shape}, not {shape} as in the network: another {what}")
+def _pass(found: Archive, bits: int, vocabulary: int) -> Pass:
+    kind = [np.dtype(f"float{bits}")]
+    arrays = {"logits": found.array(f"logits_{bits}", kind, 3)}
+    arrays |= {name: found.array(f"{name}_{bits}", kind, 5) for name in KINDS}
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name}_{bits} holds numbers that are not finite")
+    ids = found.array(f"greedy_{bits}", [np.int64], 2)
+    if (wrong := ids[(ids < 0) | (ids >= vocabulary)]).size:
+        raise ValueError(
+            f"greedy_{bits} holds the id {wrong[0]}, but the vocabulary has {vocabulary:,} ids"
+        )
+    logits = arrays.pop("logits")
+    return Pass(logits, {name: arrays[name] for name in KINDS}, ids)
+
+
+def _expect(name: str, found: tuple[int, ...], shape: tuple[int, ...], what: str) -> None:
+    if found != shape:
+        raise ValueError(f"{name} is {found}, not {shape} as in the network: another {what}")
 
 
 def _positions(found: Archive, config: ModelConfig) -> np.ndarray | None:
     if not found.has("positions"):
         return None
-    table = found.array("positions", [np.float32, np.float64], 2)
-    if table.shape[1] != config.d_model:
-        raise ValueError(f"positions have {table.shape[1]} features, not {config.d_model}")
-    return table[: config.max_length].astype(np.float64)
+    kinds = [np.float32, np.float64]
+    rows, width = found.shape("positions", kinds, 2)
+    if width != config.d_model or not 1 <= rows <= _MAX_POSITIONS:
+        raise ValueError(
+            f"positions are ({rows:,}, {width:,}), not 1 to {_MAX_POSITIONS:,} rows of "
+            f"{config.d_model}"
+        )
+    table = found.array("positions", kinds, 2)[: config.max_length].astype(np.float64)
+    if not np.isfinite(table).all():
+        raise ValueError("positions hold numbers that are not finite")
+    return table
 
 
 def _tokens(found: Archive) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Return each line with its ids; the sizes are limited, as encoding takes time."""
     values: Any = found.json("tokens", _MAX_TEXT)
-    try:
-        pairs = zip(values["lines"], values["ids"], strict=True)
-        return tuple((str(line), tuple(map(int, ids))) for line, ids in pairs)
-    except (KeyError, TypeError, ValueError):
-        raise ValueError("tokens are not lines with their ids") from None
+    wrong = ValueError("tokens are not lines with their ids")
+    if not isinstance(values, dict):
+        raise wrong
+    lines, ids = values.get("lines"), values.get("ids")
+    if not isinstance(lines, list) or not isinstance(ids, list) or len(lines) != len(ids):
+        raise wrong
+    if not all(isinstance(line, str) for line in lines):
+        raise wrong
+    if not all(isinstance(one, list) and all(type(id) is int for id in one) for one in ids):
+        raise wrong
+    longest = max(map(len, lines), default=0)
+    if len(lines) > _MAX_LINES or longest > _MAX_LINE:
+        raise ValueError(
+            f"tokens hold {len(lines):,} lines, the longest of {longest:,} characters: the limit "
+            f"is {_MAX_LINES:,} lines of {_MAX_LINE:,} characters"
+        )
+    return tuple(zip(lines, map(tuple, ids), strict=True))
 
 
 SEED_SCRIPT = '''"""Write reference.npz: what your network computes. Edit the lines marked <-."""

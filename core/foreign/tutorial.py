@@ -1,7 +1,7 @@
 """PyTorch's tutorial "Language Translation with nn.Transformer and torchtext"."""
 
 from core.config import ModelConfig
-from core.foreign.family import Names, Options, Plan
+from core.foreign.family import Names, Options, Plan, signature
 from core.foreign.seeds import plan
 from core.foreign.weights import Weights
 
@@ -32,13 +32,14 @@ NAMES = Names(
     },
 )
 
+SIGNATURE = signature(NAMES)
+
 
 def read(weights: Weights, options: Options) -> Plan:
     """Return the plan for a state dict of the tutorial's Seq2SeqTransformer."""
     return plan(
         weights,
         options,
-        "tutorial",
         NAMES,
         ModelConfig(source_vocab_size=1, target_vocab_size=1),
         position_tables=("positional_encoding.pos_embedding",),

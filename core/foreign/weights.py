@@ -2,7 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.checkpoint.configuration import MAX_PARAMETERS
 from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS
 from core.checkpoint.strict_json import parse
-from core.files import MAX_CONFIG_BYTES, printable, read_exactly, safe_open, safe_read
+from core.files import MAX_CONFIG_BYTES, printable, read_exactly
+from core.foreign.finding import MAX_BYTES, find, listed_elsewhere
+from core.foreign.sources import opened, shown
 
-TO_SAFETENSORS = (
-    "from torch import load; from safetensors.torch import save_file",
-    'state = load("model.pt", map_location="cpu", weights_only=True); save_file({name: t.clone() '
-    'for name, t in state.get("model_state_dict", state).items()}, "model.safetensors")',
-)
-"""The two lines that write a .pt file as safetensors, to be run where the network was trained."""
+_TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
+_WHOLE = {"I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+_MAX_COUNTER = 16 << 20  # bytes of a counter or mask that is ignored
+_WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module"}
+"""Parts of names that torch's wrappers add at any depth: DataParallel, compile, FSDP, Fabric."""
 
-_INDEX = "model.safetensors.index.json"
-_PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
-_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_MAX_BYTES = 8 * MAX_PARAMETERS  # of one file; tied tables may be stored twice
+
+class MissingError(ValueError):
+    """Raised if a network lacks a tensor of its family."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +45,26 @@ class _Entry:
 class Weights:
     """Tensors by name. Each is read when it is taken; the names of taken tensors are remembered.
 
-    Raises ValueError, in one line with a remedy, for a pickle, a missing shard and an invalid file.
+    `notes` say what was changed: prefixes removed, numbers rounded, counters ignored. Raises
+    ValueError, in one line with a remedy, for a pickle, a missing shard and an invalid file.
     """
 
     def __init__(self, source: Path):
         self.source = source
         self._entries: dict[str, _Entry] = {}
         self._used: set[str] = set()
-        self.files = _files(source)
+        self._rounded: set[str] = set()
+        self._prefix = ""
+        self.files = find(source)
         for file in self.files:
             for name, entry in _entries(file):
                 if name in self._entries:
-                    raise ValueError(f"{printable(str(source))} holds {printable(name)} twice")
+                    raise ValueError(f"{shown(source)} holds {printable(name)[:100]} twice")
                 self._entries[name] = entry
         if not self._entries:
-            raise ValueError(f"{printable(str(source))} holds no weights")
+            raise ValueError(f"{shown(source)} holds no weights: save the state dict again")
+        if self.files != [source]:
+            listed_elsewhere(source, {name: one.file.name for name, one in self._entries.items()})
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -66,37 +76,110 @@ class Weights:
 
     @property
     def unused(self) -> list[str]:
-        """The names that nothing has taken or left out yet."""
-        return sorted(set(self._entries) - self._used)
+        """The names of weights that nothing has taken or left out yet; counters are no weights."""
+        return sorted(set(self._entries) - self._used - set(self._counters))
 
-    def shape(self, name: str, family: str) -> tuple[int, ...]:
-        """Return a tensor's shape. Raises ValueError if it is missing."""
-        if name not in self._entries:
-            some = ", ".join(printable(n)[:60] for n in self.names[:3])
+    @property
+    def _counters(self) -> list[str]:
+        """The names of whole numbers and masks, which no family has as weights."""
+        small = (n for n, e in self._entries.items() if e.dtype in _WHOLE and e.size < _MAX_COUNTER)
+        return sorted(small)
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the names in the file have a wrapper's prefix."""
+        return bool(self._prefix)
+
+    @property
+    def notes(self) -> list[str]:
+        """One sentence for each thing that differs between the file and what was read."""
+        notes = []
+        if self._prefix:
+            notes.append(f"The prefix {self._prefix!r} of the weights' names was removed.")
+        if self._rounded:
+            notes.append(f"{len(self._rounded)} tensors were rounded from float64 to float32.")
+        if counters := self._counters:
+            more = f" and {len(counters) - 3} more" if len(counters) > 3 else ""
+            some = ", ".join(printable(name)[:80] for name in counters[:3])
+            notes.append(f"Whole numbers that are not weights were ignored: {some}{more}.")
+        return notes
+
+    def unwrap(self, expected: Collection[str]) -> None:
+        """Remove what a wrapper put in front of the names, if most `expected` names then occur.
+
+        Examples are `module.` (DataParallel), `_orig_mod.` (compile) and `model.` (Lightning), also
+        nested. Raises ValueError if two prefixes fit: the file holds two networks.
+        """
+        plain = {
+            name: ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+            for name in self._entries
+        }
+        found = Counter(
+            name[: -len(one)]
+            for one in expected
+            for name in plain.values()
+            if name == one or name.endswith(f".{one}")
+        )
+        fitting = sorted(prefix for prefix, n in found.items() if 2 * n > len(expected))
+        if len(fitting) > 1:
             raise ValueError(
-                f"{printable(str(self.source))} has no {name}, which every network of the family "
-                f"{family} has (its first names: {some}): choose another family with --from"
+                f"{shown(self.source)} holds two networks, {printable(fitting[0])[:60]!r} and "
+                f"{printable(fitting[1])[:60]!r}: save the state dict of one"
             )
+        prefix = fitting[0] if fitting else ""
+        renamed = {name: one.removeprefix(prefix) for name, one in plain.items()}
+        changed = [name for name in self._entries if renamed[name] != name]
+        if not fitting or not changed or len(set(renamed.values())) < len(renamed):
+            return
+        removed = {
+            name.removesuffix(renamed[name])
+            if name.endswith(renamed[name])
+            else ".".join(part for part in name.split(".") if part in _WRAPPERS)
+            for name in changed
+        }
+        self._prefix = printable(", ".join(sorted(removed)))[:60]
+        self._entries = {renamed[name]: entry for name, entry in self._entries.items()}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return a tensor's shape. Raises MissingError."""
+        if name not in self._entries:
+            raise MissingError(f"{shown(self.source)} lacks {name}")
         return self._entries[name].shape
+
+    def expect(self, name: str, shape: Sequence[int]) -> None:
+        """Raise ValueError, without reading it, if a tensor is missing or not of this shape."""
+        if self.shape(name) != tuple(shape):
+            found = str(list(self.shape(name)))[:80]
+            raise ValueError(
+                f"{shown(self.source)}: {name} is {found}, not {list(shape)}: check the family, "
+                "and that all weights are of one network"
+            )
 
     def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
         """Return a tensor as float32. Raises ValueError if missing, cut off or not of `shape`."""
-        entry = self._entries.get(name)
-        where = printable(str(self.source))
-        if entry is None:
-            raise ValueError(f"{where} lacks {name}: save the complete state dict")
-        if shape is not None and entry.shape != tuple(shape):
+        found = self.shape(name)
+        if shape is not None:
+            self.expect(name, shape)
+        return self.start_of(name, math.prod(found)).view(found)
+
+    def start_of(self, name: str, count: int) -> Tensor:
+        """Return the first `count` numbers of a tensor as float32 [count]; read no others."""
+        entry = self._entries[name]
+        if entry.dtype not in _TYPES:
             raise ValueError(
-                f"{where}: {name} is {list(entry.shape)}, not {list(shape)}: check the family, and "
-                "that all weights are of one network"
+                f"{shown(self.source)}: {name} holds whole numbers ({entry.dtype}), not weights: "
+                "save the network in float32"
             )
-        with safe_open(entry.file, _MAX_BYTES, follow_links=True) as stream:
+        dtype = _TYPES[entry.dtype]
+        with opened(entry.file, MAX_BYTES) as stream:
             stream.seek(entry.start)
-            content = bytearray(entry.size)
-            if stream.readinto(content) != entry.size:
-                raise ValueError(f"{where} is cut off in {name}: get it again")
+            content = bytearray(min(entry.size, count * dtype.itemsize))
+            if stream.readinto(content) != len(content):
+                raise ValueError(f"{shown(self.source)} is cut off in {name}: get it again")
         self._used.add(name)
-        return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(entry.shape).float()
+        if dtype == torch.float64:
+            self._rounded.add(name)
+        return torch.frombuffer(content, dtype=dtype).float()
 
     def leave_out(self, name: str) -> None:
         """Count a tensor as used without reading it."""
@@ -106,83 +189,30 @@ class Weights:
         """Return the SHA-256 of the file, or of the concatenated shards, sorted by name."""
         digest = hashlib.sha256()
         for file in self.files:
-            with safe_open(file, _MAX_BYTES, follow_links=True) as stream:
+            with opened(file, MAX_BYTES) as stream:
                 while part := stream.read(1 << 22):
                     digest.update(part)
         return digest.hexdigest()
 
 
-def _files(source: Path) -> list[Path]:
-    """Return the safetensors files of a file or folder."""
-    if source.is_file():
-        refuse_pickle(source)
-        return [source]
-    if not source.is_dir():
-        raise ValueError(f"{printable(str(source))} does not exist: check the path")
-    index = source / _INDEX
-    if not index.is_file():
-        if (single := source / "model.safetensors").is_file():
-            return [single]
-        for file in sorted(source.iterdir()):
-            refuse_pickle(file)
-        raise ValueError(f"{printable(str(source))} has no model.safetensors: save it again")
-    try:
-        values = parse(safe_read(index, MAX_HEADER_BYTES, follow_links=True), 4 * MAX_TENSORS)
-    except ValueError as error:
-        raise ValueError(f"{printable(str(index))} cannot be read ({error})") from None
-    listed = values.get("weight_map") if isinstance(values, dict) else None
-    if not isinstance(listed, dict) or not all(isinstance(v, str) for v in listed.values()):
-        raise ValueError(f"{printable(str(index))} has no weight_map: get the file again")
-    shards = sorted(set(listed.values()))
-    for shard in shards:
-        if Path(shard).name != shard or not (source / shard).is_file():
-            raise ValueError(
-                f"{printable(str(source))} lacks the shard {printable(shard)[:100]}, which its "
-                "index lists: get that file as well"
-            )
-    files = [source / shard for shard in shards]
-    held = {name: file.name for file in files for name, _ in _entries(file)}
-    if wrong := sorted(name for name, shard in listed.items() if held.get(name) != shard):
-        raise ValueError(
-            f"{printable(str(source))}: {printable(wrong[0])[:100]} is not in the shard "
-            f"{printable(listed[wrong[0]])[:100]}: get the shards of one version"
-        )
-    return files
-
-
-def refuse_pickle(file: Path) -> None:
-    """Raise ValueError for a file of pickled weights, with the two lines that convert it."""
-    if not file.is_file():
-        return
-    with file.open("rb") as stream:
-        start = stream.read(4)
-    if file.suffix in _PICKLES or start[:2] in (b"\x80\x02", b"PK"):
-        raise ValueError(
-            f"{printable(str(file))} is a pickle, which can run any code when it is read: run "
-            f"these two lines where it was trained, and give the new file: {TO_SAFETENSORS[0]}; "
-            f"{TO_SAFETENSORS[1]}"
-        )
-
-
 def _entries(file: Path) -> list[tuple[str, _Entry]]:
     """Read a file's header and check that its tensors fill the file. Raises ValueError."""
-    try:
-        with safe_open(file, _MAX_BYTES, follow_links=True) as stream:
-            size = stream.seek(0, 2)
-            stream.seek(0)
+    with opened(file, MAX_BYTES) as stream:
+        size = stream.seek(0, 2)
+        stream.seek(0)
+        try:
             length = int.from_bytes(read_exactly(stream, 8), "little")
             if length > min(MAX_HEADER_BYTES, size):
                 raise ValueError("it is not safetensors")
             header = read_exactly(stream, length)
-        if header.count(b'"data_offsets"') > MAX_TENSORS:
-            raise ValueError(f"more than {MAX_TENSORS:,} tensors")
-        return _checked(file, parse(header, MAX_CONFIG_BYTES), 8 + length, size)
-    except (ValueError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ValueError(
-            f"{printable(str(file))} cannot be read ({printable(str(reason))[:200]}): "
-            "save it as safetensors again"
-        ) from None
+            if header.count(b'"data_offsets"') > MAX_TENSORS:
+                raise ValueError(f"more than {MAX_TENSORS:,} tensors")
+            return _checked(file, parse(header, MAX_CONFIG_BYTES), 8 + length, size)
+        except ValueError as error:
+            raise ValueError(
+                f"{shown(file)} cannot be read ({printable(str(error))[:200]}): "
+                "save it as safetensors again"
+            ) from None
 
 
 def _checked(file: Path, header: Any, begin: int, size: int) -> list[tuple[str, _Entry]]:
@@ -195,11 +225,13 @@ def _checked(file: Path, header: Any, begin: int, size: int) -> list[tuple[str, 
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"{name[:80]!r} needs a dtype, a shape and data_offsets")
         dtype, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
-        if not isinstance(dtype, str) or dtype not in _TYPES:
-            raise ValueError(f"{name[:80]!r} is of type {dtype!r}: only {', '.join(_TYPES)}")
+        if not isinstance(dtype, str) or dtype not in _TYPES | _WHOLE:
+            raise ValueError(
+                f"{name[:80]!r} is of type {str(dtype)[:20]!r}: convert it to float32 with .float()"
+            )
         if not _are_counts(shape, 1) or not _are_counts(span, 0) or len(span) != 2:
             raise ValueError(f"the shape or data_offsets of {name[:80]!r} are not counts")
-        bytes_each = _TYPES[dtype].itemsize
+        bytes_each = _TYPES[dtype].itemsize if dtype in _TYPES else _WHOLE[dtype]
         if span[1] - span[0] != math.prod(shape) * bytes_each:
             raise ValueError(f"the data_offsets of {name[:80]!r} do not match its shape")
         found.append((name, _Entry(file, dtype, tuple(shape), begin + span[0], span[1] - span[0])))

@@ -1,18 +1,25 @@
 """Word vocabularies of imported networks: a word list, or a recount by torchtext's rule."""
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from core.data.corpora import LANGUAGES
-from core.data.text_files import read_lines
+from core.data.text_files import stream_lines
 from core.files import printable
 from core.foreign.family import Options, Vocabulary, special_rows
+from core.foreign.sources import opened, shown
 from core.text.tokenizer import BOS, SPECIALS
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 from core.text.words import WordTokenizer, splitter
 
 _THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
 """The special words of torchtext's vocabularies, ids 0 to 3; some write <bos> for <sos>."""
+
+_MAX_WORDS = 400_000  # read of a list, which is more than a table may have
+_MAX_TEXT = 8 << 30  # bytes of a training text
+_MAX_LINE = 100_000  # bytes of a line of a word list or a training text
 
 _MARK = "▁"  # U+2581, SentencePiece's mark of a new word
 
@@ -69,7 +76,7 @@ def _vocabulary(
         )
     unknown, pad, start, end = (order.index(name) for name in _THEIRS)
     return Vocabulary(
-        WordTokenizer(language, printable_words(words), lower, first),
+        WordTokenizer(language, printable_words(words, file), lower, first),
         special_rows(pad, start, end, unknown, size),
     )
 
@@ -81,7 +88,7 @@ def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[
     """
     split = splitter(language)
     counts: Counter[str] = Counter()
-    for line in read_lines(file):
+    for line in _lines(file):
         counts.update(word.text.lower() if lower else word.text for word in split(line))
     for special in (*_THEIRS, "<bos>"):
         counts.pop(special, None)
@@ -89,9 +96,16 @@ def count_words(file: Path, language: str, min_count: int, lower: bool) -> list[
     return [word for word, count in ordered if count >= min_count]
 
 
+def _lines(file: Path) -> Iterator[str]:
+    """Yield a regular file's lines. Raises ValueError, also for a pipe and for a huge line."""
+    with opened(file, _MAX_TEXT):
+        pass
+    return stream_lines(file, _MAX_LINE)
+
+
 def _listed(file: Path) -> tuple[list[str], tuple[str, ...]]:
     """Return a list's words, and its four special words, or torchtext's if it has none."""
-    words = ["<sos>" if word == "<bos>" else word for word in read_lines(file)]
+    words = ["<sos>" if word == "<bos>" else word for word in islice(_lines(file), _MAX_WORDS)]
     head = tuple(words[: len(_THEIRS)])
     if set(head) == set(_THEIRS):
         return words[len(_THEIRS) :], head
@@ -112,20 +126,24 @@ def stand_in(word: str) -> str:
     return _MARK + codes if bare != word else codes
 
 
-def printable_words(words: list[str]) -> list[str]:
+def printable_words(words: list[str], file: Path) -> list[str]:
     """Return the words with a stand-in for each that no vocabulary may hold, such as a tab.
 
     Raises ValueError for an empty, overlong or special word, and for a word that occurs twice.
     """
-    shown = []
-    for word in words:
-        if not word or len(word) > MAX_TOKEN_CHARACTERS or word in SPECIALS:
+    where = f"the vocabulary of {shown(file)}"
+    found = list(map(stand_in, words))
+    for word, stands in zip(words, found, strict=True):
+        if not word or len(stands) > MAX_TOKEN_CHARACTERS or word in SPECIALS:
             raise ValueError(
-                f"the vocabulary holds {word[:40]!r}, which cannot be a word: it is empty, a "
-                f"special token or longer than {MAX_TOKEN_CHARACTERS} characters"
+                f"{where} holds {printable(word[:40])!r}, which cannot be a word: it is empty, a "
+                f"special token or longer than {MAX_TOKEN_CHARACTERS} characters; give the "
+                "network's own list"
             )
-        shown.append(stand_in(word))
-    if len(set(shown)) < len(shown):
-        ((twice, _),) = Counter(shown).most_common(1)
-        raise ValueError(f"the vocabulary holds {twice[:40]!r} twice: every word needs one id")
-    return shown
+    if len(set(found)) < len(found):
+        ((twice, _),) = Counter(found).most_common(1)
+        raise ValueError(
+            f"{where} holds {printable(twice[:40])!r} twice: every word needs one id; give the "
+            "network's own list"
+        )
+    return found

@@ -232,3 +232,90 @@ def write(folder: Path, family: str, activation: str, seed: int = 7) -> Network:
     arrays: dict[str, Any] = dict(reference(network, lines))
     np.savez(folder / "reference.npz", **arrays)
     return network
+
+
+# --- changes of a written folder
+
+Change = Callable[[Path], object]
+
+
+def config(**changes: Any) -> Change:
+    """Change config.json; `...` removes a key."""
+
+    def change(folder: Path) -> None:
+        values = json.loads((folder / "config.json").read_text()) | changes
+        kept = {name: value for name, value in values.items() if value is not ...}
+        (folder / "config.json").write_text(json.dumps(kept))
+
+    return change
+
+
+def weights(edit: Callable[[dict[str, Tensor]], object]) -> Change:
+    """Change the tensors in place."""
+
+    def change(folder: Path) -> None:
+        state = safetensors.torch.load_file(folder / "model.safetensors")
+        edit(state)
+        state = {name: tensor.clone().contiguous() for name, tensor in state.items()}
+        safetensors.torch.save_file(state, folder / "model.safetensors")
+
+    return change
+
+
+def vocabulary(edit: Callable[[dict[str, int]], object]) -> Change:
+    def change(folder: Path) -> None:
+        ids = json.loads((folder / "vocab.json").read_text())
+        edit(ids)
+        (folder / "vocab.json").write_text(json.dumps(ids))
+
+    return change
+
+
+def put(name: str, content: bytes = b"x") -> Change:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def drop(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+def renamed(old: str, new: str) -> Change:
+    return lambda folder: (folder / old).rename(folder / new)
+
+
+def all_of(*changes: Change) -> Change:
+    return lambda folder: [change(folder) for change in changes]
+
+
+def every(edit: Callable[[Tensor], Tensor]) -> Change:
+    return weights(lambda state: state.update({name: edit(t) for name, t in state.items()}))
+
+
+def prefixed(prefix: str) -> Change:
+    def edit(state) -> None:
+        for name in list(state):
+            state[prefix + name] = state.pop(name)
+
+    return weights(edit)
+
+
+def arrays(edit: Callable[[dict[str, np.ndarray]], object]) -> Change:
+    """Change the arrays of reference.npz in place."""
+
+    def change(folder: Path) -> None:
+        values: dict[str, Any] = {n: a.copy() for n, a in np.load(folder / "reference.npz").items()}
+        edit(values)
+        np.savez(folder / "reference.npz", **values)
+
+    return change
+
+
+def tokens(edit: Callable[[dict[str, list]], object]) -> Change:
+    """Change the lines and ids of reference.npz in place."""
+
+    def change(values: dict[str, np.ndarray]) -> None:
+        found = json.loads(values["tokens"].tobytes())
+        edit(found)
+        values["tokens"] = np.frombuffer(json.dumps(found).encode(), np.uint8)
+
+    return arrays(change)

@@ -3,13 +3,20 @@
 They were written from the projects' descriptions and contain none of the projects' code.
 """
 
+import copy
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
+import spacy
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from core.foreign.family import Options
+from core.foreign.reference import script
 
 UNKNOWN, PAD, START, END = range(4)
 D, HEADS, INNER, ENCODERS, DECODERS = 16, 2, 24, 2, 3
@@ -240,3 +247,76 @@ def run_script(text: str, network: nn.Module, encode, lines: Path, folder: Path)
         torch.Tensor.softmax = real
         torch.backends.mha.set_fastpath_enabled(True)
     return folder / "reference.npz"
+
+
+GERMAN = """Ein Mann läuft  über die Straße.
+Eine Frau\tliest ein Buch.
+Zwei Hunde spielen im Schnee.
+Das Kind sieht einen roten Ball.
+Ein Mann und eine Frau tanzen.
+Die Hunde laufen.
+Ein Kind liest.
+Der Ball liegt im Schnee und das Kind sieht ihn."""
+ENGLISH = """A man walks across the street.
+A woman reads a book.
+Two dogs play in the snow.
+The child sees a red ball.
+A man and a woman dance.
+The dogs run.
+A child reads.
+The ball lies in the snow and the child sees it."""
+
+
+@dataclass
+class Seed:
+    """A tutorial's files: weights, texts, word lists by id, and what the network computes."""
+
+    family: str
+    network: nn.Module
+    folder: Path
+    words: tuple[list[str], list[str]]
+
+    @property
+    def weights(self) -> Path:
+        return self.folder / "model.safetensors"
+
+    @property
+    def reference(self) -> Path:
+        return self.folder / "reference.npz"
+
+    def options(self, **changes) -> Options:
+        texts = self.folder / "train.de", self.folder / "train.en"
+        given: dict[str, Any] = {"languages": ("de", "en"), "heads": HEADS, "words_from": texts}
+        return Options(**given | changes)
+
+    def save(self, state: dict, where: Path) -> Path:
+        safetensors.torch.save_file({n: t.contiguous().clone() for n, t in state.items()}, where)
+        return where
+
+
+def listed(text: str, language: str, least: int, lower: bool) -> list[str]:
+    """Return the words in torchtext's order: by falling count, then by code point."""
+    split = spacy.blank(language).tokenizer
+    words = [w.text.lower() if lower else w.text for line in text.split("\n") for w in split(line)]
+    counts = {word: words.count(word) for word in words}
+    return sorted((w for w in counts if counts[w] >= least), key=lambda w: (-counts[w], w))
+
+
+def make_seed(family: str, folder: Path) -> Seed:
+    """Write a random network's weights, texts and reference.npz into a folder."""
+    least, lower = (2, True) if family == "hyunwoongko" else (1, False)
+    words = listed(GERMAN, "de", least, lower), listed(ENGLISH, "en", least, lower)
+    (folder / "train.de").write_text(GERMAN + "\n")
+    (folder / "train.en").write_text(ENGLISH + "\n")
+    network = random_network(family, 4 + len(words[0]), 4 + len(words[1]))
+    made = Seed(family, network, folder, words)
+    made.save(network.state_dict(), made.weights)
+    split = spacy.blank("de").tokenizer
+    ids = {word: 4 + i for i, word in enumerate(words[0])}
+
+    def encode(text: str) -> list[int]:
+        tokens = [w.text.lower() if lower else w.text for w in split(" ".join(text.split()))]
+        return [ids.get(word, 0) for word in tokens]
+
+    run_script(script(family), copy.deepcopy(network), encode, folder / "train.de", folder)
+    return made

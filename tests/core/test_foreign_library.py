@@ -87,6 +87,26 @@ def agrees_with_the_library(out: Path, folder: Path, family: str) -> None:
     assert torch.allclose(got[..., 1:], expected[..., rows[1:]], atol=2e-5)
 
 
+@pytest.mark.parametrize("family", CLASSES)
+def test_an_untied_network_has_three_tables(family, tmp_path):
+    """And settings of the original's search change no greedy ids of the comparison."""
+    changes = {"tie_word_embeddings": False, "repetition_penalty": 3.0, "no_repeat_ngram_size": 1}
+    folder = saved(tmp_path / "theirs", family, "relu", **changes)
+    out = tmp_path / "mine-de-en"
+    result = import_network(family, folder, out, Options(languages=("de", "en")))
+    assert result.imported.passed
+    model = load(out).card.model
+    assert not model.share_embeddings and not model.tie_classifier
+
+
+def test_a_folder_that_the_library_cannot_run_is_named(tmp_path):
+    folder = saved(tmp_path / "theirs", "marian", "swish")
+    (folder / "tokenizer_config.json").write_text("[1]")
+    with pytest.raises(ValueError, match="transformers cannot run .*theirs .*--reference") as error:
+        import_network("marian", folder, tmp_path / "x-de-en", Options(languages=("de", "en")))
+    assert "\n" not in str(error.value)
+
+
 def test_a_sharded_network_is_read(tmp_path):
     folder = saved(tmp_path / "theirs", "marian", "swish", shard="20KB")
     assert len(list(folder.glob("*.safetensors"))) > 1

@@ -1,96 +1,22 @@
 """Networks of the word-based tutorials are converted, compared, and refused if wrong."""
 
-import copy
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
-import spacy
 import torch
 
-from core.foreign.family import Options
 from core.foreign.importing import import_network
-from core.foreign.reference import script
 from core.translator import Translator
-from tests.core.seed_networks import END, HEADS, NETWORKS, PAD, START, random_network, run_script
+from tests.core.seed_networks import END, NETWORKS, PAD, START, Seed, make_seed
 
 ROOT = Path(__file__).parents[2]
-GERMAN = """Ein Mann läuft  über die Straße.
-Eine Frau\tliest ein Buch.
-Zwei Hunde spielen im Schnee.
-Das Kind sieht einen roten Ball.
-Ein Mann und eine Frau tanzen.
-Die Hunde laufen.
-Ein Kind liest.
-Der Ball liegt im Schnee und das Kind sieht ihn."""
-ENGLISH = """A man walks across the street.
-A woman reads a book.
-Two dogs play in the snow.
-The child sees a red ball.
-A man and a woman dance.
-The dogs run.
-A child reads.
-The ball lies in the snow and the child sees it."""
-
-
-@dataclass
-class Seed:
-    """A tutorial's files: weights, texts, word lists by id, and what the network computes."""
-
-    family: str
-    network: torch.nn.Module
-    folder: Path
-    words: tuple[list[str], list[str]]
-
-    @property
-    def weights(self) -> Path:
-        return self.folder / "model.safetensors"
-
-    @property
-    def reference(self) -> Path:
-        return self.folder / "reference.npz"
-
-    def options(self, **changes) -> Options:
-        texts = self.folder / "train.de", self.folder / "train.en"
-        given: dict[str, Any] = {"languages": ("de", "en"), "heads": HEADS, "words_from": texts}
-        return Options(**given | changes)
-
-    def save(self, state: dict, where: Path) -> Path:
-        safetensors.torch.save_file({n: t.contiguous() for n, t in state.items()}, where)
-        return where
-
-
-def listed(text: str, language: str, least: int, lower: bool) -> list[str]:
-    """Return the words in torchtext's order: by falling count, then by code point."""
-    split = spacy.blank(language).tokenizer
-    words = [w.text.lower() if lower else w.text for line in text.split("\n") for w in split(line)]
-    counts = {word: words.count(word) for word in words}
-    return sorted((w for w in counts if counts[w] >= least), key=lambda w: (-counts[w], w))
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def seed(request, tmp_path_factory) -> Seed:
-    family, folder = request.param, tmp_path_factory.mktemp("seed")
-    least, lower = (2, True) if family == "hyunwoongko" else (1, False)
-    words = listed(GERMAN, "de", least, lower), listed(ENGLISH, "en", least, lower)
-    (folder / "train.de").write_text(GERMAN + "\n")
-    (folder / "train.en").write_text(ENGLISH + "\n")
-    network = random_network(family, 4 + len(words[0]), 4 + len(words[1]))
-    made = Seed(family, network, folder, words)
-    made.save(network.state_dict(), made.weights)
-    split = spacy.blank("de").tokenizer
-    ids = {word: 4 + i for i, word in enumerate(words[0])}
-
-    def encode(text: str) -> list[int]:
-        tokens = [w.text.lower() if lower else w.text for w in split(" ".join(text.split()))]
-        return [ids.get(word, 0) for word in tokens]
-
-    run_script(script(family), copy.deepcopy(network), encode, folder / "train.de", folder)
-    return made
+    return make_seed(request.param, tmp_path_factory.mktemp("seed"))
 
 
 def convert(seed: Seed, out: Path, source: Path | None = None, reference: bool = True, **changes):
@@ -260,11 +186,11 @@ def test_a_vocabulary_of_the_wrong_length_is_refused(seed, tmp_path):
         convert(seed, tmp_path / "mine-de-en", words_from=())
 
 
-def test_another_family_is_refused(seed, tmp_path):
+def test_another_family_is_refused_and_the_right_one_named(seed, tmp_path):
     for family in set(NETWORKS) - {seed.family}:
         with pytest.raises(ValueError, match=f"every network of the family {family} has") as error:
             import_network(family, seed.weights, tmp_path / "x-de-en", seed.options())
-        assert "choose another family with --from" in str(error.value)
+        assert str(error.value).endswith(f": choose --from {seed.family}, whose names it has")
 
 
 def test_a_wrong_start_token_is_named(seed, tmp_path):
