@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from core.experiments.cheating import CheatingPoint
     from core.experiments.experiment import Progress
     from core.parity.checklist import Check
+    from core.record.words import Words
     from core.search.tree import WrittenTree
     from core.text.splitting import Splitting
     from core.text.tokenizer import Tokenizer
@@ -247,6 +248,14 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping
     if card is None:
         raise ValueError(f"{name} need the weights that made this record, which are not available")
     return run_experiment(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
+
+
+def given_words(card: Card, record: TranslationRecord) -> tuple[Words, Words]:
+    """Return the words of the given source and of the translation, as positions of their tokens."""
+    from core.text.line import source_words, words_by_start
+
+    source = source_words(_tokenizer(card, "encoder"), record.source_text, record.source)
+    return source, words_by_start(record.target_out)
 
 
 def run_experiment(

@@ -18,6 +18,7 @@ from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
+from core.text.line import words_of_line
 
 _READING = {"input": "reads", "output": "produces"}
 _ROWS = {"input": "the row that takes it as input", "output": "the row that produces it"}
@@ -44,7 +45,7 @@ def aligned_by_heads(
     """Return the word alignment of a record by a network's alignment heads."""
     by_weights = found.quantity == "weights"
     maps = record.cross if by_weights else results.quantity(card, record, "norms")["cross"]
-    return align_sentence(maps, found.heads, found.reading, record.source, record.target_out)
+    return align_sentence(maps, found.heads, found.reading, *results.given_words(card, record))
 
 
 def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: Origin) -> None:
@@ -53,8 +54,10 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
     if not aligned.values:
         st.caption("This sentence has no words to align.")
         return
-    sides = (record.source, aligned.source), (record.target_out, aligned.target)
-    source, target = (word_labels(tokens, words, 1) for tokens, words in sides)
+    given = words_of_line(record.source_text)
+    is_given = len(given) == len(aligned.source)  # not if another tokenizer made the record
+    source = word_labels(record.source, aligned.source, 1, given if is_given else None)
+    target = word_labels(record.target_out, aligned.target, 1)
     linked = {s for s, _ in aligned.values}
     alone = [word for s, word in enumerate(source) if s not in linked]
     names = [f"layer {layer + 1} head {head + 1}" for layer, head in found.heads]
@@ -99,8 +102,13 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
     )
     lines = [
         " ".join("".join(label(tokens[i]) for i in word) for word in words)
-        for tokens, words in sides
+        for tokens, words in (
+            (record.source, aligned.source),
+            (record.target_out, aligned.target),
+        )
     ]
+    if is_given:
+        lines[0] = " ".join(given)
     st.markdown("**Pharaoh format:** source word – target word, counted from 0")
     st.code("\n".join([*lines, pharaoh(aligned.values)]), language=None, wrap_lines=True)
 
