@@ -184,12 +184,15 @@ def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
 
 
 def splitting(card: Card, text: str, side: Side) -> Splitting:
-    """Return how a side's tokenizer splits a text, step by step. Raises ValueError."""
+    """Return how a side's tokenizer splits a given line, step by step. Raises ValueError."""
+    from core.text.line import read_by
     from core.text.splitting import split
 
-    return cached(
-        ("splitting", key_of(card), text, side), lambda: split(_tokenizer(card, side), text)
-    )
+    def splitting() -> Splitting:
+        tokenizer = _tokenizer(card, side)
+        return split(tokenizer, read_by(tokenizer, text).text)
+
+    return cached(("splitting", key_of(card), text, side), splitting)
 
 
 def shares_tokenizer(card: Card) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.record.record import TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
 from core.text.line import describe, marks
 from core.text.tokenizer import Token, normalise
 
@@ -159,7 +159,7 @@ def warnings_about(
     )
 
 
-def known_marks(tokens: Iterable[Token]) -> frozenset[str]:
+def known_marks(tokens: Iterable[Token | RecordToken]) -> frozenset[str]:
     """Return the vocabulary entries among a source's tokens, without their boundary marks."""
     return frozenset(token.piece.lstrip("\u2581") for token in tokens if not token.unknown)
 

@@ -29,7 +29,7 @@ MARKS = {
 }
 """The marks of other tools, as named in a warning."""
 
-_ID = re.compile(r"[ ]*[0-9]+\t(?:[a-z]{2,3}\t)?(?=[^\t]*\Z)")
+_ID = re.compile(r"\A[ ]*[0-9]+\t(?:[a-z]{2,3}\t)?(?=[^\t]*\Z)")
 _LANGUAGE = re.compile(
     r">>[A-Za-z]{2,3}(?:[_-][A-Za-z]+)*<<|__[a-z]{2,3}(?:_[A-Za-z]+)?__|<2[A-Za-z]{2,3}(?:[_-][A-Za-z]+)?>"
 )

@@ -9,7 +9,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from core.text.line import read_by
 from core.text.pieces import PieceTokenizer
 from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import UNK, Tokenizer, normalise
@@ -78,12 +77,11 @@ class Splitting:
 
 
 def split(tokenizer: Tokenizer, text: str) -> Splitting:
-    """Recompute how a tokenizer splits a given line, step by step.
+    """Recompute how a tokenizer splits a text, step by step.
 
     Raises ValueError if the steps do not lead to the ids that the tokenizer returns and the network
     reads.
     """
-    text = read_by(tokenizer, text).text
     match tokenizer:
         case SubwordTokenizer():
             rules = _rules_of(tokenizer)

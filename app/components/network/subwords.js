@@ -74,7 +74,7 @@ export class Tokenizer {
 
   /** Tokenise a plain text, without <bos> and <eos>; see line.js for given lines. @param {string} text */
   encode(text) {
-    return this.placed(text).map(({ token }) => token);
+    return this.placed(text).map((one) => one.token);
   }
 
   /** The tokens of `encode`, each with its offset in the normalised text, counted in code points. @param {string} text */
