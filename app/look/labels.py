@@ -59,7 +59,7 @@ def word_labels(
     """Return labels of words, each word a list of token indices.
 
     Repeated words get the number of their first token, if they have one: Mann₂ … Mann₁₀. `given`
-    are the words as they were typed, if not those that the tokens spell.
+    are the words as the text spells them, if not as the tokens do.
     """
     if given is None:
         plain = ["".join(label(tokens[i]) for i in word) for word in words]
