@@ -77,7 +77,7 @@ def alignment(arguments: Namespace) -> None:
         {
             "checkpoint": checkpoint.card.folder.name,
             "sentences": linked,
-            "without_gold": len(pairs) - linked,
+            **_without_gold(gold),
             "rows": [_values(row) for row in rows],
             "best": _values(best(rows)),
         },
@@ -123,7 +123,7 @@ def aligned_lines(arguments: Namespace) -> None:
         "aer": chosen.aer,
         "low": chosen.low,
         "high": chosen.high,
-        "without_gold": 0 if gold is None else len(pairs) - sum(map(bool, gold)),
+        **_without_gold(gold or []),
         **exports(chosen, card.model.num_heads),
     }
     if reverse is not None:
@@ -191,6 +191,12 @@ def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
         arguments.one_based,
         arguments.gold_target_first,
     )
+
+
+def _without_gold(gold: list[Gold]) -> dict[str, int]:
+    """Return a JSON field with the number of sentences that have no gold links, if there are any."""
+    missing = len(gold) - sum(map(bool, gold))
+    return {"without_gold": missing} if missing else {}
 
 
 def _more(problems: list[str]) -> list[str]:

@@ -141,7 +141,7 @@ SHORT = ("Eine Frau liest heute .", "A woman reads today .")
 )])  # fmt: skip
 def test_sentences_without_gold_links_are_left_out(monkeypatch, tmp_path, capsys, gold):
     alone = run(monkeypatch, tmp_path, "alignment", (SPACED + "\n", REFERENCE + "\n"), GOLD)
-    assert alone["without_gold"] == 0 and "no gold links" not in capsys.readouterr().err
+    assert "without_gold" not in alone and "no gold links" not in capsys.readouterr().err
     sides = tuple(f"{a}\n{b}\n" for a, b in zip((SPACED, REFERENCE), SHORT, strict=True))
     found = run(monkeypatch, tmp_path, "alignment", sides, gold)
     assert found["rows"] == alone["rows"]
