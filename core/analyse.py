@@ -123,7 +123,6 @@ def aligned_lines(arguments: Namespace) -> None:
         "aer": chosen.aer,
         "low": chosen.low,
         "high": chosen.high,
-        **_without_gold(gold or []),
         **exports(chosen, card.model.num_heads),
     }
     if reverse is not None:
@@ -194,7 +193,7 @@ def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
 
 
 def _without_gold(gold: list[Gold]) -> dict[str, int]:
-    """Return a JSON field with the number of sentences that have no gold links, if there are any."""
+    """Return a JSON field that counts the sentences without gold links, if there are any."""
     missing = len(gold) - sum(map(bool, gold))
     return {"without_gold": missing} if missing else {}
 
