@@ -31,7 +31,7 @@ from core.atlas.claims.board import FILE as BOARD_FILE
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.command import add_arguments, run_atlas
-from core.atlas.corpus import corpus
+from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
@@ -47,7 +47,7 @@ from core.command import (
     write_result,
 )
 from core.data.batches import encode_pairs
-from core.data.text_files import LinePairs, read_lines
+from core.data.text_files import LinePairs, read_lines, write_marks_of_pairs
 from core.device import limit_threads, pick_device
 from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
@@ -67,6 +67,8 @@ def alignment(arguments: Namespace) -> None:
     gold = _gold(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
         rows = align(checkpoint, pairs, gold, on_progress)
+    linked = sum(map(bool, gold))
+    write_without_gold(arguments.gold, len(pairs) - linked, len(pairs))
     first = sorted(rows, key=lambda row: row.score.aer)[:_TABLE_ROWS]
     table([("reading, quantity, layer, head", "AER, precision, recall")])
     table((_name(row), _scores(row)) for row in first)
@@ -74,7 +76,8 @@ def alignment(arguments: Namespace) -> None:
         arguments.json,
         {
             "checkpoint": checkpoint.card.folder.name,
-            "sentences": len(pairs),
+            "sentences": linked,
+            **_without_gold(gold),
             "rows": [_values(row) for row in rows],
             "best": _values(best(rows)),
         },
@@ -99,6 +102,9 @@ def aligned_lines(arguments: Namespace) -> None:
         gold_turned = gold and [right.turned for right in gold]
         languages = card.source_language, card.target_language
         reverse = _aligner(arguments.reverse, device, turned, gold_turned, arguments, languages)
+    if gold is not None:
+        linked = sum(map(bool, gold))
+        write_without_gold(arguments.gold, len(pairs) - linked, len(pairs))
     lines, problems = [], []
     with progress_bar(len(pairs)) as on_progress:
         for number, (found, problem) in enumerate(aligned(pairs, forward, reverse), 1):
@@ -122,7 +128,7 @@ def aligned_lines(arguments: Namespace) -> None:
     if reverse is not None:
         result["reverse_heads"] = [list(head) for head in reverse.found.heads]
         if gold is not None:  # score only sentences on which no heads were chosen
-            indices = range(SCORED_ON, len(pairs), 2)
+            indices = [i for i in range(SCORED_ON, len(pairs), 2) if gold[i]]
             parts = [lines[i] for i in indices], [gold[i] for i in indices]
             result["symmetrised"] = score_with_interval(*parts, indices)
     for line in [*problems[:_TABLE_ROWS], *_more(problems), _heads_line(chosen)]:
@@ -184,6 +190,12 @@ def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
         arguments.one_based,
         arguments.gold_target_first,
     )
+
+
+def _without_gold(gold: list[Gold]) -> dict[str, int]:
+    """Return a JSON field that counts the sentences without gold links, if there are any."""
+    missing = len(gold) - sum(map(bool, gold))
+    return {"without_gold": missing} if missing else {}
 
 
 def _more(problems: list[str]) -> list[str]:
@@ -341,6 +353,7 @@ def _pairs(arguments: Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
         raise ValueError(f"{arguments.src} contains no sentences: at least 1 is needed")
+    write_marks_of_pairs(arguments.src, arguments.ref, pairs)
     return pairs
 
 

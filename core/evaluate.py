@@ -14,7 +14,7 @@ from core.command import Parser, main, table, whole_number, write_credit, write_
 from core.config import DecodeConfig
 from core.data.corpora import CORPORA, read_pairs
 from core.data.source_noise import concatenated_groups, without_final_marks
-from core.data.text_files import LinePairs
+from core.data.text_files import LinePairs, write_marks_of_pairs
 from core.device import pick_device
 from core.training.scoring import evaluate
 
@@ -26,6 +26,7 @@ def run(arguments: Namespace) -> None:
     write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
     if arguments.src and arguments.ref:
         pairs = list(LinePairs(arguments.src, arguments.ref))
+        write_marks_of_pairs(arguments.src, arguments.ref, pairs)
     elif arguments.corpus:
         card = checkpoint.card
         pairs = read_pairs(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.accelerate.network import accelerate
-from core.analysis.quality_warnings import QualityWarnings, warnings_about
+from core.analysis.quality_warnings import QualityWarnings, known_marks, warnings_about
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError
 from core.checkpoint.folder import load as load_checkpoint
 from core.checkpoint.head_means import HeadMeans, load_means
@@ -45,8 +45,9 @@ from core.record.teacher_forced import (
 from core.search.beam import Hypothesis, search
 from core.search.many import translate_ids
 from core.search.tree import WrittenTree, search_tree
+from core.text.line import encode_line, encode_source_line
 from core.text.texts import list_of_texts, one_text
-from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, encode_source, normalise, special
+from core.text.tokenizer import BOS, EOS, PAD, Token, Tokenizer, special
 
 _SHIPPED = Path(__file__).parents[1] / "checkpoints"
 MAX_CHARACTERS = 500  # of an inspected text
@@ -206,11 +207,12 @@ class Translator:
         tokens = self._tokenised(translation.source, "source")
         best = translation.hypotheses[0]
         return warnings_about(
-            normalise(translation.source),
+            translation.source,
             translation.text,
             LANGUAGES[self.card.source_language],
             tuple(token.text for token in tokens if token.unknown),
             math.exp(best.log_prob / len(best.ids)) if tokens else 1.0,
+            known_marks(tokens),
         )
 
     def count_tokens(self, texts: Iterable[str], first: int = 1) -> list[int]:
@@ -474,7 +476,7 @@ class Translator:
             given = self._within_limits(target, "target")
         elif target_ids is not None:
             given = self._tokens_of(target_ids)
-        return _Task(normalise(source), source_tokens, given)
+        return _Task(source, source_tokens, given)
 
     def fitting(self, edits: Edits, source: str) -> tuple[Edits, list[str]]:
         """Return the edits that apply to this model and text, and one message per rejected edit.
@@ -654,7 +656,9 @@ class Translator:
                 f"character {half.start() + 1} is half a surrogate pair (U+{ord(half[0]):04X}), "
                 "which is not valid text: delete it"
             )
-        return encode_source(self._source, text) if side == "source" else self._target.encode(text)
+        if side == "source":
+            return encode_source_line(self._source, text)
+        return encode_line(self._target, text)
 
     def _tokens_of(self, ids: Sequence[int]) -> tuple[Token, ...]:
         """Look up target ids. Raises InputError for ids that decoding cannot produce."""

@@ -51,17 +51,26 @@ def labels(tokens: Sequence[Named], first_number: int) -> list[str]:
 
 
 def word_labels(
-    tokens: Sequence[Named], words: Sequence[Sequence[int]], first_number: int
+    tokens: Sequence[Named],
+    words: Sequence[Sequence[int]],
+    first_number: int,
+    given: Sequence[str] | None = None,
 ) -> list[str]:
     """Return labels of words, each word a list of token indices.
 
-    Repeated words get the number of their first token: Mann₂ … Mann₁₀.
+    Repeated words get the number of their first token, if they have one: Mann₂ … Mann₁₀. `given`
+    are the words as the text spells them, if not as the tokens do.
     """
-    plain = ["".join(label(tokens[i]) for i in word) for word in words]
+    if given is None:
+        plain = ["".join(label(tokens[i]) for i in word) for word in words]
+    else:
+        plain = ["".join(shown for shown, _ in segments(text)) for text in given]
     counts = Counter(plain)
     return [
         isolated(
-            text if counts[text] == 1 else text + str(first_number + word[0]).translate(_SUBSCRIPT)
+            text
+            if counts[text] == 1 or not word
+            else text + str(first_number + word[0]).translate(_SUBSCRIPT)
         )
         for text, word in zip(plain, words, strict=True)
     ]

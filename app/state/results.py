@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from core.experiments.cheating import CheatingPoint
     from core.experiments.experiment import Progress
     from core.parity.checklist import Check
+    from core.record.words import Words
     from core.search.tree import WrittenTree
     from core.text.splitting import Splitting
     from core.text.tokenizer import Tokenizer
@@ -183,12 +184,15 @@ def target_tokens(card: Card, ids: Ids) -> tuple[RecordToken, ...]:
 
 
 def splitting(card: Card, text: str, side: Side) -> Splitting:
-    """Return how a side's tokenizer splits a text, step by step. Raises ValueError."""
+    """Return how a side's tokenizer splits a given line, step by step. Raises ValueError."""
+    from core.text.line import read_by
     from core.text.splitting import split
 
-    return cached(
-        ("splitting", key_of(card), text, side), lambda: split(_tokenizer(card, side), text)
-    )
+    def splitting() -> Splitting:
+        tokenizer = _tokenizer(card, side)
+        return split(tokenizer, read_by(tokenizer, text).text)
+
+    return cached(("splitting", key_of(card), text, side), splitting)
 
 
 def shares_tokenizer(card: Card) -> bool:
@@ -247,6 +251,14 @@ def quantity(card: Card | None, record: TranslationRecord, name: str) -> Mapping
     if card is None:
         raise ValueError(f"{name} need the weights that made this record, which are not available")
     return run_experiment(card, {"scores": core.scores, "norms": core.value_norms}[name], record)
+
+
+def given_words(card: Card, record: TranslationRecord) -> tuple[Words, Words]:
+    """Return the words of the given source and of the translation, as positions of their tokens."""
+    from core.text.line import source_words, words_by_start
+
+    source = source_words(_tokenizer(card, "encoder"), record.source_text, record.source)
+    return source, words_by_start(record.target_out)
 
 
 def run_experiment(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.record.words import Token, Words, group_words
+from core.record.words import Words
 
 Link = tuple[int, int]
 Floats = NDArray[np.floating]
@@ -32,6 +32,10 @@ class Gold:
         links = list(links)
         sure = frozenset((i, j) for i, j, is_sure in links if is_sure)
         return cls(sure, frozenset((i, j) for i, j, _ in links))
+
+    def __bool__(self) -> bool:
+        """Whether there is any link; a sentence without links was not aligned by hand."""
+        return bool(self.possible)
 
     @property
     def turned(self) -> "Gold":
@@ -115,36 +119,42 @@ class AlignmentScore:
     recall: float
 
 
-def words_of(texts: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Return, for each token text, the index of the word in which the token begins.
-
-    Raises ValueError unless the tokens have as many characters as the words, without spaces.
-    """
-    ends = np.cumsum([len(word) for word in words])
-    if sum(map(len, texts)) != (ends[-1] if len(words) else 0):
-        raise ValueError(f"the tokens {''.join(texts)!r} do not spell {' '.join(words)!r}")
-    starts = np.cumsum([0, *map(len, texts)])[:-1]
-    return np.searchsorted(ends, starts, side="right").tolist()
-
-
-def by_word(map_QK: Floats, query_words: Sequence[int], key_words: Sequence[int]) -> Floats:
+def by_word(
+    map_QK: Floats,
+    query_words: Sequence[int],
+    key_words: Sequence[int],
+    size: tuple[int, int] | None = None,
+) -> Floats:
     """Merge a token map [..., Q, K] into a word map [..., T, S].
 
-    Weights are summed over a word's keys and averaged over its queries.
+    Weights are summed over a word's keys and averaged over its queries. `size` is (T, S), if not
+    given by the last tokens' words. A target word without tokens has NaN in its row, a source word
+    without tokens 0 in its column.
     """
-    to_T = _membership(query_words)
-    to_S = _membership(key_words)
-    return (to_T / to_T.sum(-1, keepdims=True)) @ map_QK @ to_S.T
+    T, S = size or (max(query_words) + 1, max(key_words) + 1)
+    to_T = _membership(query_words, T)
+    to_S = _membership(key_words, S)
+    with np.errstate(invalid="ignore"):
+        mean_T = to_T / to_T.sum(-1, keepdims=True)
+    return mean_T @ map_QK @ to_S.T
 
 
-def _membership(words: Sequence[int]) -> Floats:
+def _membership(words: Sequence[int], count: int) -> Floats:
     """Return [words, tokens], 1 where the token belongs to the word."""
-    return (np.arange(max(words) + 1)[:, None] == np.array(words)).astype(float)
+    return (np.arange(count)[:, None] == np.array(words)).astype(float)
+
+
+def sources(map_TS: Floats) -> NDArray[np.int64]:
+    """Return the source word with the largest value for each target word: [..., T, S] → [..., T].
+
+    It is -1 for a target word without tokens, see `by_word`.
+    """
+    return np.where(np.isnan(map_TS).any(-1), -1, map_TS.argmax(-1))
 
 
 def links(map_TS: Floats) -> frozenset[Link]:
-    """Link each target word to the source word with the largest weight: (source, target)."""
-    return frozenset((int(s), t) for t, s in enumerate(map_TS.argmax(-1)))
+    """Link each target word to the source word with the largest value: (source, target)."""
+    return frozenset((int(s), t) for t, s in enumerate(sources(map_TS)) if s >= 0)
 
 
 def pharaoh(links: Iterable[Link]) -> str:
@@ -169,29 +179,25 @@ def align_sentence(
     map_LHQK: Floats,
     heads: Sequence[tuple[int, int]],
     reading: str,
-    source: Sequence[Token],
-    target: Sequence[Token],
+    source: Words,
+    target: Words,
 ) -> SentenceAlignment:
     """Link each target word to the source word with the largest mean value of some heads.
 
     `map_LHQK` is a quantity of the cross-attention, such as its weights. Row q produces target
     token q and is fed the preceding token. `reading` says which row stands for a target token:
-    "output" is the row that produces it, "input" the row that is fed it. Special tokens are not
-    words. Links count words from 0.
+    "output" is the row that produces it, "input" the row that is fed it. `source` and `target` are
+    words as positions of their tokens; one without tokens has no link. Links count words from 0.
     """
-    sides = [
-        tuple(word for word in group_words(tokens) if not tokens[word[0]].special)
-        for tokens in (source, target)
-    ]
     mean_QK = np.mean([map_LHQK[layer, head] for layer, head in heads], axis=0)
     shift = int(reading == "input")
     values = {}
-    for t, word in enumerate(sides[1]):
+    for t, word in enumerate(target):
         rows = [q + shift for q in word if q + shift < len(mean_QK)]
-        if rows and sides[0]:
-            of_words = [mean_QK[np.ix_(rows, keys)].sum(-1).mean() for keys in sides[0]]
+        if rows and any(source):
+            of_words = [mean_QK[np.ix_(rows, keys)].sum(-1).mean() for keys in source]
             values[int(np.argmax(of_words)), t] = float(max(of_words))
-    return SentenceAlignment(*sides, values)
+    return SentenceAlignment(source, target, values)
 
 
 def score(predicted: Iterable[frozenset[Link]], gold: Iterable[Gold]) -> AlignmentScore:

@@ -8,12 +8,14 @@ such a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from core.record.record import TranslationRecord
+from core.record.record import RecordToken, TranslationRecord
+from core.text.line import describe, marks
+from core.text.tokenizer import Token, normalise
 
 LOW = 0.4
 """Warn if the geometric mean of a translation's token probabilities is below this."""
@@ -79,7 +81,8 @@ class QualityWarnings:
     the language that the source seems to be in, if not the expected one. `probability` is the
     geometric mean of the translation's token probabilities, if below LOW. `wordless` says that the
     source has neither letters nor digits, `capitals` that it is written in capitals. `lost` lists
-    the addresses and the numbers above 12 of the source that are missing from the translation.
+    the addresses, the numbers above 12 and the units after a number that are missing from the
+    translation. `marks` are the marks of other tools in the source, see `core.text.line`.
     """
 
     unknown: tuple[str, ...] = ()
@@ -88,6 +91,7 @@ class QualityWarnings:
     wordless: bool = False
     capitals: bool = False
     lost: tuple[str, ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return self != QualityWarnings()
@@ -99,6 +103,8 @@ class QualityWarnings:
             found.append("the sentence has no word, so the words of the translation are made up")
         if self.capitals:
             found.append("the sentence is in capitals, which the network has hardly seen")
+        if self.marks:
+            found.append(f"the source has {describe(self.marks, shown)}: give plain text")
         if self.language:
             found.append(f"this looks like {self.language}, but it is read as {source_language}")
         if self.unknown:
@@ -122,6 +128,7 @@ def quality_warnings(record: TranslationRecord) -> QualityWarnings:
         record.source_language,
         tuple(token.text for token in record.source if token.unknown),
         float(np.exp(record.log_probs.mean())) if record.hypotheses else 1.0,
+        known_marks(record.source),
     )
 
 
@@ -131,12 +138,16 @@ def warnings_about(
     source_language: str,
     unknown: tuple[str, ...],
     probability: float,
+    known: Collection[str] = (),
 ) -> QualityWarnings:
-    """Return the warnings about a translation.
+    """Return the warnings about a translation; `source` is the given line.
 
     `unknown` lists the parts of the source that map to <unk>. `probability` is the geometric mean
-    of the translation's token probabilities.
+    of the translation's token probabilities. `known` are entries of the network's vocabulary that
+    are no marks of another tool, such as the language code that it needs.
     """
+    found = marks(source, known)
+    source = normalise(source)
     return QualityWarnings(
         tuple(dict.fromkeys(unknown)),
         other_language(source, source_language),
@@ -144,7 +155,13 @@ def warnings_about(
         bool(source) and not any(c.isalnum() for c in source),
         _in_capitals(source),
         _lost(source, translation),
+        found,
     )
+
+
+def known_marks(tokens: Iterable[Token | RecordToken]) -> frozenset[str]:
+    """Return the vocabulary entries among a source's tokens, without their boundary marks."""
+    return frozenset(token.piece.lstrip("\u2581") for token in tokens if not token.unknown)
 
 
 def least_certain(record: TranslationRecord) -> tuple[int, float] | None:
@@ -170,12 +187,29 @@ def _in_capitals(text: str) -> bool:
 
 _ADDRESS = re.compile(r"\b(?:[\w.+-]+@[\w-]+\.[\w.-]*\w|https?://\S*\w|www\.\S*\w)")
 _NUMBER = re.compile(r"\d+(?:[ .,\u00a0\u202f]\d{3}\b)*", re.ASCII)
+_UNIT = re.compile(
+    r"[0-9][ \u00a0]?(km/h|m/s|km|cm|mm|kg|°C|°F|%|€|\$)(?![\w/])|([€$])[ \u00a0]?[0-9]"
+)
+_UNITS = {
+    "km/h": ("km/h", "kph", "kmh", "mph", "kilomet"),
+    "m/s": ("m/s", "met"),
+    "km": ("km", "kilomet"),
+    "cm": ("cm", "centimet", "zentimet"),
+    "mm": ("mm", "millimet"),
+    "kg": ("kg", "kilogram", "kilos", "kilo "),
+    "°C": ("°", "degree", "grad", "celsius"),
+    "°F": ("°", "degree", "grad", "fahrenheit"),
+    "%": ("%", "percent", "per cent", "prozent"),
+    "€": ("€", "euro"),
+    "$": ("$", "dollar"),
+}
+"""Units, and what any translation of each between German and English contains."""
 _WRITTEN_OUT = 12
 """Numbers up to this may be written as words: 2 as "two"."""
 
 
 def _lost(source: str, translation: str) -> tuple[str, ...]:
-    """Return the addresses and larger numbers of a source that are missing from its translation.
+    """Return the addresses, larger numbers and units of a source that its translation lacks.
 
     Numbers are compared by their digits, so 1.234 matches 1,234. A number up to 12 in
     the translation also counts as 12 more, since 15 Uhr may become 3 pm.
@@ -189,7 +223,13 @@ def _lost(source: str, translation: str) -> tuple[str, ...]:
         for number in _NUMBER.findall(rest)
         if int(_digits(number)) > _WRITTEN_OUT and _digits(number) not in written
     ]
-    return (*addresses, *numbers)
+    lower = translation.lower()
+    units = [
+        unit
+        for unit in dict.fromkeys(one or other for one, other in _UNIT.findall(rest))
+        if not any(text in lower for text in _UNITS[unit])
+    ]
+    return (*addresses, *numbers, *units)
 
 
 def _digits(number: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.alignment import Gold
+from core.analysis.alignment import Gold, sources
 from core.atlas.atlas import AlignmentHeads
 from core.atlas.corpus import Corpus, Sentence
 from core.atlas.intervals import interval
@@ -61,7 +61,7 @@ class HeadLinks:
     """Measure how many links of each cross-attention head are in the gold alignments.
 
     A head links each target word to the source word with the largest value, so all heads make
-    equally many links. Sentences without gold alignments do not count. Sums, by replicate:
+    equally many links. Sentences without gold links do not count. Sums, by replicate:
 
     - in_sure, in_possible [R, 2, 2, L + 1, H + 1]: how many of a head's links are sure or possible
       gold links, by reading and quantity; index L is the mean map over layers, index H over heads
@@ -76,14 +76,17 @@ class HeadLinks:
         counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
         for sentence, gold in _with_gold(chunk):
             maps = word_maps(checkpoint, _texts(sentence))
-            best = np.stack([with_means(maps[at]).argmax(-1) for at in COMBINATIONS])
+            best = np.stack([sources(with_means(maps[at])) for at in COMBINATIONS])
             T, S = next(iter(maps.values())).shape[-2:]
+            best = best.reshape(*shape, T)
+            is_linked_T = best[0, 0, 0, 0] >= 0  # the same words for every head
+            monotone = np.where(is_linked_T, diagonal(T, S), -1)
             counts.append(
                 (
                     sentence,
-                    _counts(best.reshape(*shape, T), gold)
-                    | {f"diagonal_{k}": v for k, v in _counts(diagonal(T, S), gold).items()}
-                    | _sizes(T, gold),
+                    _counts(best, gold)
+                    | {f"diagonal_{k}": v for k, v in _counts(monotone, gold).items()}
+                    | _sizes(int(is_linked_T.sum()), gold),
                 )
             )
         names: dict[str, tuple[int, ...]] = {"in_sure": shape, "in_possible": shape}
@@ -109,10 +112,11 @@ class SetLinks:
             if sentence.index % 2 != self.half:
                 continue
             maps = word_maps(checkpoint, _texts(sentence))
-            T = next(iter(maps.values())).shape[-2]
-            found = _sizes(T, gold)
+            any_TS = next(iter(maps.values()))[0, 0]
+            T = len(any_TS)
+            found = _sizes(int((sources(any_TS) >= 0).sum()), gold)
             for c, (at, sets) in enumerate(zip(COMBINATIONS, self.sets, strict=True)):
-                best = [mean_map(maps[at], heads).argmax(-1) for heads in sets]
+                best = [sources(mean_map(maps[at], heads)) for heads in sets]
                 of_sets = _counts(np.array(best, dtype=np.int64).reshape(len(sets), T), gold)
                 found |= {f"{name}_{c}": count for name, count in of_sets.items()}
             counts.append((sentence, found))
@@ -221,16 +225,16 @@ def _texts(sentence: Sentence) -> tuple[str, str]:
 
 
 def _with_gold(chunk: Chunk) -> list[tuple[Sentence, Gold]]:
-    return [(sentence, sentence.gold) for sentence in chunk if sentence.gold is not None]
+    return [(sentence, sentence.gold) for sentence in chunk if sentence.gold]
 
 
 def _fits(heads: HeadSet, head: tuple[int, int], one_layer: bool) -> bool:
     return head not in heads and not (one_layer and heads and head[0] != heads[0][0])
 
 
-def _sizes(T: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
-    """Return the sums `made`, `sure` and `sentences` of one sentence with T target words."""
-    return {name: np.array(n) for name, n in zip(_SIZES, (T, len(gold.sure), 1), strict=True)}
+def _sizes(made: int, gold: Gold) -> dict[str, NDArray[np.int64]]:
+    """Return the sums `made`, `sure` and `sentences` of one sentence with `made` links a head."""
+    return {name: np.array(n) for name, n in zip(_SIZES, (made, len(gold.sure), 1), strict=True)}
 
 
 def _counts(source_T: NDArray[np.int64], gold: Gold) -> dict[str, NDArray[np.int64]]:

@@ -18,7 +18,7 @@ import torch
 from core.analysis.alignment import read_gold
 from core.atlas.atlas import Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
-from core.atlas.corpus import corpus
+from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.partial import Partial
 from core.atlas.ray_data import on_ray
 from core.atlas.report import report
@@ -26,7 +26,7 @@ from core.atlas.roles import Facts
 from core.atlas.shards import Runner, in_process, in_processes
 from core.checkpoint.folder import Checkpoint, load
 from core.command import progress_bar, refuse_unwritable, table, whole_number, write_result
-from core.data.text_files import LinePairs, read_lines
+from core.data.text_files import LinePairs, read_lines, write_marks_of_pairs
 from core.device import pick_device
 
 _LINES = 12  # of messages about skipped sentences, at most
@@ -40,8 +40,11 @@ def run_atlas(arguments: Namespace) -> None:
     device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
     torch.set_num_threads(1)  # equal sums for any number of shards; more threads are no faster
     network = load(arguments.checkpoint, device)
-    text = corpus(network, _pairs(arguments.src, arguments.ref)[: arguments.first])
+    pairs = _pairs(arguments.src, arguments.ref)[: arguments.first]
+    text = corpus(network, pairs)
     extras, gold = _extras(arguments, network, device)
+    if arguments.gold is None or arguments.gold_src is not None:
+        write_marks_of_pairs(arguments.src, arguments.ref, pairs)
     for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
         sys.stderr.write(f"{arguments.src.name}: {line}\n")
     origin = origin_of(
@@ -95,8 +98,10 @@ def _extras(
     identity = {
         "gold": f"{arguments.gold.name} of {_names(*files)}",
         "gold_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "gold_sentences": len(aligned.sentences),
+        "gold_sentences": aligned.linked,
     }
+    write_without_gold(arguments.gold, len(aligned.sentences) - aligned.linked, len(pairs))
+    write_marks_of_pairs(*files, pairs)
     return Extras(aligned, other, not arguments.no_bleu), identity
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint
-from core.text.tokenizer import BOS, EOS, Token, encode_source, special
+from core.text.line import tokens_and_words
+from core.text.tokenizer import BOS, EOS, Token, special, with_first
 
 CHUNK = 25
 """The number of sentences in a chunk. It is fixed, so results do not depend on shards."""
@@ -21,7 +24,9 @@ CHUNK = 25
 class Sentence:
     """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0.
 
-    A source begins with the `first` tokens of the source tokenizer, if there are any.
+    A source begins with the `first` tokens of the source tokenizer, if there are any. A sentence
+    with gold links also has the given word of each token of both sides that is not special, see
+    `core.text.line`.
     """
 
     index: int
@@ -30,6 +35,7 @@ class Sentence:
     source_text: str
     reference: str
     gold: Gold | None = None
+    words: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def lead(self) -> int:
@@ -64,6 +70,11 @@ class Corpus:
     source_counts: Mapping[int, int]
     target_counts: Mapping[int, int]
 
+    @property
+    def linked(self) -> int:
+        """The number of sentences with gold links."""
+        return sum(bool(sentence.gold) for sentence in self.sentences)
+
     def chunks(self) -> Iterator[tuple[Sentence, ...]]:
         """Yield the sentences in chunks of CHUNK."""
         for start in range(0, len(self.sentences), CHUNK):
@@ -75,8 +86,9 @@ def corpus(
 ) -> Corpus:
     """Tokenise pairs of text for a checkpoint; skip pairs with a side that is empty or too long.
 
-    `gold` has one manual alignment per pair, of words split at spaces. Raises ValueError if the
-    numbers of pairs and alignments differ, or if no pair is left.
+    `gold` has one manual alignment per pair, of the words of the given lines; a pair without links
+    has no gold. Raises ValueError if the numbers of pairs and alignments differ, or if no pair is
+    left.
     """
     if gold is not None and len(gold) != len(pairs):
         raise ValueError(
@@ -88,8 +100,9 @@ def corpus(
     limit = checkpoint.card.model.max_length
     tokenizers = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     for index, pair in enumerate(pairs):
-        source = (*encode_source(tokenizers[0], pair[0]), special(EOS))
-        target = (*tokenizers[1].encode(pair[1]), special(EOS))
+        (source, of_source), (target, of_target) = map(tokens_and_words, tokenizers, pair)
+        source = (*with_first(tokenizers[0], source), special(EOS))
+        target = (*target, special(EOS))
         longest = max(len(source), len(target))
         if min(len(source), len(target)) == 1:
             skipped.append(f"line {index + 1} has an empty side")
@@ -98,8 +111,11 @@ def corpus(
                 f"line {index + 1} has {longest} tokens with <eos>: the limit is {limit}"
             )
         else:
-            links = gold[index] if gold is not None else None
-            sentences.append(Sentence(index, source, target, *pair, links))
+            sentence = Sentence(index, source, target, *pair)
+            if gold is not None and gold[index]:
+                words = tuple(of_source), tuple(of_target)
+                sentence = replace(sentence, gold=gold[index], words=words)
+            sentences.append(sentence)
     if not sentences:
         reason = f" ({skipped[0]})" if skipped else ""
         raise ValueError(f"there is no sentence pair to measure{reason}: at least 1 is needed")
@@ -112,6 +128,14 @@ def corpus(
         Counter(token.id for s in sentences for token in s.source),
         Counter(token.id for s in sentences for token in s.target),
     )
+
+
+def write_without_gold(file: Path, count: int, sentences: int) -> None:
+    """Say on stderr how many sentences have no gold links, if any."""
+    if count:
+        sys.stderr.write(
+            f"{file}: {count:,} of {sentences:,} sentences have no gold links and are not scored\n"
+        )
 
 
 def drawn(sentences: Sequence[Sentence], count: int, seed: int) -> tuple[Sentence, ...]:

@@ -38,7 +38,8 @@ class Aligner:
     def links(self, pair: tuple[str, str]) -> Links:
         """Link each target word to the source word with the largest mean value of the heads.
 
-        Words are split at spaces. Raises ValueError for a side that is empty or too long.
+        Words are those of the given lines, see `core.text.line`. Raises ValueError for a side that
+        is empty or too long.
         """
         maps = word_maps(self.checkpoint, pair)
         of_reading = maps[self.found.reading, self.found.quantity]  # ty: ignore[invalid-argument-type]

@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from core.analysis.alignment import words_of
 from core.atlas.corpus import Corpus, Sentence
 from core.frozen import Bools, Doubles
 from core.kinds import KINDS, Kind
 from core.record.words import group_words, is_punctuation
 from core.text.function_words import function_words
-from core.text.tokenizer import Token, normalise
+from core.text.line import words_of_line
+from core.text.tokenizer import Token
 
 Tokens = tuple[Token, ...]
 
@@ -284,26 +284,21 @@ def _aligned_to_produced(maps: Maps) -> Bools:
     return cells
 
 
-def _aligned_words(sentence: Sentence) -> tuple[list[int], list[int]] | None:
+def _aligned_words(sentence: Sentence) -> tuple[Sequence[int], Sequence[int]] | None:
     """Return the word of each source and target token that is not special, or None without gold.
 
     Raises ValueError for an alignment that does not fit the text.
     """
-    if sentence.gold is None:
+    if not sentence.gold:
         return None
-    texts = [normalise(text).split() for text in (sentence.source_text, sentence.reference)]
+    texts = [words_of_line(text) for text in (sentence.source_text, sentence.reference)]
     for link in sentence.gold.possible:
         if link[0] >= len(texts[0]) or link[1] >= len(texts[1]):
             raise ValueError(
                 f"it links word {link[0]} to word {link[1]} (counted from 0), but the sides have "
                 f"{len(texts[0])} and {len(texts[1])} words"
             )
-    sides = sentence.source[sentence.lead : -1], sentence.target[:-1]
-    of_source, of_target = (
-        words_of([token.text for token in side], words)
-        for side, words in zip(sides, texts, strict=True)
-    )
-    return of_source, of_target
+    return sentence.words
 
 
 _SELF: tuple[Kind, ...] = ("encoder", "decoder")

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.text.tokenizer import BOS, EOS, PAD, Tokenizer, encode_source
+from core.text.line import encode_line, encode_source_line
+from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 Pair = tuple[list[int], list[int]]
 
@@ -44,8 +45,8 @@ def encode_pairs(
     """Yield the ids of each pair; sources begin with the `first` ids, both sides end with <eos>."""
     for left, right in pairs:
         yield (
-            [t.id for t in encode_source(source, left) if t.text != BREAK] + [EOS],
-            [t.id for t in target.encode(right) if t.text != BREAK] + [EOS],
+            [t.id for t in encode_source_line(source, left) if t.text != BREAK] + [EOS],
+            [t.id for t in encode_line(target, right) if t.text != BREAK] + [EOS],
         )
 
 

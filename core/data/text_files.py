@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import sys
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.files import cache_folder, sha256, write_atomic
+from core.files import cache_folder, printable, sha256, write_atomic
+from core.text.line import warning
 
 Find = Callable[[str], Path]
 """Maps the name of a corpus file to its local path."""
@@ -162,6 +164,19 @@ class LinePairs:
             f"{self.source} has {source:,} lines and {self.target} has {target:,}: "
             "a parallel corpus needs the same number, line for line"
         )
+
+
+_WARNED_LINES = 12  # of one file, at most
+
+
+def write_marks_of_pairs(source: Path, target: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Warn on stderr about lines of two files that contain marks of other tools."""
+    for file, side in ((source, 0), (target, 1)):
+        found = ((n, warning(pair[side])) for n, pair in enumerate(pairs, start=1))
+        marked = [f"{file.name} line {n} has {words}" for n, words in found if words]
+        rest = len(marked) - _WARNED_LINES
+        for line in marked[:_WARNED_LINES] + [f"and {rest:,} more lines"] * (rest > 0):
+            sys.stderr.write(printable(line) + "\n")
 
 
 def _local_file(name: str, filename: str, data: Path) -> Path:

@@ -7,11 +7,12 @@ from typing import Literal
 import numpy as np
 import torch
 
-from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score, words_of
+from core.analysis.alignment import AlignmentScore, Gold, by_word, links, score
 from core.checkpoint.folder import Checkpoint
 from core.experiments.values import norms_of
 from core.record.capture import capture
-from core.text.tokenizer import BOS, EOS, Token, Tokenizer, normalise
+from core.text.line import tokens_and_words, words_of_line
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer
 
 Reading = Literal["output", "input"]
 Quantity = Literal["weights", "norms"]
@@ -42,10 +43,11 @@ def align(
     For a target word, *output* reads the rows that produce its tokens, and *input* the rows that
     take them as input (Chen et al. 2020, §3). *weights* are attention weights; *norms* are the
     norms of the weighted, transformed values (Kobayashi et al. 2020). Each target word is aligned
-    to the source word with the largest value; `<eos>` does not count as a word. `on_progress` is
+    to the source word with the largest value; `<eos>` does not count as a word. Words are those of
+    the given lines, see `core.text.line`. Pairs without gold links are left out. `on_progress` is
     called with the number of newly completed pairs. Raises ValueError, before running the model, if
-    the numbers of pairs and alignments differ, or for a pair that is empty, too long, or
-    inconsistent with its alignment.
+    the numbers of pairs and alignments differ, if no pair has gold links, or for a pair that is
+    empty, too long, or inconsistent with its alignment.
     """
     if len(pairs) != len(gold):
         raise ValueError(
@@ -53,9 +55,13 @@ def align(
             "they need the same number, line for line"
         )
     for number, (pair, alignment) in enumerate(zip(pairs, gold, strict=True), start=1):
-        check_pair(checkpoint, pair, alignment, number)
+        if alignment:
+            check_pair(checkpoint, pair, alignment, number)
+    linked = [both for both in zip(pairs, gold, strict=True) if both[1]]
+    if not linked:
+        raise ValueError(f"none of the {len(gold)} sentences has gold links: at least 1 is needed")
     links_of: dict[tuple, list[frozenset]] = {}
-    for pair in pairs:
+    for pair, _ in linked:
         for (reading, quantity), map_LHTS in word_maps(checkpoint, pair).items():
             L, H = map_LHTS.shape[:2]
             for layer, of_layer in zip((*range(L), None), with_means(map_LHTS), strict=True):
@@ -63,7 +69,10 @@ def align(
                     at = reading, quantity, layer, head
                     links_of.setdefault(at, []).append(links(map_TS))
         on_progress(1)
-    return [Row(*key, score(predicted, gold)) for key, predicted in links_of.items()]
+    return [
+        Row(*key, score(predicted, [right for _, right in linked]))
+        for key, predicted in links_of.items()
+    ]
 
 
 def check_pair(checkpoint: Checkpoint, pair: tuple[str, str], gold: Gold, number: int) -> None:
@@ -97,10 +106,12 @@ def word_maps(
 
     Each array is [layer, head, target word, source word].
 
-    Words are split at spaces; see `align` for readings and quantities. Raises ValueError for a side
-    that is empty or too long. Hooks are process-wide: the caller must hold the model's lock.
+    Words are those of the given lines, and a word of which no token is read has NaN in its row and
+    0 in its column; see `align` for readings and quantities. Raises ValueError for a side that is
+    empty or too long. Hooks are process-wide: the caller must hold the model's lock.
     """
     (source, source_words), (target, target_words) = _sides(checkpoint, pair)
+    size = len(words_of_line(pair[1])), len(words_of_line(pair[0]))
     in_front = checkpoint.source_tokenizer.first
     ids = [*in_front, *(t.id for t in source), EOS], [BOS, *(t.id for t in target)]
     device = next(checkpoint.model.parameters()).device
@@ -115,7 +126,7 @@ def word_maps(
         map_LHQK = map_LHQK[..., len(in_front) : -1]  # without <eos>
         for reading, first in zip(READINGS, (0, 1), strict=True):
             rows = map_LHQK[..., first : first + len(target), :]
-            maps[reading, quantity] = by_word(rows, target_words, source_words)
+            maps[reading, quantity] = by_word(rows, target_words, source_words, size)
     return maps
 
 
@@ -135,14 +146,14 @@ def _sides(checkpoint: Checkpoint, pair: tuple[str, str]) -> tuple[_Side, _Side]
 
 def _encoded(tokenizer: Tokenizer, text: str) -> _Side:
     """Return a text's tokens and, for each token, the index of the word in which it begins."""
-    tokens, words = tokenizer.encode(text), normalise(text).split()
+    tokens, words = tokens_and_words(tokenizer, text)
     if not tokens:
         raise ValueError("a side is empty")
-    return tokens, words_of([token.text for token in tokens], words)
+    return tokens, words
 
 
 def _check(gold: Gold, pair: tuple[str, str]) -> None:
-    lengths = [len(normalise(side).split()) for side in pair]
+    lengths = [len(words_of_line(side)) for side in pair]
     for link in gold.possible:
         if link[0] >= lengths[0] or link[1] >= lengths[1]:
             raise ValueError(

@@ -21,7 +21,8 @@ from core.record.edits import Edits, PositionEdit
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.record import RecordCheck, RecordToken, TranslationRecord
 from core.record.softmax import LEAST_LIMIT, error_limits, unmasked_cells, weights_of
-from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, encode_source, special
+from core.text.line import encode_source_line
+from core.text.tokenizer import EOS, PAD, UNK, Token, Tokenizer, special
 
 WEIGHT_LIMIT = LEAST_LIMIT
 """For row sums and positions: rounding errors are about 1e-6 at most, real errors far larger."""
@@ -209,7 +210,7 @@ def _unequal(labels: list, truth: tuple | list) -> int:
 def _text(record: TranslationRecord, tokenizers: tuple[Tokenizer, Tokenizer]) -> RecordCheck:
     """Compare texts with token ids, and the source tokens with the typed text."""
     source, target = tokenizers
-    typed = [_fields(t) for t in (*encode_source(source, record.source_text), special(EOS))]
+    typed = [_fields(t) for t in (*encode_source_line(source, record.source_text), special(EOS))]
     wrong = _unequal([_fields(t) for t in record.source], typed)
     produced = [*record.target_in, *record.target_out]
     alternatives = [token for row in record.alternatives for token in row]

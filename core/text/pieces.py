@@ -63,19 +63,25 @@ class PieceTokenizer:
         offsets = self._model.encode(read).offsets if read else ()
         return [(read[start:end], self._ids.get(read[start:end], UNK)) for start, end in offsets]
 
+    folds_quotes = False
+
     def encode(self, text: str) -> tuple[Token, ...]:
+        return tuple(token for token, _ in self.placed(text))
+
+    def placed(self, text: str) -> list[tuple[Token, int]]:
         text = normalise(text)
         marked = _marked(self._characters(text))
         read = "".join(character.text for character in marked)
-        tokens: list[Token] = []
+        placed: list[tuple[Token, int]] = []
         for start, end in self._model.encode(read).offsets if read else ():
             piece = read[start:end]
             starts_word = not start or piece.startswith(_BOUNDARY)
             id = self._ids.get(piece, UNK)
             typed = text[marked[start].start : marked[end - 1].end].strip()
             shown = typed if id == UNK else piece.lstrip(_BOUNDARY)
-            tokens.append(Token(id, self._pieces[id], shown, starts_word, unknown=id == UNK))
-        return tuple(tokens)
+            token = Token(id, self._pieces[id], shown, starts_word, unknown=id == UNK)
+            placed.append((token, marked[start].start))
+        return placed
 
     def decode(self, ids: list[int]) -> str:
         pieces = ["⁇" if id == UNK else self._pieces[id] for id in ids if id >= UNK]

@@ -96,10 +96,15 @@ class SubwordTokenizer:
     def size(self) -> int:
         return self._backend.get_vocab_size()
 
+    folds_quotes = True
+
     def encode(self, text: str) -> tuple[Token, ...]:
+        return tuple(token for token, _ in self.placed(text))
+
+    def placed(self, text: str) -> list[tuple[Token, int]]:
         text = normalise(text)
         encoded = self._backend.encode(text)
-        tokens = []
+        placed = []
         for id, piece, (start, end) in zip(
             encoded.ids, encoded.tokens, encoded.offsets, strict=True
         ):
@@ -110,8 +115,8 @@ class SubwordTokenizer:
             shown = surface.lstrip(_BOUNDARY + " ")
             if typed and surface.startswith(_BOUNDARY):
                 shown = _BOUNDARY + shown
-            tokens.append(Token(id, piece, shown, starts_word, unknown=id == UNK))
-        return tuple(tokens)
+            placed.append((Token(id, piece, shown, starts_word, unknown=id == UNK), start))
+        return placed
 
     def units(self, text: str) -> list[str]:
         """Return the parts of a text that are merged independently, with their boundary marks."""

@@ -43,8 +43,20 @@ class Tokenizer(Protocol):
         """The ids in front of every source, such as <bos>; none in front of a target."""
         ...
 
+    @property
+    def folds_quotes(self) -> bool:
+        """Whether `core.text.line.read` simplifies rare quotation marks for this tokenizer."""
+        ...
+
     def encode(self, text: str) -> tuple[Token, ...]:
-        """Tokenise a text, without <bos> and <eos>; see `encode_source`."""
+        """Tokenise a plain text, without <bos> and <eos>; see `core.text.line` for given lines."""
+        ...
+
+    def placed(self, text: str) -> list[tuple[Token, int]]:
+        """Return the tokens of `encode`, each with its offset in the normalised text.
+
+        The offset of a token that begins with a word boundary is that of the space, if any.
+        """
         ...
 
     def decode(self, ids: list[int]) -> str:
@@ -69,7 +81,11 @@ def encode_source(tokenizer: Tokenizer, text: str) -> tuple[Token, ...]:
     The `first` tokens count as special, even if they are ordinary entries. An empty text has no
     tokens at all.
     """
-    tokens = tokenizer.encode(text)
+    return with_first(tokenizer, tokenizer.encode(text))
+
+
+def with_first(tokenizer: Tokenizer, tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Put the tokenizer's `first` ids in front of a source's tokens, if there are any tokens."""
     if not tokens:
         return ()
     first = (tokenizer.token(id) for id in tokenizer.first)

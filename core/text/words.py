@@ -70,15 +70,21 @@ class WordTokenizer:
     def size(self) -> int:
         return len(self._vocabulary)
 
+    folds_quotes = True
+
     def encode(self, text: str) -> tuple[Token, ...]:
-        tokens = []
+        return tuple(token for token, _ in self.placed(text))
+
+    def placed(self, text: str) -> list[tuple[Token, int]]:
+        placed = []
         for word in self._split(normalise(text)):
             key = self._key(word.text)
             # A typed "<eos>" is text; the vocabulary would return the control id.
             id = UNK if key in SPECIALS else self._vocabulary.stoi.get(key, UNK)
             shown = word.text if id == UNK else key
-            tokens.append(Token(id, self._vocabulary.itos[id], shown, unknown=id == UNK))
-        return tuple(tokens)
+            token = Token(id, self._vocabulary.itos[id], shown, unknown=id == UNK)
+            placed.append((token, word.idx))
+        return placed
 
     def decode(self, ids: list[int]) -> str:
         from sacremoses import MosesDetokenizer

@@ -10,6 +10,7 @@ from core.config import DecodeConfig
 from core.data import names
 from core.data.batches import Pair, encode_pairs
 from core.search.many import translate_ids
+from core.text.line import plain
 from core.training.loop import validation_loss
 
 
@@ -28,7 +29,7 @@ def evaluate(
     import sacrebleu
 
     started = time.perf_counter()
-    references = [target for _, target in pairs]
+    references = [plain(target, checkpoint.target_tokenizer) for _, target in pairs]
     if not pairs:
         raise ValueError("there are no sentence pairs to score: give at least one")
     for side, wanted in enumerate(("source to translate", "translation to score against")):

@@ -14,12 +14,12 @@ from core.analysis.alignment import (
     links,
     read_gold,
     score,
-    words_of,
 )
 from core.checkpoint.folder import load
 from core.experiments import aligning
 from core.experiments.aligning import align, best
 from core.record.capture import capture
+from core.text.line import tokens_and_words
 
 PAIRS = [("Ein Hund läuft .", "A dog runs ."), ("Eine Frau liest .", "A woman reads .")]
 GOLD = [Gold.parse("0-0 1-1 2-2 3-3"), Gold.parse("0-0 1?1 2-2 3p3")]
@@ -58,13 +58,6 @@ def test_aer_precision_and_recall():
         score([empty], [Gold.parse("")])
 
 
-def test_tokens_are_assigned_to_words():
-    words = ["Ein", "U-Bahnhof", "."]
-    assert words_of(["Ein", "", "U", "-", "Bahn", "hof", "."], words) == [0, 1, 1, 1, 1, 1, 2]
-    with pytest.raises(ValueError, match="do not spell"):
-        words_of(["Ein", "Bahnhof"], words)
-
-
 def test_word_maps_sum_keys_and_average_queries():
     map_QK = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.3, 0.3, 0.4]])
     found = by_word(map_QK, [0, 0, 1], [0, 0, 1])
@@ -77,10 +70,8 @@ def test_word_maps_sum_keys_and_average_queries():
 def test_the_two_readings_use_different_rows(checkpoint_folder, monkeypatch):
     """In the planted maps, head 0 is perfect when read as `input`, head 1 as `output`."""
     checkpoint = load(checkpoint_folder)
-    ids = checkpoint.source_tokenizer.encode(PAIRS[0][0])
-    words_s = words_of([t.text for t in ids], PAIRS[0][0].split())
-    outs = checkpoint.target_tokenizer.encode(PAIRS[0][1])
-    words_t = words_of([t.text for t in outs], PAIRS[0][1].split())
+    words_s = tokens_and_words(checkpoint.source_tokenizer, PAIRS[0][0])[1]
+    words_t = tokens_and_words(checkpoint.target_tokenizer, PAIRS[0][1])[1]
 
     def planted(call):
         if call.site.kind == "cross":
@@ -114,11 +105,7 @@ def test_links_of_one_sentence():
     Source: a·b c <eos>. Target: x y·z. A dot joins the tokens of a word.
     """
 
-    def token(text: str, starts_word: bool = True, special: bool = False) -> SimpleNamespace:
-        return SimpleNamespace(text=text, starts_word=starts_word, special=special)
-
-    source = [token("a"), token("b", False), token("c"), token("<eos>", special=True)]
-    target = [token("x"), token("y"), token("z", False)]
+    source, target = ((0, 1), (2,)), ((0,), (1, 2))
     map_QK = np.array([[0.3, 0.3, 0.4, 0.0], [0.1, 0.1, 0.6, 0.2], [0.0, 0.1, 0.0, 0.9]])
     map_LHQK = np.stack([np.zeros((2, 3, 4)), [np.zeros((3, 4)), map_QK]])
     found = align_sentence(map_LHQK, [(1, 1)], "output", source, target)
@@ -126,15 +113,17 @@ def test_links_of_one_sentence():
     assert found.values == pytest.approx({(0, 0): 0.6, (1, 1): 0.3})
     fed = align_sentence(map_LHQK, [(1, 1)], "input", source, target)
     assert fed.values == pytest.approx({(1, 0): 0.6, (0, 1): 0.1}), "of y·z, only y is fed"
-    alone = [*target[:2], token("z")]
+    alone = ((0,), (1,), (2,))
     assert set(align_sentence(map_LHQK, [(1, 1)], "input", source, alone).values) == {
         (1, 0),
         (0, 1),
     }
     halved = align_sentence(map_LHQK, [(1, 1), (0, 0)], "output", source, target)
     assert halved.values == pytest.approx({(0, 0): 0.3, (1, 1): 0.15})
-    assert align_sentence(map_LHQK, [(1, 1)], "input", source, target[:0]).values == {}
-    assert align_sentence(map_LHQK, [(1, 1)], "output", source[3:], target).values == {}
+    assert align_sentence(map_LHQK, [(1, 1)], "input", source, ()).values == {}
+    assert align_sentence(map_LHQK, [(1, 1)], "output", (), target).values == {}
+    empty = align_sentence(map_LHQK, [(1, 1)], "output", ((0, 1), (), (2,)), ((), (0,), (1, 2)))
+    assert empty.values == pytest.approx({(0, 1): 0.6, (2, 2): 0.6 / 2})
 
 
 def test_rows_cover_layers_heads_and_means(checkpoint_folder):

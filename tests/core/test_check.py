@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import random
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -35,9 +36,11 @@ class IdTokenizer:
     """A tokenizer whose texts are the ids."""
 
     first = ()
+    size = 0  # no vocabulary that could have learnt marks
+    folds_quotes = False
 
-    def encode(self, text: str) -> tuple[Token, ...]:
-        return tuple(self.token(int(word)) for word in text.split())
+    def placed(self, text: str) -> list[tuple[Token, int]]:
+        return [(self.token(int(word[0])), word.start()) for word in re.finditer("[0-9]+", text)]
 
     def decode(self, ids: list[int]) -> str:
         return " ".join(map(str, ids))

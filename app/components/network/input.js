@@ -1,6 +1,7 @@
 // Validates the arguments of a translation, with the limits and messages of core/translator.py.
 
 import { checkEdits } from "./edits.js";
+import { tokensAndWords } from "./line.js";
 import { EOS } from "./subwords.js";
 
 const MAX_CHARACTERS = 500; // of an inspected text
@@ -40,7 +41,8 @@ function tokensWithin(config, tokenizer, text, side) {
     const code = characters[half].charCodeAt(0).toString(16).toUpperCase();
     throw new InputError(`character ${half + 1} is half a surrogate pair (U+${code}), which is not valid text: delete it`);
   }
-  const tokens = side === "source" ? tokenizer.encodeSource(text) : tokenizer.encode(text);
+  const { tokens: ofLine } = tokensAndWords(tokenizer, text);
+  const tokens = side === "source" ? tokenizer.withFirst(ofLine) : ofLine;
   tooMany(tokens.length, "tokens", Math.min(MAX_TOKENS, config.max_length - 1));
   return [...tokens, tokenizer.token(EOS)];
 }

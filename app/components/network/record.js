@@ -4,7 +4,7 @@ import { checksOf } from "./checks.js";
 import { NO_EDITS, editsText } from "./edits.js";
 import { taskOf } from "./input.js";
 import { logProbability, logTotal, search, topLogProbs } from "./search.js";
-import { BOS, idsOf, normalise } from "./subwords.js";
+import { BOS, idsOf } from "./subwords.js";
 
 const ALTERNATIVES = 5; // most probable tokens recorded per step
 const LANGUAGES = { de: "German", en: "English" };
@@ -42,7 +42,7 @@ export function inspectUnchecked(network, tokenizer, text, { beam = 5, edits = N
     sourceLanguage: LANGUAGES[about.source_language], targetLanguage: LANGUAGES[about.target_language],
     decode,
     search: searchLabel(decode, edits),
-    sourceText: normalise(text),
+    sourceText: text,
     translation: tokenizer.decode(idsOf(targetOut)),
     source: task.source,
     targetIn: [tokenizer.token(BOS), ...targetOut.slice(0, -1)],

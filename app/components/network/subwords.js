@@ -72,24 +72,36 @@ export class Tokenizer {
     this.merges = new Map(merges.map(([first, second], rank) => [this.pair(first, second), { rank, id: idOf(first, second) }]));
   }
 
-  /** Tokenise a text, without <bos> and <eos>. @param {string} text */
+  /** Tokenise a plain text, without <bos> and <eos>; see line.js for given lines. @param {string} text */
   encode(text) {
+    return this.placed(text).map((one) => one.token);
+  }
+
+  /** The tokens of `encode`, each with its offset in the normalised text, counted in code points. @param {string} text */
+  placed(text) {
     const characters = [...normalise(text)];
     const marked = characters.map((character) => (character === " " ? BOUNDARY : character)).join("");
     const added = marked && !marked.startsWith(BOUNDARY) ? 1 : 0;
-    const tokens = [];
+    const placed = [];
     let at = 0;
     for (const [word] of (BOUNDARY.repeat(added) + marked).matchAll(this.words)) {
       for (const { id, from, to } of this.merged(this.symbols(word, at))) // the added mark shares the first character's place
-        tokens.push(this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added));
+        placed.push({
+          token: this.shown(id, characters.slice(Math.max(0, from - added), Math.max(1, to - added)), from <= added),
+          start: Math.max(0, from - added),
+        });
       at += [...word].length;
     }
-    return tokens;
+    return placed;
   }
 
   /** Tokenise a source, without <eos>: the `first` ids, then the text; an empty text has no tokens. @param {string} text */
   encodeSource(text) {
-    const tokens = this.encode(text);
+    return this.withFirst(this.encode(text));
+  }
+
+  /** Put the `first` ids in front of a source's tokens, if there are any. @param {RecordToken[]} tokens */
+  withFirst(tokens) {
     const first = this.inFront.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
     return tokens.length ? [...first, ...tokens] : [];
   }

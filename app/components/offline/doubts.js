@@ -1,5 +1,7 @@
 // Warnings about a translation, as in core/analysis/quality_warnings.py: from its source, its text and its probability.
 
+import { describeMarks, marks } from "../network/line.js";
+import { normalise } from "../network/subwords.js";
 import { fixed, percent } from "../shared/numbers.js";
 
 /* A geometric mean of the tokens’ probabilities below this raises a warning. */
@@ -15,9 +17,25 @@ const WORD_WITH_APOSTROPHE = /[\p{L}\p{Nl}\p{No}]+(?:['\u2019][\p{L}\p{Nl}\p{No}
 const ADDRESS = /(?<![\p{L}\p{N}_])(?:[\p{L}\p{N}_.+-]+@[\p{L}\p{N}_-]+\.[\p{L}\p{N}_.-]*[\p{L}\p{N}_]|https?:\/\/\S*[\p{L}\p{N}_]|www\.\S*[\p{L}\p{N}_])/gu;
 const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
 
+const UNIT = /[0-9][ \u00a0]?(km\/h|m\/s|km|cm|mm|kg|°C|°F|%|€|\$)(?![\p{L}\p{N}_/])|([€$])[ \u00a0]?[0-9]/gu;
+/* Units, and what any translation of each between German and English contains. */
+const UNITS = {
+  "km/h": ["km/h", "kph", "kmh", "mph", "kilomet"],
+  "m/s": ["m/s", "met"],
+  km: ["km", "kilomet"],
+  cm: ["cm", "centimet", "zentimet"],
+  mm: ["mm", "millimet"],
+  kg: ["kg", "kilogram", "kilos", "kilo "],
+  "°C": ["°", "degree", "grad", "celsius"],
+  "°F": ["°", "degree", "grad", "fahrenheit"],
+  "%": ["%", "percent", "per cent", "prozent"],
+  "€": ["€", "euro"],
+  $: ["$", "dollar"],
+};
+
 /**
  * @typedef {object} Doubted
- * @property {string} source
+ * @property {string} source  the given line
  * @property {string} translation
  * @property {string} language  of the source, such as "German"
  * @property {string[]} unknown  parts of the source that are read as <unk>
@@ -29,13 +47,15 @@ const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
  * @param {Doubted} doubted
  * @param {Record<string, string>} functionWords  the most common words of each language, separated by spaces
  */
-export function reasonsToDoubt({ source, translation, language, unknown, probability }, functionWords) {
+export function reasonsToDoubt({ source: line, translation, language, unknown, probability }, functionWords) {
+  const found = marks(line), source = normalise(line);
   const other = otherLanguage(source, language, functionWords);
   const lost = lostFrom(source, translation);
   const unread = [...new Set(unknown)];
   return [
     source && !/[\p{L}\p{N}]/u.test(source) && "the sentence has no word, so the words of the translation are made up",
     isInCapitals(source) && "the sentence is in capitals, which the network has hardly seen",
+    found.length > 0 && `the source has ${describeMarks(found)}: give plain text`,
     other && `this looks like ${other}, but it is read as ${language}`,
     unread.length > 0 && `the network has no token for ${quotedList(unread)} and reads ${unread.length === 1 ? "it" : "them"} as <unk>`,
     lost.length > 0 && `the translation lacks ${quotedList(lost)} from the source`,
@@ -56,7 +76,7 @@ function isInCapitals(text) {
   return words.length > 1 && cased.length > 0 && capitals >= 0.8 * cased.length;
 }
 
-/* Addresses, and numbers above WRITTEN_OUT, that the translation lacks. It may write hours on a 12-hour clock. */
+/* Addresses, numbers above WRITTEN_OUT, and units, that the translation lacks. It may write hours on a 12-hour clock. */
 function lostFrom(source, translation) {
   const addresses = (source.match(ADDRESS) ?? []).filter((address) => !translation.includes(address));
   const digits = (number) => String(BigInt(number.replace(/\D/g, "")));
@@ -66,7 +86,10 @@ function lostFrom(source, translation) {
   const numbers = (source.replace(ADDRESS, " ").match(NUMBER) ?? []).filter(
     (number) => Number(digits(number)) > WRITTEN_OUT && !known.has(digits(number)),
   );
-  return [...addresses, ...numbers];
+  const units = new Set([...source.replace(ADDRESS, " ").matchAll(UNIT)].map(([, one, other]) => one ?? other));
+  const lower = translation.toLowerCase();
+  const lostUnits = [...units].filter((unit) => !UNITS[unit].some((text) => lower.includes(text)));
+  return [...addresses, ...numbers, ...lostUnits];
 }
 
 /* The language that a text's function words suggest, if it is not the expected one; null without clear evidence. */

@@ -13,6 +13,7 @@ from app.look.numbers import percent
 from app.state import address, atlases, session
 from app.views.shared.word_alignment import aligned_by_heads
 from core.analysis.alignment import SentenceAlignment
+from core.analysis.attribution import source_words
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 from core.record.record import TranslationRecord
@@ -41,7 +42,9 @@ def show_gloss(card: Card, record: TranslationRecord) -> None:
         st.caption(text("gloss", "none"))
         return
     found = atlas.alignment_heads
-    aligned = aligned_by_heads(card, record, found)
+    aligned = aligned_by_heads(
+        card, record, found, (source_words(record.source), source_words(record.target_out))
+    )
     languages = [LANGUAGES[code] for code in (record.source_language, record.target_language)]
     gloss(
         pairs(record, aligned),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app.components.atlas.measures import gold_name
@@ -17,7 +19,10 @@ from core.atlas.atlas import AlignmentHeads, Origin
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
 from core.record.edits import Edits
+from core.record.parts import RecordToken
 from core.record.record import TranslationRecord
+from core.record.words import Words
+from core.text.line import words_of_line
 
 _READING = {"input": "reads", "output": "produces"}
 _ROWS = {"input": "the row that takes it as input", "output": "the row that produces it"}
@@ -39,22 +44,30 @@ def show_word_alignment(card: Card, record: TranslationRecord) -> None:
 
 
 def aligned_by_heads(
-    card: Card, record: TranslationRecord, found: AlignmentHeads
+    card: Card, record: TranslationRecord, found: AlignmentHeads, words: tuple[Words, Words]
 ) -> SentenceAlignment:
-    """Return the word alignment of a record by a network's alignment heads."""
+    """Return the alignment of a record's source and target words by a network's alignment heads."""
     by_weights = found.quantity == "weights"
     maps = record.cross if by_weights else results.quantity(card, record, "norms")["cross"]
-    return align_sentence(maps, found.heads, found.reading, record.source, record.target_out)
+    return align_sentence(maps, found.heads, found.reading, *words)
 
 
 def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: Origin) -> None:
     by_weights = found.quantity == "weights"
-    aligned = aligned_by_heads(card, record, found)
+    aligned = aligned_by_heads(card, record, found, results.given_words(card, record))
     if not aligned.values:
         st.caption("This sentence has no words to align.")
         return
-    sides = (record.source, aligned.source), (record.target_out, aligned.target)
-    source, target = (word_labels(tokens, words, 1) for tokens, words in sides)
+    lines = [
+        # As the line spells them, unless another tokenizer made the record.
+        given if len(given := words_of_line(line)) == len(words) else _spelled(tokens, words)
+        for line, tokens, words in (
+            (record.source_text, record.source, aligned.source),
+            (record.translation, record.target_out, aligned.target),
+        )
+    ]
+    source = word_labels(record.source, aligned.source, 1, lines[0])
+    target = word_labels(record.target_out, aligned.target, 1, lines[1])
     linked = {s for s, _ in aligned.values}
     alone = [word for s, word in enumerate(source) if s not in linked]
     names = [f"layer {layer + 1} head {head + 1}" for layer, head in found.heads]
@@ -92,17 +105,17 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
             alt="Word alignment: "
             + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
         )
-    if any("␣" in word for word in (*source, *target)):
-        st.caption("“␣” is a space that the tokenizer keeps as a separate token.")
     st.caption(
         _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")
     )
-    lines = [
-        " ".join("".join(label(tokens[i]) for i in word) for word in words)
-        for tokens, words in sides
-    ]
     st.markdown("**Pharaoh format:** source word – target word, counted from 0")
-    st.code("\n".join([*lines, pharaoh(aligned.values)]), language=None, wrap_lines=True)
+    st.code(
+        "\n".join([*map(" ".join, lines), pharaoh(aligned.values)]), language=None, wrap_lines=True
+    )
+
+
+def _spelled(tokens: Sequence[RecordToken], words: Words) -> list[str]:
+    return ["".join(label(tokens[i]) for i in word) for word in words]
 
 
 def _error(found: AlignmentHeads, origin: Origin, record: TranslationRecord) -> str:

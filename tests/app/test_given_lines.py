@@ -1,0 +1,95 @@
+"""The offline page reads given lines as Python does, and has the same reasons to doubt them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.components.assets import joined
+from core.analysis.quality_warnings import FUNCTION_WORDS, warnings_about
+from core.text import load
+from core.text.line import marks, read, tokens_and_words
+from tests.app.test_offline_subwords import SHIPPED, STRANGE, small, stored, texts
+from tests.app.texts import TEXTS
+from tests.given_lines import GIVEN
+
+ROOT = Path(__file__).parents[2]
+LINES = [given.line for given in GIVEN]
+MANY = [*LINES, *TEXTS, *texts(300)]
+MOSES = small("▁", "apos", "quot", "amp", "a", "x@@", "y")
+
+
+def asked(page: Any, script: str, what: str, **given: Any) -> Any:
+    work = f"""(json) => {{
+        {joined(ROOT / script)}
+        const {{ {", ".join(given)} }} = JSON.parse(json);
+        return JSON.stringify({what});
+    }}"""
+    return json.loads(page.evaluate(work, json.dumps(given)))
+
+
+@pytest.mark.parametrize("values", [SHIPPED, MOSES, *STRANGE])
+def test_tokens_and_words_are_pythons(shared_page, values):
+    fields = "(t) => [t.id, t.piece, t.text, t.startsWord, t.special, t.unknown]"
+    found = asked(
+        shared_page,
+        "app/components/offline/worker.js",
+        f"((tokenizer) => lines.map((line) => {{ const found = tokensAndWords(tokenizer, line);"
+        f" return [found.tokens.map({fields}), found.words]; }}))(new Tokenizer(stored))",
+        stored=stored(values),
+        lines=MANY,
+    )
+    tokenizer = load(values)
+    for line, (tokens, words) in zip(MANY, found, strict=True):
+        own, own_words = tokens_and_words(tokenizer, line)
+        assert [tuple(token) for token in tokens] == [astuple(token) for token in own], ascii(line)
+        assert words == own_words, ascii(line)
+
+
+def test_lines_are_read_as_the_table_says(shared_page):
+    """The table itself, without Python's reading in between."""
+    found = asked(
+        shared_page,
+        "app/components/offline/worker.js",
+        "((tokenizer) => lines.map((line) => { const found = tokensAndWords(tokenizer, line);"
+        " return wordsOfLine(line).map((_, word) => found.tokens.filter((_, at) =>"
+        " found.words[at] === word).map(({ text }) => text).join('')); }))(new Tokenizer(stored))",
+        stored=stored(SHIPPED),
+        lines=LINES,
+    )
+    assert found == [given.words for given in GIVEN]
+
+
+def test_reasons_to_doubt_are_pythons(shared_page):
+    cases = [(line, "A dog runs 5 kilograms.") for line in MANY]
+    cases += [(f"{line} 5\u00a0km/h $4 7 % 3 kg", "5 kilometers, 4 dollars") for line in LINES]
+    words = {name: " ".join(known) for name, known in FUNCTION_WORDS.items()}
+    found = asked(
+        shared_page,
+        "app/components/offline/doubts.js",
+        "cases.map(([source, translation]) => [marks(source), reasonsToDoubt({ source, translation,"
+        " language: 'German', unknown: [], probability: 1 }, words)])",
+        cases=cases,
+        words=words,
+    )
+    for (source, translation), (in_line, reasons) in zip(cases, found, strict=True):
+        assert [tuple(mark) for mark in in_line] == list(marks(source)), ascii(source)
+        own = warnings_about(source, translation, "German", (), 1.0)
+        assert reasons == own.reasons("German"), ascii(source)
+    assert len({kind for in_line, _ in found for kind, _ in in_line}) >= 9
+
+
+def test_reading_without_a_vocabulary_is_pythons(shared_page):
+    found = asked(
+        shared_page,
+        "app/components/offline/worker.js",
+        "lines.map((line) => { const { words, text, owners } = readLine(line);"
+        " return [words, text, owners]; })",
+        lines=MANY,
+    )
+    for line, (words, text, owners) in zip(MANY, found, strict=True):
+        assert (tuple(words), text, tuple(owners)) == astuple(read(line, quotes=True)), ascii(line)
