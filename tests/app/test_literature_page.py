@@ -56,7 +56,8 @@ def test_verdicts_are_counted_and_listed(shown):
     # two have mixed results, one is about another kind of network, and five are tested here in
     # another way than in their papers.
     page.claim(
-        "Claims: 21. Hold in all networks here: 10. Do not hold: 1. Cannot be decided here: 10."
+        "Claims: 21. Hold in all 4 networks tested: 10. Do not hold: 1. "
+        "Cannot be decided here: 10."
     )
     table = page.table("literature_table")
     assert [text.split("  \n") for text in table["claim, and the quantity"]] == [
