@@ -306,6 +306,27 @@ def test_each_side_has_its_longest_sentence(monkeypatch):
     )
 
 
+def test_the_last_shift_within_training_counts_as_within(net, record, monkeypatch):
+    """One of the shifts drawn puts the last token at the last position of training."""
+    from app.state import models
+
+    own = max(len(record.source), len(record.target_out))
+    longest = next(n for n in range(own + 1, 99) if (n - own) % max(1, 4 * n // 32) == 0)
+    card = models.cards()["de-en", "scratch"]
+    training = {**card.training, "longest": [longest, longest - 3]}
+    changed = dataclasses.replace(card, training=training)
+    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
+    page = render("positions", "open_beyond", source=SENTENCE)
+    shifts, probabilities = points(page.figure("extrapolation")["data"][0]).T
+    assert longest - own in shifts
+    within = shifts <= longest - own
+    inside, beyond = (percent(probabilities[where].mean()) for where in (within, ~within))
+    page.claim_matching(
+        rf"Mean probability of the translation's tokens: \*\*{inside}\*\* within the positions "
+        rf"seen in training, \*\*{beyond}\*\* beyond them\. .*"
+    )
+
+
 @pytest.mark.parametrize("state", ["off", "on"])
 def test_maps_of_reordered_tokens_match_the_network(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)

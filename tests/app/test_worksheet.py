@@ -183,6 +183,15 @@ def test_the_sum_is_asked_of_the_first_row_with_its_unmasked_cells(kind):
     cells = {"encoder": len(rec.source), "decoder": 1, "cross": len(rec.source)}[kind]
     row = names(rec.source if kind == "encoder" else rec.target_out, 1)[0]
     assert f"“{row}”, the number of unmasked cells is {cells}." in read.sections[2][0]
+    headings = re.findall(r"<h([23])>(\d)\. ([^<]*)<", worksheet([Sheet(rec, kind, 1, 2)] * 2))
+    assert [(level, number) for level, number, _ in headings] == [
+        (level, number) for level in "23" for number in "123"
+    ]
+    assert [title for *_, title in headings] == [
+        rec.source_text,
+        rec.source_text,
+        "Sums and masks",
+    ] * 2
 
 
 def test_the_page_prints_the_head_of_each_stop(monkeypatch):
