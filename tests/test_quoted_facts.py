@@ -12,6 +12,7 @@ from core.atlas.claims.board import Board
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.quoted import Quote
 from core.atlas.roles import ROLES
+from core.data.corpora import CORPORA
 from core.search.beam import length_limit, penalised
 from core.training.recipes import RECIPES
 
@@ -163,6 +164,10 @@ REPEATED = (
     ),
     ("app/views/positions/beyond.py", "BLEU (§{}, table {}, row E)", "3.5 3"),
     ("core/model/positions.py", "the table of paper §{}", "3.5"),
+    ("core/data/corpora.py", "(Elliott, Frank, Sima'an & Specia 2016): {} English", "29,000"),
+    ("core/data/corpora.py", "(state of 2018-05-13, {} pairs)", "169,813"),
+    ("core/training/recipes.py", "Batches per epoch of {} pairs", "29,000"),
+    ("checkpoints/README.md", "the {} captions of Multi30k only", "29,000"),
 )
 
 
@@ -181,6 +186,17 @@ def test_the_code_follows_the_papers_numbers():
     assert base.training.peak_lr == pytest.approx(7e-4, rel=0.01)
     assert length_limit(100, 10_000) == 150
     assert penalised(-3, 7, 1) == pytest.approx(-1.5) and penalised(-3, 19, 0.5) == -1.5
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "checkpoints").glob("*-*-*")), ids=str)
+def test_a_model_card_has_the_numbers_of_its_corpora_and_its_recipe(folder):
+    """A card keeps the words that its recipe had when it was trained, but cites the same papers."""
+    card = " ".join((folder / "MODEL_CARD.md").read_text(encoding="utf-8").split())
+    name, source = re.search(r"\*\*Recipe\*\* `([\w-]+)`: (.*?) Seed \d", card).groups()
+    recipe = RECIPES[name]
+    assert recipe.corpora and all(CORPORA[corpus].credit in card for corpus in recipe.corpora)
+    cited = r"\((?:after )?([A-Z][^()]* \d{4})\)"
+    assert re.findall(cited, source) == re.findall(cited, recipe.source) != []
 
 
 ONCE = ("38 of 48", "0.15 BLEU", "13.56", "88 of 96", "29.8 %", "47.7 %", "83–91 %", "500 most")
