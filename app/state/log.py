@@ -26,6 +26,11 @@ if not _LOG.handlers:  # unformatted lines on stderr, not propagated
 _WITH_SENTENCE = ("inspect", "search_tree")
 
 
+def keeps_sentences() -> bool:
+    """Return whether this server's log holds the sentences that visitors have translated."""
+    return os.environ.get(SENTENCES) == "1"
+
+
 @dataclass
 class Request:
     """One request in progress."""
@@ -74,7 +79,7 @@ def request(what: str, model: str, sentence: str = "") -> Generator[Request]:
             "outcome": outcome,
             "error": kind,
         }
-        if os.environ.get(SENTENCES) == "1":
+        if keeps_sentences():
             values["sentence"] = sentence
         _LOG.log(logging.INFO, json.dumps(values))  # ASCII only: no terminal escape sequences
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from app.components.question import Answer
+from app.views.bugs import symptoms
 from core.config import DecodeConfig
 from core.experiments import bugs
 from core.record.capture import capture
@@ -468,3 +469,18 @@ def test_symptoms_have_a_row_each():
     fields = [field.name for field in dataclasses.fields(bugs.Symptoms)]
     page = page_of(1)
     assert len(page.table("bug_numbers")) == len(fields)  # tokens read and probed share a row
+
+
+def test_equal_numbers_of_both_networks_are_counted_and_left_out(monkeypatch):
+    """Presentation mode shows only the numbers that differ: here two of five."""
+    healthy = {"loss": "1", "scale": "2", "same": "3", "entropy": "4", "position": "5"}
+    broken = healthy | {"loss": "9", "position": "6"}
+    shown, said = [], []
+    monkeypatch.setattr(symptoms, "written", lambda numbers: numbers)
+    monkeypatch.setattr(symptoms.st, "table", lambda rows, **_: shown.extend(rows))
+    monkeypatch.setattr(symptoms.st, "caption", said.append)
+    symptoms.show_differences(healthy, broken)
+    assert [tuple(row.values())[1:] for row in shown] == [("1", "9"), ("5", "6")]
+    assert [line.replace("\\", "").replace("\u2060", "") for line in said] == [
+        "Equal in both networks: 3 of 5 numbers."
+    ]

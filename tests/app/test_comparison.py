@@ -14,8 +14,9 @@ from playwright.sync_api import expect
 
 from app.state import models, results
 from app.state.models import Implementation
-from app.views.comparison import maps
+from app.views.comparison import maps, side_by_side
 from core.analysis.difference import KINDS
+from core.analysis.matching import Matching
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from tests.app.page_checks import ROOT, map_row, translator
@@ -80,6 +81,54 @@ def test_speed_is_measured_on_request():
     )
     first, second, ratio = map(float, match.groups())
     assert ratio == pytest.approx(second / first, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        (
+            {"model": "baseline"},
+            "The first, torch.nn.Transformer: **2000.0 ms**. The second, the scratch code: "
+            "**500.0 ms**. The second, the scratch code, is **4.00 times** as fast as the first, "
+            "torch.nn.Transformer.",
+        ),
+        (
+            {},
+            "The first, the scratch code: **2000.0 ms**. The second, torch.nn.Transformer: "
+            "**500.0 ms**. The first, the scratch code, is **0.25 times** as fast as the second, "
+            "torch.nn.Transformer.",
+        ),
+    ],
+)
+def test_the_ratio_of_speeds_is_that_of_the_scratch_code(monkeypatch, query, text):
+    monkeypatch.setattr(results, "decoding_seconds", lambda *_: (2.0, 0.5))
+    page = render(
+        "comparison", act=lambda app: app.button(key="measure_speed").click().run(), **query
+    )
+    page.claim(text, "speed")
+
+
+def test_layers_of_encoder_and_decoder_are_told_apart(monkeypatch):
+    shown = []
+    monkeypatch.setattr(side_by_side.st, "dataframe", lambda rows, **_: shown.append(rows))
+    card = read_card(SHIPPED)
+    model = dataclasses.replace(card.model, num_encoder_layers=6, num_decoder_layers=3, num_heads=2)
+    other = Implementation(dataclasses.replace(card, model=model), True)
+    one = translator("scratch-de-en").inspect(SENTENCE)
+    side_by_side.show_facts((Implementation(card, False), other), [one, one], (one, one))
+    (rows,) = shown
+    at = rows[""].index("layers, heads, d_model")
+    assert (rows["first"][at], rows["second"][at]) == ("4 + 4, 4, 192", "6 + 3, 2, 192")
+
+
+def test_the_least_similar_pair_of_matched_heads_is_named(monkeypatch):
+    alike = np.diag(np.linspace(0.62, 0.97, 16))[::-1, ::-1]
+    matching = Matching(4, 4, tuple(range(16)), np.ascontiguousarray(alike))
+    monkeypatch.setattr(results, "matched_heads", lambda *_: dict.fromkeys(KINDS, matching))
+    render("comparison", source=SENTENCE).claim(
+        "All 16 heads are matched to themselves; the least similar pair shares 62\u00a0% of its "
+        "attention."
+    )
 
 
 def test_only_the_time_with_the_model_is_measured(monkeypatch):

@@ -123,6 +123,8 @@ def test_a_table_of_weights_equals_the_map(record, kind):
     assert [as_text(produced[i]) for i in table["query"]] == list(table.produced_token)
     columns = record.target_in if kind == "decoder" else record.source
     assert [as_text(columns[i].text) for i in table["key"]] == list(table.key_token)
+    unmasked = table["key"] <= table["query"] if kind == "decoder" else [True] * len(table)
+    assert list(table.may_attend) == list(unmasked)
 
 
 def test_formulas_are_escaped():
@@ -153,12 +155,31 @@ def test_the_zip_holds_every_array(record):
     assert about["weights_sha256"] == record.weights_sha256
     assert (about["direction"], about["source"]) == ("German to English", record.source_text)
     assert about["precision"] == "32-bit numbers as recorded"
-    assert np.allclose(tables["source_positions.csv"], record.source_positions, atol=1e-6)
-    steps = tables["steps.csv"]
-    assert np.allclose(steps.alternative_log_prob, record.alternative_log_probs.ravel(), atol=1e-6)
-    source = tables["tokens.csv"].query("side == 'source'")
-    assert list(source.id) == [token.id for token in record.source]
-    assert list(source.text) == [as_text(token.text) for token in record.source]
+    for name in ("source_positions", "target_positions"):
+        assert np.allclose(tables[f"{name}.csv"], getattr(record, name), atol=1e-6)
+    assert record.source_positions.shape != record.target_positions.shape
+    steps = [tuple(row) for row in tables["steps.csv"].itertuples(index=False)]
+    assert steps == [
+        (
+            step,
+            as_text(record.target_out[step].text),
+            pytest.approx(record.log_probs[step], abs=1e-6),
+            rank,
+            as_text(token.text),
+            pytest.approx(record.alternative_log_probs[step, rank], abs=1e-6),
+        )
+        for step, row in enumerate(record.alternatives)
+        for rank, token in enumerate(row)
+    ]
+    assert list(tables["steps.csv"]) == [
+        *("step", "token", "log_prob", "rank", "alternative", "alternative_log_prob")
+    ]
+    tokens = [tuple(row) for row in tables["tokens.csv"].itertuples(index=False)]
+    assert tokens == [
+        (side, place, token.id, as_text(token.piece), as_text(token.text))
+        for side in ("source", "target_in", "target_out")
+        for place, token in enumerate(getattr(record, side))
+    ]
 
 
 def test_a_record_round_trips_through_bytes(record):

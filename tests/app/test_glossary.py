@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 import tomllib
+from collections.abc import Callable
 
+import numpy as np
 import pytest
+import sacrebleu
+from scipy.stats import entropy, spearmanr
 
 from app.components.explorer.markup import markup
 from app.views.shared.question import Outcome
+from core.analysis.alignment import Gold, pharaoh, score
+from core.atlas.intervals import LEVEL
+from core.search.beam import penalised
 from tests.app.page_checks import ROOT, SIDEBAR
 from tests.app.rendered import render
 
@@ -110,3 +118,76 @@ def test_the_glossary_lists_every_term_under_its_own_heading():
 def test_pages_without_the_word_have_the_glossary_one_tap_away():
     links = [link.proto for link in render("steps").app.get("page_link")]
     assert "Glossary: what the words mean" in [link.label for link in links]
+
+
+def rounded(value: float, places: int = 0) -> str:
+    return f"{round(value, places) + 0.0:.{places}f}".replace("-", "−")
+
+
+def softmax(scores: list[float]) -> np.ndarray:
+    return np.exp(scores) / np.exp(scores).sum()
+
+
+def bits(shares: list[float]) -> str:
+    return rounded(float(entropy(shares, base=2)))
+
+
+def bleu(hypothesis: str) -> str:
+    reference = "a small dog runs through the snow"
+    return rounded(sacrebleu.sentence_bleu(hypothesis, [reference], smooth_method="none").score)
+
+
+def odds(logit: float) -> float:
+    chance = softmax([logit, 0.3, -1])[0]
+    return chance / (1 - chance)
+
+
+def of_length(length: int) -> list[str]:
+    """Find the constants of the penalty's formula, ((a + length) / b)^α, from its values."""
+    penalties = [1 / penalised(1.0, n, 1.0) for n in (length, length + 1)]
+    b = 1 / (penalties[1] - penalties[0])
+    return [rounded(b * penalties[0] - length), rounded(b)]
+
+
+LINKS = frozenset({(0, 0), (1, 2)})
+AGREEING = [(0, 0, True), (1, 2, True)]
+OTHER = [(0, 1, True), (1, 0, False)]
+STATED: dict[str, Callable[[], list[str]]] = {
+    "logit": lambda: ["1", rounded(odds(0.5 + 1) / odds(0.5), 1)],
+    "softmax": lambda: [rounded(softmax([0.2, -3, 1.7]).sum())],
+    "weight": lambda: [rounded(softmax([0.2, -3, 1.7]).sum())],
+    "log-probability": lambda: [
+        text for p in (100, 50, 10) for text in (rounded(math.log(p / 100), int(p < 100)), str(p))
+    ],
+    "nats": lambda: [rounded(math.log(1 / 2), 1), rounded(math.log(1 / 10), 1)],
+    "entropy": lambda: [bits([1, 0, 0]), bits([1 / 8] * 8), "8"],
+    "byte-pair encoding": lambda: ["2016"],
+    "bootstrap": lambda: [rounded(100 * LEVEL)],
+    "Spearman": lambda: [
+        rounded(spearmanr([1, 2, 3, 4], other).statistic)
+        for other in ([2, 3, 5, 8], [2, 4, 1, 3], [9, 4, 3, 1])
+    ],
+    "rollout": lambda: ["2020"],
+    "value norms": lambda: ["2020"],
+    "length penalty": lambda: of_length(9),
+    "d_k": lambda: [rounded(np.random.default_rng(0).normal(size=(2, 9999)).prod(0).mean())],
+    "mask": lambda: [rounded(softmax([2.0, -math.inf, 1.0])[1])],
+    "word alignment": lambda: pharaoh([(0, 0)]).split("-")[:1],
+    "alignment error rate": lambda: [
+        *(rounded(score([LINKS], [Gold.of(gold)]).aer) for gold in (AGREEING, OTHER)),
+        "2003",
+    ],
+    "BLEU": lambda: [
+        bleu("nothing in common"),
+        bleu("a small dog runs through the snow"),
+    ],
+}
+
+
+def test_every_number_of_the_glossary_is_computed():
+    """Signs and decimals included; an entry with a number but without a computation fails."""
+    stated = {term: re.findall(r"(?<![\w.])−?\d+(?:\.\d+)?", text) for term, text in TERMS.items()}
+    assert {term: found for term, found in stated.items() if found} == {
+        term: compute() for term, compute in STATED.items()
+    }
+    assert "halves" in TERMS["nats"] and "divides it by ten" in TERMS["nats"]

@@ -6,6 +6,9 @@ from string import Formatter
 import pytest
 
 from app.lessons import texts
+from app.views.bugs.mistakes import MISTAKES
+from app.views.tour.trials import BEAM
+from core.atlas.intervals import LEVEL
 
 LESSONS = sorted(file.stem for file in (texts.FOLDER / "en").glob("*.toml"))
 
@@ -81,3 +84,52 @@ def test_sentences_are_whole(name):
 def test_the_texts_have_a_licence_of_their_own():
     licence = (texts.FOLDER / "LICENSE").read_text(encoding="utf-8")
     assert "CC BY 4.0" in licence and "creativecommons.org/licenses/by/4.0/legalcode" in licence
+
+
+# The section of Vaswani et al. 2017 that each lesson is about, transcribed apart from the lessons.
+SECTIONS = {
+    "bugs": "3.2",
+    "figure_one": "3.1",
+    "gloss": "3.2.3",
+    "glossary": "3",
+    "head": "3.2.1",
+    "masks": "3.2.3",
+    "positions": "3.5",
+    "questions": "3",
+    "quiz": "3.2",
+    "steps": "6.1",
+    "tokens": "5.1",
+    "tour": "3.2",
+    "why": "3.2.2",
+    "worksheet": "3.2",
+}
+# Every other number that a lesson writes out; test_quiz.py and test_glossary.py hold the others.
+STATED = {
+    ("bugs", "measure.same.about"): "1",
+    ("bugs", "measure.position.name"): "0",
+    ("gloss", "about"): f"{100 * LEVEL:.0f}",
+    ("tokens", "subwords.how"): "2016",
+    ("tokens", "pieces.how"): "2018",
+    ("tour", "sink.before"): "1",
+    ("tour", "sink.look_for"): "1",
+    ("tour", "no-positions.look_for"): "0",
+    ("tour", "beam.five"): f"{BEAM.beam}",
+    ("worksheet", "half.prompt"): f"{100 * 0.5:.0f}",
+    ("worksheet", "sum.prompt"): "1",
+    ("worksheet", "sum.answer"): "1",
+}
+
+
+def test_lessons_write_out_no_other_number():
+    """Numbers about a network or a sentence are placeholders; of the others, each is listed."""
+    papers = {name: texts.text(name, "paper") for name in LESSONS}
+    assert papers == {name: f"Vaswani et al. 2017, §{at}" for name, at in SECTIONS.items()}
+    found = {}
+    for name in {*LESSONS} - {"quiz", "glossary"}:
+        for key in texts.keys(name)[2:]:
+            written = re.sub(r"\{\w+\}", "", texts.template(name, key))
+            if numbers := re.findall(r"(?<![\w.])−?\d+(?:\.\d+)?", written):
+                found[name, key] = " ".join(numbers)
+    assert found == STATED
+    assert "the seven other mistakes" in texts.text("bugs", "question.unique")
+    assert len(MISTAKES) == 7 + 1

@@ -1,5 +1,7 @@
 """The page Literature shows the board's numbers, or one line about a missing or broken board."""
 
+import dataclasses
+
 import pytest
 
 from app.look.markdown import plain
@@ -56,7 +58,7 @@ def test_verdicts_are_counted_and_listed(shown):
     # two have mixed results, one is about another kind of network, and five are tested here in
     # another way than in their papers.
     page.claim(
-        "Claims: 21. Hold in all networks here: 10. Do not hold: 1. Cannot be decided here: 10."
+        "Claims: 21. Hold in all 4 networks tested: 10. Do not hold: 1. Cannot be decided here: 10."
     )
     table = page.table("literature_table")
     assert [text.split("  \n") for text in table["claim, and the quantity"]] == [
@@ -91,6 +93,39 @@ def test_the_networks_are_introduced(shown):
         "German). Each has 4 encoder and 4 decoder layers of 4 heads: 16 encoder heads, 16 decoder "
         "heads and 16 cross-attention heads."
     )
+
+
+def test_networks_with_other_decoders_than_encoders_are_counted(shown, monkeypatch):
+    tested = literature.tested
+
+    def deeper(board):
+        return {
+            name: dataclasses.replace(
+                card,
+                model=dataclasses.replace(
+                    card.model, num_encoder_layers=6, num_decoder_layers=3, num_heads=2
+                ),
+            )
+            for name, card in tested(board).items()
+        }
+
+    monkeypatch.setattr(literature, "tested", deeper)
+    shown().claim_matching(
+        r"Networks tested: .* Each has 6 encoder and 3 decoder layers of 2 heads: 12 encoder "
+        r"heads, 6 decoder heads and 6 cross-attention heads\."
+    )
+
+
+@pytest.mark.parametrize(
+    ("networks", "where"),
+    [(1, "in the network"), (2, "in both networks"), (3, "in all 3 networks")],
+)
+def test_the_count_says_in_how_many_networks_claims_were_tested(monkeypatch, networks, where):
+    whole = board()
+    weights = {name: whole.origin.weights[name] for name in NETWORKS[:networks]}
+    fewer = dataclasses.replace(whole, origin=dataclasses.replace(whole.origin, weights=weights))
+    monkeypatch.setattr(literature, "literature_board", lambda: fewer)
+    assert f" Hold {where} tested: 15. " in " ".join(render("literature").texts())
 
 
 def test_a_claim_is_shown_with_its_verdict_and_reason(shown):

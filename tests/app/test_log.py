@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from app.state import log, models, results
+from tests.app.rendered import render
 
 SENTENCE = "Ein \x1b]0;Hund\x07 schläft.\n"
 KEY = (("/somewhere/scratch-de-en", "0" * 64, False), SENTENCE, None)
@@ -36,6 +37,44 @@ def test_a_request_is_one_line_of_json(lines):
     assert (line["outcome"], line["error"], line["queue_s"]) == ("answered", "", 0)
     assert line["time"].endswith("+00:00") and line["seconds"] >= 0
     assert "Hund" not in "".join(lines())
+
+
+@pytest.mark.parametrize(
+    ("page", "always", "logged"),
+    [
+        (
+            "class",
+            "there are no accounts, and ",
+            "the log of this server holds the sentences that it translates, and nothing else is",
+        ),
+        (
+            "heads",
+            "Nothing is stored: closing this tab deletes the text and its numbers.",
+            "Sentences that you open on *Translate* go into the log of this server.",
+        ),
+    ],
+)
+def test_pages_say_whether_sentences_are_logged(monkeypatch, page, always, logged):
+    for setting, said in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv(log.SENTENCES, setting)
+        (text,) = [t for t in render(page).texts(kind="caption") if always in t]
+        assert (logged in text) == said
+        assert page != "class" or (" and nothing is stored on the server." in text) != said
+
+
+def test_what_pages_say_about_the_log_is_true(monkeypatch, lines):
+    """A plan's sentences are logged; the lines of one's own text are not."""
+    monkeypatch.setenv(log.SENTENCES, "1")
+    render("class", plan="1~masks.Ein Kamel gähnt.", model="captions")
+
+    def measured(app) -> None:
+        app.text_area(key="own_text_lines").set_value("Zwei Kamele gähnen laut.")
+        app.button(key="own_text_measure").click().run()
+
+    render("heads", act=measured, model="captions")
+    written = [json.loads(line).get("sentence", "") for line in lines()]
+    assert "Ein Kamel gähnt." in written and "own text" in "".join(lines())
+    assert not any("Kamele" in line for line in lines())
 
 
 def test_the_queue_time_is_logged(lines):

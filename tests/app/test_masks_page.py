@@ -56,6 +56,14 @@ def shown() -> Rendered:
     return render("masks", *SECTIONS, source=SENTENCE, direction="de-en")
 
 
+def test_sentences_are_numbered_from_one_and_the_shortest_is_chosen(shown, records):
+    targets, sources = ([len(getattr(r, of)) for r in records] for of in ("target_in", "source"))
+    for key, lengths in (("mask_sentence", targets), ("padding_sentence", sources)):
+        assert shown.texts(key, "option") == ["1", "2", "3"]
+        (control,) = [group for group in shown.app.button_group if group.key == key]
+        assert control.value == int(np.argmin(lengths))
+
+
 def padded(rows) -> np.ndarray:
     """Return the ids of several rows of tokens, padded to the longest."""
     width = max(map(len, rows))

@@ -275,12 +275,29 @@ NAMES = [
     "A later token changes no earlier row",
     "Search and pass agree",
 ]
+# Each in the first and in a later row, head and layer: weights are [layer, head, query, key], and
+# logits [row, token].
+_LAST = "capture.cross.weights.length - 1"
+_LATER_KEY = "capture.decoder.weights.length - 3 * ids.length + ids.length - 1"
 BROKEN = {
     "a weight is too large": ("if (capture) capture.cross.weights[0] += 1e-4;", {0}),
+    "the last weight is too large": (f"if (capture) capture.cross.weights[{_LAST}] += 1e-4;", {0}),
     "a masked cell holds weight": ("if (capture) capture.decoder.weights[1] = 1e-9;", {1}),
+    "a masked cell of the last head holds weight": (
+        f"if (capture) capture.decoder.weights[{_LATER_KEY}] = 1e-9;",
+        {1},
+    ),
     "recording changes the last row": ("if (capture) logits[logits.length - 1] += 1e-6;", {2}),
     "recording loses a number": ("if (capture) logits[0] = NaN;", {2, 3, 4}),
     "the first row sees the last token": ("logits[0] += 1e-6 * ids.at(-1);", {3}),
+    "a middle row sees the last token": (
+        "logits[4 * (logits.length / ids.length) + 9] += 1e-6 * ids.at(-1);",
+        {3},
+    ),
+    "the last row but one sees the last token": (
+        "logits[logits.length - logits.length / ids.length - 1] += 1e-6 * ids.at(-1);",
+        {3},
+    ),
     "the pass is another one": ("logits.forEach((x, i) => (logits[i] = 1.01 * x));", {4}),
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from app.state import models
+import core
+from app.state import models, results
 from app.views.positions import formula as formula_of
 from core.record.edits import DOUBLED, OFF, STRETCHED, Edits, PositionEdit
 from tests.app.page_checks import (
@@ -303,6 +305,33 @@ def test_each_side_has_its_longest_sentence(monkeypatch):
     page = render("positions", "open_beyond", source=SENTENCE)
     page.claim_matching(
         r"The longest sentences in training had 41 \(German\) and 52 \(English\) tokens\. .*"
+    )
+
+
+def test_the_last_shift_within_training_counts_as_within(record, monkeypatch):
+    """One of the shifts drawn puts the last token at the last position of training."""
+    own = max(len(record.source), len(record.target_out))
+    longest = own + 2
+    shifts = np.arange(4 * longest + 1)
+    falling = SimpleNamespace(shift=shifts, probability=0.9 ** shifts.astype(float))
+    original = results.run
+
+    def run(card, function, *arguments, **options):
+        if function is core.extrapolation:
+            return falling
+        return original(card, function, *arguments, **options)
+
+    monkeypatch.setattr(results, "run", run)
+    card = models.cards()["de-en", "scratch"]
+    training = {**card.training, "longest": [longest, longest - 3]}
+    changed = dataclasses.replace(card, training=training)
+    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
+    page = render("positions", "open_beyond", source=SENTENCE)
+    assert page.figure("extrapolation")["layout"]["shapes"][0]["x0"] == 2
+    inside = percent((1 + 0.9 + 0.81) / 3)
+    page.claim_matching(
+        rf"Mean probability of the translation's tokens: \*\*{inside}\*\* within the positions "
+        r"seen in training, .*"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import core
+from app.views.shared import asked as texts
 from app.views.shared.asked import wins
 from core.config import DecodeConfig
 from core.record.edits import Edits, PositionEdit
 from core.search.beam import Hypothesis
 from tests.app.page_checks import names, number, percent, record, signed, translator
 from tests.app.rendered import Rendered, answer, questions, read, render, skip
+from tests.app.test_worksheet import words_of
 
 TWO_MEN = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
 WAITING = "The page continues once you have answered or skipped the question."
@@ -242,6 +245,130 @@ def test_a_question_about_the_search_has_its_scores():
         f"{len(winner.ids)} tokens; the length penalty turns that into its score.",
     ]
     assert "The search kept 5 hypotheses at a time" in question["uncertain"]
+
+
+SPLIT = (
+    ("A dog is chasing a rabbit.", "scratch-en-de"),
+    ("A street musician is playing guitar at a bus stop.", "scratch-en-de"),
+    ("Ein Zauberwürfel liegt im Gras.", "scratch-de-en"),
+)
+"""Sentences with words of several tokens on both sides."""
+
+
+def sides(found, kind: str) -> tuple[list[str], list[list[int]]]:
+    """Return the names of a kind's queries, and the tokens of each word of its keys."""
+    queries = names(found.source if kind == "encoder" else found.target_out, 1)
+    return queries, words_of(found.target_in if kind == "decoder" else found.source)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize(("source", "model"), SPLIT)
+def test_a_word_of_several_tokens_is_one_option(source, model, kind):
+    found = record(source, model)
+    queries, words = sides(found, kind)
+    keys = found.target_in if kind == "decoder" else found.source
+    assert any(len(word) > 1 for word in words)
+    several = 0
+    for layer, head, query in np.ndindex(found.maps(kind).shape[:3]):
+        try:
+            question = texts.attends(found, kind, layer, head, query)
+        except texts.NotAskable:
+            continue
+        row = found.maps(kind)[layer, head, query].astype(float)
+        seen = [word for word in words if found.mask(kind)[query, word[0]]]
+        seen = [[i for i in word if found.mask(kind)[query, i]] for word in seen]
+        shares = np.array([row[word].sum() for word in seen])
+        best, second = np.argsort(-shares, kind="stable")[:2]
+        assert [option.value for option in question.options] == list(map(percent, shares))
+        plain = ["".join(keys[i].text for i in word) for word in seen]
+        assert [re.sub("[₀-₉]+$", "", option.label) for option in question.options] == plain
+        marked = [option.special for option in question.options]
+        assert marked == [keys[word[0]].special for word in seen]
+        place = f"layer {layer + 1} head {head + 1}"
+        assert place in question.prompt.lower() and f"“{queries[query]}”" in question.prompt
+        told, even = question.explanation
+        assert f"“{question.options[best].label}” {percent(shares[best])} of this" in told
+        assert f"“{question.options[second].label}” {percent(shares[second])}." in told
+        assert f"evenly over the {len(seen)} words" in even
+        assert f"each would get {percent(1 / len(seen))}." in even
+        several += len(seen) < sum(map(len, seen))
+    assert several > 3
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize(("source", "model"), SPLIT)
+def test_other_questions_come_in_the_order_of_their_clearness(source, model, kind):
+    found = record(source, model)
+    _, words = sides(found, kind)
+    mask = found.mask(kind)
+    for layer, head in ((0, 1), (3, 2)):
+        weights = found.maps(kind)[layer, head].astype(float)
+        clear = []
+        for query, row in enumerate(weights):
+            seen = sum(mask[query, word].any() for word in words)
+            clear.append(max(row[word].sum() for word in words) - 1 / seen)
+        asked_rows = [one.args[4] for one in texts.other_rows(found, kind, layer, head)]
+        assert sorted(asked_rows) == list(range(len(weights)))
+        assert [clear[q] for q in asked_rows] == pytest.approx(
+            sorted(clear, reverse=True), abs=1e-6
+        )
+
+
+def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
+    signs = set()
+    for source, model in SPLIT:
+        found = record(source, model)
+        effects = core.head_effects(translator(model), found)
+        words = [tuple(word) for word in words_of(found.target_out)]
+        changes = {
+            word: effects.changes["cross"][..., list(word)].sum(-1).ravel() for word in words
+        }
+        largest = [np.abs(changes[word]).max() for word in words]
+        order = [words[i] for i in np.argsort(-np.array(largest), kind="stable")]
+        assert [tuple(one.args[3]) for one in texts.important_heads(found, effects)] == order
+        heads = found.cross.shape[1]
+        for word in words:
+            try:
+                question = texts.matters(found, effects, "cross", word)
+            except texts.NotAskable:
+                continue
+            effect = changes[word]
+            best, second = np.argsort(-np.abs(effect), kind="stable")[:2]
+            before = float(found.log_probs[list(word)].sum(dtype=np.float64))
+            ends = [percent(np.exp(value)) for value in (before, before + effect[best])]
+            spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in (best, second)]
+            first, other = question.explanation
+            assert first.startswith(f"Without {spoken[0]}, ")
+            assert ends[0] == ends[1] or f"goes from {ends[0]} to {ends[1]} " in first
+            assert f"({signed(effect[best], 2)} nats)" in first
+            assert f"is {signed(effect[second], 2)} nats, that of {spoken[1]};" in other
+            signs.add((len(word) > 1, bool(effect[second] > 0)))
+    assert {(True, False), (False, True)} <= signs, "split words, and effects of both signs"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
+        "Ein Zauberwürfel liegt im Gras.",
+        "Eine Frau bereitet in der Küche das Essen zu.",
+    ],
+)
+def test_words_of_both_translations_are_counted_against_the_longer_one(source):
+    off = PositionEdit(scale=0)
+    found = record(source)
+    after = translator("scratch-de-en").inspect(
+        source, edits=Edits(source_positions=off, target_positions=off), beam=5
+    )
+    words = [
+        text.casefold().replace(".", "").split() for text in (found.translation, after.translation)
+    ]
+    assert len(words[0]) != len(words[1])
+    both = (Counter(words[0]) & Counter(words[1])).total()
+    question = texts.order(found, after)
+    assert f"(words in both: {both} of {max(map(len, words))}, " in question.explanation[1]
+    assert f"“{after.translation}”" in question.explanation[0]
+    assert f"“{found.translation}”" in question.explanation[1]
 
 
 # What they hide.

@@ -181,6 +181,29 @@ def test_items_on_limits_have_the_computed_answer(form):
     assert item("limits_2", form)["right"] == "A"
 
 
+def calculated(own: dict) -> set[float]:
+    """Return the numbers of an item's question, and what one or two of them come to."""
+    given = {1.0, 0.0, *numbers(own["prompt"]), *numbers(own.get("weights", "").replace(".", "0."))}
+    found = {*given, *(math.sqrt(n) for n in given), *(n / 100 for n in given)}
+    for a in given:
+        for b in given:
+            found |= {a * b, a + b, abs(a - b), a / b if b else 0.0, abs(1 - a - b)}
+    return {round(n, 6) for n in found}
+
+
+@pytest.mark.parametrize(("name", "form"), BOTH)
+def test_the_numbers_of_an_item_follow_from_its_question(name, form):
+    """Every equation is true, and options and reasons have no number from elsewhere."""
+    own = item(name, form)
+    known = calculated(own)
+    for text in (own[f"{part}_{letter}"] for part in ("option", "why") for letter in "ABCD"):
+        for left, right in re.findall(r"([\d.]+(?: [·/−] [\d.]+)+) = ([\d.]*\d)", text):
+            exact = eval(left.translate(str.maketrans("·−", "*-")))  # digits and operators
+            assert exact == pytest.approx(float(right), abs=1e-9), text
+        for number in numbers(text.replace("½", "0.5").replace("1/√", "")):
+            assert round(number, 6) in known | {0.5}, (text, number)
+
+
 def payload() -> dict:
     return render("quiz").payload("quiz")
 

@@ -40,6 +40,8 @@ FOLDERS = [ROOT / "checkpoints" / name for name in NAMES.values()]
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 SVG = "{http://www.w3.org/2000/svg}"
 SENTENCE = "Ein Hund läuft durch den Schnee."
+SPLIT = {"de-en": "Ein Zauberwürfel liegt im Gras.", "en-de": "A dog is chasing a rabbit."}
+"""Sentences whose translations have another number of tokens."""
 TYPED = "Eine Frau liest ein Buch."
 VIEW = {"kind": "cross", "layer": 0, "head": 0}
 ISOLATES = "\u2068\u2069"  # around words, so that right-to-left ones do not reorder others
@@ -131,6 +133,53 @@ def svg_of(url: str) -> ElementTree.Element:
     head, _, content = url.partition(";base64,")
     assert head == "data:image/svg+xml"
     return ElementTree.fromstring(base64.b64decode(content))
+
+
+# By direction and kind: the titles beside the rows and above the columns.
+_PRODUCED = "query: {} token being produced"
+AXIS_TITLES = {
+    direction: {
+        "encoder": (f"query: {source} token being read", f"key: {source} token"),
+        "decoder": (_PRODUCED.format(target), f"key: {target} token fed in"),
+        "cross": (_PRODUCED.format(target), f"key: {source} token"),
+    }
+    for direction, (source, target) in {
+        "de-en": ("German", "English"),
+        "en-de": ("English", "German"),
+    }.items()
+}
+
+
+def axis_titles(svg: ElementTree.Element) -> tuple[str, str]:
+    """Return the titles of rows (turned, left of all labels) and columns (above all labels)."""
+    texts = svg.findall(f"{SVG}text")
+    turned, upright = (
+        [t for t in texts if ("rotate" in (t.get("transform") or "")) == is_turned]
+        for is_turned in (True, False)
+    )
+    leftmost = min(turned, key=lambda text: float(text.get("x")))
+    _, second = sorted(upright, key=lambda text: float(text.get("y")))[:2]  # below the heading
+    return leftmost.text, second.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("direction", AXIS_TITLES)
+def test_the_axes_of_a_picture_are_named_and_labelled_at_their_rows_and_columns(direction, kind):
+    record = translator(f"scratch-{direction}").inspect(SPLIT[direction])
+    svg = ElementTree.fromstring(picture(record, kind, 1, 2))
+    assert axis_titles(svg) == AXIS_TITLES[direction][kind]
+    queries = names(record.source if kind == "encoder" else record.target_out, 1)
+    keys = names(*((record.target_in, 0) if kind == "decoder" else (record.source, 1)))
+    rects = [r for r in svg.findall(f"{SVG}rect") if float(r.get("width")) < 40]
+    size, left, top = (
+        float(min(rects, key=lambda r: float(r.get(of))).get(of)) for of in ("width", "x", "y")
+    )
+    texts = svg.findall(f"{SVG}text")
+    for labels, axis, first in ((queries, "y", top), (keys, "x", left)):
+        for place, label in enumerate(labels):
+            middle = first + (place + 0.5) * size
+            at = [float(t.get(axis)) for t in texts if t.text == label]
+            assert any(abs(one - middle) < size / 3 for one in at), (axis, place, label)
 
 
 @pytest.mark.parametrize("place", range(8))

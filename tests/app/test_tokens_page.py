@@ -84,6 +84,12 @@ def test_the_page_counts_what_is_split_and_sends_the_merges():
     [
         ("Ein Mann.", r"In this sentence no word is split \(words: 2, tokens: 2, .*"),
         ("Zauberwürfel Dogge", r"In this sentence 2 of 2 words are split \(tokens: \d, .*"),
+        # A word of two tokens is split, and the first split word need not have the most tokens.
+        (
+            "Ein Igel mag Rathaus und Laterne.",
+            r"In this sentence 3 of 6 words are split \(tokens: 10, .*“Rathaus”, which has 3: "
+            r"R \\\| ath \\\| aus\.",
+        ),
     ],
 )
 def test_the_page_says_how_many_words_are_split(source, said):

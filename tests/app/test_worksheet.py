@@ -11,6 +11,9 @@ from playwright.sync_api import Page
 
 from app.export.worksheet import Sheet, sheet, worksheet
 from tests.app.page_checks import names, percent, record
+from tests.app.rendered import render
+from tests.app.test_tour_page import SENTENCES as SENTENCES_OF_THE_TOUR
+from tests.app.test_tour_page import shares
 
 SENTENCES = (
     "Zwei junge Männer spielen im Park Fußball.",
@@ -170,6 +173,56 @@ def test_the_key_agrees_with_the_records(model):
     assert np.array(blank).shape == (6, 6) and not np.array(blank).any()
     np.testing.assert_array_equal(np.array(hatched), ~first.mask("decoder")[:6, :6])
     np.testing.assert_array_equal(np.array(hatched), np.triu(np.ones((6, 6), bool), 1))
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_the_sum_is_asked_of_the_first_row_with_its_unmasked_cells(kind):
+    """In the decoder, the first row has one unmasked cell and many masked ones."""
+    rec = record(SENTENCES[1])
+    read = Read(worksheet([Sheet(rec, kind, 1, 2), Sheet(rec, "cross", 0, 3)]))
+    cells = {"encoder": len(rec.source), "decoder": 1, "cross": len(rec.source)}[kind]
+    row = names(rec.source if kind == "encoder" else rec.target_out, 1)[0]
+    assert f"“{row}”, the number of unmasked cells is {cells}." in read.sections[2][0]
+    headings = re.findall(r"<h([23])>(\d)\. ([^<]*)<", worksheet([Sheet(rec, kind, 1, 2)] * 2))
+    assert [(level, number) for level, number, _ in headings] == [
+        (level, number) for level in "23" for number in "123"
+    ]
+    assert [title for *_, title in headings] == [
+        rec.source_text,
+        rec.source_text,
+        "Sums and masks",
+    ] * 2
+
+
+def test_the_page_prints_the_head_of_each_stop(monkeypatch):
+    """Layer and head differ; the tour's head comes first for a sentence that a lesson shares."""
+    made = {}
+    monkeypatch.setattr(
+        "streamlit.download_button",
+        lambda label, data, **options: made.update({options["key"]: data}),
+    )
+    shared = SENTENCES_OF_THE_TOUR["en-de"][0]
+    plan = f"1~masks.{shared}~tour.buy~tour.back~tour.ahead~masks.A dog barks."
+    page = render("class", plan=plan, direction="en-de", model="scratch")
+    (said,) = [text for text in page.texts(kind="markdown") if text.startswith("**Worksheet**")]
+    assert said == (
+        "**Worksheet**: each sentence starts a new page, with a picture, questions and blanks; the "
+        "answers come last, from a new page on. It prints on A4 and Letter, in black and white."
+    )
+    text = made["class_worksheet"]().decode()
+    sheets_made = text.split("<section>")[1:5]
+    places = []
+    for number, one in zip((0, 4, 6), sheets_made, strict=False):
+        sentence = SENTENCES_OF_THE_TOUR["en-de"][number]
+        rec = record(sentence, "scratch-en-de")
+        kind, share = shares(rec, "en-de", number)
+        layer, head = map(int, np.unravel_index(share.argmax(), share.shape))
+        places.append((layer, head))
+        assert sentence in one and f"layer {layer + 1}, head {head + 1}" in one
+        weights = rec.maps(kind)[layer, head][rec.mask(kind)]
+        assert re.findall(r"<title>(\d\.\d{4})</title>", one) == [f"{w:.4f}" for w in weights]
+    assert all(layer != head for layer, head in places)
+    assert "A dog barks." in sheets_made[3]
 
 
 LONG = {

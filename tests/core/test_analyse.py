@@ -1,10 +1,16 @@
 """The analyse command: JSON, tables and one-line errors."""
 
+import dataclasses
 import json
+import re
 
 import pytest
 
 from core import analyse
+from core.atlas import command
+from core.atlas.atlas import AlignmentHeads
+from core.atlas.report import report
+from tests.app.atlases import atlas as random_atlas
 
 
 def run(*arguments: object) -> None:
@@ -18,6 +24,11 @@ def text(tmp_path):
     (tmp_path / "s.en").write_text("A dog runs .\nA woman reads .\n")
     (tmp_path / "gold").write_text("0-0 1-1 2-2 3-3\n0-0 1?1 2-2 3p3\n")
     return tmp_path
+
+
+def printed(capsys) -> list[str]:
+    """Return the lines printed so far, with single spaces."""
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
 def given(text, checkpoint_folder):
@@ -35,7 +46,17 @@ def test_alignment_writes_the_agreed_keys(checkpoint_folder, text, capsys):
     assert all(list(row) == keys for row in found["rows"])
     assert found["best"]["aer"] == min(row["aer"] for row in found["rows"])
     assert {row["layer"] for row in found["rows"]} == {0, 1, None}
-    assert f"{found['best']['aer']:.4f}" in capsys.readouterr().out
+    said = printed(capsys)
+    assert any(f"{found['best']['aer']:.4f}" in line for line in said)
+    named = {
+        f"{row['reading']}, {row['quantity']}, layer "
+        f"{'mean' if row['layer'] is None else row['layer'] + 1}, head "
+        f"{'mean' if row['head'] is None else row['head'] + 1} "
+        f"{row['aer']:.4f} {row['precision']:.4f} {row['recall']:.4f}"
+        for row in found["rows"]
+    }
+    lines = [line for line in said if re.match(r"(output|input), ", line)]
+    assert len(lines) > 3 and set(lines) <= named
     (text / "gold").write_text("1-1 2-2 3-3 4-4\n1-1 2?2 3-3 4p4\n")
     run("alignment", *arguments, "--one-based")
     assert json.loads((text / "found.json").read_text()) == found
@@ -53,7 +74,13 @@ def test_importance_writes_the_agreed_keys(checkpoint_folder, text, capsys, meth
     keys = ["kind", "layer", "head", "loss_change", "low", "high"]
     assert all(list(row) == keys for row in found["rows"])
     assert found["rows"][0]["kind"] == "encoder" and found["rows"][0]["head"] == 0
-    assert "encoder layer 1 head 1" in capsys.readouterr().out
+    rows = sorted(found["rows"], key=lambda row: -row["loss_change"])
+    assert printed(capsys)[-len(rows) :] == [
+        f"{row['kind']} layer {row['layer'] + 1} head {row['head'] + 1} "
+        f"{row['loss_change']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
+        for row in rows
+    ]
+    assert all(row["low"] < row["high"] for row in rows[:3]), "the order of the bounds shows"
 
 
 def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
@@ -67,9 +94,52 @@ def test_words_writes_the_agreed_keys(checkpoint_folder, text, capsys):
     for key in ("mean_error", "mean_true"):
         total = sum(row["count"] * row[key] for row in found["rows"])
         assert found[key] == pytest.approx(total / found["count"]) and found[key] > 0
-    printed = capsys.readouterr().out
-    assert f"2 largest of {found['tokens']} tokens" in printed
-    assert f"{found['mean_error']:.4f}  {found['mean_true']:.4f}" in printed
+    said = printed(capsys)
+    assert f"2 largest of {found['tokens']} tokens" in " ".join(said)
+    assert f"{found['mean_error']:.4f} {found['mean_true']:.4f}" in " ".join(said)
+    for row, line in zip(found["rows"], said[-len(found["rows"]) :], strict=True):
+        numbers = f"{row['mean_error']:.4f} {row['mean_true']:.4f}"
+        assert line.startswith(f"{row['kind']} layer {row['layer'] + 1} {numbers}")
+
+
+def test_the_line_about_aligning_heads_has_their_numbers():
+    found = AlignmentHeads(((2, 0), (1, 3)), "input", "norms", 0.2515, 0.2218, 0.2897)
+    assert analyse._heads_line(found) == (
+        "layer 3 head 1, layer 2 head 4 (counted from 1), norms of the row that is fed a word: "
+        "alignment error rate 0.252, 95 % CI [0.222, 0.290]"
+    )
+    other = dataclasses.replace(found, reading="output", quantity="weights")
+    assert "weights of the row that produces a word:" in analyse._heads_line(other)
+
+
+def test_the_tables_of_an_atlas_have_the_numbers_of_its_report(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")  # no line is wrapped
+    atlas = random_atlas(4, layers=3, heads=2)
+    entries = report(atlas)
+    command._atlas_tables(atlas, entries)
+    said = printed(capsys)
+    loss, low, high = atlas.arrays["loss"].tolist()
+    assert f"loss, nats per token {loss:.4f} [{low:.4f}, {high:.4f}]" in said
+    rows = [line for line in said if re.match(r"(encoder|decoder|cross) layer", line)]
+    expected = [
+        f"{e['kind']} layer {e['layer'] + 1} head {e['head'] + 1} "
+        f"{e['loss_change']:+.4f} [{e['low']:+.4f}, {e['high']:+.4f}]"
+        for e in sorted(entries, key=lambda entry: -entry["loss_change"])
+    ]
+    assert [line.partition(";")[0] for line in rows] == expected
+    for line, place in zip(rows, expected, strict=True):
+        (entry,) = (e for e in entries if place.startswith(_place(e) + " "))
+        named = [name for name, role in entry["roles"].items() if role["label"]]
+        assert line.partition("; ")[2] == (", ".join(named) or "none")
+    chosen = atlas.alignment_heads
+    names = ", ".join(f"{layer + 1}.{head + 1}" for layer, head in chosen.heads)
+    assert any(layer != head for layer, head in chosen.heads)
+    bounds = f"{chosen.aer:.3f} [{chosen.low:.3f}, {chosen.high:.3f}]"
+    assert said[-1] == f"alignment heads (from 1) {names}; {chosen.reading} reading, AER {bounds}"
+
+
+def _place(entry) -> str:
+    return f"{entry['kind']} layer {entry['layer'] + 1} head {entry['head'] + 1}"
 
 
 def test_empty_and_too_long_texts_are_rejected(checkpoint_folder, text):

@@ -17,6 +17,7 @@ from core.atlas.atlas import LIMIT, Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus
 from core.atlas.counterpart import counterparts
+from core.atlas.labels import labels
 from core.atlas.losses import HeadLosses
 from core.atlas.own_text import MAX_LINES, own_text
 from core.atlas.partial import Partial
@@ -29,6 +30,8 @@ from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import BOS
 from tests import small
+from tests.app.atlases import ROLES
+from tests.app.atlases import atlas as random_atlas
 
 PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
 
@@ -125,6 +128,71 @@ def test_the_report_has_the_agreed_keys(built):
     cross = [entry for entry in entries if entry["kind"] == "cross"]
     aer = built.arrays["aer"][:, 0, :-1, :-1, 0].min(0).ravel()
     np.testing.assert_array_equal(np.float32([entry["aer"] for entry in cross]), aer)
+
+
+def test_the_report_has_the_numbers_of_each_head():
+    """A random atlas of 3 layers of 2 heads: no two heads, roles or measures have equal numbers."""
+    atlas = random_atlas(4, layers=3, heads=2)
+    arrays = atlas.arrays
+    places = [(kind, layer, head) for kind in KINDS for layer in range(3) for head in range(2)]
+    entries = report(atlas)
+    assert [(e["kind"], e["layer"], e["head"]) for e in entries] == places
+    labelled = 0
+    for n, (kind, layer, head), entry in zip(range(18), places, entries, strict=True):
+        numbers = {
+            name: arrays[name][n].tolist()
+            for name in ("zero", "mean", "bleu_zero", "entropy", "largest", "similarity")
+        }
+        assert entry["measures"] == numbers
+        assert [entry[of] for of in ("loss_change", "low", "high")] == numbers["zero"]
+        assert entry["entropy"] == numbers["entropy"][0]
+        assert tuple(entry["partner"]) == places[arrays["partner"][n]]
+        for name in ("zero", "mean", "bleu_zero"):
+            assert entry[f"{name}_p"] == arrays[f"{name}_p"][n]
+            assert entry[f"{name}_no_effect"] == (arrays[f"{name}_p"][n] >= 0.05)
+        assert list(entry["roles"]) == list(ROLES[kind])
+        for o, role in enumerate(entry["roles"].values()):
+            score = arrays[f"role_{kind}"][o, n % 6]
+            nulls = {
+                "null_shuffled": arrays[f"role_{kind}_shuffled"][o, n % 6],
+                "null_random": arrays[f"role_{kind}_random"][o],
+                "null_profile": arrays[f"role_{kind}_profile"][o, n % 6],
+            }
+            rows = arrays[f"role_{kind}_rows"][o]
+            is_label = (
+                score[1] >= 0.3 and rows >= 0.1 and score[1] - np.nanmax([*nulls.values()]) > 0.1
+            )
+            assert role == {
+                **dict(zip(("score", "low", "high"), score.tolist(), strict=True)),
+                **{name: None if np.isnan(null) else null for name, null in nulls.items()},
+                "rows": rows,
+                "label": bool(is_label),
+            }
+            labelled += is_label
+        if kind != "cross":
+            assert entry["aer"] is None
+            continue
+        by_reading = {  # axes: reading, quantity (weights first), layer, head, [value, low, high]
+            name: arrays["aer"][i, 0, layer, head].tolist()
+            for i, name in enumerate(("output", "input"))
+        }
+        best = min(by_reading, key=lambda name: by_reading[name][0])
+        found = [entry[of] for of in ("aer", "aer_low", "aer_high")]
+        assert (entry["reading"], found) == (best, by_reading[best])
+    assert 0 < labelled < 18
+    assert {entry["reading"] for entry in entries if entry["kind"] == "cross"} == {
+        "input",
+        "output",
+    }
+    assert any(list(places[arrays["partner"][n]]) != list(places[n]) for n in range(18))
+
+
+def test_labels_come_in_the_order_of_their_excess():
+    found = [labels(random_atlas(seed, layers=3, heads=2)) for seed in range(30)]
+    several = [of_head for of_atlas in found for of_head in of_atlas if len(of_head) > 1]
+    assert several
+    for of_head in several:
+        assert [x.excess for x in of_head] == sorted((x.excess for x in of_head), reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from scipy.stats import ttest_1samp
 from core.atlas.claims.board import LIMIT, Board
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide
 from core.atlas.claims.literature import FAMILIES, LITERATURE
+from core.atlas.claims.quoted import Quote
 from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
 from tests.app.boards import NETWORKS, board
 
@@ -18,8 +19,7 @@ CLAIM = Claim(
     id="x",
     family="Pruning",
     claim="Half can go.",
-    source="A paper",
-    theirs="60 %",
+    quote=Quote("A paper", "{share} %", {"share": 60}),
     quantity="heads",
     ours="A share",
     see="/heads",

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components.atlas import Link, Shown, heads_atlas
 from app.look.markdown import plain
-from app.state import atlases, session, waiting
+from app.state import atlases, log, session, waiting
 from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
@@ -26,12 +26,14 @@ def open_link(link: Link) -> None:
 def show_own_text(card: Card, shown: Shown) -> None:
     """Ask for a text, and show the atlas of its lines."""
     language = LANGUAGES[card.source_language]
+    logged = " Sentences that you open on *Translate* go into the log of this server."
     st.subheader("Your own text", anchor="own-text")
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
         "uploaded. The network translates them greedily, and each head is measured on these "
         "translations: for example, how much less probable they are without the head. Nothing is "
         "stored: closing this tab deletes the text and its numbers."
+        + logged * log.keeps_sentences()
     )
     with st.form("own_text", border=False):
         text = st.text_area(

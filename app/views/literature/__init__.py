@@ -1,1 +1,1 @@
-"""The page "Literature": published claims about heads, tested on the networks shown here."""
+"""The page "Literature": published claims about heads, tested on some of the networks here."""

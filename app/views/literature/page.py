@@ -1,4 +1,4 @@
-"""Literature: published claims about attention heads, each tested on the networks shown here."""
+"""Literature: published claims about attention heads, each tested on some of the networks here."""
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ from app.state import literature, models
 from app.views.literature.claim import VERDICT_COLOURS, measured, show_claim
 from app.views.shared.choices import choose
 from core.atlas.claims.board import Board
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN
+from core.atlas.claims.claim import FAILS, HOLDS, OPEN, everywhere
 from core.atlas.claims.literature import FAMILIES
 from core.data.corpora import LANGUAGES
 
@@ -17,11 +17,12 @@ COMMAND = "python -m core.analyse claims --data DIR --gold FILE --out "
 
 
 def counts(board: Board) -> str:
-    """Say how many claims got each verdict."""
+    """Say how many claims got each verdict, and in how many networks claims were tested."""
     verdicts = [row.verdict for row in board.rows]
     holds, fails, undecided = (verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN))
+    where = everywhere(len(board.origin.weights), "network").lower()
     return (
-        f"Claims: {len(verdicts)}. Hold in all networks here: {holds}. Do not hold: {fails}. "
+        f"Claims: {len(verdicts)}. Hold {where} tested: {holds}. Do not hold: {fails}. "
         f"Cannot be decided here: {undecided}."
     )
 
@@ -57,7 +58,7 @@ def show_board(board: Board) -> None:
     """Show the verdicts, the claims of a chosen family, and how to measure them again."""
     st.caption(
         "What papers report about the heads of translation networks, measured again on the "
-        "networks shown here.",
+        "networks named below.",
         help=meaning(
             *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman")
         ),

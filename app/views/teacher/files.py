@@ -95,8 +95,8 @@ def _page(made: Plan, card: Card) -> bytes:
 
 def _offer_worksheet(sheets: list[Sheet], left_out: list[str], card: Card) -> None:
     st.markdown(
-        "**Worksheet**: a page for each sentence, with a picture, questions and blanks; the "
-        "answers are on the last page. It prints on A4 and Letter, in black and white."
+        "**Worksheet**: each sentence starts a new page, with a picture, questions and blanks; the "
+        "answers come last, from a new page on. It prints on A4 and Letter, in black and white."
     )
     if left_out:
         st.caption(plain("Not in the worksheet: " + "; ".join(left_out)))

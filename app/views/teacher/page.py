@@ -6,7 +6,7 @@ from app import controls
 from app.examples import examples
 from app.look.markdown import plain
 from app.plan import LONGEST_LINK, MOST_STOPS, Plan, Stop, offered, parse
-from app.state import address, models, plans, session
+from app.state import address, log, models, plans, session
 from app.views.teacher import draft
 from app.views.teacher.files import show_files
 
@@ -101,9 +101,14 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 
 st.title("For teachers", anchor=False)
+kept = (
+    "the log of this server holds the sentences that it translates, and nothing else is stored"
+    if log.keeps_sentences()
+    else "nothing is stored"
+)
 st.caption(
     "Choose stops and sentences for a class. Everything is kept in the link and the files that you "
-    "get here: there are no accounts, and nothing is stored on the server."
+    f"get here: there are no accounts, and {kept} on the server."
 )
 chosen = controls.selection()
 for line in models.problems():

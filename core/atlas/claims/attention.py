@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from core.atlas.claims.literature import FREQUENT
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.corpus import Sentence
@@ -25,8 +26,6 @@ from core.record.words import is_punctuation
 from core.text.tokenizer import Token
 
 OFFSETS = (-1, 1)
-FREQUENT = 500
-"""How many tokens count as frequent; a sentence of only these tokens has no rare token."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from core.atlas.claims.quoted import Quote
+
 Unit = Literal["share", "points", "BLEU", "layers", "heads", "correlation", "ratio"]
 """Shares are 0..1 and shown in percent; points are differences of shares."""
 Verdict = Literal["holds", "does not hold", "cannot be decided here"]
@@ -20,9 +22,8 @@ class Claim:
     """A claim about attention heads of translation networks, and how it is tested here.
 
     - claim: the claim in one sentence
-    - source: the paper
     - see: a link, relative to the app, to the page about the subject
-    - theirs: the paper's result in words
+    - quote: the paper's result in words, with its source
     - published: the paper's number in `unit`, or both ends of its range; empty if it reports none
     - quantity, ours: a short name and a full description of the statistic that is measured here
     - threshold, above: the claim says that the statistic is above the threshold, or below it if
@@ -40,8 +41,7 @@ class Claim:
     id: str
     family: str
     claim: str
-    source: str
-    theirs: str
+    quote: Quote
     quantity: str
     ours: str
     see: str
@@ -54,6 +54,16 @@ class Claim:
     null: str = ""
     untestable: str = ""
     of_pairs: bool = False
+
+    @property
+    def source(self) -> str:
+        """The paper."""
+        return self.quote.source
+
+    @property
+    def theirs(self) -> str:
+        """The paper's result in words."""
+        return str(self.quote)
 
 
 @dataclass(frozen=True)
@@ -93,19 +103,19 @@ def decide(
     below = [name for name, e in estimates.items() if e.high < claim.threshold]
     around = [name for name in estimates if name not in above and name not in below]
     threshold = amount(claim.threshold, claim.unit)
-    everywhere = _everywhere(len(estimates), "direction" if claim.of_pairs else "network")
+    where = everywhere(len(estimates), "direction" if claim.of_pairs else "network")
     claimed, other = (above, below) if claim.above else (below, above)
     side, wrong_side = ("above", "below") if claim.above else ("below", "above")
     if len(claimed) == len(estimates):
-        reason = f"{everywhere} the interval lies {side} {threshold}."
+        reason = f"{where} the interval lies {side} {threshold}."
         return (OPEN, f"{reason} {claim.other_test}") if claim.other_test else (HOLDS, reason)
     if len(other) == len(estimates):
-        reason = f"{everywhere} the interval lies {wrong_side} {threshold}."
+        reason = f"{where} the interval lies {wrong_side} {threshold}."
         why = claim.other_test or claim.limits
         return (OPEN, f"{reason} {why}") if why else (FAILS, reason)
     parts = [
-        f"{where} {threshold} in {', '.join(names)}"
-        for where, names in (("lies above", above), ("lies below", below), ("includes", around))
+        f"{side} {threshold} in {', '.join(names)}"
+        for side, names in (("lies above", above), ("lies below", below), ("includes", around))
         if names
     ]
     disagree = (
@@ -116,7 +126,7 @@ def decide(
     return OPEN, f"The interval {'; it '.join(parts)}.{disagree} {claim.other_test}".rstrip()
 
 
-def _everywhere(count: int, noun: str) -> str:
+def everywhere(count: int, noun: str) -> str:
     """Return "In the network", "In both networks" or, for instance, "In all 4 networks"."""
     return (
         f"In the {noun}"

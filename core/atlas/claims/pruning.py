@@ -12,7 +12,7 @@ import numpy as np
 
 from core.atlas.atlas import ALL
 from core.atlas.bleu import SetBleu, bleu
-from core.atlas.claims.literature import DROP
+from core.atlas.claims.literature import COLLAPSED, DROP
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import SmallestDifference, Statistic
 from core.atlas.corpus import Sentence, drawn
@@ -28,7 +28,6 @@ GROUPS, GROUP = 8, 10
 RANKED = "encoder+cross"
 """The kinds that Kim et al. rank; a third of the heads of these kinds is removed."""
 _SEED = 2
-_REMOVED = 0.6  # the share of a kind's heads that is removed to compare cross-attention and encoder
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
         "half-of-all-heads": removable_share(curves[ALL]),
         "fifth-free": removable_share(curves[ALL]),
         "third-removable": without_a_third(network, sample),
-        "cross-collapses": lost_at(curves["cross"], _REMOVED)
-        - lost_at(curves["encoder"], _REMOVED),
+        "cross-collapses": lost_at(curves["cross"], COLLAPSED)
+        - lost_at(curves["encoder"], COLLAPSED),
         "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
     }
     groups = drawn(network.text.sentences, GROUPS * GROUP, _SEED)
