@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from playwright.sync_api import Page
 
 from app.look.palette import PALETTES, diverging_table, sequential_table
 from tests.app.drawn import Colour, Mark, colour
@@ -55,6 +56,14 @@ def axis(
     found = Axis(float(slope), float(start), bend)
     assert np.abs(found.at(values) - positions).max() <= off, f"not on this scale: {ticks}"
     return found
+
+
+def set_theme(page: Page, selector: str, theme: str) -> None:
+    """Give an element the background from which components tell light from dark."""
+    page.locator(selector).evaluate(
+        "(part, ground) => part.style.setProperty('--st-background-color', ground)",
+        PALETTES[theme].page,
+    )
 
 
 def colours(theme: str) -> dict[str, Colour]:

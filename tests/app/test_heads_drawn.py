@@ -24,6 +24,7 @@ from tests.app.axes import (
     same_picture,
     same_places,
     segments,
+    set_theme,
     signed_root,
     svg_marks,
     table,
@@ -39,7 +40,6 @@ TITLES = {
     "Decoder self-attention": "decoder",
     "Cross-attention": "cross",
 }
-GROUNDS = {"light": "#ffffff", "dark": "#111317"}
 
 
 def with_gaps(whole: Atlas) -> Atlas:
@@ -142,13 +142,8 @@ def shown(recorded: Mounted) -> Iterator[Any]:
 
     def show(whole: Atlas, theme: str = "light", width: int = 1000, **opened: str) -> Mounted:
         recorded.page.goto(ADDRESS)
-        recorded.page.evaluate(
-            """([ground, width]) => {
-                document.body.style.setProperty("--st-background-color", ground);
-                document.body.style.width = `${width}px`;
-            }""",
-            [GROUNDS[theme], width],
-        )
+        set_theme(recorded.page, "body", theme)
+        recorded.page.evaluate("(px) => { document.body.style.width = `${px}px`; }", width)
         return recorded.update(whole, opened=opened)
 
     yield show
