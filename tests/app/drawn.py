@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import JSHandle, Locator, Page
 
 RECORDER = Path(__file__).with_name("canvas_commands.js").read_text(encoding="utf-8")
 """A script that has to run before those of the page: see `record`."""
@@ -68,7 +68,7 @@ class Mark:
         return self.x + self.width / 2, self.y + self.height / 2
 
 
-def marks_of(canvas: Locator, what: str = "") -> list[Mark]:
+def marks_of(canvas: Locator | JSHandle, what: str = "") -> list[Mark]:
     """Return what a canvas shows, or its marks of one sort, first drawn first.
 
     Bidi isolates are removed from texts.

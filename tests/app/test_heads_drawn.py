@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.app.axes import (
     colours,
     ink_on,
     number,
+    png_marks,
     same_picture,
     same_places,
     segments,
@@ -658,6 +660,8 @@ def test_saved_pictures_show_what_the_canvases_show(shown: Any, whole: Atlas, th
         "pruning": "Loss after removing heads, least needed first",
     }
     for picture in PICTURES:
-        ground, title, *marks = svg_marks(page.saves(f"{picture} svg")[1])
-        assert ground.fill == colours(theme)["page"] and title.words == titles[picture]
-        same_picture(marks, drawn(page, picture), (16, 44))
+        svg = svg_marks(page.saves(f"{picture} svg")[1])
+        png = png_marks(page.page, partial(page.saves, f"{picture} png"))
+        for ground, title, *marks in (svg, png):
+            assert ground.fill == colours(theme)["page"] and title.words == titles[picture]
+            same_picture(marks, drawn(page, picture), (16, 44))

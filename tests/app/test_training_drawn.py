@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.app.axes import (
     axis,
     colours,
     number,
+    png_marks,
     same_picture,
     same_places,
     set_theme,
@@ -351,9 +353,11 @@ def test_the_saved_timeline_shows_what_the_canvas_shows(
     wide: Mounted, run: AttentionSnapshots, theme: str
 ) -> None:
     show(wide, run, theme, **VIEWS[2])
-    ground, title, *marks = svg_marks(wide.file("svg"))
-    assert ground.fill == colours(theme)["page"]
-    assert title.words == (
-        "small: decoder, head 1.2, through training; cursor at step 2,900 of 2,900"
-    )
-    same_picture(marks, drawn(wide), (12, 48))
+    svg = svg_marks(wide.file("svg"))
+    png = png_marks(wide.page, partial(wide.file, "png"))
+    for ground, title, *marks in (svg, png):
+        assert ground.fill == colours(theme)["page"]
+        assert title.words == (
+            "small: decoder, head 1.2, through training; cursor at step 2,900 of 2,900"
+        )
+        same_picture(marks, drawn(wide), (12, 48))
