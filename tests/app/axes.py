@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from playwright.sync_api import Page
 
 from app.look.palette import PALETTES, diverging_table, sequential_table
-from tests.app.drawn import Colour, Mark, colour, marks_of
+from tests.app.drawn import Colour, Mark, colour, marks_of, texts
 
 Bend = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 THEMES = ("light", "dark")
@@ -182,7 +182,8 @@ def _from_svg(element: ElementTree.Element) -> Mark:
 
 def same_picture(saved: Sequence[Mark], shown: Sequence[Mark], by: tuple[float, float]) -> None:
     """Fail unless a file shows what a canvas shows, in the same order, `by` px right and below."""
-    assert [(m.what, m.words) for m in saved] == [(m.what, m.words) for m in shown]
+    assert texts(list(saved)) == texts(list(shown)), (texts(list(saved)), texts(list(shown)))
+    assert [mark.what for mark in saved] == [mark.what for mark in shown]
     for file, canvas in zip(saved, shown, strict=True):
         assert (file.alpha, file.dash) == (canvas.alpha, canvas.dash), canvas
         if canvas.what == "text":

@@ -348,7 +348,7 @@ def shapes_of(marks: list[Mark], stroke: Any) -> list[tuple[int, float, float, f
     for mark in marks:
         if mark.what == "line" and mark.stroke == stroke and mark.lines[0][0] == mark.lines[0][-1]:
             corners = np.array(mark.lines[0][:-1])
-            found.append((len(corners), *corners.mean(0), float(np.ptp(corners[:, 1]))))
+            found.append((len(corners), *corners.mean(0), round(float(np.ptp(corners[:, 1])), 2)))
     return found
 
 
@@ -371,10 +371,10 @@ def test_the_scatter_plot_shows_each_head_at_both_values_with_both_intervals(
         assert list(keys) == list(KINDS)
         of_kind = {}
         for kind, text in keys.items():
-            left = [p for p in points if abs(p[2] - text.y) < 3 and 0 < text.x - p[1] < 14]
-            assert len(left) == 1
-            of_kind[kind] = left[0][0]
-            points.remove(left[0])
+            (key,) = [p for p in points if abs(p[2] - text.y) < 3 and 0 < text.x - p[1] < 14]
+            of_kind[kind] = key[0]
+            points.remove(key)
+            assert {p[3] for p in points if p[0] == key[0]} <= {key[3]}
         assert len(set(of_kind.values())) == 3
         for kind, corners in of_kind.items():
             own = [n for n in range(whole.count) if is_shown[n] and whole.heads[n][0] == kind]
@@ -659,7 +659,9 @@ def test_saved_pictures_show_what_the_canvases_show(shown: Any, whole: Atlas, th
         "distance": "Attention by distance: Decoder self-attention, layer 2, head 3",
         "pruning": "Loss after removing heads, least needed first",
     }
+    inks = {colours(theme)[name] for name in ("ink", "second", "third")}
     for picture in PICTURES:
+        assert {text.fill for text in words_of(drawn(page, picture))} <= inks
         svg = svg_marks(page.saves(f"{picture} svg")[1])
         png = png_marks(page.page, partial(page.saves, f"{picture} png"))
         for ground, title, *marks in (svg, png):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from tests.app.axes import (
     set_theme,
     svg_marks,
 )
-from tests.app.drawn import Mark, marks_of, record, texts
+from tests.app.drawn import Mark, colour, marks_of, record, texts
 from tests.app.mounted import plain
 from tests.app.test_heads_atlas import percent
 from tests.app.test_training import go
@@ -334,6 +335,40 @@ def test_several_heads_and_the_pinned_weight_are_drawn(
     for point in (4, 1):
         go(wide, point)
         check(drawn(wide), lanes(run, view["sentence"], view), point, "light", narrow=False)
+
+
+def test_the_legend_below_names_the_lines_as_they_are_drawn(wide: Mounted) -> None:
+    """Dots and dashes, bold and thin, filled discs: the same patterns on the canvas."""
+    show(wide, RUNS[0], "light", kind="encoder", layer=1, head=0)
+    named = wide.page.locator(".under .legend > span").evaluate_all(
+        """(spans) => Object.fromEntries(spans.map((span) => {
+            const look = getComputedStyle(span.querySelector("path, circle"));
+            const { strokeDasharray, strokeWidth, stroke } = look;
+            return [span.textContent.trim(), [strokeDasharray, strokeWidth, stroke]];
+        }))"""
+    )
+    of_theme = colours("light")
+    lines = {(m.dash, m.thickness, m.stroke) for m in drawn(wide) if m.what == "line"}
+    for words, dash, thickness, ink in (
+        ("encoder head 2.1", (), 2, "ink"),
+        ("each of the 4 heads of this kind", (), 1, "third"),
+        ("by chance", (1, 3), 1, "second"),
+        ("needed for a mark", (5, 4), 1, "second"),
+    ):
+        pattern, width, stroke = named.pop(words)
+        found = tuple(float(part) for part in re.findall(r"[\d.]+", pattern))
+        assert (found, width, colour(stroke)) == (dash, f"{thickness}px", of_theme[ink]), words
+        assert (dash, thickness, of_theme[ink]) in lines
+    assert list(named) == ["a head takes on the role and keeps it"]
+
+
+def test_a_weight_of_whole_words_is_not_followed(wide: Mounted) -> None:
+    show(wide, RUNS[0], "light", kind="cross", layer=1, head=0, q=1, k=1, words="1")
+    marks = drawn(wide)
+    (title,) = [m for m in marks if m.words == "pinned weight"]
+    here = [m for m in marks if title.y - 12 < m.y < title.y + 56]
+    assert "Choose Tokens to follow one weight." in texts(here)
+    assert not [m for m in here if m.what == "line" and len(m.lines[0]) > 2]
 
 
 @EACH
