@@ -299,6 +299,10 @@ def wide(visits: BrowserContext) -> Iterator[Mounted]:
 
 def show(mounted: Mounted, run: AttentionSnapshots, theme: str, **opened: Any) -> None:
     set_theme(mounted.page, "#host", theme)
+    # The explorer also reads the address, which the last view has written.
+    mounted.page.evaluate(
+        "gone?.(); gone = null; history.replaceState(null, '', location.pathname)"
+    )
     mounted.show(run, **{name: str(v) if name in "qk" else v for name, v in opened.items()})
 
 
