@@ -42,12 +42,23 @@ def origin(**changes: Any) -> Origin:
     return Origin(**fields | changes)
 
 
-def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atlas:
-    """Return a random atlas; `changes` replace its fields, such as `origin`."""
+def atlas(
+    seed: int = 0, layers: int | tuple[int, int, int] = 4, heads: int = 4, **changes: Any
+) -> Atlas:
+    """Return a random atlas; `changes` replace its fields, such as `origin`.
+
+    `layers` are those of each kind, or one number for all.
+    """
     random = np.random.default_rng(seed)
-    L, H = layers, heads
-    n = L * H
-    N, A, P = 3 * n, len(DISTANCES), 40
+    of_kind = dict(zip(KINDS, (layers,) * 3 if isinstance(layers, int) else layers, strict=True))
+    L, H = of_kind["cross"], heads
+    sizes = {kind: count * H for kind, count in of_kind.items()}
+    starts = {
+        "encoder": 0,
+        "decoder": sizes["encoder"],
+        "cross": sizes["encoder"] + sizes["decoder"],
+    }
+    N, A, P = sum(sizes.values()), len(DISTANCES), 40
 
     def interval(value: np.ndarray, width: float, least: float = -9, most: float = 9) -> np.ndarray:
         spread = width * random.uniform(0.3, 1, (2, *value.shape))
@@ -73,7 +84,9 @@ def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atl
         "recall": shares(2, 2, L + 1, H + 1)[..., 0],
         "aer_diagonal": np.array([0.61, 0.59, 0.63]),
         "aer_random": np.array([0.83, 0.82, 0.84]),
-        "partner": np.concatenate([k * n + random.permutation(n) for k in range(3)]),
+        "partner": np.concatenate(
+            [starts[kind] + random.permutation(sizes[kind]) for kind in KINDS]
+        ),
         "similarity": shares(N),
         "strength": random.standard_gamma(0.5, (N, P)) * zero[:, :1]
         + random.normal(0, 0.01, (N, P)),
@@ -86,13 +99,13 @@ def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atl
             crosses, random.uniform(0.06, 1, N), random.uniform(0, 0.04, N)
         )
     for at, kind in enumerate((*KINDS, ALL)):
-        count = N if kind == ALL else n
+        count = N if kind == ALL else sizes[kind]
         arrays[f"prune_{kind}_order"] = random.permutation(count)
         rise = np.cumsum(random.standard_gamma(0.2, count + 1)) * 0.05
         arrays[f"prune_{kind}_loss"] = interval(1.62 + rise, 0.03)
         arrays[f"prune_{kind}_bleu"] = interval(38.4 - (5 + at) * rise, 0.8, 0, 99)
     for kind in KINDS:
-        names = len(ROLES[kind])
+        names, n = len(ROLES[kind]), sizes[kind]
         arrays[f"role_{kind}"] = shares(names, n)
         arrays[f"role_{kind}_shuffled"] = random.uniform(0.02, 0.3, (names, n))
         arrays[f"role_{kind}_random"] = random.uniform(0.05, 0.4, names)
@@ -107,7 +120,7 @@ def atlas(seed: int = 0, layers: int = 4, heads: int = 4, **changes: Any) -> Atl
     order = ("_order", "partner", "cell")
     fields: dict[str, Any] = {
         "origin": origin(),
-        "layers": dict.fromkeys(KINDS, L),
+        "layers": of_kind,
         "num_heads": H,
         "roles": ROLES,
         "arrays": {

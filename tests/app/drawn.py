@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import JSHandle, Locator, Page
 
 RECORDER = Path(__file__).with_name("canvas_commands.js").read_text(encoding="utf-8")
 """A script that has to run before those of the page: see `record`."""
@@ -59,6 +59,7 @@ class Mark:
     turn: float = 0.0
     align: str = "left"
     font: str = ""
+    """Weight as a number, size and family: "650 12px system-ui"."""
     pixels: NDArray[np.uint8] | None = None
     """Red, green, blue and opacity, [row, column, 4]."""
 
@@ -67,9 +68,13 @@ class Mark:
         return self.x + self.width / 2, self.y + self.height / 2
 
 
-def marks_of(canvas: Locator) -> list[Mark]:
-    """Return what a canvas shows, first drawn first; bidi isolates are removed from texts."""
-    return [_mark(raw) for raw in canvas.evaluate("(canvas) => window.drawnOn(canvas)")]
+def marks_of(canvas: Locator | JSHandle, what: str = "") -> list[Mark]:
+    """Return what a canvas shows, or its marks of one sort, first drawn first.
+
+    Bidi isolates are removed from texts.
+    """
+    script = "(canvas, what) => drawnOn(canvas).filter((one) => !what || one.what === what)"
+    return [_mark(raw) for raw in canvas.evaluate(script, what)]
 
 
 def texts(marks: list[Mark]) -> list[str]:
@@ -82,7 +87,9 @@ def _mark(raw: dict[str, Any]) -> Mark:
     if raw["what"] == "pixels":
         pixels = np.array(raw["pixels"], np.uint8).reshape(raw["rows"], raw["columns"], 4)
     return Mark(
-        **{name: raw[name] for name in ("what", "x", "y", "width", "height", "thickness", "alpha")},
+        **{name: raw[name] for name in ("what", "x", "y", "width", "height")},
+        thickness=round(raw["thickness"], 4),  # browsers keep 32 bits
+        alpha=round(raw["alpha"], 4),
         fill=colour(raw["fill"]),
         stroke=colour(raw["stroke"]),
         dash=tuple(raw["dash"]),
@@ -91,6 +98,12 @@ def _mark(raw: dict[str, Any]) -> Mark:
         words=re.sub("[\u2066-\u2069]", "", raw.get("words", "")),
         turn=raw.get("turn", 0.0),
         align=raw.get("align", "left"),
-        font=raw.get("font", ""),
+        font=_with_weight(raw.get("font", "")),
         pixels=pixels,
     )
+
+
+def _with_weight(font: str) -> str:
+    """Return a font as it was set: browsers leave out the weight 400 and call 700 bold."""
+    font = re.sub("^bold ", "700 ", font)
+    return font if not font or re.match(r"\d+ ", font) else f"400 {font}"

@@ -40,25 +40,30 @@ SENTENCES = (
 OPENED = {"sentence": 0, "step": None, "kind": "cross", "layer": 1, "head": 1}
 
 
-def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots:
+def snapshots(
+    sentences: tuple[Sentence, ...] = SENTENCES,
+    layers: dict[str, int] = LAYERS,
+    heads: int = HEADS,
+    seed: int = 3,
+) -> AttentionSnapshots:
     """Return random snapshots of a training run.
 
     From the third point on, encoder head 2.1 has the role "previous token".
     """
-    draw = np.random.default_rng(3)
+    draw = np.random.default_rng(seed)
     P = len(STEPS)
     maps: dict[str, tuple] = {}
     for kind in KINDS:
         found = []
         for sentence in sentences:
             Q, K = sentence.map_sizes[kind]
-            weights = draw.dirichlet(np.ones(K), (P, LAYERS[kind], HEADS, Q))
+            weights = draw.dirichlet(np.ones(K), (P, layers[kind], heads, Q))
             weights *= np.tril(np.ones((Q, K))) if kind == "decoder" else 1
             found.append((weights / weights.sum(-1, keepdims=True)).astype(np.float16))
         maps[kind] = tuple(found)
     counts = {"encoder": 3, "decoder": 3, "cross": 1}
     roles: dict[str, np.ndarray] = {
-        kind: draw.uniform(0.05, 0.25, (P, counts[kind], LAYERS[kind], HEADS)).astype(np.float32)
+        kind: draw.uniform(0.05, 0.25, (P, counts[kind], layers[kind], heads)).astype(np.float32)
         for kind in KINDS
     }
     roles["encoder"][2:, 0, 1, 0] = (0.55, 0.65, 0.82)
@@ -68,7 +73,7 @@ def snapshots(sentences: tuple[Sentence, ...] = SENTENCES) -> AttentionSnapshots
         np.array([9.4, 7.1, 4.1, 2.23, 1.12], np.float32),
         np.array([0, 0.1, 6.2, 24.4, 45.1], np.float32),
         maps,
-        {kind: draw.uniform(0.1, 1, (P, LAYERS[kind], HEADS)).astype(np.float32) for kind in KINDS},
+        {kind: draw.uniform(0.1, 1, (P, layers[kind], heads)).astype(np.float32) for kind in KINDS},
         roles,
     )
 

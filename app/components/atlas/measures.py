@@ -141,7 +141,7 @@ def _changes(atlas: Atlas) -> list[Measure]:
             continue
         no_effect = None
         if np.isfinite(values[:, 1:]).any():  # else a single sentence: nothing was tested
-            no_effect = ~((values[:, 1] > 0) | (values[:, 2] < 0))
+            no_effect = (values[:, 1] <= 0) & (values[:, 2] >= 0)  # False without an interval
             if (p := atlas.arrays.get(f"{name}_p")) is not None:
                 no_effect = np.where(np.isnan(p), no_effect, p >= ALPHA)
         is_bleu = name == "bleu_zero"

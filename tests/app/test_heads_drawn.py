@@ -1,0 +1,669 @@
+"""What the pictures of the page Heads draw, read off their axes and compared with the atlas."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from playwright.sync_api import Page
+
+from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
+from core.atlas.labels import labels
+from core.kinds import KINDS
+from tests.app.atlases import ROLES, atlas
+from tests.app.axes import (
+    THEMES,
+    axis,
+    colours,
+    ink_on,
+    number,
+    png_marks,
+    same_picture,
+    same_places,
+    segments,
+    set_theme,
+    signed_root,
+    svg_marks,
+    table,
+    within,
+)
+from tests.app.drawn import Mark, marks_of, record, texts
+from tests.app.mounted import plain
+from tests.app.test_heads_atlas import ADDRESS, Mounted
+
+PICTURES = ("heads", "scatter", "roles", "distance", "pruning")
+TITLES = {
+    "Encoder self-attention": "encoder",
+    "Decoder self-attention": "decoder",
+    "Cross-attention": "cross",
+}
+
+
+def with_gaps(whole: Atlas) -> Atlas:
+    """Return an atlas in which a head was not measured and another has no interval."""
+    arrays = {name: array.copy() for name, array in whole.arrays.items()}
+    for name in ("mean", "largest"):
+        arrays[name][4] = np.nan
+        arrays[name][-2, 1:] = np.nan
+    arrays["mean_p"][[4, -2]] = np.nan
+    return dataclasses.replace(whole, arrays=arrays)
+
+
+def with_curves_apart(whole: Atlas) -> Atlas:
+    """Return an atlas whose pruning curves end so far apart that each label is at its curve."""
+    arrays = {name: array.copy() for name, array in whole.arrays.items()}
+    for kind, more in (("encoder", 0.1), ("decoder", 0.9), ("cross", 0.4), (ALL, 0.3)):
+        ramp = np.linspace(0, more, len(arrays[f"prune_{kind}_loss"]))[:, None]
+        arrays[f"prune_{kind}_loss"] += ramp
+        arrays[f"prune_{kind}_bleu"] -= 9 * ramp
+    return dataclasses.replace(whole, arrays=arrays)
+
+
+NETWORKS = (with_curves_apart(atlas(7, (2, 3, 3), 4)), with_gaps(atlas(11, (3, 2, 2), 3)))
+EACH = pytest.mark.parametrize("whole", NETWORKS, ids=["first", "second"])
+IN_BOTH = pytest.mark.parametrize("theme", THEMES)
+
+
+def looks(narrow: int) -> pytest.MarkDecorator:
+    """A wide page in one theme, a narrow one in the other."""
+    return pytest.mark.parametrize(("theme", "width"), [("light", 1000), ("dark", narrow)])
+
+
+class Measured(NamedTuple):
+    """A measure of all heads; `unit` is empty for shares and ranks."""
+
+    label: str
+    unit: str
+    values: NDArray[np.float32]
+    """[N, 3]: value, low, high."""
+    no_effect: NDArray[np.bool_]
+
+    @property
+    def is_change(self) -> bool:
+        return bool(self.unit)
+
+    @property
+    def bend(self) -> Any:
+        return signed_root if self.unit else np.asarray
+
+
+def measured(whole: Atlas) -> dict[str, Measured]:
+    """Return the measures that the page offers, from the atlas's arrays."""
+    N, arrays = whole.count, whole.arrays
+    none = np.zeros(N, bool)
+    changes = {
+        "zero": ("Loss change, zero ablation", "nats per token", "zero"),
+        "mean": ("Loss change, mean ablation", "nats per token", "mean"),
+        "bleu": ("BLEU change, zero ablation", "BLEU points", "bleu_zero"),
+    }
+    found = {}
+    for key, (label, unit, name) in changes.items():
+        p, (_, low, high) = arrays[f"{name}_p"], arrays[name].T
+        untold = np.where(np.isnan(p), (low <= 0) & (high >= 0), p >= 0.05)
+        found[key] = Measured(label, unit, arrays[name], untold)
+    for key, label in (
+        ("entropy", "Entropy"),
+        ("largest", "Largest weight"),
+        ("similarity", "Similarity to its counterpart"),
+    ):
+        found[key] = Measured(label, "", arrays[key], none)
+    for role in dict.fromkeys(role for kind in KINDS for role in ROLES[kind]):
+        values = np.full((N, 3), np.nan)
+        for kind in KINDS:
+            if role in ROLES[kind]:
+                values[whole.span(kind)] = arrays[f"role_{kind}"][ROLES[kind].index(role)]
+        key = role.strip("<>").replace(" ", "-")
+        found[f"role-{key}"] = Measured(f"Role: {role}", "", values, none)
+    rows = {"output": "word being produced", "input": "word fed in"}
+    for r, reading in enumerate(READINGS):
+        for q, quantity in enumerate(QUANTITIES):
+            values = np.full((N, 3), np.nan)
+            values[whole.span("cross")] = arrays["aer"][r, q, :-1, :-1].reshape(-1, 3)
+            label = f"Alignment error by {quantity}: {rows[reading]}"
+            found[f"aer-{reading}-{quantity}"] = Measured(label, "", values, none)
+    ranks = np.full((N, 3), np.nan)
+    for rank, n in enumerate(arrays["prune_all_order"]):
+        ranks[n, 0] = rank + 1
+    return found | {"removed": Measured("Removal rank", "", ranks, none)}
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_page: Page) -> Mounted:
+    record(shared_page)
+    return Mounted(shared_page)
+
+
+@pytest.fixture
+def shown(recorded: Mounted) -> Iterator[Any]:
+    """Return `shown(whole, theme, width, **opened)`: mount an atlas on a page of this width."""
+
+    def show(whole: Atlas, theme: str = "light", width: int = 1000, **opened: str) -> Mounted:
+        recorded.page.goto(ADDRESS)
+        set_theme(recorded.page, "body", theme)
+        recorded.page.evaluate("(px) => { document.body.style.width = `${px}px`; }", width)
+        return recorded.update(whole, opened=opened)
+
+    yield show
+
+
+def drawn(shown: Mounted, picture: str, what: str = "") -> list[Mark]:
+    return marks_of(shown.page.locator(f"canvas[data-part={picture}]"), what)
+
+
+def words_of(marks: list[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.what == "text"]
+
+
+def nearest(marks: list[Mark], x: float, y: float) -> Mark:
+    return min(marks, key=lambda mark: np.hypot(mark.middle[0] - x, mark.middle[1] - y))
+
+
+# The grid of all heads.
+
+
+def cells_of(marks: list[Mark]) -> dict[tuple[str, int, int], Mark]:
+    """Return each head's cell, found as a reader does: by title, row label and column label."""
+    cells = [m for m in marks if m.what == "fill" and m.width > 12 and m.height > 25]
+    titles = [text for text in words_of(marks) if text.words in TITLES]
+    rows: dict[str, list[Mark]] = {title.words: [] for title in titles}
+    columns: dict[str, list[Mark]] = {title.words: [] for title in titles}
+    for text in words_of(marks):
+        before = [t for t in titles if t.y <= text.y + 1 and t.x - 24 <= text.x]
+        if text in titles or not before or not text.words.isdigit():
+            continue
+        title = max(before, key=lambda title: (title.y, title.x))
+        if text.align == "right":
+            rows[title.words].append(text)
+        elif text.y - title.y < 25:
+            columns[title.words].append(text)
+    found = {}
+    for title in titles:
+        for row in rows[title.words]:
+            for column in columns[title.words]:
+                cell = nearest(cells, column.x, row.y)
+                assert cell.middle == pytest.approx((column.x, row.y), abs=1)
+                place = (TITLES[title.words], int(row.words) - 1, int(column.words) - 1)
+                assert place not in found
+                found[place] = cell
+    assert len(found) == len(cells) == len(set(map(id, found.values())))
+    return found
+
+
+GRIDS = ("zero", "mean", "bleu", "largest", "role-punctuation", "aer-input-norms", "removed")
+
+
+def shares_on_the_scale(whole: Atlas, measure: Measured, key: str, values: NDArray) -> NDArray:
+    """Return where values are on the scale of colours, 0 to 1."""
+    if key == "removed":
+        return (values - 1) / (whole.count - 1)
+    if not measure.is_change:
+        return values
+    return 0.5 + signed_root(values) / signed_root(np.nanmax(np.abs(measure.values))) / 2
+
+
+@EACH
+@looks(narrow=380)
+def test_the_grid_shows_each_heads_value_interval_and_distances(
+    shown: Any, whole: Atlas, theme: str, width: int
+) -> None:
+    of_theme = colours(theme)
+    page = shown(whole, theme, width, head="cross.1.2")
+    for key in GRIDS:
+        measure = measured(whole)[key]
+        page.does(("set", "measure", key))
+        marks = drawn(page, "heads")
+        cells = cells_of(marks)
+        assert set(cells) == set(whole.heads)
+        values = shares_on_the_scale(whole, measure, key, measure.values)
+        steps = table(theme, measure.is_change)
+        for n, place in enumerate(whole.heads):
+            cell = cells[place]
+            inside = [m for m in marks if m is not cell and within(m, cell)]
+            share = values[n, 0]
+            if np.isnan(share):
+                assert cell.fill == of_theme["well"]
+                ink = of_theme["second"]
+            else:
+                step = (
+                    128 + round(127 * (2 * share - 1)) if measure.is_change else round(255 * share)
+                )
+                assert np.abs(np.subtract(cell.fill, steps[step])).max() <= 3, (key, place)
+                ink = ink_on(cell.fill)
+            hills_are(inside, cell, ink, whole.arrays["distance"][n])
+            bars_are(inside, cell, ink, values[n], measure.is_change)
+            squares = [m for m in inside if m.what == "frame" and m.width < cell.width / 2]
+            assert len(squares) == measure.no_effect[n], (key, place)
+            for square in squares:
+                assert square.stroke == ink and square.width == square.height == 5
+        legend_is(marks, cells, whole, key, theme)
+
+
+def hills_are(inside: list[Mark], cell: Mark, ink: Any, distances: NDArray) -> None:
+    """Each hill is at its distance, from left to right; the highest stands for the peak."""
+    hills = [m for m in inside if m.what == "fill" and m.alpha == 0.62]
+    step = (cell.width - 4) / len(distances)
+    heights = np.zeros(len(distances))
+    for hill in hills:
+        heights[round((hill.x - cell.x - 2) / step)] = hill.height
+        assert hill.fill == ink
+    (base,) = [m for m in inside if m.what == "fill" and m.alpha == 0.3]
+    assert {round(hill.y + hill.height - base.y, 3) for hill in hills} <= {0}
+    assert heights.max() > 0.6 * (base.y - cell.y), "the peak fills the cell"
+    expected = distances / distances.max() * heights.max()
+    np.testing.assert_allclose(heights, np.where(expected > 0.1, expected, 0), atol=0.02)
+
+
+def bars_are(inside: list[Mark], cell: Mark, ink: Any, shares: NDArray, is_change: bool) -> None:
+    """The bar below spans the interval; a tick marks the value, a faint one 0."""
+    at = cell.x + 3 + shares * (cell.width - 6)
+    solid = [m for m in inside if m.what == "fill" and m.alpha == 1 and m.fill == ink]
+    faint = [m for m in inside if m.what == "fill" and m.alpha == 0.35]
+    ticks = [m.middle[0] for m in solid if m.height == 8]
+    lines = [m for m in solid if m.height == 1.5]
+    if np.isnan(shares[0]):
+        assert not solid and not faint
+        return
+    assert ticks == [pytest.approx(at[0], abs=0.1)]
+    assert [m.middle[0] for m in faint] == ([pytest.approx(cell.x + cell.width / 2)] * is_change)
+    if np.isnan(shares[1]):
+        assert not lines
+        return
+    (line,) = lines
+    assert line.x == pytest.approx(at[1], abs=0.1)
+    assert line.width == pytest.approx(max(1, at[2] - at[1]), abs=0.1)
+
+
+def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str) -> None:
+    """The legend's colours are those of the cells; its ticks are on the same scale."""
+    measure = measured(whole)[key]
+    bottom = max(cell.y + cell.height for cell in cells.values())
+    slices = [m for m in marks if m.what == "fill" and m.y > bottom and m.height == 9]
+    start, length = slices[0].x, slices[-1].x + slices[-1].width - 0.5 - slices[0].x
+    steps = np.array(table(theme, measure.is_change))
+    for slice in slices:
+        share = (slice.middle[0] - 0.25 - start) / length
+        assert np.abs(np.subtract(slice.fill, steps[round(255 * share)])).max() <= 4
+    below = [text for text in words_of(marks) if text.y > slices[0].y]
+    ticks = [text for text in below if text.align == "center"]
+    lines = [m.middle[0] for m in marks if m.what == "fill" and m.y > bottom and m.height == 3]
+    assert lines == pytest.approx([tick.x for tick in ticks])
+    values = np.array([number(tick.words) for tick in ticks])
+    expected = start + length * shares_on_the_scale(whole, measure, key, values)
+    np.testing.assert_allclose([tick.x for tick in ticks], expected, atol=0.6)
+    assert len(ticks) >= 3 and np.all(np.diff(values) > 0)
+    if measure.is_change:
+        assert 0 in values and values.min() < 0 < values.max()
+        assert [text[0] for text in texts(ticks) if text != "0"] == [
+            "−" if value < 0 else "+" for value in values if value
+        ]
+    else:
+        ends = (1, whole.count) if key == "removed" else (0, 1)
+        assert (values[0], values[-1]) == ends
+        assert all(text.endswith("%") == (key != "removed") for text in texts(ticks))
+    said = [text.words for text in below if text.align == "left" and text.words]
+    assert said == ([f"{measure.unit}, square-root scale"] if measure.is_change else [])
+
+
+@EACH
+@IN_BOTH
+def test_frames_mark_the_chosen_head_and_the_one_under_the_pointer(
+    shown: Any, whole: Atlas, theme: str
+) -> None:
+    of_theme = colours(theme)
+    page = shown(whole, theme, head="encoder.0.1")
+    cells = cells_of(drawn(page, "heads"))
+    for n, place in enumerate(whole.heads):
+        over = cells[whole.heads[n - 1]]
+        page.does(("at", "heads", *cells[place].middle), ("over", "heads", *over.middle))
+        frames = [m for m in drawn(page, "heads", "frame") if m.width > 5]
+        assert [(m.thickness, m.stroke) for m in frames] == [
+            (1.5, of_theme["second"]), (3, of_theme["page"]), (2.5, of_theme["ink"]),
+        ]  # fmt: skip
+        for frame, cell in zip(frames, (over, cells[place], cells[place]), strict=True):
+            assert frame.middle == pytest.approx(cell.middle)
+            assert abs(frame.width - cell.width) <= 3 and abs(frame.height - cell.height) <= 3
+
+
+# The scatter plot.
+
+PAIRS = (
+    ("entropy", "zero"),
+    ("zero", "bleu"),
+    ("bleu", "mean"),
+    ("mean", "largest"),
+    ("removed", "aer-input-norms"),
+    ("similarity", "removed"),
+    ("role-previous-token", "role-punctuation"),
+)
+
+
+def shapes_of(marks: list[Mark], stroke: Any) -> list[tuple[int, float, float, float]]:
+    """Return the number of corners, the centre and the height of each point drawn in a colour."""
+    found = []
+    for mark in marks:
+        if mark.what == "line" and mark.stroke == stroke and mark.lines[0][0] == mark.lines[0][-1]:
+            corners = np.array(mark.lines[0][:-1])
+            found.append((len(corners), *corners.mean(0), round(float(np.ptp(corners[:, 1])), 2)))
+    return found
+
+
+@EACH
+@IN_BOTH
+def test_the_scatter_plot_shows_each_head_at_both_values_with_both_intervals(
+    shown: Any, whole: Atlas, theme: str
+) -> None:
+    of_theme, all_measures = colours(theme), measured(whole)
+    page = shown(whole, theme, head="cross.1.2")
+    for x, y in PAIRS:
+        page.does(("set", "x", x), ("set", "y", y))
+        marks = drawn(page, "scatter")
+        across, up = all_measures[x], all_measures[y]
+        to_x, to_y = axes_of_scatter(marks, across, up, of_theme)
+        is_shown = np.isfinite(across.values[:, 0]) & np.isfinite(up.values[:, 0])
+        xs, ys = to_x.at(across.values), to_y.at(up.values)
+        points = shapes_of(marks, of_theme["second"])
+        keys = {m.words: m for m in words_of(marks) if m.words in KINDS}
+        assert list(keys) == list(KINDS)
+        of_kind = {}
+        for kind, text in keys.items():
+            (key,) = [p for p in points if abs(p[2] - text.y) < 3 and 0 < text.x - p[1] < 14]
+            of_kind[kind] = key[0]
+            points.remove(key)
+            assert {p[3] for p in points if p[0] == key[0]} <= {key[3]}
+        assert len(set(of_kind.values())) == 3
+        for kind, corners in of_kind.items():
+            own = [n for n in range(whole.count) if is_shown[n] and whole.heads[n][0] == kind]
+            expected = [(xs[n, 0], ys[n, 0]) for n in own]
+            found = [point[1:3] for point in points if point[0] == corners]
+            assert len(found) == len(expected)
+            if expected:
+                same_places(found, expected, off=2)  # ticks are rounded to whole px
+        whiskers = segments(marks, stroke=of_theme["third"], alpha=0.35)
+        expected = [
+            line
+            for n in np.flatnonzero(is_shown)
+            for line in ((xs[n, 1], ys[n, 0], xs[n, 2], ys[n, 0]),
+                         (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
+            if np.isfinite(line).all()
+        ]  # fmt: skip
+        assert len(whiskers) == len(expected) > 0
+        same_places(whiskers, expected, off=2)
+
+
+def axes_of_scatter(marks: list[Mark], across: Measured, up: Measured, of_theme: dict) -> Any:
+    """Return both axes, after comparing their titles, ticks and lines."""
+    left = [text for text in words_of(marks) if text.align == "left"]
+    for letter, measure in (("x", across), ("y", up)):
+        unit = f", {measure.unit}" if measure.unit else ""
+        assert f"{letter}: {measure.label}{unit}" in texts(left)
+    right = [t for t in words_of(marks) if t.align == "right" and t.font.startswith("400 12px")]
+    below = [text for text in words_of(marks) if text.align == "center"]
+    grid = segments(marks, stroke=of_theme["line"]) + [
+        line for line in segments(marks, stroke=of_theme["third"], alpha=1)
+    ]
+    found = []
+    for ticks, measure, coordinate in ((below, across, 0), (right, up, 1)):
+        at = [tick.x if coordinate == 0 else tick.y for tick in ticks]
+        values = [number(tick.words) for tick in ticks]
+        lines = [line for line in grid if line[coordinate] == line[coordinate + 2]]
+        placed = [line[coordinate] for line in lines]
+        assert sorted(placed) == pytest.approx(sorted(at), abs=0.6)
+        for value, position in zip(values, at, strict=True):
+            is_zero = measure.is_change and value == 0
+            stroke = of_theme["third" if is_zero else "line"]
+            on = [line for line in segments(marks, stroke=stroke, alpha=1)
+                  if line[coordinate] == line[coordinate + 2]]  # fmt: skip
+            assert np.abs([line[coordinate] - position for line in on]).min() < 0.6
+        assert all(text.endswith("%") == (not measure.is_change and measure.label != "Removal rank")
+                   for text in texts(ticks))  # fmt: skip
+        found.append(axis(list(zip(values, at, strict=True)), measure.bend, off=1))
+        assert np.sign(found[-1].slope) == (-1, 1)[coordinate == 0]
+    return found
+
+
+@EACH
+@IN_BOTH
+def test_the_scatter_plot_names_the_chosen_head_and_the_one_under_the_pointer(
+    shown: Any, whole: Atlas, theme: str
+) -> None:
+    of_theme, all_measures = colours(theme), measured(whole)
+    page = shown(whole, theme, x="zero", y="entropy")
+    across, up = all_measures["zero"], all_measures["entropy"]
+    to_x, to_y = axes_of_scatter(drawn(page, "scatter"), across, up, of_theme)
+    xs, ys = to_x.at(across.values), to_y.at(up.values)
+    alone = [n for n in range(whole.count)
+             if np.sort(np.hypot(xs[:, 0] - xs[n, 0], ys[:, 0] - ys[n, 0]))[1] > 6]  # fmt: skip
+    assert {whole.heads[n][0] for n in alone} == set(KINDS)
+    for chosen, hovered in zip(alone, [*alone[1:], alone[0]], strict=True):
+        page.does(("at", "scatter", xs[chosen, 0], ys[chosen, 0]),
+                  ("over", "scatter", xs[hovered, 0], ys[hovered, 0]))  # fmt: skip
+        marks = drawn(page, "scatter")
+        heads = [
+            f"{kind} {layer + 1}.{head + 1}"
+            for kind, layer, head in (whole.heads[n] for n in (hovered, chosen))
+        ]
+        named = [text for text in words_of(marks) if text.font.split()[1] == "13px"]
+        assert texts(named) == heads
+        assert [text.font.split()[0] for text in named] == ["400", "650"]
+        points = shapes_of(marks, of_theme["ink"])
+        places = [(xs[n, 0], ys[n, 0]) for n in (hovered, chosen)]
+        same_places([point[1:3] for point in points], places, off=2)
+        for text, n in zip(named, (hovered, chosen), strict=True):
+            assert np.hypot(text.x - xs[n, 0], text.y - ys[n, 0]) < 20
+        expected = [
+            line
+            for n in (hovered, chosen)
+            for line in ((xs[n, 1], ys[n, 0], xs[n, 2], ys[n, 0]),
+                         (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
+        ]  # fmt: skip
+        same_places(segments(marks, stroke=of_theme["ink"], alpha=1), expected, off=2)
+
+
+# Pruning curves.
+
+
+@EACH
+@looks(narrow=380)
+def test_the_pruning_curves_show_each_step_with_its_interval(
+    shown: Any, whole: Atlas, theme: str, width: int
+) -> None:
+    of_theme = colours(theme)
+    page = shown(whole, theme, width)
+    cells = cells_of(drawn(page, "heads"))
+    kinds = (*KINDS, ALL)
+    names = {ALL: "all kinds"} | {kind: f"{kind} only" for kind in KINDS}
+    for what, title in (("loss", "Loss, nats per token"), ("bleu", "BLEU, points")):
+        page.does(("set", "curve", what))
+        curves = {name: whole.arrays[f"prune_{name}_{what}"].astype(float) for name in kinds}
+        marks = drawn(page, "pruning")
+        said = {text.words: text for text in words_of(marks)}
+        assert said[title].y < said["heads removed"].y and said[title].align == "left"
+        ours = ("heads removed", *names.values())
+        right = [t for t in words_of(marks) if t.align == "right" and t.words not in ours]
+        below = [text for text in words_of(marks) if text.align == "center"]
+        y = axis([(number(text.words), text.y) for text in right])
+        x = axis([(number(text.words), text.x) for text in below])
+        assert y.slope < 0 < x.slope and number(below[0].words) == 0
+        grid = [m.middle[1] for m in marks if m.what == "fill" and m.fill == of_theme["line"]]
+        assert grid == pytest.approx([text.y for text in right], abs=0.6)
+        spans = [
+            (x.at(count), y.at(low), x.at(count), y.at(high))
+            for curve in curves.values()
+            for count, (_, low, high) in enumerate(curve)
+        ]
+        same_places(segments(marks, stroke=of_theme["third"], alpha=0.5), spans)
+        lines = [m for m in marks if m.what == "line" and m.stroke == of_theme["ink"]]
+        assert len({line.dash for line in lines}) == len(lines) == len(kinds)
+        for name, curve in curves.items():
+            points = np.column_stack([x.at(np.arange(len(curve))), y.at(curve[:, 0])])
+            (line,) = [m for m in lines if len(m.lines[0]) == len(points)
+                       and np.abs(np.array(m.lines[0]) - points).max() < 1]  # fmt: skip
+            looks = (line.thickness, line.dash == (), said[names[name]].font[:3])
+            assert looks == ((2.5, True, "650") if name == ALL else (1.6, False, "400"))
+            label, (end_x, end_y) = said[names[name]], points[-1]
+            beside = points[round(0.75 * (len(points) - 1))] + np.array([0, -9])
+            at_end = label.align == "left" and label.x == pytest.approx(end_x + 8, abs=1)
+            assert at_end or (width < 600 and abs(label.x - beside[0]) < 9)
+            moved = abs(label.y - (end_y if at_end else beside[1]))
+            assert moved < 1 or (whole is NETWORKS[1] and moved <= 31), "moved off another label"
+        for n, (kind, layer, head) in enumerate(whole.heads):
+            page.does(("at", "heads", *cells[kind, layer, head].middle))
+            expected = []
+            for name in (ALL, kind):
+                own = n - whole.span(name).start
+                rank = list(whole.arrays[f"prune_{name}_order"]).index(own) + 1
+                expected.append((x.at(rank), y.at(curves[name][rank, 0])))
+            same_places([m.middle for m in drawn(page, "pruning", "frame")], expected)
+
+
+# One head: its roles and its distances.
+
+
+def marks_in_legend(marks: list[Mark], ink: Any) -> dict[str, tuple]:
+    """Return the shape left of each word of the legend, relative to its centre."""
+    found = {}
+    for text in words_of(marks):
+        if text.words in ("rows shuffled", "random networks", "distances only"):
+            beside = [m for m in marks if 0 < text.x - m.middle[0] < 14 and m.stroke == ink]
+            (shape,) = [m for m in beside if m.what == "line" and abs(m.middle[1] - text.y) < 2]
+            found[text.words] = outline(shape)
+    assert len(set(found.values())) == 3
+    return found
+
+
+def outline(shape: Mark) -> tuple:
+    x, y = shape.middle
+    return tuple(tuple((round(px - x, 1), round(py - y, 1)) for px, py in line)
+                 for line in shape.lines)  # fmt: skip
+
+
+@EACH
+@looks(narrow=300)
+def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
+    shown: Any, whole: Atlas, theme: str, width: int
+) -> None:
+    of_theme = colours(theme)
+    page = shown(whole, theme, width, head="encoder.0.0")
+    for n, (kind, _, _) in enumerate(whole.heads):
+        if n:
+            page.does(("press", "[data-part=next]"))
+        marks = drawn(page, "roles")
+        legend = marks_in_legend(marks, of_theme["ink"])
+        ticks = [text for text in words_of(marks) if text.align == "center"]
+        assert [plain(text) for text in texts(ticks)] == ["0 %", "50 %", "100 %"]
+        x = axis([(number(text.words), text.x) for text in ticks])
+        at = n - whole.span(kind).start
+        arrays = {part: whole.arrays[f"role_{kind}{part}"]
+                  for part in ("", "_shuffled", "_random", "_profile")}  # fmt: skip
+        order = np.argsort(-arrays[""][:, at, 0])
+        titles = [t for t in words_of(marks) if t.align == "right" and not t.words.endswith("%")]
+        assert len(titles) == len(order)
+        bold = {label.role for label in labels(whole)[n]}
+        for title, role in zip(sorted(titles, key=lambda text: text.y), order, strict=True):
+            name = ROLES[kind][role]
+            full = f"{name}, words shuffled" if name == "diagonal" else name
+            cut = title.words.removesuffix("…")
+            assert full.startswith(cut) and (cut == full or len(cut) >= 6)
+            assert title.font.startswith("650" if name in bold else "400")
+            score, low, high = arrays[""][role, at]
+            row = [m for m in marks if abs(m.middle[1] - title.y) < 3 and m.x > title.x]
+            bar, interval = (
+                [m for m in row if m.what == "fill" and m.height == height] for height in (10, 1.5)
+            )
+            assert [(m.x, m.x + m.width) for m in bar] == [
+                pytest.approx((x.at(0), max(x.at(score), x.at(0) + 1)), abs=1)
+            ]
+            assert bar[0].fill == table(theme)[150] and interval[0].fill == of_theme["ink"]
+            assert [(m.x, m.x + m.width) for m in interval] == [
+                pytest.approx((x.at(low), max(x.at(high), x.at(low) + 1)), abs=1)
+            ]
+            (share,) = [m for m in row if m.what == "text" and m.words.endswith("%")]
+            assert number(share.words.replace("<", "")) == pytest.approx(score, abs=0.0051)
+            nulls = {
+                "rows shuffled": arrays["_shuffled"][role, at],
+                "random networks": arrays["_random"][role],
+                "distances only": arrays["_profile"][role, at],
+            }
+            shapes = [m for m in row if m.what == "line" and m.stroke == of_theme["ink"]]
+            found = {outline(m): m.middle[0] for m in shapes}
+            expected = {
+                legend[words]: pytest.approx(float(x.at(np.clip(null, 0, 1))), abs=1)
+                for words, null in nulls.items()
+                if np.isfinite(null)
+            }
+            assert len(shapes) == len(expected) and found == expected, (n, name)
+
+
+@EACH
+@looks(narrow=300)
+def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
+    shown: Any, whole: Atlas, theme: str, width: int
+) -> None:
+    of_theme = colours(theme)
+    page = shown(whole, theme, width, head="encoder.0.0")
+    for n, (kind, _, _) in enumerate(whole.heads):
+        if n:
+            page.does(("press", "[data-part=next]"))
+        marks = drawn(page, "distance")
+        shares = whole.arrays["distance"][n]
+        right = [t for t in words_of(marks) if t.align == "right" and t.words.endswith("%")]
+        y = axis([(number(text.words), text.y) for text in right])
+        assert [number(t.words) for t in right] == pytest.approx(
+            [0, number(right[2].words) / 2, number(right[2].words)]
+        )
+        assert shares.max() <= number(right[2].words) <= max(0.02, 2 * shares.max())
+        grid = [m.middle[1] for m in marks if m.what == "fill" and m.fill == of_theme["line"]]
+        assert grid == pytest.approx([text.y for text in right])
+        bars = [m for m in marks if m.what == "fill" and m.fill == table(theme)[150]]
+        (zero,) = [m for m in marks if m.what == "fill" and m.fill == of_theme["ink"]]
+        ticks = [t for t in words_of(marks) if not t.words.endswith("%") and t.words[-1] not in "s"]
+        values = [number(text.words) for text in ticks]
+        by = 5 if width == 1000 else 10
+        assert values == [distance for distance in DISTANCES if distance % by == 0]
+        inner = [t for t in ticks if t.align == "center"]
+        x = axis([(number(text.words), text.x) for text in inner])
+        assert x.at(0) == pytest.approx(zero.middle[0])
+        step = x.slope
+        assert [(ticks[i].align, ticks[i].x) for i in (0, -1)] == [
+            ("left", pytest.approx(float(x.at(DISTANCES[0])) - step / 2)),
+            ("right", pytest.approx(float(x.at(DISTANCES[-1])) + step / 2)),
+        ]
+        assert [t.words for t in ticks if "…" in t.words] == ["…−20", "+20…"]
+        assert all(t.words[0] == "+" for t in ticks if number(t.words) > 0)
+        expected = [
+            (x.at(distance), y.at(share), y.at(0))
+            for distance, share in zip(DISTANCES, shares, strict=True)
+            if share > 0
+        ]
+        same_places([(m.middle[0], m.y, m.y + m.height) for m in bars], expected)
+        start = "the diagonal's" if kind == "cross" else "query position"
+        assert f"key position minus {start}, in tokens" in texts(marks)
+
+
+# Files.
+
+
+@EACH
+@IN_BOTH
+def test_saved_pictures_show_what_the_canvases_show(shown: Any, whole: Atlas, theme: str) -> None:
+    page = shown(whole, theme, head="decoder.1.2", measure="mean", x="bleu", y="mean")
+    titles = {
+        "heads": "All heads: Loss change, mean ablation",
+        "scatter": "Loss change, mean ablation against BLEU change, zero ablation",
+        "roles": "Roles: Decoder self-attention, layer 2, head 3",
+        "distance": "Attention by distance: Decoder self-attention, layer 2, head 3",
+        "pruning": "Loss after removing heads, least needed first",
+    }
+    inks = {colours(theme)[name] for name in ("ink", "second", "third")}
+    for picture in PICTURES:
+        assert {text.fill for text in words_of(drawn(page, picture))} <= inks
+        svg = svg_marks(page.saves(f"{picture} svg")[1])
+        png = png_marks(page.page, partial(page.saves, f"{picture} png"))
+        for ground, title, *marks in (svg, png):
+            assert ground.fill == colours(theme)["page"] and title.words == titles[picture]
+            same_picture(marks, drawn(page, picture), (16, 44))
