@@ -17,7 +17,7 @@ const WORD_WITH_APOSTROPHE = /[\p{L}\p{Nl}\p{No}]+(?:['\u2019][\p{L}\p{Nl}\p{No}
 const ADDRESS = /(?<![\p{L}\p{N}_])(?:[\p{L}\p{N}_.+-]+@[\p{L}\p{N}_-]+\.[\p{L}\p{N}_.-]*[\p{L}\p{N}_]|https?:\/\/\S*[\p{L}\p{N}_]|www\.\S*[\p{L}\p{N}_])/gu;
 const NUMBER = /[0-9]+(?:[ .,\u00a0\u202f][0-9]{3}(?![A-Za-z0-9_]))*/g;
 
-const UNIT = /[0-9][ \u00a0]?(km\/h|m\/s|km|cm|mm|kg|°C|°F|%|€|\$)(?![\p{L}\p{N}_/])|([€$])[ \u00a0]?[0-9]/gu;
+const UNIT_AFTER_NUMBER = /[0-9][ \u00a0]?(km\/h|m\/s|km|cm|mm|kg|°C|°F|%|€|\$)(?![\p{L}\p{N}_/])|([€$])[ \u00a0]?[0-9]/gu;
 /* Units, and what any translation of each between German and English contains. */
 const UNITS = {
   "km/h": ["km/h", "kph", "kmh", "mph", "kilomet"],
@@ -86,7 +86,7 @@ function lostFrom(source, translation) {
   const numbers = (source.replace(ADDRESS, " ").match(NUMBER) ?? []).filter(
     (number) => Number(digits(number)) > WRITTEN_OUT && !known.has(digits(number)),
   );
-  const units = new Set([...source.replace(ADDRESS, " ").matchAll(UNIT)].map(([, one, other]) => one ?? other));
+  const units = new Set([...source.replace(ADDRESS, " ").matchAll(UNIT_AFTER_NUMBER)].map(([, one, other]) => one ?? other));
   const lower = translation.toLowerCase();
   const lostUnits = [...units].filter((unit) => !UNITS[unit].some((text) => lower.includes(text)));
   return [...addresses, ...numbers, ...lostUnits];
