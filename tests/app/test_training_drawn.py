@@ -391,12 +391,12 @@ def test_a_narrow_timeline_draws_the_same(page: Page, run: AttentionSnapshots) -
 def test_the_saved_timeline_shows_what_the_canvas_shows(
     wide: Mounted, run: AttentionSnapshots, theme: str
 ) -> None:
-    show(wide, run, theme, **VIEWS[2])
+    show(wide, run, theme, kind="decoder", layer=1, head=1, q=4, k=3, sentence=1)
     svg = svg_marks(wide.file("svg"))
     png = png_marks(wide.page, partial(wide.file, "png"))
     for ground, title, *marks in (svg, png):
         assert ground.fill == colours(theme)["page"]
         assert title.words == (
-            "small: decoder, head 1.2, through training; cursor at step 2,900 of 2,900"
+            "small: decoder, head 2.2, through training; cursor at step 2,900 of 2,900"
         )
         same_picture(marks, drawn(wide), (12, 48))
