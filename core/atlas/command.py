@@ -48,7 +48,7 @@ def run_atlas(arguments: Namespace) -> None:
     )
     partial = Partial(arguments.out.with_name(f"{arguments.out.name}.partial"), repr(origin))
     with (
-        _runner(arguments, network) as run,
+        runner(network, arguments.shards, arguments.ray) as run,
         progress_bar(count_passes(network, text, extras), " passes") as on_progress,
     ):
         found = build(network, text, origin, Work(run, partial, on_progress), extras)
@@ -99,14 +99,13 @@ def _extras(
     return Extras(aligned, other, not arguments.no_bleu), identity
 
 
-def _runner(arguments: Namespace, network: Checkpoint) -> AbstractContextManager[Runner]:
-    if arguments.ray:
+def runner(network: Checkpoint, workers: int, ray: bool) -> AbstractContextManager[Runner]:
+    """Return a context manager with a runner: on Ray, in several processes, or in this one."""
+    if ray:
         from core.atlas.ray_workers import on_ray
 
-        return on_ray(arguments.shards)
-    return (
-        in_processes(arguments.shards) if arguments.shards > 1 else nullcontext(in_process(network))
-    )
+        return on_ray(workers)
+    return in_processes(workers) if workers > 1 else nullcontext(in_process(network))
 
 
 def _names(*files: Path) -> str:
