@@ -94,12 +94,11 @@ def _network(options: Options, place: Path) -> tuple[Path, str]:
 
 def _files(options: Options, folder: Path, count: int, place: Path) -> list[str]:
     card = load(folder).card
-    pairs = read_pairs(
-        "multi30k", "train", card.source_language, card.target_language, options.data
-    )
+    languages = card.source_language, card.target_language
+    pairs = read_pairs("multi30k", "train", *languages, options.data)[:TIMED]
     files = [place / f"{count}.{side}" for side in ("source", "target")]
     for side, file in enumerate(files):
-        lines = (pairs[i % TIMED][side] + "\n" for i in range(count))  # lengths stay the same
+        lines = (pairs[i % len(pairs)][side] + "\n" for i in range(count))  # lengths stay the same
         file.write_text("".join(lines), "utf-8")
     return [str(file) for file in files]
 

@@ -19,7 +19,9 @@ from core.atlas.shards import in_process
 from core.atlas.sums import Sums
 from core.checkpoint.folder import load
 from tests import small
-from tests.core.test_atlas_sums import Failing, Loss
+from tests.core.test_atlas_sums import Failing, Loss, one_thread
+
+__all__ = ["one_thread"]  # a fixture
 
 PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
 

@@ -53,6 +53,15 @@ class Loss:
         )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Sums have the same bytes as a worker's only with as many threads: the command sets one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def checkpoint(checkpoint_folder):
     return load(checkpoint_folder)
