@@ -1,10 +1,11 @@
 """Run a speed benchmark by name, print its rows and write them as JSON.
 
-    python -m core.benchmark decode|capture|train|page|scale|why [--rounds N] [--json FILE]
+    python -m core.benchmark decode|capture|train|page|scale|shards|why [--rounds N] [--json FILE]
 
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
 attention maps; `train` compares training with torch.nn.Transformer; `scale` measures how time and
-memory grow with length, batch, beam and corpus; `why` times the experiments of core.experiments.
+memory grow with length, batch, beam and corpus; `shards` compares processes and Ray as workers of
+an atlas; `why` times the experiments of core.experiments.
 
 Further benchmarks, such as `page`, are plug-ins, which need `pip install -e .` once. Each entry
 point of the group `headlight.benchmarks` is a dictionary of benchmarks by name. To install the
@@ -25,7 +26,7 @@ from core.benchmarks.options import Missing, Options, Size
 from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"
-OWN = ("decode", "capture", "train", "scale", "why")
+OWN = ("decode", "capture", "train", "scale", "shards", "why")
 _CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
 
 # A function that takes the number of rounds and yields rows; the packages whose versions to report.
@@ -150,9 +151,11 @@ def parser() -> Parser:
         "--axis",
         dest="axes",
         action="append",
-        help="for scale: one axis, such as length; repeatable",
+        help="for scale and shards: one axis, such as length or memory; repeatable",
     )
-    p.add_argument("--data", type=Path, help="for train: use Multi30k from this folder of corpora")
+    p.add_argument(
+        "--data", type=Path, help="for train and shards: take Multi30k from this folder of corpora"
+    )
     p.add_argument("--device", help="for decode and train: the device, such as cuda")
     p.add_argument(
         "--compile",

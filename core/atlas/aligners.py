@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.analysis.alignment import Gold, sources
 from core.atlas.atlas import AlignmentHeads
-from core.atlas.corpus import Corpus, Sentence
+from core.atlas.corpus import Corpus, Line, Sentence, chunked
 from core.atlas.intervals import interval
-from core.atlas.shards import Chunk, Runner
+from core.atlas.shards import Runner
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.aligning import (
@@ -32,6 +33,7 @@ from core.experiments.aligning import (
 )
 from core.frozen import Doubles
 
+Pair = TypeVar("Pair", Line, Sentence)
 HeadSet = tuple[tuple[int, int], ...]
 """Cross-attention heads as (layer, head), counted from 0."""
 
@@ -48,9 +50,9 @@ CHOSEN_ON, SCORED_ON = 0, 1
 
 def check_gold(checkpoint: Checkpoint, corpus: Corpus) -> None:
     """Raise ValueError if an alignment does not fit its sentence pair, or if no link is sure."""
-    for sentence, gold in _with_gold(corpus.sentences):
+    for sentence, gold in _with_gold(corpus.lines):
         check_pair(checkpoint, _texts(sentence), gold, sentence.index + 1)
-    if not any(gold.sure for _, gold in _with_gold(corpus.sentences)):
+    if not any(gold.sure for _, gold in _with_gold(corpus.lines)):
         raise ValueError(
             "the gold alignments have no sure link for these sentences: at least 1 is needed"
         )
@@ -70,7 +72,7 @@ class HeadLinks:
     - sentences [R]: the number of sentences with gold alignments
     """
 
-    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         card = checkpoint.card.model
         shape = 2, 2, card.num_decoder_layers + 1, card.num_heads + 1
         counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
@@ -106,7 +108,7 @@ class SetLinks:
     sets: tuple[tuple[HeadSet, ...], ...]
     half: int
 
-    def __call__(self, checkpoint: Checkpoint, chunk: Chunk) -> Sums:
+    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         counts: list[tuple[Sentence, dict[str, NDArray[np.int64]]]] = []
         for sentence, gold in _with_gold(chunk):
             if sentence.index % 2 != self.half:
@@ -183,14 +185,14 @@ def best_heads(
     first one chosen. `on_progress` is called with the number of newly measured chunks. Return None
     unless each half has at least 2 sentences with sure links.
     """
-    chunks = [(n, c) for n, c in enumerate(corpus.chunks()) if _with_gold(c)]
-    linked = [s.index % 2 for s, gold in _with_gold(corpus.sentences) if gold.sure]
+    chunks = [chunk for chunk in chunked(corpus.lines) if _with_gold(chunk)]
+    linked = [line.index % 2 for line, gold in _with_gold(corpus.lines) if gold.sure]
     if min(linked.count(half) for half in (CHOSEN_ON, SCORED_ON)) < 2:
         return None
 
     def measured(measure: SetLinks) -> Sums:
         parts = []
-        for _, sums in run(measure, folder, chunks):
+        for sums in run(measure, folder, chunks):
             parts.append(sums)
             on_progress(1)
         return Sums.total(parts)
@@ -220,12 +222,12 @@ def best_heads(
     return AlignmentHeads(chosen[best], *COMBINATIONS[best], float(aer), float(low), float(high))
 
 
-def _texts(sentence: Sentence) -> tuple[str, str]:
+def _texts(sentence: Line | Sentence) -> tuple[str, str]:
     return sentence.source_text, sentence.reference
 
 
-def _with_gold(chunk: Chunk) -> list[tuple[Sentence, Gold]]:
-    return [(sentence, sentence.gold) for sentence in chunk if sentence.gold]
+def _with_gold(chunk: Sequence[Pair]) -> list[tuple[Pair, Gold]]:
+    return [(pair, pair.gold) for pair in chunk if pair.gold]
 
 
 def _fits(heads: HeadSet, head: tuple[int, int], one_layer: bool) -> bool:

@@ -12,9 +12,9 @@ from core.atlas.aligners import HeadLinks, aligner_arrays, best_heads, check_gol
 from core.atlas.atlas import ALL, AlignmentHeads, Atlas, Origin
 from core.atlas.attention import Attention, finish
 from core.atlas.bleu import HeadBleu, head_bleu
-from core.atlas.corpus import CHUNK, Corpus, Sentence, drawn
+from core.atlas.corpus import CHUNK, Corpus, Line, drawn
 from core.atlas.counterpart import Similarity, counterparts
-from core.atlas.examples import Examples, examples, quoted_sentences
+from core.atlas.examples import Examples, examples, quoted_lines
 from core.atlas.losses import (
     HeadLosses,
     HeadOutputs,
@@ -25,12 +25,23 @@ from core.atlas.losses import (
 from core.atlas.pairs import SAMPLE as PAIR_SAMPLE
 from core.atlas.pairs import pair_effects, pair_losses
 from core.atlas.partial import Partial
-from core.atlas.pruning import CURVES, RemovalOrder, pruning_bleu, pruning_curves, pruning_losses
+from core.atlas.pruning import (
+    CURVES,
+    ORDER_CHUNK,
+    ChoiceLosses,
+    Choices,
+    heads_on,
+    pruning_bleu,
+    pruning_curves,
+    pruning_losses,
+    removal_order,
+)
 from core.atlas.pruning import SAMPLE as ORDER_SAMPLE
 from core.atlas.roles import GOLD_ROLES, ROLES, Facts
-from core.atlas.shards import Chunk, Measure, Runner
+from core.atlas.shards import Measure, Runner
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
+from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 
 _SEED = 2
@@ -82,14 +93,11 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
     def measured(
         measure: Measure,
         passes: int,
-        sentences: Sequence[Sentence] = text.sentences,
+        lines: Sequence[Line] = text.lines,
         size: int = CHUNK,
     ) -> Sums:
-        chunks: list[Chunk] = [
-            tuple(sentences[i : i + size]) for i in range(0, len(sentences), size)
-        ]
         report = lambda count: work.on_progress(count * passes)  # noqa: E731
-        return work.partial.measured(measure, folder, chunks, work.run, report)
+        return work.partial.measured(measure, folder, lines, work.run, report, size)
 
     cost = _Costs(network)
     attended = finish(measured(Attention(Facts.of(text), TEXT_ROLES), cost.attention))
@@ -101,20 +109,20 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
     means = means_of(measured(HeadOutputs(), 1), str(next(model.parameters()).device))
     arrays |= head_losses(measured(HeadLosses("mean", means), cost.heads), "mean")
 
-    chosen = quoted_sentences(text)
+    chosen = quoted_lines(text.lines)
     quoted, example_arrays = examples(chosen, measured(Examples(), cost.heads, chosen))
     arrays |= example_arrays
 
-    sample = drawn(text.sentences, ORDER_SAMPLE, _SEED)
-    orders = {
-        curve: measured(RemovalOrder(curve), cost.order(curve), sample, ORDER_SAMPLE)[
-            f"prune_{curve}_order"
-        ].tolist()
-        for curve in CURVES
-    }
+    sample = drawn(text.lines, ORDER_SAMPLE, _SEED)
+
+    def losses(choices: Choices) -> Doubles:
+        found = measured(ChoiceLosses(choices), len(choices), sample, ORDER_CHUNK)
+        return found["choice_loss"]
+
+    orders = {curve: removal_order(heads_on(model, curve), losses) for curve in CURVES}
     pruned = measured(pruning_losses(model, orders), cost.curves)
+    pairs = drawn(text.lines, PAIR_SAMPLE, _SEED)
     for kind in KINDS:
-        pairs = drawn(text.sentences, PAIR_SAMPLE, _SEED)
         arrays |= pair_effects(
             model, kind, measured(pair_losses(model, kind), cost.pairs(kind), pairs)
         )
@@ -123,11 +131,11 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
         pruned = pruned + measured(pruning_bleu(model, orders), _GREEDY * cost.curves)
     arrays |= pruning_curves(model, orders, pruned)
     if extras.other is not None:
-        arrays |= counterparts(measured(Similarity(extras.other.card.folder), 1))
+        arrays |= counterparts(measured(Similarity(extras.other.card.folder.resolve()), 1))
 
     heads: AlignmentHeads | None = None
     if extras.gold is not None:
-        of_gold = extras.gold.sentences
+        of_gold = extras.gold.lines
         facts = Facts.of(extras.gold)
         aligned = finish(
             measured(Attention(facts, GOLD_ROLES, averages=False), cost.attention, of_gold)
@@ -153,7 +161,7 @@ def count_passes(network: Checkpoint, text: Corpus, extras: Extras) -> int:
     cost = _Costs(network)
     B = len(text.sentences)
     total = B * (cost.attention + 2 * cost.heads + 1 + cost.curves)
-    total += len(quoted_sentences(text)) * cost.heads
+    total += len(quoted_lines(text.lines)) * cost.heads
     total += min(B, ORDER_SAMPLE) * sum(map(cost.order, CURVES))
     total += min(B, PAIR_SAMPLE) * sum(map(cost.pairs, KINDS))
     if extras.bleu:

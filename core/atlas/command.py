@@ -7,7 +7,7 @@ import math
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,6 @@ from core.atlas.atlas import Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.partial import Partial
-from core.atlas.ray_data import on_ray
 from core.atlas.report import report
 from core.atlas.roles import Facts
 from core.atlas.shards import Runner, in_process, in_processes
@@ -40,11 +39,11 @@ def run_atlas(arguments: Namespace) -> None:
     device = "cpu" if arguments.shards > 1 else pick_device(arguments.device)
     torch.set_num_threads(1)  # equal sums for any number of shards; more threads are no faster
     network = load(arguments.checkpoint, device)
-    pairs = _pairs(arguments.src, arguments.ref)[: arguments.first]
-    text = corpus(network, pairs)
+    text = corpus(network, _pairs(arguments.src, arguments.ref, arguments.first))
     extras, gold = _extras(arguments, network, device)
     if arguments.gold is None or arguments.gold_src is not None:
-        write_marks_of_pairs(arguments.src, arguments.ref, pairs)
+        files = arguments.src, arguments.ref
+        write_marks_of_pairs(*files, _pairs(*files, arguments.first))
     for line in (*text.skipped[:_LINES], *Facts.of(text).notes):
         sys.stderr.write(f"{arguments.src.name}: {line}\n")
     origin = origin_of(
@@ -52,7 +51,7 @@ def run_atlas(arguments: Namespace) -> None:
     )
     partial = Partial(arguments.out.with_name(f"{arguments.out.name}.partial"), repr(origin))
     with (
-        _runner(arguments, network) as run,
+        runner(network, arguments.shards, arguments.ray) as run,
         progress_bar(count_passes(network, text, extras), " passes") as on_progress,
     ):
         found = build(network, text, origin, Work(run, partial, on_progress), extras)
@@ -85,7 +84,7 @@ def _extras(
         return Extras(None, other, not arguments.no_bleu), {}
     own = arguments.gold_src is None
     files = (arguments.src, arguments.ref) if own else (arguments.gold_src, arguments.gold_ref)
-    pairs = _pairs(*files)[: arguments.first if own else None]
+    pairs = list(_pairs(*files, arguments.first if own else None))
     lines = read_lines(arguments.gold)
     gold = read_gold(
         lines,
@@ -105,12 +104,13 @@ def _extras(
     return Extras(aligned, other, not arguments.no_bleu), identity
 
 
-def _runner(arguments: Namespace, network: Checkpoint) -> AbstractContextManager[Runner]:
-    if arguments.ray:
-        return nullcontext(on_ray(arguments.shards))
-    return (
-        in_processes(arguments.shards) if arguments.shards > 1 else nullcontext(in_process(network))
-    )
+def runner(network: Checkpoint, workers: int, ray: bool) -> AbstractContextManager[Runner]:
+    """Return a context manager with a runner: on Ray, in several processes, or in this one."""
+    if ray:
+        from core.atlas.ray_workers import on_ray
+
+        return on_ray(workers)
+    return in_processes(workers) if workers > 1 else nullcontext(in_process(network))
 
 
 def _names(*files: Path) -> str:
@@ -164,8 +164,11 @@ def _atlas_tables(found: Atlas, heads: list[dict[str, Any]]) -> None:
         table([("alignment heads (from 1)", f"{names}; {chosen.reading} reading, AER {error}")])
 
 
-def _pairs(source: Path, reference: Path) -> list[tuple[str, str]]:
-    return list(LinePairs(source, reference))
+def _pairs(source: Path, reference: Path, first: int | None) -> Iterator[tuple[str, str]]:
+    """Yield the first pairs, but read all, because both files need equally many lines."""
+    for i, pair in enumerate(LinePairs(source, reference)):
+        if first is None or i < first:
+            yield pair
 
 
 def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") -> str:
@@ -198,5 +201,5 @@ def add_arguments(p: ArgumentParser) -> None:
         default=1,
         help="number of processes or, with --ray, of workers",
     )
-    p.add_argument("--ray", action="store_true", help="run the shards on Ray Data")
+    p.add_argument("--ray", action="store_true", help="run the shards on Ray")
     p.add_argument("--first", type=whole_number(1), metavar="N", help="use only the first N pairs")

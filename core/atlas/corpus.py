@@ -1,28 +1,47 @@
-"""A corpus for the atlas: tokenised sentence pairs with texts, alignments and token counts."""
+"""A corpus for the atlas: lines on disk, tokenised pairs, alignments and token counts."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import NamedTuple, TypeVar, overload
+from weakref import finalize
 
 import numpy as np
 
 from core.analysis.alignment import Gold
 from core.checkpoint.folder import Checkpoint
 from core.text.line import tokens_and_words
-from core.text.tokenizer import BOS, EOS, Token, special, with_first
+from core.text.tokenizer import BOS, EOS, Token, Tokenizer, special, with_first
+
+T = TypeVar("T")
 
 CHUNK = 25
 """The number of sentences in a chunk. It is fixed, so results do not depend on shards."""
 
+_IN_MEMORY = 1 << 20  # bytes of text; more is kept in a temporary file
+
+
+class Line(NamedTuple):
+    """One pair of a corpus as text, as it is sent to a worker; `index` counts lines from 0."""
+
+    index: int
+    source_text: str
+    reference: str
+    gold: Gold | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One pair of a corpus. `source` and `target` end with <eos>; `index` counts lines from 0.
+    """A tokenised `Line`. `source` and `target` end with <eos>.
 
     A source begins with the `first` tokens of the source tokenizer, if there are any. A sentence
     with gold links also has the given word of each token of both sides that is not special, see
@@ -36,6 +55,11 @@ class Sentence:
     reference: str
     gold: Gold | None = None
     words: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def line(self) -> Line:
+        """The pair as text."""
+        return Line(self.index, self.source_text, self.reference, self.gold)
 
     @property
     def lead(self) -> int:
@@ -53,6 +77,78 @@ class Sentence:
         return [t.id for t in self.source], [t.id for t in self.target]
 
 
+def tokenised(checkpoint: Checkpoint, lines: Iterable[Line]) -> tuple[Sentence, ...]:
+    """Tokenise lines for a checkpoint."""
+    both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    return tuple(_tokenised(both, line) for line in lines)
+
+
+def _tokenised(tokenizers: tuple[Tokenizer, Tokenizer], line: Line) -> Sentence:
+    index, *texts, gold = line
+    (source, of_source), (target, of_target) = map(tokens_and_words, tokenizers, texts)
+    source = (*with_first(tokenizers[0], source), special(EOS))
+    words = (tuple(of_source), tuple(of_target)) if gold else ((), ())
+    return Sentence(index, source, (*target, special(EOS)), *texts, gold, words)
+
+
+class Lines(Sequence[Line]):
+    """Lines in a temporary file, read again at each use, so that memory does not grow with them.
+
+    Only alignments, which are made by hand and few, and 8 bytes per line stay in memory.
+    """
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  (closed with the lines)
+        finalize(self, self._file.close)
+        self._starts = array("q")
+        self._gold: dict[int, Gold] = {}
+
+    def append(self, line: Line) -> None:
+        """Add a line at the end."""
+        self._file.seek(0, SEEK_END)
+        self._starts.append(self._file.tell())
+        self._file.write(json.dumps(line[:3]).encode() + b"\n")
+        if line.gold is not None:
+            self._gold[line.index] = line.gold
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, at: int) -> Line: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Line, ...]: ...
+    def __getitem__(self, at: int | slice) -> Line | tuple[Line, ...]:
+        if isinstance(at, slice):
+            return tuple(map(self._read, self._starts[at]))
+        return self._read(self._starts[at])
+
+    def _read(self, start: int) -> Line:
+        self._file.seek(start)
+        index, source_text, reference = json.loads(self._file.readline())
+        return Line(index, source_text, reference, self._gold.get(index))
+
+
+class Sentences(Sequence[Sentence]):
+    """The sentences of lines, tokenised at each use; see `Lines`."""
+
+    def __init__(self, lines: Sequence[Line], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
+        self.lines = lines
+        self._tokenizers = tokenizers
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Sentence, ...]: ...
+    def __getitem__(self, at: int | slice) -> Sentence | tuple[Sentence, ...]:
+        if isinstance(at, slice):
+            return tuple(_tokenised(self._tokenizers, line) for line in self.lines[at])
+        return _tokenised(self._tokenizers, self.lines[at])
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Sentence pairs in the order of their lines.
@@ -61,7 +157,7 @@ class Corpus:
     for each pair that cannot be measured. Each SHA-256 is of the lines as given, joined by "\\n".
     """
 
-    sentences: tuple[Sentence, ...]
+    sentences: Sequence[Sentence]
     skipped: tuple[str, ...]
     source_language: str
     target_language: str
@@ -73,60 +169,63 @@ class Corpus:
     @property
     def linked(self) -> int:
         """The number of sentences with gold links."""
-        return sum(bool(sentence.gold) for sentence in self.sentences)
+        return sum(bool(line.gold) for line in self.lines)
 
-    def chunks(self) -> Iterator[tuple[Sentence, ...]]:
-        """Yield the sentences in chunks of CHUNK."""
-        for start in range(0, len(self.sentences), CHUNK):
-            yield self.sentences[start : start + CHUNK]
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The sentences as text, which measures are applied to."""
+        if isinstance(self.sentences, Sentences):
+            return self.sentences.lines
+        return tuple(sentence.line for sentence in self.sentences)
 
 
 def corpus(
-    checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]], gold: Sequence[Gold] | None = None
+    checkpoint: Checkpoint, pairs: Iterable[tuple[str, str]], gold: Sequence[Gold] | None = None
 ) -> Corpus:
     """Tokenise pairs of text for a checkpoint; skip pairs with a side that is empty or too long.
 
-    `gold` has one manual alignment per pair, of the words of the given lines; a pair without links
-    has no gold. Raises ValueError if the numbers of pairs and alignments differ, or if no pair is
-    left.
+    The pairs are read once and kept in a temporary file. `gold` has one manual alignment per pair,
+    of the words of the given lines; a pair without links has no gold. Raises ValueError if the
+    numbers of pairs and alignments differ, or if no pair is left.
     """
-    if gold is not None and len(gold) != len(pairs):
-        raise ValueError(
-            f"{len(pairs)} sentence pairs and {len(gold)} alignments: give one alignment for each "
-            "pair, line by line"
-        )
-    sentences: list[Sentence] = []
-    skipped: list[str] = []
+    lines, skipped, count = Lines(), [], 0
     limit = checkpoint.card.model.max_length
     tokenizers = checkpoint.source_tokenizer, checkpoint.target_tokenizer
+    digests = hashlib.sha256(), hashlib.sha256()
+    counts: tuple[Counter[int], Counter[int]] = Counter(), Counter()
     for index, pair in enumerate(pairs):
-        (source, of_source), (target, of_target) = map(tokens_and_words, tokenizers, pair)
-        source = (*with_first(tokenizers[0], source), special(EOS))
-        target = (*target, special(EOS))
-        longest = max(len(source), len(target))
-        if min(len(source), len(target)) == 1:
+        count += 1
+        for digest, text in zip(digests, pair, strict=True):
+            digest.update(("\n" * (index > 0) + text).encode())
+        links = gold[index] or None if gold is not None and index < len(gold) else None
+        sentence = _tokenised(tokenizers, Line(index, *pair, links))
+        sides = sentence.source, sentence.target
+        longest = max(map(len, sides))
+        if min(map(len, sides)) == 1:
             skipped.append(f"line {index + 1} has an empty side")
         elif longest > limit:
             skipped.append(
                 f"line {index + 1} has {longest} tokens with <eos>: the limit is {limit}"
             )
         else:
-            sentence = Sentence(index, source, target, *pair)
-            if gold is not None and gold[index]:
-                words = tuple(of_source), tuple(of_target)
-                sentence = replace(sentence, gold=gold[index], words=words)
-            sentences.append(sentence)
-    if not sentences:
+            lines.append(sentence.line)
+            for counter, side in zip(counts, sides, strict=True):
+                counter.update(token.id for token in side)
+    if gold is not None and len(gold) != count:
+        raise ValueError(
+            f"{count} sentence pairs and {len(gold)} alignments: give one alignment for each "
+            "pair, line by line"
+        )
+    if not len(lines):
         reason = f" ({skipped[0]})" if skipped else ""
         raise ValueError(f"there is no sentence pair to measure{reason}: at least 1 is needed")
     return Corpus(
-        tuple(sentences),
+        Sentences(lines, tokenizers),
         tuple(skipped),
         checkpoint.card.source_language,
         checkpoint.card.target_language,
-        *(_sha256([pair[side] for pair in pairs]) for side in (0, 1)),
-        Counter(token.id for s in sentences for token in s.source),
-        Counter(token.id for s in sentences for token in s.target),
+        *(digest.hexdigest() for digest in digests),
+        *counts,
     )
 
 
@@ -138,11 +237,13 @@ def write_without_gold(file: Path, count: int, sentences: int) -> None:
         )
 
 
-def drawn(sentences: Sequence[Sentence], count: int, seed: int) -> tuple[Sentence, ...]:
-    """Draw `count` sentences without replacement, or all if there are fewer; keep their order."""
-    chosen = np.random.default_rng(seed).permutation(len(sentences))[:count]
-    return tuple(sentences[i] for i in sorted(chosen))
+def chunked(items: Sequence[T], size: int = CHUNK, done: int = 0) -> Iterator[tuple[T, ...]]:
+    """Yield items in chunks, each read when it is asked for, without the first `done` chunks."""
+    for start in range(done * size, len(items), size):
+        yield tuple(items[start : start + size])
 
 
-def _sha256(lines: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+def drawn(items: Sequence[T], count: int, seed: int) -> tuple[T, ...]:
+    """Draw `count` items without replacement, or all if there are fewer; keep their order."""
+    chosen = np.random.default_rng(seed).permutation(len(items))[:count]
+    return tuple(items[i] for i in sorted(chosen.tolist()))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from core.atlas.atlas import Quoted
-from core.atlas.corpus import Corpus, Sentence, drawn
+from core.atlas.corpus import Line, Sentence, drawn
 from core.atlas.losses import losses_without_each
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
@@ -29,14 +29,14 @@ MAX_CHARACTERS = 200
 _SEED = 64
 
 
-def quoted_sentences(corpus: Corpus) -> tuple[Sentence, ...]:
-    """Draw up to QUOTED sentences of at most MAX_CHARACTERS per side, in the corpus's order."""
+def quoted_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Draw up to QUOTED lines of at most MAX_CHARACTERS per side; keep their order."""
     short = [
-        sentence
-        for sentence in corpus.sentences
-        if max(len(sentence.source_text), len(sentence.reference)) <= MAX_CHARACTERS
+        i
+        for i, line in enumerate(lines)
+        if max(len(line.source_text), len(line.reference)) <= MAX_CHARACTERS
     ]
-    return drawn(short, QUOTED, _SEED)
+    return tuple(lines[i] for i in drawn(short, QUOTED, _SEED))
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,11 @@ class Examples:
         return Sums(arrays)
 
 
-def examples(
-    sentences: Sequence[Sentence], sums: Sums
-) -> tuple[tuple[Quoted, ...], dict[str, np.ndarray]]:
-    """Return the sentences as quotations, and the `Atlas` arrays strength and cell."""
-    quoted = tuple(Quoted(s.source_text, s.reference) for s in sentences)
+def examples(lines: Sequence[Line], sums: Sums) -> tuple[tuple[Quoted, ...], dict[str, np.ndarray]]:
+    """Return the lines as quotations, and the `Atlas` arrays strength and cell."""
+    quoted = tuple(Quoted(line.source_text, line.reference) for line in lines)
     strength_PN, cell_PN2 = (
-        [sums[f"example_{s.index}_{what}"] for s in sentences] for what in ("strength", "cell")
+        [sums[f"example_{line.index}_{what}"] for line in lines] for what in ("strength", "cell")
     )
     if not quoted:
         return (), {}

@@ -9,7 +9,7 @@ from core.atlas.atlas import Atlas
 from core.atlas.attention import Attention, finish
 from core.atlas.build import TEXT_ROLES, layers_of, origin_of
 from core.atlas.corpus import Corpus, corpus
-from core.atlas.examples import Examples, examples, quoted_sentences
+from core.atlas.examples import Examples, examples, quoted_lines
 from core.atlas.losses import HeadLosses, affected_tokens, head_losses, losses_without_each
 from core.atlas.roles import Facts
 from core.atlas.sums import Sums
@@ -36,12 +36,12 @@ def own_text(
     if len(pairs) > MAX_LINES:
         raise ValueError(f"{len(pairs):,} lines: the limit is {MAX_LINES}, leave some out")
     text = corpus(network, pairs)
-    chosen = quoted_sentences(text)
-    quoted_indices = {sentence.index for sentence in chosen}
+    chosen = quoted_lines(text.lines)
+    quoted_indices = {line.index for line in chosen}
     attention, losses, quotes = Attention(Facts.of(text), TEXT_ROLES), HeadLosses(), Examples()
     attended, zero, quoted_sums = [], [], []
     for start in range(0, len(text.sentences), _STEP):
-        part = text.sentences[start : start + _STEP]
+        part = tuple(text.sentences[start : start + _STEP])
         with borrow():
             attended.append(attention(network, part))
             # `losses` and `quotes` share these results, which take most of the time.

@@ -18,6 +18,7 @@ from core.atlas.losses import Arrays, SetLosses, losses_without, per_token, sent
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
 from core.experiments.head_effects import heads_of
+from core.frozen import Doubles
 from core.kinds import KINDS
 from core.model.interface import Seq2Seq
 from core.record.edits import Head
@@ -30,47 +31,50 @@ The curve is measured on the whole corpus, which includes these sentences. If th
 the curve's loss is therefore too low.
 """
 
+ORDER_CHUNK = 5
+"""The number of these sentences in a chunk: few, because each step waits for all chunks."""
+
+Choices = tuple[tuple[Head, ...], ...]
+"""Sets of removed heads."""
 Order = Sequence[int]
 """Heads in the order of removal, as indices into `heads_on`."""
 
 
 def removal_order(
-    checkpoint: Checkpoint,
-    sentences: Sequence[Sentence],
-    curve: str,
+    heads: Sequence[Head],
+    losses: Callable[[Choices], Doubles],
     on_progress: Callable[[int], object] = lambda count: None,
 ) -> list[int]:
-    """Choose the order of removal for a kind, for kinds joined by "+", or for "all", greedily.
+    """Choose the order of removal of some heads, greedily; `losses` measures sets of heads.
 
-    Each step removes the head without which the loss on `sentences` is lowest, given the heads
-    already removed; the last step removes the last head. If heads tie, the first of them is
-    removed. `on_progress` is called with the number of newly removed heads.
+    Each step removes the head without which the loss is lowest, given the heads already removed;
+    the last step removes the last head. If heads tie, the first of them is removed. `on_progress`
+    is called with the number of newly removed heads.
     """
-    heads = heads_on(checkpoint.model, curve)
     order: list[int] = []
     while left := [i for i in range(len(heads)) if i not in order]:
         if len(left) > 1:
-            removed = frozenset(heads[i] for i in order)
-            choices = [removed | {heads[i]} for i in left]
-            losses_C = sum(losses_without(checkpoint, s, choices).sum(-1) for s in sentences)
-            left = [left[int(np.argmin(losses_C))]]
+            removed = [heads[i] for i in order]
+            choices = tuple((*removed, heads[i]) for i in left)
+            left = [left[int(np.argmin(losses(choices)))]]
         order += left
         on_progress(1)
     return order
 
 
 @dataclass(frozen=True)
-class RemovalOrder:
-    """Measure `removal_order` on one chunk.
+class ChoiceLosses:
+    """Measure the loss with each set of heads in `choices` zero-ablated, without an interval.
 
-    Sums: prune_CURVE_order [n]. Orders cannot be added up, so the chunk must be the whole sample.
+    Sums: choice_loss [C], in nats.
     """
 
-    curve: str
+    choices: Choices
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        order = removal_order(checkpoint, chunk, self.curve)
-        return Sums({f"prune_{self.curve}_order": np.array(order, np.int64)})
+        choices = [frozenset(choice) for choice in self.choices]
+        losses_BC = [losses_without(checkpoint, s, choices).sum(-1) for s in chunk]
+        return Sums({"choice_loss": np.sum(losses_BC, axis=0)})
 
 
 def pruning_losses(model: Seq2Seq, orders: Mapping[str, Order]) -> SetLosses:

@@ -6,7 +6,7 @@ Axes: Q queries, K keys of one sentence's map of a kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,38 +54,36 @@ def visible(kind: Kind, queries: int, keys: int) -> Bools:
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about a corpus that roles need: token counts by id, each side's function words.
+    """The facts about a corpus that roles need: token counts by id, each language's function words.
 
-    Function words are None if there is no list for the language. `notes` has one line for each part
-    of the corpus on which a role cannot be measured.
+    Function words are in lower case; None if there is no list for the language. `notes` has one
+    line for each part of the corpus on which a role cannot be measured.
     """
 
     source_counts: Mapping[int, int]
     target_counts: Mapping[int, int]
-    source_function_words: frozenset[str] | None
-    target_function_words: frozenset[str] | None
+    # Not in `repr`, which identifies a measure: the order of a set differs between processes.
+    source_function_words: frozenset[str] | None = field(repr=False)
+    target_function_words: frozenset[str] | None = field(repr=False)
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, corpus: Corpus) -> Facts:
-        """Collect the facts of a corpus."""
+        """Collect the facts of a corpus. Only sentences with alignments are read."""
         notes: list[str] = []
-        sides = (
-            (corpus.source_language, [sentence.source for sentence in corpus.sentences]),
-            (corpus.target_language, [sentence.target for sentence in corpus.sentences]),
-        )
         lists: list[frozenset[str] | None] = []
-        for language, texts in sides:
+        for language in (corpus.source_language, corpus.target_language):
             try:
-                lists.append(function_words(language, {w for text in texts for w in _words(text)}))
+                lists.append(function_words(language))
             except ValueError as error:
                 lists.append(None)
                 notes.append(str(error))
-        for sentence in corpus.sentences:
-            try:
-                _aligned_words(sentence)
-            except ValueError as error:
-                notes.append(f"the alignment of line {sentence.index + 1} is not used: {error}")
+        if any(line.gold is not None for line in corpus.lines):
+            for sentence in corpus.sentences:
+                try:
+                    _aligned_words(sentence)
+                except ValueError as error:
+                    notes.append(f"the alignment of line {sentence.index + 1} is not used: {error}")
         return cls(corpus.source_counts, corpus.target_counts, *lists, tuple(dict.fromkeys(notes)))
 
 
@@ -160,7 +158,7 @@ class Role:
     kinds: tuple[Kind, ...]
     definition: str
     source: str
-    targets: Callable[[Maps], Bools]
+    targets: Callable[[Maps], Bools] = field(repr=False)  # its address differs between processes
     reordered: bool = False
     positional: bool = False
 
@@ -227,7 +225,7 @@ def _function_words(maps: Maps) -> Bools:
         return maps.none()
     flags = np.zeros(len(maps.keys), np.bool_)
     for word, text in zip(group_words(maps.keys), _words(maps.keys), strict=True):
-        flags[list(word)] = text in maps.function_words
+        flags[list(word)] = text.lower() in maps.function_words
     return maps.of_keys(flags)
 
 

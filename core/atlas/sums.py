@@ -47,22 +47,27 @@ class Sums(Mapping[str, Array]):
     def __add__(self, other: Sums) -> Sums:
         return Sums.total((self, other))
 
+    def include(self, part: Sums) -> None:
+        """Add a part in place, without copying what is already here; see `total`."""
+        added = self._arrays
+        for name, array in part.items():
+            if name not in added:
+                added[name] = array.copy()
+            elif (added[name].shape, added[name].dtype) != (array.shape, array.dtype):
+                raise ValueError(
+                    f"{name} is {array.dtype} {array.shape} in one part and "
+                    f"{added[name].dtype} {added[name].shape} in another"
+                )
+            else:
+                added[name] += array
+
     @classmethod
     def total(cls, parts: Iterable[Sums]) -> Sums:
-        """Add up any number of parts; the result is empty without parts."""
-        added: dict[str, Array] = {}
+        """Add up any number of parts in turn; the result is empty without parts."""
+        total = cls()
         for part in parts:
-            for name, array in part.items():
-                if name not in added:
-                    added[name] = array.copy()
-                elif (added[name].shape, added[name].dtype) != (array.shape, array.dtype):
-                    raise ValueError(
-                        f"{name} is {array.dtype} {array.shape} in one part and "
-                        f"{added[name].dtype} {added[name].shape} in another"
-                    )
-                else:
-                    added[name] += array
-        return cls(added)
+            total.include(part)
+        return total
 
     def to_bytes(self) -> bytes:
         """Serialise as safetensors."""

@@ -171,11 +171,17 @@ _WARNED_LINES = 12  # of one file, at most
 
 def write_marks_of_pairs(source: Path, target: Path, pairs: Iterable[tuple[str, str]]) -> None:
     """Warn on stderr about lines of two files that contain marks of other tools."""
-    for file, side in ((source, 0), (target, 1)):
-        found = ((n, warning(pair[side])) for n, pair in enumerate(pairs, start=1))
-        marked = [f"{file.name} line {n} has {words}" for n, words in found if words]
-        rest = len(marked) - _WARNED_LINES
-        for line in marked[:_WARNED_LINES] + [f"and {rest:,} more lines"] * (rest > 0):
+    files = source, target
+    marked: tuple[list[str], list[str]] = [], []
+    counts = [0, 0]
+    for number, pair in enumerate(pairs, start=1):
+        for side, words in enumerate(map(warning, pair)):
+            if words and len(marked[side]) < _WARNED_LINES:
+                marked[side].append(f"{files[side].name} line {number} has {words}")
+            counts[side] += bool(words)
+    for lines, count in zip(marked, counts, strict=True):
+        rest = count - len(lines)
+        for line in lines + [f"and {rest:,} more lines"] * (rest > 0):
             sys.stderr.write(printable(line) + "\n")
 
 

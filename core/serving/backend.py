@@ -13,6 +13,8 @@ from core.record.record import TranslationRecord
 if TYPE_CHECKING:  # imports torch
     from core.translator import Translation
 
+SETTING = "HEADLIGHT_BACKEND"
+"""The environment variable with the address of a server, such as http://127.0.0.1:8000."""
 MAX_BATCH = 16
 """Maximum number of requests in a batch."""
 

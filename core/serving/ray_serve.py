@@ -22,21 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from core.checkpoint.folder import Card, CheckpointError
+from core.cluster import ROOT, connect
 from core.command import Parser, main, whole_number
 from core.record.record import TranslationRecord
-from core.serving.backend import Backend, InspectRequest, TranslateRequest
+from core.serving.backend import SETTING, Backend, InspectRequest, TranslateRequest
 from core.serving.local import LocalBackend
 from core.serving.queue import UnansweredError
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import Translation, Translator
 
-SETTING = "HEADLIGHT_BACKEND"
-"""The environment variable with the server's address, such as http://127.0.0.1:8000."""
 TIMEOUT_S = 15.0
 """Timeout of a batch in seconds; shorter than the queue's deadline."""
 _MAX_BYTES = 4 << 20  # of a request; a batch of the longest texts with edits is far smaller
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 class LostError(UnansweredError):
@@ -112,17 +110,9 @@ class Server:
         return self._loaded[key]
 
 
-def backend_of(translator: Translator) -> Backend:
-    """Return the backend of a loaded model: remote if an address is set, otherwise local."""
-    address = os.environ.get(SETTING)
-    return RayBackend(address, translator.card) if address else LocalBackend(translator)
-
-
 def run(arguments: Namespace) -> None:
     """Serve the checkpoints until stopped."""
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # for busy machines
     try:
-        import ray
         from ray import serve
         from starlette.requests import Request
         from starlette.responses import Response
@@ -141,18 +131,18 @@ def run(arguments: Namespace) -> None:
             content = await request.body()
             return Response(await asyncio.to_thread(self._answer, content))
 
+    connect()
     try:
-        if not os.environ.get("RAY_ADDRESS"):  # a private instance on this machine
-            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False)
         serve.start(http_options={"host": arguments.host, "port": arguments.port})
     except Exception as error:
-        raise RuntimeError(f"Ray did not start: {error}") from None
+        raise RuntimeError(f"Ray Serve did not start: {error}") from None
     folders = [str(Path(folder).resolve()) for folder in arguments.folders]
+    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     deployment: Any = serve.deployment(
         num_replicas=arguments.replicas,
         max_ongoing_requests=1,
         health_check_period_s=2,
-        ray_actor_options={"runtime_env": {"env_vars": {"PYTHONPATH": str(_ROOT)}}},
+        ray_actor_options={"runtime_env": {"env_vars": {"PYTHONPATH": paths}}},
     )(Models)
     serve.run(deployment.bind(folders), name="headlight")
     sys.stdout.write(f"set {SETTING}=http://{arguments.host}:{arguments.port}\n")

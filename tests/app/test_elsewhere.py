@@ -4,7 +4,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from core.serving.ray_serve import SETTING
+from core.serving.backend import SETTING
 from tests.app.conftest import clear_caches
 from tests.core.remote_server import free_port, served
 

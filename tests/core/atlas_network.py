@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from core.atlas.corpus import CHUNK, Corpus, corpus
+from core.atlas.corpus import CHUNK, Corpus, chunked, corpus
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Card, Checkpoint
 from core.data.batches import collate, encode_pairs
@@ -69,7 +69,7 @@ def _halves(text: str) -> tuple[str, str]:
 
 def total(measure, measured: Corpus | None = None, **shape: int) -> Sums:
     """Return a measure's sums over all chunks of a corpus."""
-    chunks = (measured or sentences(**shape)).chunks()
+    chunks = chunked((measured or sentences(**shape)).sentences)
     return Sums.total(measure(checkpoint(**shape), chunk) for chunk in chunks)
 
 

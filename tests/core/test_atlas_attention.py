@@ -19,7 +19,7 @@ import torch
 
 from core.atlas.atlas import DISTANCES, Atlas, Origin
 from core.atlas.attention import MIN_SENTENCES, SEEDS, Attended, Attention, finish, random_network
-from core.atlas.corpus import Corpus, Sentence, corpus
+from core.atlas.corpus import Corpus, Sentence, chunked, corpus
 from core.atlas.labels import FLOOR, MARGIN, ROWS, labels
 from core.atlas.roles import GOLD_ROLES, ROLES, Facts, Maps
 from core.atlas.sums import Sums, bootstrap_weights
@@ -47,7 +47,7 @@ def parts() -> tuple[Sums, ...]:
     """Return the sums of each chunk of the planted language."""
     made, texts = language()
     measure = Attention(Facts.of(texts))
-    return tuple(measure(made.checkpoint, chunk) for chunk in texts.chunks())
+    return tuple(measure(made.checkpoint, chunk) for chunk in chunked(texts.sentences))
 
 
 def result(measured: Attended, layers: Mapping[Kind, int], heads: int) -> Atlas:
@@ -61,7 +61,7 @@ def result(measured: Attended, layers: Mapping[Kind, int], heads: int) -> Atlas:
 
 def atlas_of(checkpoint: Checkpoint, texts: Corpus, seeds: tuple[int, ...] = SEEDS) -> Atlas:
     measure = Attention(Facts.of(texts), seeds=seeds)
-    total = Sums.total(measure(checkpoint, chunk) for chunk in texts.chunks())
+    total = Sums.total(measure(checkpoint, chunk) for chunk in chunked(texts.sentences))
     config = checkpoint.model.config
     L, M = config.num_encoder_layers, config.num_decoder_layers
     return result(finish(total), {"encoder": L, "decoder": M, "cross": M}, config.num_heads)
@@ -465,7 +465,7 @@ def test_shards_agree(shards):
 def test_a_pickled_measure_gives_the_same_sums():
     made, texts = language()
     measure = pickle.loads(pickle.dumps(Attention(Facts.of(texts))))
-    found = measure(made.checkpoint, next(texts.chunks()))
+    found = measure(made.checkpoint, next(chunked(texts.sentences)))
     assert all(np.array_equal(found[name], array) for name, array in parts()[0].items())
 
 
@@ -475,10 +475,10 @@ def test_gold_roles_measured_in_a_separate_pass_complete_the_atlas():
         texts, sentences=tuple(dataclasses.replace(s, gold=None) for s in texts.sentences)
     )
     without = Attention(Facts.of(plain))
-    own = Sums.total(without(made.checkpoint, chunk) for chunk in plain.chunks())
+    own = Sums.total(without(made.checkpoint, chunk) for chunk in chunked(plain.sentences))
     assert not any("aligned" in role for role in finish(own).roles["cross"])
     aligned = Attention(Facts.of(texts), GOLD_ROLES, averages=False)
-    gold = Sums.total(aligned(made.checkpoint, chunk) for chunk in texts.chunks())
+    gold = Sums.total(aligned(made.checkpoint, chunk) for chunk in chunked(texts.sentences))
     joined, expected = finish(own + gold), finish(Sums.total(parts()))
     assert joined.roles == expected.roles
     for name, array in expected.arrays.items():

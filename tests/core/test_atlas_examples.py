@@ -1,13 +1,11 @@
 """Quoted sentences: how they are drawn, and each head's strength and strongest cell in them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from core.atlas.corpus import drawn
-from core.atlas.examples import Examples, examples, quoted_sentences
+from core.atlas.examples import Examples, examples, quoted_lines
 from core.record.capture import capture
 from core.text.tokenizer import BOS
 from tests.core.atlas_network import checkpoint, heads, sentences, token_losses
@@ -18,16 +16,16 @@ def test_quoted_sentences_are_short_and_drawn_evenly():
     some = sentences().sentences
     long = {0: {"source_text": "x" * 201}, 4: {"reference": "y" * 201}}
     many = tuple(
-        replace(some[i % len(some)], index=i, **long.get(i % 8, {"reference": "z" * 200}))
+        some[i % len(some)].line._replace(index=i, **long.get(i % 8, {"reference": "z" * 200}))
         for i in range(400)
     )
-    found = quoted_sentences(replace(sentences(), sentences=many))
+    found = quoted_lines(many)
     indices = [s.index for s in found]
     assert len(found) == 64 and indices == sorted(set(indices))
     assert not any(i % 4 == 0 for i in indices)
     quarters = np.histogram(indices, 4, (0, 400))[0]
     assert quarters.min() > 6
-    assert found == quoted_sentences(replace(sentences(), sentences=many))
+    assert found == quoted_lines(many)
     assert drawn(many, 1000, 1) == many and len(drawn(many, 7, 1)) == 7
     assert drawn(many, 7, 1) != drawn(many, 7, 2)
 
@@ -68,6 +66,5 @@ def test_strength_and_cells_match_edited_passes():
 
 
 def test_nothing_is_quoted_from_a_corpus_of_long_sentences():
-    long = tuple(replace(s, reference="y" * 201) for s in sentences().sentences)
-    assert quoted_sentences(replace(sentences(), sentences=long)) == ()
+    assert quoted_lines([line._replace(reference="y" * 201) for line in sentences().lines]) == ()
     assert examples((), Examples()(checkpoint(), ())) == ((), {})

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from core.atlas.atlas import TokenLoss
+from core.atlas.corpus import chunked
 from core.atlas.losses import (
     HeadLosses,
     HeadOutputs,
@@ -21,7 +22,8 @@ from core.atlas.losses import (
 )
 from core.atlas.pairs import pair_effects, pair_losses
 from core.atlas.pruning import (
-    RemovalOrder,
+    ChoiceLosses,
+    heads_on,
     pruning_bleu,
     pruning_curves,
     pruning_losses,
@@ -138,7 +140,7 @@ def test_a_head_that_writes_nothing_has_no_effect():
             weight.unflatten(1, (site.num_heads, -1))[:, 2] = 0
     silent = [i for i, head in enumerate(heads(model)) if head[2] == 2]
     network = replace(network, model=model)
-    sums = Sums.total(HeadLosses()(network, chunk) for chunk in sentences().chunks())
+    sums = Sums.total(HeadLosses()(network, chunk) for chunk in chunked(sentences().sentences))
     arrays = head_losses(sums)
     assert np.abs(arrays["zero"][silent]).max() < 1e-6
     assert (arrays["zero_p"][silent] == 1).all()
@@ -165,7 +167,7 @@ def test_mean_ablation_matches_edited_passes(lines, before):
 
 
 def test_shards_agree(zero):
-    chunks = list(sentences().chunks())
+    chunks = list(chunked(sentences().sentences))
     first, second = (HeadLosses()(checkpoint(), chunk) for chunk in chunks)
     other = second + first
     assert set(other) == set(zero)
@@ -254,10 +256,14 @@ def test_the_removal_order_is_greedy(curve):
         expected.append(min(losses, key=losses.__getitem__))
         del left[expected[-1]]
     removed = []
-    assert removal_order(network, some, curve, removed.append) == expected
+
+    def losses(choices):
+        parts = [ChoiceLosses(choices)(network, chunk) for chunk in chunked(some, 3)]
+        assert len(parts) == 2, "the loss is a sum over chunks"
+        return Sums.total(parts)["choice_loss"]
+
+    assert removal_order(heads_on(network.model, curve), losses, removed.append) == expected
     assert len(removed) == sum(removed) == len(own)
-    measured = RemovalOrder(curve)(network, some)
-    assert measured[f"prune_{curve}_order"].tolist() == expected
 
 
 def test_curves_match_edited_passes(lines, before):

@@ -8,6 +8,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from spacy.util import get_lang_class
+from spacy.vocab import create_vocab
 
 from core.analysis.alignment import Gold
 from core.atlas.corpus import Corpus, Sentence
@@ -172,8 +174,10 @@ def test_facts_hold_function_words_and_token_counts():
         0, side("_Der _Hu nd _und"), side("_The _do g _an d"), "Der Hund und", "The dog and"
     )
     facts = Facts.of(corpus_of(text))
-    assert facts.source_function_words == {"Der", "und"}  # not "Hund"
-    assert facts.target_function_words == {"The", "and"}  # "and" from two tokens
+    role = next(role for role in ROLES if role.name == "function words")
+    keys = [role.targets(Maps(kind, text, facts))[0].tolist() for kind in ("encoder", "decoder")]
+    assert keys[0] == [True, False, False, True, False]  # "Der", "und", not "Hund"
+    assert keys[1] == [False, True, False, False, True, True]  # "The", "and" from two tokens
     assert facts.notes == ()
     assert facts.source_counts[token("_Hu").id] == 1
 
@@ -225,8 +229,15 @@ def test_an_alignment_that_does_not_fit_is_left_out_with_a_line(reference, links
 
 
 def test_function_words_are_those_of_the_language():
-    words = ["the", "The", "Hund", "dog", "der", "und", "between"]
-    assert function_words("en", words) == {"the", "The", "between"}
-    assert function_words("de", words) == {"der", "und"}
+    """They are the words that spaCy's `is_stop` flags, whose lower case is in the list."""
+    words = {"the", "between", "hund", "dog", "der", "und"}
+    assert function_words("en") & words == {"the", "between"}
+    assert function_words("de") & words == {"der", "und"}
+    for language in ("en", "de", "fr"):
+        vocabulary = create_vocab(language, get_lang_class(language).Defaults)
+        some = [form for word in function_words(language) for form in (word, word.upper())]
+        some += ["Hund", "Der", "Zwischen", "dog", "Tom", "İ", "front", "'S"]
+        flagged = {word for word in some if vocabulary[word].is_stop}
+        assert flagged == {word for word in some if word.lower() in function_words(language)}
     # spaCy's Japanese tokenizer needs a package that is not installed; the word list needs none.
-    assert function_words("ja", ["する", "犬"]) == {"する"}
+    assert function_words("ja") & {"する", "犬"} == {"する"}

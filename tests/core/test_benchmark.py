@@ -2,12 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from core import benchmark
-from core.benchmarks import capture, decode, scale, train, tutorial
+from core.benchmarks import capture, decode, scale, shards, train, tutorial
 from core.benchmarks.contest import BASELINE, Cell, Contestant, alternate, compete
 from core.benchmarks.networks import Weights
 from core.benchmarks.options import Missing, Options, Size
@@ -215,6 +217,40 @@ def test_peak_memory_is_that_of_the_largest_tensor():
     assert 30 < found < 45  # 32 MiB, plus what the sum itself needs
 
 
+def test_workers_of_an_atlas_are_compared_by_time_memory_and_numbers(
+    checkpoint_folder, data, monkeypatch
+):
+    """One run for memory is real. For time, the second kind of worker finds other numbers."""
+    if sys.platform != "linux":
+        pytest.skip("processes can be measured only on Linux")
+    monkeypatch.setattr(shards, "MEASURED", (3,))
+    monkeypatch.setattr(shards, "find_spec", lambda name: None)
+    options = Options(rounds=1, checkpoint=checkpoint_folder, data=data, axes=("memory",))
+    missing, driver, worker = shards.rows(options)
+    assert missing.contestant == "ray"
+    assert [driver["what"], worker["what"]] == ["driver, 3 sentences", "a worker, 3 sentences"]
+    assert 50 < driver["value"] < 3000 and 50 < worker["value"] < 3000 and worker["unit"] == "MiB"
+
+    def use(command):
+        ray = "--ray" in command
+        assert command[command.index("--shards") + 1] == "2"
+        np.savez(command[command.index("--out") + 1], zero=np.array([1.0 + ray]))
+        return shards.Usage(2.0 + ray, {1: 4.0, 2: 0.5 + ray})
+
+    monkeypatch.setattr(shards, "_use", use)
+    monkeypatch.setattr(shards, "find_spec", lambda name: True)
+    found = list(shards.rows(replace(options, axes=("time",))))
+    rows = [(row["contestant"], row["unit"], row["value"], row["ratio"]) for row in found]
+    assert rows == [
+        ("processes", "s", 2, 1),
+        ("processes", "CPU s", 4.5, 1),
+        ("ray", "s", 3, pytest.approx(2 / 3, abs=1e-3)),
+        ("ray", "CPU s", 5.5, pytest.approx(4.5 / 5.5, abs=1e-3)),
+    ]
+    assert ["same" in row for row in found] == [True, True, False, False]
+    assert found[2]["reason"] == "other numbers"
+
+
 def command(*given: object) -> None:
     benchmark.run(benchmark.parser().parse_args([str(x) for x in given]))
 
@@ -238,6 +274,7 @@ def test_the_command_writes_rows_and_what_is_missing(no_alternatives, tmp_path, 
         (("nothing",), "unknown benchmark 'nothing': choose from capture, decode, "),
         (("train", "--size", "1,1,3"), "the benchmark train takes no --size"),
         (("why", "--random"), "the benchmark why takes no --random"),
+        (("shards", "--axis", "width"), "unknown axis 'width': choose from time, memory"),
         (("scale", "--axis", "width"), "unknown axis 'width': choose from length, "),
         (("decode", "--random", "d_modell=3"), "--random 'd_modell=3' is not a network setting"),
         (("decode", "--random", "norm_first=1"), "--random 'norm_first=1' is not a"),

@@ -30,7 +30,7 @@ from core.atlas.claims.pruning import Survivors, differences_in_order
 from core.atlas.claims.sources import Faithfulness, SourceShares, changes, source_shares
 from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
-from core.atlas.pruning import removal_order
+from core.atlas.pruning import ChoiceLosses, heads_on, removal_order
 from core.atlas.roles import ROLES
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums, bootstrap_weights
@@ -247,7 +247,10 @@ def _in(k: int, words, subset: int) -> bool:
 
 def test_survivors_are_what_the_order_has_not_removed_halfway(sharp):
     chunk = corpus(sharp, PLANTED.pairs).sentences[3:5]
-    order = removal_order(sharp, chunk, "all")
+    order = removal_order(
+        heads_on(sharp.model, "all"),
+        lambda choices: ChoiceLosses(choices)(sharp, chunk)["choice_loss"],
+    )
     kinds = ["encoder"] * 4 + ["decoder"] * 6 + ["cross"] * 6  # 2, 3 and 3 layers of 2 heads
     left = [kinds[n] for n in order[8:]]
     expected = [left.count("encoder") / 4, left.count("decoder") / 6, left.count("cross") / 6]

@@ -12,7 +12,7 @@ from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Estimate, decide
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.counterpart import Similarity
 from core.atlas.losses import HeadLosses, HeadOutputs
-from core.atlas.pruning import RemovalOrder
+from core.atlas.pruning import ChoiceLosses
 from core.atlas.sums import Sums
 from core.experiments.head_effects import heads_of
 from core.kinds import KINDS
@@ -46,7 +46,7 @@ class Planted:
         self.checkpoint = SimpleNamespace(
             model=MODEL, card=SimpleNamespace(folder="planted"), name="planted"
         )
-        self.text = SimpleNamespace(sentences=tuple(range(100)))
+        self.text = SimpleNamespace(lines=tuple(range(100)))
         self.gold = self.other = other
         self.measured = lambda measure, *rest: answer(measure)
 
@@ -66,11 +66,9 @@ def pruned(order, cost) -> Planted:
     """Return a network whose heads are removed kind by kind, each at its `cost` in BLEU."""
 
     def answer(measure):
-        if isinstance(measure, RemovalOrder):
-            some = KINDS if measure.curve == "all" else measure.curve.split("+")
-            chosen = [head for head in HEADS if head[0] in some]
-            places = [chosen.index(head) for kind in order for head in chosen if head[0] == kind]
-            return Sums({f"prune_{measure.curve}_order": np.array(places, np.int64)})
+        if isinstance(measure, ChoiceLosses):
+            of_set = [sum(4.0 ** order.index(h[0]) for h in off) for off in measure.choices]
+            return Sums({"choice_loss": np.array(of_set)})
         if isinstance(measure, SetBleu):
             of_set = [
                 90 - sum(cost(head) for head in off) for off in (frozenset(), *measure.choices)

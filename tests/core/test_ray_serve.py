@@ -17,9 +17,9 @@ import pytest
 from core.checkpoint.folder import CheckpointError
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
-from core.serving.backend import InspectRequest, TranslateRequest
-from core.serving.local import LocalBackend
-from core.serving.ray_serve import SETTING, LostError, RayBackend, Server, backend_of
+from core.serving.backend import SETTING, InspectRequest, TranslateRequest
+from core.serving.local import LocalBackend, backend_of
+from core.serving.ray_serve import LostError, RayBackend, Server
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
 from tests.core.remote_server import free_port, served
@@ -134,6 +134,8 @@ def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatc
 def test_the_backend_follows_the_setting(translator, monkeypatch):
     monkeypatch.delenv(SETTING, raising=False)
     assert isinstance(backend_of(translator), LocalBackend)
+    code = "import sys, core.serving.local; assert 'core.serving.ray_serve' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     for odd in ("127.0.0.1:8000", "x", "http://"):
         monkeypatch.setenv(SETTING, odd)
         assert_lost(backend_of(translator))

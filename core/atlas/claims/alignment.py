@@ -20,7 +20,7 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about word alignment; empty without gold alignments."""
     if network.gold is None:
         return {}
-    aligned = [sentence for sentence in network.gold.sentences if sentence.gold is not None]
+    aligned = [line for line in network.gold.lines if line.gold is not None]
     return statistics(network.measured(HeadLinks(), aligned), len(aligned))
 
 

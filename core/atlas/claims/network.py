@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.atlas.build import Work
-from core.atlas.corpus import CHUNK, Corpus, Sentence
+from core.atlas.corpus import CHUNK, Corpus, Line
 from core.atlas.shards import Measure
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
@@ -35,15 +35,14 @@ class Network:
         return self.checkpoint.card.folder.name
 
     def measured(
-        self, measure: Measure, sentences: Sequence[Sentence] | None = None, size: int = CHUNK
+        self, measure: Measure, lines: Sequence[Line] | None = None, size: int = CHUNK
     ) -> Sums:
-        """Return the sums of a measure over `sentences`, by default the whole text; cached."""
-        chosen = self.text.sentences if sentences is None else tuple(sentences)
-        key = f"{measure!r} {[s.index for s in chosen]} {size} {sentences is None}"
+        """Return the sums of a measure over `lines`, by default the whole text; cached."""
+        chosen = self.text.lines if lines is None else lines
+        key = f"{measure!r} {[line.index for line in chosen]} {size} {lines is None}"
         if key not in self._measured:
-            chunks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
             folder = self.checkpoint.card.folder
             self._measured[key] = self.work.partial.measured(
-                measure, folder, chunks, self.work.run, self.work.on_progress
+                measure, folder, chosen, self.work.run, self.work.on_progress, size
             )
         return self._measured[key]

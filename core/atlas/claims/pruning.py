@@ -15,8 +15,15 @@ from core.atlas.bleu import SetBleu, bleu
 from core.atlas.claims.literature import COLLAPSED, DROP
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import SmallestDifference, Statistic
-from core.atlas.corpus import Sentence, drawn
-from core.atlas.pruning import SAMPLE, RemovalOrder, heads_on, removal_order
+from core.atlas.corpus import Line, Sentence, drawn
+from core.atlas.pruning import (
+    ORDER_CHUNK,
+    SAMPLE,
+    ChoiceLosses,
+    Choices,
+    heads_on,
+    removal_order,
+)
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
 from core.experiments.head_effects import Off, heads_of
@@ -40,7 +47,11 @@ class Survivors:
 
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         heads = heads_of(checkpoint.model)
-        order = removal_order(checkpoint, chunk, ALL)
+
+        def losses(choices: Choices) -> Doubles:
+            return ChoiceLosses(choices)(checkpoint, chunk)["choice_loss"]
+
+        order = removal_order(heads, losses)
         left = [heads[i][0] for i in order[len(order) // 2 :]]
         total = [sum(head[0] == kind for head in heads) for kind in KINDS]
         share = np.array([left.count(kind) for kind in KINDS]) / np.array(total)
@@ -49,16 +60,13 @@ class Survivors:
 
 def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
     """Return the statistics of all claims about pruning on one network."""
-    sample = drawn(network.text.sentences, SAMPLE, _SEED)
-    orders = {
-        curve: network.measured(RemovalOrder(curve), sample, len(sample))[f"prune_{curve}_order"]
-        for curve in ("encoder", "cross", ALL)
-    }
+    sample = drawn(network.text.lines, SAMPLE, _SEED)
+    orders = {curve: _order(network, curve, sample) for curve in ("encoder", "cross", ALL)}
     model = network.checkpoint.model
     last = max(layer for _, layer, _ in heads_of(model, ["cross"]))
     in_last = [head for head in heads_of(model, ["cross"]) if head[1] == last]
     points: dict[str, list[Off]] = {
-        curve: _removed(network, curve, order.tolist()) for curve, order in orders.items()
+        curve: _removed(network, curve, order) for curve, order in orders.items()
     }
     points["last"] = [frozenset(in_last) - {head} for head in in_last]
     sets = tuple(dict.fromkeys(off for offs in points.values() for off in offs if off))
@@ -76,18 +84,18 @@ def pruning(network: Network) -> Mapping[str, Statistic | SmallestDifference]:
         - lost_at(curves["encoder"], COLLAPSED),
         "last-cross-layer": lost_with_best(of_set[frozenset()], curves["last"]),
     }
-    groups = drawn(network.text.sentences, GROUPS * GROUP, _SEED)
+    groups = drawn(network.text.lines, GROUPS * GROUP, _SEED)
     survivors = network.measured(Survivors(), groups, GROUP)
     return {name: Statistic(replicates, count) for name, replicates in found.items()} | {
         "removal-order": SmallestDifference(differences_in_order(survivors))
     }
 
 
-def without_a_third(network: Network, sample: Sequence[Sentence]) -> Doubles:
+def without_a_third(network: Network, sample: Sequence[Line]) -> Doubles:
     """Return the BLEU lost without the least important third of the heads of RANKED: [R]."""
-    order = network.measured(RemovalOrder(RANKED), sample, len(sample))[f"prune_{RANKED}_order"]
+    order = _order(network, RANKED, sample)
     heads = heads_on(network.checkpoint.model, RANKED)
-    third = tuple(sorted(heads[i] for i in order[: round(len(order) / 3)].tolist()))
+    third = tuple(sorted(heads[i] for i in order[: round(len(order) / 3)]))
     sums = network.measured(SetBleu("third_bleu", (third,)))
     unedited_R, without_R = bleu(sums["third_bleu_ngrams"]).T
     return unedited_R - without_R
@@ -128,6 +136,13 @@ def differences_in_order(survivors: Sums) -> Doubles:
     left_G3 = np.array([left for _, left in by_index])
     encoder, decoder, cross = (left_G3[:, KINDS.index(k)] for k in ("encoder", "decoder", "cross"))
     return np.stack([decoder - encoder, cross - decoder], 1)
+
+
+def _order(network: Network, curve: str, sample: Sequence[Line]) -> list[int]:
+    def losses(choices: Choices) -> Doubles:
+        return network.measured(ChoiceLosses(choices), sample, ORDER_CHUNK)["choice_loss"]
+
+    return removal_order(heads_on(network.checkpoint.model, curve), losses)
 
 
 def _removed(network: Network, curve: str, order: Sequence[int]) -> list[Off]:

@@ -156,7 +156,7 @@ def _agreement(score_Tn: Doubles, values_Tn: Doubles) -> float:
 def sources(network: Network) -> Mapping[str, Statistic]:
     """Return the statistics of all claims about where tokens come from, on one network."""
     shares = network.measured(SourceShares())
-    short = [s for s in network.text.sentences if 2 <= _words(s) <= MOST_WORDS]
+    short = [s.line for s in network.text.sentences if 2 <= _words(s) <= MOST_WORDS]
     faithful = network.measured(Faithfulness(), drawn(short, SAMPLE, _SEED)) if short else Sums()
     return share_statistics(shares) | faithfulness_statistics(faithful)
 
