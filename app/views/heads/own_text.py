@@ -26,14 +26,15 @@ def open_link(link: Link) -> None:
 def show_own_text(card: Card, shown: Shown) -> None:
     """Ask for a text, and show the atlas of its lines."""
     language = LANGUAGES[card.source_language]
-    logged = " Sentences that you open on *Translate* go into the log of this server."
+    logged = ""
+    if log.keeps_sentences():
+        logged = " Sentences that you open on *Translate* go into the log of this server."
     st.subheader("Your own text", anchor="own-text")
     st.caption(
         f"Up to {atlases.MOST_LINES} lines in {language}, one sentence per line, typed, pasted or "
         "uploaded. The network translates them greedily, and each head is measured on these "
         "translations: for example, how much less probable they are without the head. Nothing is "
-        "stored: closing this tab deletes the text and its numbers."
-        + logged * log.keeps_sentences()
+        f"stored: closing this tab deletes the text and its numbers.{logged}"
     )
     with st.form("own_text", border=False):
         text = st.text_area(
