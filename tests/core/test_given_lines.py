@@ -78,7 +78,7 @@ def test_a_word_of_several_tokens_of_a_word_vocabulary_is_one_word():
     ("vocabulary", "line", "read"),
     [
         (["apos", "quot"], "a &apos; @-@ b", "a &apos; @-@ b"),
-        (["apos"], "a &apos; b", "a ' b"),
+        (["apos"], "a &apos; b @-@ c", "a ' b-c"),
         ([">>deu<<"], ">>deu<< a", ">>deu<< a"),
         (["gen@@"], "a@@ b", "a@@ b"),
         (["\uffedt"], "a \uffedb", "a \uffedb"),

@@ -48,11 +48,12 @@ const MARK_PATTERNS = {
   tag: HTML_TAG,
 };
 
+/** @returns {[string, string][]} */
 const quotesTo = (characters, to) => [...characters].map((character) => [character, to]);
 const RARE_QUOTES = [...quotesTo("«»‟″‶〝〞〟＂❝❞", '"'), ...quotesTo("‹›‛′‵´`ʹʼ＇❛❜", "'")];
 const PAIRED_QUOTES = /``|''|´´|‘‘|’’|‚‚|,,(?=[^ ,])/gu;
 const ENGLISH_QUOTES = new Map([...RARE_QUOTES, ...quotesTo("“”", '"')]);
-const GERMAN_QUOTES = new Map([...RARE_QUOTES, ["”", "“"]]);
+const GERMAN_QUOTES = new Map([...RARE_QUOTES, /** @type {[string, string]} */ (["”", "“"])]);
 
 /** The words of a line, which ASCII blanks part. @param {string} line */
 export const wordsOfLine = (line) => line.split(" ").filter(Boolean);
