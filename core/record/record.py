@@ -221,6 +221,8 @@ class TranslationRecord(Frozen):
         inputs: Any,
         *,
         index: int | None = None,
+        source_tokenizer: Any = None,
+        config: Any = None,
         model: str = "",
         source_language: str = "Source",
         target_language: str = "Target",
@@ -229,7 +231,8 @@ class TranslationRecord(Frozen):
         from core.record.adapters.generate import from_generate
 
         languages = source_language, target_language
-        return cls(**from_generate(outputs, tokenizer, inputs, index, model, languages))
+        given = outputs, tokenizer, inputs, index, source_tokenizer, config
+        return cls(**from_generate(*given, model, languages))
 
     @classmethod
     def from_transformer_lens(

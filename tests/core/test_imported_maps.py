@@ -201,7 +201,7 @@ def test_the_limit_of_a_rows_sum_is_one_thousandth():
 def test_wrong_shapes_and_tokens_are_rejected_in_one_line():
     maps = random_maps()
     rejects("no attention: pass encoder, decoder or cross")
-    rejects(r"cross is float32 \(2, 6, 5\), not numbers", cross=maps["cross"][:, 0][:2])
+    rejects(r"cross has 3 axes \(2, 6, 5\), not \[layer", cross=maps["cross"][:, 0][:2])
     rejects("cross is <U1 .*, not numbers", cross=np.full((1, 1, T, S), "x"))
     rejects("cross is bool .*, not numbers", cross=np.ones((1, 1, T, S), bool))
     rejects("cross is complex64", cross=maps["cross"].astype(np.complex64))
