@@ -114,7 +114,8 @@ def _end(produced: np.ndarray, index: int, ends: set[int], pads: set[int], prove
         length = int(is_end.argmax()) + 1
         if not fills[length:].all():
             raise ValueError(
-                f"sequence {index + 1} goes on after its end id {ids[length - 1]}: {_CONFIG}"
+                f"sequence {index + 1} has other ids than padding after its end id "
+                f"{ids[length - 1]}: {_CONFIG}"
             )
         return length
     if (

@@ -123,7 +123,7 @@ def _encoder(outputs: Any, sentence: int, shape: tuple[int, ...]) -> np.ndarray 
     if is_missing(layers):
         return None
     found = []
-    for layer in layers:
+    for layer in layers if isinstance(layers, list | tuple) else (layers,):
         axes = shape_of(layer, "encoder_attentions")
         if len(axes) != 4 or axes[2:] != (shape[1],) * 2 or not axes[0] or axes[0] % shape[0]:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from core.kinds import Kind
 from core.record.adapters.values import dense, shape_of
+from core.record.record import MAX_RECORD_MAPS, MAX_RECORD_TOKENS
 
 _EAGER = (
     'no attention: load the model with attn_implementation="eager" and call '
@@ -25,7 +27,7 @@ class Steps:
     cross-attention.
     """
 
-    layers: dict[Kind, tuple[tuple[Any, ...], ...]]
+    layers: dict[Kind, Sequence[Sequence[Any]]]
     rows: int
     prefix: int
     source: int
@@ -70,17 +72,23 @@ def steps_of(outputs: Any) -> Steps:
         )
     if not hasattr(outputs, "cross_attentions") and hasattr(outputs, "attentions"):
         raise ValueError("these outputs are of a decoder alone: an encoder-decoder is needed")
-    layers: dict[Kind, tuple[tuple[Any, ...], ...]] = {}
+    layers: dict[Kind, Sequence[Sequence[Any]]] = {}
     for kind in ("decoder", "cross"):
         steps = getattr(outputs, f"{kind}_attentions", None)
-        if is_missing(steps) or is_missing(steps[0]):
+        listed = isinstance(steps, list | tuple)
+        if is_missing(steps) or (listed and is_missing(steps[0])):
             raise ValueError(_EAGER)
-        if not all(isinstance(step, list | tuple) for step in steps):
+        if not listed or not all(isinstance(step, list | tuple) for step in steps):
             raise ValueError(
                 f"{kind}_attentions has no layers within its steps: pass the outputs of generate, "
                 "or maps of a forward pass to from_arrays"
             )
-        layers[kind] = tuple(map(tuple, steps))
+        if len(steps) > MAX_RECORD_TOKENS or max(map(len, steps)) > MAX_RECORD_MAPS:
+            raise ValueError(
+                f"{kind}_attentions has {len(steps):,} steps: the limits are {MAX_RECORD_TOKENS} "
+                f"tokens and {MAX_RECORD_MAPS:,} maps"
+            )
+        layers[kind] = steps
     own, cross = layers["decoder"], layers["cross"]
     if len(own) != len(cross):
         raise ValueError(
