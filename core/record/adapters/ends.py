@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.record.adapters.steps import Steps
-from core.record.adapters.values import whole_numbers
+from core.record.adapters.values import dense, whole_numbers
 from core.record.adapters.vocabulary import Vocabulary
 
 SAME_CALL = "pass the inputs and the outputs of one call"
@@ -54,7 +54,7 @@ def setting(config: Any, name: str) -> Any:
 
 def _ids(given: Any) -> set[int]:
     """Return the ids that a setting lists. Raises ValueError, in one line, for other values."""
-    listed = given.tolist() if hasattr(given, "tolist") else given
+    listed = dense(given, "a special id", "ids").tolist() if hasattr(given, "tolist") else given
     listed = (
         [] if listed is None else listed if isinstance(listed, list | tuple | set) else [listed]
     )
