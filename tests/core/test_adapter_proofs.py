@@ -143,9 +143,9 @@ def sized(source: int, target: int) -> dict:
 
 MIXED = {  # change, whether with beams, further arguments, and the line
     "beams of another sentence": (
-        lambda o, i: o.beam_indices[0].fill_(4), True, {}, "sentence's rows 0 to 2"),
+        lambda o, i: o.beam_indices[0].fill_(4), True, {}, "rows 0 to 2"),
     "a beam index after the end": (
-        lambda o, i: o.beam_indices[0].copy_(torch.tensor([0, -1, 0, 0, 0])), True, {}, "leave its"),
+        lambda o, i: o.beam_indices[0].copy_(torch.tensor([0, -1, 0, 0, 0])), True, {}, "leave"),
     "no beam index": (lambda o, i: o.beam_indices[0].fill_(-1), True, {}, "leave its"),
     "an index beyond the batch": (lambda o, i: o.beam_indices[0].fill_(99), True, {}, "leave its"),
     "tokens after the last beam index": (

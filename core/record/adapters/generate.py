@@ -123,7 +123,9 @@ def _encoder(outputs: Any, sentence: int, shape: tuple[int, ...]) -> np.ndarray 
     if is_missing(layers):
         return None
     found = []
-    for layer in layers if isinstance(layers, list | tuple) else (layers,):
+    if not isinstance(layers, list | tuple):
+        raise ValueError("encoder_attentions is no tuple of layers: pass the outputs of generate")
+    for layer in layers:
         axes = shape_of(layer, "encoder_attentions")
         if len(axes) != 4 or axes[2:] != (shape[1],) * 2 or not axes[0] or axes[0] % shape[0]:
             raise ValueError(
@@ -143,8 +145,8 @@ def _reject_padding(kind: Kind, weights: np.ndarray, kept: np.ndarray) -> None:
             f"{kind} has a row with {most:.4f} of its weight on source tokens that the inputs call "
             f"padding: {SAME_CALL}"
         )
-    unread = ~weights[..., kept].any((0, 1, 2))
-    if kind == "encoder" and weights.size and (unread[0] or unread[-1]):
+    read = np.asarray(weights[..., kept].any((0, 1, 2)))
+    if kind == "encoder" and weights.size and not (read[0] and read[-1]):
         raise ValueError(
             "no head of the encoder reads the first or last source token, as if it were padding: "
             "pass the attention_mask of the same call"

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.kinds import Kind
 from core.record.adapters.values import dense, shape_of
-from core.record.record import MAX_RECORD_MAPS, MAX_RECORD_TOKENS
+from core.record.limits import MAX_RECORD_MAPS, MAX_RECORD_TOKENS
 
 _EAGER = (
     'no attention: load the model with attn_implementation="eager" and call '

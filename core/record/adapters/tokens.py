@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from itertools import islice, pairwise
 
+from core.record.limits import MAX_RECORD_TOKENS
 from core.record.parts import RecordToken
-from core.record.record import MAX_RECORD_TOKENS
 
 _SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<|｟mrk_[^｟｠\s]+｠")
 _STARTS = frozenset(

@@ -8,7 +8,7 @@ from core.kinds import Kind
 from core.record.adapters.fields import Languages, build
 from core.record.adapters.tokens import tokens_of
 from core.record.adapters.values import chosen, dense, shape_of
-from core.record.record import MAX_RECORD_MAPS
+from core.record.limits import MAX_RECORD_MAPS
 
 _SITES: dict[str, Kind] = {
     "encoder_blocks attn": "encoder",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from core.record.record import MAX_RECORD_WEIGHTS
+from core.record.limits import MAX_RECORD_WEIGHTS
 
 _MAX_SHOWN = 10**9
 
