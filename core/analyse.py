@@ -5,7 +5,7 @@ python -m core.analyse alignment --checkpoint DIR --src FILE --ref FILE --gold F
 python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse DIR] [--gold FILE]
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
-python -m core.analyse means --checkpoint DIR --src FILE --ref FILE
+python -m core.analyse means --checkpoint DIR --src FILE --ref FILE [--out FILE] [--force]
 python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
 `align` writes word alignments, i-j, to standard output. `means` writes
@@ -270,19 +270,23 @@ def words(arguments: Namespace) -> None:
 
 
 def means(arguments: Namespace) -> None:
-    """Write each head's mean output to the checkpoint folder, for mean ablation."""
-    refuse_unwritable("--checkpoint", arguments.checkpoint / FILE)
+    """Write each head's mean output, for mean ablation; by default to the checkpoint folder."""
+    option = "--checkpoint" if arguments.out is None else "--out"
+    out = arguments.checkpoint / FILE if arguments.out is None else arguments.out
+    if out.exists() and not arguments.force:
+        raise ValueError(f"{out} exists already: choose another --out, or replace it with --force")
+    refuse_unwritable(option, out)
     checkpoint, pairs, device = _encoded(arguments)
     with progress_bar(len(pairs)) as on_progress:
         parts = head_means(checkpoint.model, batches_of(pairs, device), on_progress)
     corpus = f"{arguments.src.name}, {arguments.ref.name}"
-    save_means(arguments.checkpoint, HeadMeans(parts, len(pairs), corpus))
+    save_means(out, HeadMeans(parts, len(pairs), corpus))
     lengths = [
         (kind, layer, head, part_D.norm().item())
         for kind, layer in sorted(parts, key=lambda at: (KINDS.index(at[0]), at[1]))
         for head, part_D in enumerate(parts[kind, layer])
     ]
-    table([("written", arguments.checkpoint / FILE), ("sentences", len(pairs))])
+    table([("written", out), ("sentences", len(pairs))])
     table([("head (from 1)", "norm of its mean output")])
     table(
         (f"{kind} layer {layer + 1} head {head + 1}", f"{length:.4f}")
@@ -474,6 +478,10 @@ def parser() -> Parser:
         command.add_argument(
             "--first", type=whole_number(1), help="use only the first N pairs", metavar="N"
         )
+    averaging.add_argument(
+        "--out", type=Path, help=f"write here; mean ablation reads {FILE} of the checkpoint"
+    )
+    averaging.add_argument("--force", action="store_true", help="replace an existing file")
     choosing.add_argument(
         "--tokens", type=whole_number(1), default=200, help="minimum number of target tokens"
     )

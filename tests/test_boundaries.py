@@ -79,6 +79,7 @@ PLAIN = {
             "card",
             "edits",
             "hidden_states",
+            "limits",
             "parts",
             "record",
             "softmax",

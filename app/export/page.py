@@ -2,6 +2,7 @@
 
 import base64
 import html
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from app.components.edits import listed
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
+from app.export.picture import picture
 from core.analysis.rollout import can_roll_out, rollout
 from core.kinds import KINDS
 from core.record.edits import Edits
@@ -86,8 +88,22 @@ class Drawing:
     height: int = 1000
 
     def save(self, file: Path | str) -> None:
-        """Write the standalone page."""
-        Path(file).write_text(page(self.record), encoding="utf-8")
+        """Write the standalone page (.html), or a picture of the head that it opens with (.svg).
+
+        Raises ValueError, in one line, for other file names.
+        """
+        file = Path(file)
+        ending = file.suffix.lower()
+        if ending not in (".html", ".htm", ".svg"):
+            raise ValueError(
+                f"{file.name!r} does not end with .html (the explorer) or .svg (a picture of one "
+                "head), which can be saved: choose one of these"
+            )
+        if ending == ".svg":
+            text = picture(self.record, **first_view(self.record), fit=(math.inf, math.inf))
+        else:
+            text = page(self.record)
+        file.write_text(text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         return (
@@ -98,5 +114,13 @@ class Drawing:
 
 
 def show(record: TranslationRecord) -> Drawing:
-    """Show the explorer in a notebook; `.save(file)` writes the page."""
+    """Show the explorer in a notebook; `.save(file)` writes the page.
+
+    Raises TypeError, in one line, for anything but one record.
+    """
+    if not isinstance(record, TranslationRecord):
+        raise TypeError(
+            f"show takes one record, not {type(record).__name__}: for several, write "
+            "display(show(a), show(b))"
+        )
     return Drawing(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from core.kinds import KINDS, Kind
 from core.model.shapes import Shapes
 
 FILE = "head_means.safetensors"
+_COUNT = re.compile("[1-9][0-9]{0,11}")
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,14 @@ class HeadMeans:
     corpus: str
 
 
-def save_means(folder: Path, means: HeadMeans) -> None:
-    """Write the means atomically into the checkpoint folder: a tensor [L, H, D] for each kind."""
+def save_means(file: Path, means: HeadMeans) -> None:
+    """Write the means atomically to a safetensors file: a tensor [L, H, D] for each kind."""
     tensors: dict[str, Tensor] = {}
     for kind in KINDS:
         layers = sorted(layer for of_kind, layer in means.parts if of_kind == kind)
         tensors[kind] = torch.stack([means.parts[kind, layer].cpu().float() for layer in layers])
     metadata = {"sentences": str(means.sentences), "corpus": means.corpus}
-    write_atomic(folder / FILE, save(tensors, metadata))
+    write_atomic(file, save(tensors, metadata))
 
 
 def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMeans:
@@ -62,10 +64,13 @@ def load_means(folder: Path, config: ModelConfig, device: str = "cpu") -> HeadMe
             if part_LHD.dtype != torch.float32:
                 raise ValueError(f"{kind} is {part_LHD.dtype}: it must be float32")
             check_range(kind, part_LHD)
-        sentences = int(metadata.get("sentences", ""))
+        if not _COUNT.fullmatch(sentences := metadata.get("sentences", "")):
+            raise ValueError(
+                f"its number of sentences is {sentences[:20]!r}, not a whole number from 1"
+            )
     parts = {
         (kind, layer): part_HD.to(device)
         for kind in KINDS
         for layer, part_HD in enumerate(tensors[kind])
     }
-    return HeadMeans(parts, sentences, printable(metadata.get("corpus", ""))[:200])
+    return HeadMeans(parts, int(sentences), printable(metadata.get("corpus", ""))[:200])

@@ -29,19 +29,13 @@ from core.record.archive import Archive, archive, in_megabytes
 from core.record.card import card
 from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
+from core.record.limits import MAX_RECORD_MAPS, MAX_RECORD_TOKENS, MAX_RECORD_WEIGHTS
 from core.record.parts import RecordCheck, RecordHypothesis, RecordToken
 from core.record.softmax import unmasked_cells
 from core.record.words import Words, group_words
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MAX_RECORD_TOKENS = 512
-"""Maximum number of tokens per side that can be drawn, sent and loaded."""
-MAX_RECORD_MAPS = 4_096
-"""Limit for the sum of layers × heads over the three kinds: the most that core.config allows."""
-MAX_RECORD_WEIGHTS = 1 << 24
-"""Limit for the sum of layers × heads × queries × keys over the three kinds: 64 MB."""
 
 _FORMAT = 2
 _MAX_UNPACKED_BYTES = 256 << 20
@@ -221,6 +215,8 @@ class TranslationRecord(Frozen):
         inputs: Any,
         *,
         index: int | None = None,
+        source_tokenizer: Any = None,
+        config: Any = None,
         model: str = "",
         source_language: str = "Source",
         target_language: str = "Target",
@@ -229,7 +225,8 @@ class TranslationRecord(Frozen):
         from core.record.adapters.generate import from_generate
 
         languages = source_language, target_language
-        return cls(**from_generate(outputs, tokenizer, inputs, index, model, languages))
+        given = outputs, tokenizer, inputs, index, source_tokenizer, config
+        return cls(**from_generate(*given, model, languages))
 
     @classmethod
     def from_transformer_lens(

@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.components.explorer.payload import payload
 from app.export.arrays import csv_zip
-from app.export.page import first_view, page
+from app.export.page import first_view, page, show
 from app.export.picture import picture
 from app.state.address import initial_view
 from core.analysis.rollout import rollout
@@ -268,3 +269,24 @@ def test_the_guides_example_of_arrays_runs(tmp_path, monkeypatch, capsys):
     exports = (MAIN.parent / "export/README.md").read_text(encoding="utf-8")
     exec(*re.findall(r"^```python\n(.*?)^```$", exports, re.M | re.S), {})
     assert "Ein Hund schläft" in (tmp_path / "maps.html").read_text(encoding="utf-8")
+
+
+def test_a_record_is_saved_as_what_the_file_is_called(tmp_path):
+    record = imported()
+    for name in ("maps.html", "maps.HTM", "maps.svg"):
+        show(record).save(tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert text.startswith("<svg" if name.endswith("svg") else "<!")
+    drawn = ElementTree.parse(tmp_path / "maps.svg").getroot()
+    titles = [e.text for e in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[1:] == [f"{weight:.4f}" for weight in record.cross[0, 0].ravel()]
+    for name in ("maps.png", "maps.pdf", "maps.npz", "maps.svg.gz", "maps", ".svg"):
+        with pytest.raises(ValueError, match=r"does not end with .html .* or .svg") as caught:
+            show(record).save(tmp_path / name)
+        assert "\n" not in str(caught.value) and not (tmp_path / name).exists()
+
+
+def test_several_records_are_not_shown_at_once():
+    for several in ([imported(), imported()], (imported(),), None):
+        with pytest.raises(TypeError, match="show takes one record, not"):
+            show(several)

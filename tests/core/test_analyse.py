@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shutil
 
 import pytest
 
@@ -10,6 +11,7 @@ from core import analyse
 from core.atlas import command
 from core.atlas.atlas import AlignmentHeads
 from core.atlas.report import report
+from core.checkpoint.head_means import FILE
 from tests.app.atlases import atlas as random_atlas
 
 
@@ -151,3 +153,19 @@ def test_empty_and_too_long_texts_are_rejected(checkpoint_folder, text):
     (text / "s.en").write_text("dog\n")
     with pytest.raises(ValueError, match=r"pair 1 has \d+ tokens with <eos>: the limit is 256"):
         run("importance", *given(text, checkpoint_folder))
+
+
+def test_means_are_not_replaced_unless_asked(checkpoint_folder, text, tmp_path):
+    folder = shutil.copytree(checkpoint_folder, tmp_path / "scratch-de-en")
+    default, other = folder / FILE, tmp_path / "other.safetensors"
+    run("means", *given(text, folder), "--out", other, "--first", 1)
+    assert other.exists() and not default.exists()
+    run("means", *given(text, folder))
+    kept = default.read_bytes()
+    assert other.read_bytes() != kept, "one sentence of two"
+    for more in ([], ["--out", default], ["--out", other]):
+        with pytest.raises(ValueError, match="exists already: choose another --out, or .* --force"):
+            run("means", *given(text, folder), *more, "--first", 1)
+    assert default.read_bytes() == kept
+    run("means", *given(text, folder), "--first", 1, "--force")
+    assert default.read_bytes() == other.read_bytes()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from core.checkpoint.folder import CheckpointError, list_cards
@@ -403,7 +404,7 @@ def with_means(folder, translator):
         H, D = translator.card.model.num_heads, translator.card.model.d_model
         parts = {(k, 0): torch.zeros(H, D) for k in KINDS}
         parts[kind, 0][-1, -1] = value
-        save_means(folder, HeadMeans(parts, 3, "x"))  # ty: ignore[invalid-argument-type]
+        save_means(folder / FILE, HeadMeans(parts, 3, "x"))  # ty: ignore[invalid-argument-type]
 
     yield save
     (folder / FILE).unlink()
@@ -417,6 +418,21 @@ def test_head_means_out_of_range_are_refused(translator, folder, with_means, val
         load_means(folder, translator.card.model)
     what = "beyond ±65,504" if np.isfinite(value) else "that are not finite"
     assert f"{kind} contains values {what}" in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [None, "", "0", "-5", "+5", "1_0", " 7", "7\n", "٣", "1.0", "9" * 4_000, "9" * 5_000],
+)
+def test_a_number_of_sentences_is_written_in_digits(translator, folder, with_means, sentences):
+    with_means(1.0)
+    assert load_means(folder, translator.card.model).sentences == 3
+    metadata = {"corpus": "x"} | ({} if sentences is None else {"sentences": sentences})
+    tensors = safetensors.torch.load((folder / FILE).read_bytes())
+    (folder / FILE).write_bytes(safetensors.torch.save(tensors, metadata))
+    with pytest.raises(CheckpointError, match="not a whole number from 1") as caught:
+        load_means(folder, translator.card.model)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize("value", [65_504.0, -65_504.0])

@@ -114,6 +114,71 @@ def test_maps_may_be_tensors_or_sequences(form):
     assert TranslationRecord.from_arrays(SOURCE, TARGET, **maps) == imported()
 
 
+def test_the_maps_of_a_forward_pass_of_one_sentence_are_accepted():
+    maps = {k: tuple(torch.from_numpy(one)[None] for one in w) for k, w in random_maps().items()}
+    assert TranslationRecord.from_arrays(SOURCE, TARGET, **maps) == imported()
+
+
+CROSS = random_maps()["cross"]
+AXES = {
+    "a batch": (tuple(np.stack([one, one]) for one in CROSS), r"\[layer\[i\] for layer in cross\]"),
+    "one sentence, batch first": (CROSS[None], r"pass cross\[0\] if the first axis is the batch"),
+    "means over heads": (CROSS.mean(1), r"pass cross\[:, None\] for one map per layer"),
+    "a single map": (CROSS[0, 0], r"pass cross\[None, None\]"),
+    "steps of generate": (((CROSS[:1],) * 2,) * 3, "pass its outputs to from_generate"),
+    "no eager attention": ((), 'attn_implementation="eager"'),
+    "layers without weights": ((None, None), 'attn_implementation="eager"'),
+    "another model's layers": ([CROSS[0], CROSS[1][:, :3]], "differ in shape"),
+    "a sparse tensor": (torch.from_numpy(CROSS).to_sparse(), "cannot be read as an array"),
+}
+
+
+@pytest.mark.parametrize(("maps", "line"), AXES.values(), ids=AXES)
+def test_other_axes_are_rejected_with_the_remedy(maps, line):
+    rejects(line, cross=maps)
+
+
+def test_the_remedies_work():
+    ways = (CROSS.mean(1)[:, None], CROSS[0][None], CROSS[0, 0][None, None], CROSS[None][0])
+    for maps in (*ways, [one[1] for one in (np.stack([one / 0.5, one]) for one in CROSS)]):
+        assert TranslationRecord.from_arrays(SOURCE, TARGET, cross=maps).has("cross")
+
+
+@pytest.mark.parametrize("start", ["<pad>", "<bos>", "<s>", "[CLS]"])
+def test_the_tokens_fed_in_are_not_the_tokens_produced(start):
+    maps = random_maps()
+    for given in ({"start": start}, {}):
+        rejects("these are the fed tokens; pass the produced", SOURCE, [start, *TARGET[:-1]],
+                **maps, **given)  # fmt: skip
+    record = TranslationRecord.from_arrays(SOURCE, [start, *TARGET[1:]], start="</s>", **maps)
+    assert record.tokens("target")[0] == start, "a model may produce it after another one"
+
+
+PIECES = {
+    "joiner in front": (["Der", "Hund", "bell", "￭t", "￭."], [1, 1, 1, 0, 0], "Der Hund bellt."),
+    "joiner behind": (
+        ["(￭", "Hund", "￭)", "an￭", "￭ge", "sagt"],
+        [1, 0, 0, 1, 0, 1],
+        "(Hund) ange sagt",
+    ),
+    "joiner alone": (["Haus", "￭", "-", "￭", "Tür"], [1, 0, 0, 0, 0], "Haus-Tür"),
+    "case features": (["der￨C", "hund￨L", "￭e￨L", "￭.￨N"], [1, 1, 0, 0], "der hunde."),
+    "features without joiners": (["der￨C￨DET", "hund￨L￨N"], [1, 1], "der hund"),
+    "case markup": (["｟mrk_case_modifier_C｠", "hund", "￭e"], [1, 1, 0], "hunde"),
+    "subword-nmt": (["bell@@", "t", "laut"], [1, 0, 1], "bellt laut"),
+    "SentencePiece": (["▁bell", "t", "▁laut"], [1, 0, 1], "bellt laut"),
+}
+
+
+@pytest.mark.parametrize(("pieces", "starts", "text"), PIECES.values(), ids=PIECES)
+def test_marks_of_other_tokenizers_are_understood(pieces, starts, text):
+    maps = np.full((1, 1, 1, len(pieces)), 1 / len(pieces))
+    record = TranslationRecord.from_arrays(pieces, ["x"], cross=maps)
+    assert [int(token.starts_word) for token in record.source] == starts
+    assert record.source_text == text
+    assert [token.piece for token in record.source] == pieces
+
+
 def test_float16_is_accepted_and_kept():
     maps = {kind: weights.astype(np.float16) for kind, weights in random_maps().items()}
     record = TranslationRecord.from_arrays(SOURCE, TARGET, **maps)
@@ -201,7 +266,7 @@ def test_the_limit_of_a_rows_sum_is_one_thousandth():
 def test_wrong_shapes_and_tokens_are_rejected_in_one_line():
     maps = random_maps()
     rejects("no attention: pass encoder, decoder or cross")
-    rejects(r"cross is float32 \(2, 6, 5\), not numbers", cross=maps["cross"][:, 0][:2])
+    rejects(r"cross has 3 axes \(2, 6, 5\), not \[layer", cross=maps["cross"][:, 0][:2])
     rejects("cross is <U1 .*, not numbers", cross=np.full((1, 1, T, S), "x"))
     rejects("cross is bool .*, not numbers", cross=np.ones((1, 1, T, S), bool))
     rejects("cross is complex64", cross=maps["cross"].astype(np.complex64))

@@ -29,14 +29,18 @@ def build(
 ) -> dict[str, Any]:
     """Return the record fields for maps by kind, including the checks; see `from_arrays`.
 
-    Raises ValueError, in one line, if there are no maps or if maps do not fit the tokens.
+    A missing kind is None. Raises ValueError, in one line, if there are no maps, if maps do not fit
+    the tokens, or if a name is not a text.
     """
     if all(weights is None for weights in maps.values()):
         raise ValueError("no attention: pass encoder, decoder or cross, [layer, head, query, key]")
+    for name, value in (("model", model), *(("a language", one) for one in languages)):
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is {type(value).__name__}, not a text: pass its name")
     arrays: dict[Kind, Floats] = {}
     for kind, size in map_sizes(len(source), len(target)).items():
         given = maps.get(kind)
-        weights = np.zeros((0, 0, *size), np.float32) if given is None else stacked(given)
+        weights = np.zeros((0, 0, *size), np.float32) if given is None else given
         reject_invalid(kind, weights, size)
         arrays[kind] = weights.astype(np.float32)
     S, T = len(source), len(target)
@@ -48,32 +52,3 @@ def build(
         target_positions=np.zeros((T, 0), np.float32), log_probs=np.zeros(0, np.float32),
         alternative_log_probs=np.zeros((T, 0), np.float32), checks=check_maps(arrays),
     )  # fmt: skip
-
-
-def stacked(weights: Any) -> Any:
-    """Convert an array, a tensor, or a sequence with one of them per layer to a NumPy array.
-
-    Raises ValueError, in one line, if the layers differ in shape.
-    """
-    if hasattr(weights, "detach"):
-        return weights.detach().float().cpu().numpy()
-    if isinstance(weights, list | tuple) and any(hasattr(one, "shape") for one in weights):
-        weights = [stacked(layer) for layer in weights]
-    try:
-        return np.asarray(weights)
-    except ValueError:
-        raise ValueError(
-            "the layers of one kind differ in shape: pass equal numbers of heads"
-        ) from None
-
-
-def chosen(index: int | None, count: int, what: str) -> int:
-    """Return `index`; None means the only item.
-
-    Raises ValueError, in one line, if the index is out of range, or None and `count` is not 1.
-    """
-    if index is None and count == 1:
-        return 0
-    if index is None or not 0 <= index < count:
-        raise ValueError(f"choose one {what} of {count}: index=0 to {count - 1}, not {index}")
-    return index

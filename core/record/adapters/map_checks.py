@@ -31,8 +31,10 @@ def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
 
     The line names the first bad map, counted from 1. `size` are the numbers of queries and keys.
     """
-    if weights.dtype.kind not in "fiu" or weights.ndim != 4:
+    if weights.dtype.kind not in "fiu":
         raise ValueError(f"{kind} is {weights.dtype} {weights.shape}, not numbers {_AXES}")
+    if weights.ndim != 4:
+        raise ValueError(f"{kind} has {weights.ndim} axes {weights.shape}, not {_AXES}")
     if weights.shape[2:] != size:
         rows, columns = weights.shape[2:]
         raise ValueError(
@@ -47,12 +49,13 @@ def reject_invalid(kind: str, weights: Any, size: tuple[int, int]) -> None:
         if cells.any():
             layer, head, *_ = np.argwhere(cells)[0]
             raise ValueError(f"{kind}, layer {layer + 1}, head {head + 1} holds {what}")
-    off = np.abs(weights.sum(-1, dtype=np.float64) - 1)
+    with np.errstate(over="ignore"):  # huge weights sum to infinity
+        off = np.abs(weights.sum(-1, dtype=np.float64) - 1)
     if off.size and off.max() > ROW_LIMIT:
         layer, head, row = np.argwhere(off > ROW_LIMIT)[0]
-        total = weights[layer, head, row].sum(dtype=np.float64)
+        total = sum(weights[layer, head, row].tolist())
         raise ValueError(
-            f"{kind}, layer {layer + 1}, head {head + 1}, row {row + 1} sums to {total:.4f}, not "
+            f"{kind}, layer {layer + 1}, head {head + 1}, row {row + 1} sums to {total:.5g}, not "
             f"to 1 within {ROW_LIMIT}: pass the weights of all keys, after the softmax and before "
             "dropout, in float32 or float16"
         )

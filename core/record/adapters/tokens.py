@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from itertools import islice, pairwise
 
+from core.record.limits import MAX_RECORD_TOKENS
 from core.record.parts import RecordToken
 
-_SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<")
+_SPECIAL = re.compile(r"<[^<>\s]+>|<\|[^<>\s]+\|>|\[[A-Z]+\]|>>[^<>\s]+<<|｟mrk_[^｟｠\s]+｠")
+_STARTS = frozenset(
+    ("<pad>", "<s>", "<bos>", "<sos>", "<start>", "<go>", "[cls]", "[bos]", "[pad]")
+)
 _BEGINS = ("▁", "Ġ")  # SentencePiece, byte-level BPE
 _CONTINUES, _CONTINUED, _ENDS = "##", "@@", "</w>"  # WordPiece, subword-nmt, GPT-1
+_JOINER, _FEATURE = "￭", "￨"  # OpenNMT: attached on this side; features such as the case follow
 _NO_ID = -1
 
 
@@ -20,37 +23,37 @@ def tokens_of(pieces: Sequence[str], what: str) -> tuple[RecordToken, ...]:
     """Return a token for each piece: its text without word marks, and -1 for the missing id.
 
     If no piece has a mark, every token starts a word. Raises ValueError, in one line, for a text in
-    place of a list, for an empty list, and for items that are not texts.
+    place of a list, for an empty or too long list, and for items that are not texts.
     """
     if isinstance(pieces, str):
         raise ValueError(f"{what} is one text: pass the list of its tokens")
-    pieces = list(pieces)
+    if isinstance(pieces, Mapping | Set) or not hasattr(pieces, "__iter__"):
+        raise ValueError(f"{what} is {type(pieces).__name__}: pass the list of its tokens")
+    limit = MAX_RECORD_TOKENS + 1  # with the token fed in first
+    given, pieces = pieces, list(islice(iter(pieces), limit + 1))
+    if len(pieces) > limit:
+        count = f"{len(given):,}" if hasattr(given, "__len__") else f"more than {limit}"
+        raise ValueError(f"{count} tokens of the {what} are too many: the limit is {limit - 1}")
     if not pieces:
         raise ValueError(f"{what} has no tokens: pass one for each row or column of its maps")
     for piece in pieces:
         if not isinstance(piece, str):
-            raise ValueError(f"{what} holds {str(piece)[:40]!r}, which is not a text: pass tokens")
-    starts = _starts(pieces)
+            shown = (
+                repr(str(piece)[:40]) if isinstance(piece, int | float) else type(piece).__name__
+            )
+            raise ValueError(f"{what} holds {shown}, which is not a text: pass tokens")
+    pieces = [str(piece) for piece in pieces]
+    starts = _starts([_without_features(piece) for piece in pieces])
     return tuple(_token(*one) for one in zip(pieces, starts, strict=True))
 
 
-def vocabulary_tokens(tokenizer: Any, ids: Sequence[int], what: str) -> tuple[RecordToken, ...]:
-    """Return the tokens with these ids in a Hugging Face tokenizer.
+def begins_with_start(target: Sequence[RecordToken], start: RecordToken) -> bool:
+    """Return whether produced tokens begin like the tokens fed in.
 
-    The tokenizer says which are special; its unknown token is not special here.
+    They begin with `start`; or with a start token of other tools, while `start` is this project's.
     """
-    ids = [int(id) for id in ids]
-    pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(ids)]
-    byte_level = any(piece.startswith("Ġ") for piece in pieces)
-    special, unknown = set(tokenizer.all_special_ids), tokenizer.unk_token_id
-    tokens = []
-    for id, token in zip(ids, tokens_of(pieces, what), strict=True):
-        control = id in special and id != unknown
-        text = tokenizer.decode([id]).strip() if byte_level and not control else token.text
-        text = token.piece if control else text
-        token = replace(token, id=id, text=text, special=control, unknown=id == unknown)
-        tokens.append(token)
-    return tuple(tokens)
+    first = target[0].piece
+    return first == start.piece or (start.piece == "<bos>" and first.lower() in _STARTS)
 
 
 def join(tokens: Sequence[RecordToken]) -> str:
@@ -65,6 +68,12 @@ def _starts(pieces: list[str]) -> list[bool]:
         starts = [piece.startswith(_BEGINS) for piece in pieces]
     elif any(_is_continuing(piece) for piece in pieces):
         starts = [not _is_continuing(piece) for piece in pieces]
+    elif any(piece.startswith(_JOINER) or piece.endswith(_JOINER) for piece in pieces):
+        apart = [not own.startswith(_JOINER) for own in pieces]
+        starts = [
+            True,
+            *(a and not b.endswith(_JOINER) for a, b in zip(apart[1:], pieces, strict=False)),
+        ]
     elif any(piece.endswith(_CONTINUED) for piece in pieces):
         starts = [True, *(not before.endswith(_CONTINUED) for before, _ in pairwise(pieces))]
     elif any(piece.endswith(_ENDS) for piece in pieces):
@@ -80,11 +89,16 @@ def _is_continuing(piece: str) -> bool:
     return piece.startswith(_CONTINUES) and len(piece) > len(_CONTINUES)
 
 
+def _without_features(piece: str) -> str:
+    return piece.partition(_FEATURE)[0] or piece
+
+
 def _token(piece: str, starts_word: bool) -> RecordToken:
     if _SPECIAL.fullmatch(piece):
         unknown = piece.strip("<>[]").lower() == "unk"
         return RecordToken(_NO_ID, piece, piece, True, not unknown, unknown)
-    text = piece.removesuffix(_CONTINUED).removesuffix(_ENDS)
+    text = _without_features(piece).removeprefix(_JOINER).removesuffix(_JOINER)
+    text = text.removesuffix(_CONTINUED).removesuffix(_ENDS)
     if _is_continuing(text):
         text = text.removeprefix(_CONTINUES)
     for mark in _BEGINS:
