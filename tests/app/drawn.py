@@ -85,7 +85,7 @@ def _mark(raw: dict[str, Any]) -> Mark:
         **{name: raw[name] for name in ("what", "x", "y", "width", "height", "thickness", "alpha")},
         fill=colour(raw["fill"]),
         stroke=colour(raw["stroke"]),
-        dash=tuple(raw["dash"]),
+        dash=tuple(round(part, 6) for part in raw["dash"]),  # rotation rounds
         clip=box and (box["x"], box["y"], box["width"], box["height"]),
         lines=tuple(tuple((x, y) for x, y in line) for line in raw["lines"]),
         words=re.sub("[\u2066-\u2069]", "", raw.get("words", "")),
