@@ -269,7 +269,8 @@ def check_focus(
         )
 
 
-def check_map(scene: Scene, focus: Focus = NONE, pinned: Focus = NONE) -> None:
+def check_map(scene: Scene, focus: Focus = NONE, pinned: Focus = NONE) -> Part:
+    """Check all that the map's canvas shows, and return the rows and columns that it shows."""
     g, marks = scene.geometry(), scene.marks()
     counts = shown_counts(scene, marks, g)
     part = range(g.query, g.query + counts[0]), range(g.key, g.key + counts[1])
@@ -278,6 +279,7 @@ def check_map(scene: Scene, focus: Focus = NONE, pinned: Focus = NONE) -> None:
     check_strips(scene, marks, g, part, focus)
     check_labels(scene, marks, g, part, focus)
     check_focus(scene, marks, g, part, focus, pinned)
+    return part
 
 
 def test_a_map_is_drawn_as_the_record_is(shown: Scene) -> None:
@@ -324,16 +326,17 @@ def test_other_quantities_are_drawn_on_their_own_scale(at: Mounted, name: str) -
             scene.at.does(("key", "Escape"))
 
 
-def test_an_enlarged_map_shows_a_part_with_all_that_belongs_to_it(at: Mounted) -> None:
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_an_enlarged_map_shows_a_part_with_all_that_belongs_to_it(at: Mounted, theme: str) -> None:
     made = synthetic_record("long", 1, 2, 1)
-    for theme in ("light", "dark"):
-        mount(at, theme, made)
-        for scene in scenes(Scene(at, made, theme, "cross", 0, 0), "pieces"):
-            scene.show()
-            check_map(scene)
-            cell = scene.mask.shape[0] - 4, scene.mask.shape[1] // 2
-            scene.at.does(("cell", *cell), ("leave",), *[("press", "[data-part=zoom-in]")] * 4)
-            g = scene.geometry()
-            assert g.query > 0 and g.key > 0, "moved in both directions"
-            check_map(scene, cell, cell)
-            scene.at.does(*[("press", "[data-part=zoom-out]")] * 4, ("key", "Escape"))
+    mount(at, theme, made)
+    for scene in scenes(Scene(at, made, theme, "cross", 0, 0), "pieces"):
+        scene.show()
+        check_map(scene)
+        cell = tuple(2 * count // 3 for count in scene.mask.shape)
+        scene.at.does(("cell", *cell), ("leave",), *[("press", "[data-part=zoom-in]")] * 4)
+        rows, columns = check_map(scene, cell, cell)
+        assert rows[0] > 0 and columns[0] > 0, "moved in both directions"
+        part = scene.mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        assert part.shape != scene.mask.shape and part.all() == (scene.kind != "decoder")
+        scene.at.does(*[("press", "[data-part=zoom-out]")] * 4, ("key", "Escape"))
