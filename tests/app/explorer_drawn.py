@@ -61,7 +61,8 @@ class Scene:
     """A chosen map on a mounted page: its numbers, and the geometry that the canvas publishes.
 
     `quantity` is (name, numbers [layer, head, query, key]) where other numbers than weights are
-    shown. The explorer is driven through its controls, and expected values come from the record.
+    shown; `small` says whether the page is as narrow as a phone. The explorer is driven through its
+    controls, and expected values come from the record.
     """
 
     at: Mounted
@@ -73,6 +74,8 @@ class Scene:
     unit: str = "pieces"
     hide: bool = False
     quantity: tuple[str, NDArray] | None = None
+    combine: str = "mean"
+    small: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.layer + 1}.{self.head + 1} {self.unit} {self.theme}"
@@ -84,7 +87,10 @@ class Scene:
             ("set", "[data-part=quantity]", name),
             *(
                 ("press", f"[data-{what}-option={value}]")
-                for what, value in (("kind", self.kind), ("unit", self.unit), ("view", picture))
+                for what, value in (
+                    *(("kind", self.kind), ("unit", self.unit)),
+                    *(("view", picture), ("combine", self.combine)),
+                )
             ),
             ("press", at),
         )
@@ -133,7 +139,9 @@ class Scene:
             slice(None) if at == count else slice(at, at + 1)
             for at, count in zip((self.layer, self.head), maps.shape, strict=False)
         )
-        return np.where(self.mask, maps[layers, heads].mean((0, 1)), 0)
+        several = maps[layers, heads]
+        one = several.max((0, 1)) if self.combine == "max" else several.mean((0, 1))
+        return np.where(self.mask, one, 0)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -142,7 +150,7 @@ class Scene:
             return 0.0, 1.0
         name, maps = self.quantity
         unmasked = maps[..., getattr(self.record, f"{self.kind}_mask")]
-        low, high = min(0.0, unmasked.min()), unmasked.max()
+        low, high = min(0.0, unmasked.min()), 1.0 if name == "rollout" else unmasked.max()
         return (-max(-low, high), max(-low, high)) if name == "scores" else (low, high)
 
     @property
@@ -150,17 +158,26 @@ class Scene:
         """The error of a value: other quantities are sent as two bytes."""
         return 1e-6 if self.quantity is None else (self.ends[1] - self.ends[0]) / 65535
 
-    def colours(self, value: float) -> set[Colour]:
-        """Return the colours of a value; two where its rounding is within the error."""
+    @property
+    def table(self) -> NDArray:
+        """The colours of the scale, [step, rgb]."""
+        signed = self.quantity and self.quantity[0] == "scores"
+        return diverging_table(self.theme) if signed else sequential_table(self.theme)
+
+    def steps(self, values: NDArray | float) -> tuple[NDArray, NDArray]:
+        """Return the first and last step that a value may have: its error may cross a border."""
         low, high = self.ends
-        if self.quantity and self.quantity[0] == "scores":
-            table = diverging_table(self.theme)
-            steps = {128 + round(127 * (value + d) / high) for d in (-self.near, self.near)}
-        else:
-            table = sequential_table(self.theme)
-            shares = [(value + d - low) / (high - low) for d in (-self.near, self.near)]
-            steps = {round(255 * min(1, max(0, share))) for share in shares}
-        return {tuple(map(int, table[step])) for step in steps}
+        found = []
+        for near_values in (np.asarray(values) - self.near, np.asarray(values) + self.near):
+            if self.quantity and self.quantity[0] == "scores":
+                found.append(128 + np.round(127 * np.clip(near_values / high, -1, 1)))
+            else:
+                found.append(np.round(255 * np.clip((near_values - low) / (high - low), 0, 1)))
+        return found[0].astype(int), found[1].astype(int)
+
+    def colours(self, value: float) -> set[Colour]:
+        """Return the colours that a value may have."""
+        return {tuple(map(int, self.table[step])) for step in self.steps(value)}
 
     def hidden(self) -> list[int]:
         return [k for k, item in enumerate(self.items[1]) if self.hide and item.special]
@@ -247,6 +264,23 @@ def direction(arrow: Mark) -> str:
         return ""
     names = {(1, 0): "right", (-1, 0): "left", (0, 1): "down", (0, -1): "up"}
     return names[tuple(round(float(step)) for step in along)]
+
+
+def labelled(cell: float, largest: float, shown: range, focused: int | None) -> list[int]:
+    """Return the rows or columns with a label: as many as fit, and the focused one.
+
+    `largest` is the font size in large cells, in px.
+    """
+    every = max(1, int(np.ceil(0.92 * max(10.5, min(largest, 0.86 * cell)) / cell)))
+    free = lambda i: i % every == 0 and (focused is None or abs(i - focused) >= every)  # noqa: E731
+    return [i for i in shown if i == focused or free(i)]
+
+
+def is_label(words: str, label: str) -> bool:
+    """Whether a drawn text is a label, which may be cut."""
+    start, dots, rest = words.partition("…")
+    whole = label.startswith(start) and label.endswith(rest)
+    return words == label or bool(dots and whole)
 
 
 def runs(row: NDArray) -> list[tuple[int, int]]:

@@ -18,6 +18,8 @@ from tests.app.explorer_drawn import (
     at,
     box,
     direction,
+    is_label,
+    labelled,
     mount,
     near,
     only,
@@ -51,9 +53,11 @@ def check_axes(scene: Scene, marks: list[Mark], g: Geometry, part: Part) -> None
         assert direction(arrow) == way, f"{scene}, {words}"
         assert title.fill == arrow.stroke == scene.ink("second")
     sums = scene.quantity is None
-    below = "share received" if sums else "mean of column"
+    below = "received" if scene.small else "share received"
+    below = below if sums else "mean of column"
     text_at(marks, below, g.left - 8, bottom + 16, "right")
-    beside = "entropy, bits" if sums else "largest"
+    beside = "bits" if scene.small else "entropy, bits"
+    beside = beside if sums else "largest"
     text_at(marks, beside, right + 10, bottom + 16, "left")
 
 
@@ -127,10 +131,12 @@ def check_strips(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus
     peaks = np.where(mask, values, -np.inf).max(1)
     for q, bar in beside.items():  # a focused row's bar is drawn last, over the other one
         share = bits[q] / np.log2(values.shape[1]) if sums else (peaks[q] - low) / (high - low)
-        assert near((bar.width,), (max(1, 34 * share),), 0.03), f"{scene}, bar of row {q}"
+        assert near((bar.width,), (max(1, (26 if scene.small else 34) * share),), 0.03), (
+            f"{scene}, bar of row {q}"
+        )
         assert bar.fill == scene.ink("ink" if q == focus[0] else "third"), f"{scene}, row {q}"
         number = fixed(bits[q] if sums else peaks[q], 1)
-        if g.cell >= 14 or q == focus[0]:
+        if not scene.small and (g.cell >= 14 or q == focus[0]):
             at = right + 50, g.y(q + 0.5)
             found = [m.words for m in marks if m.what == "text" and near((m.x, m.y), at)]
             assert found and set(found) <= {number, number.lstrip("\u2212")}, f"{scene}, row {q}"
@@ -147,7 +153,8 @@ def check_strips(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus
         assert near((bar.height,), (max(1, 24 * share),), 0.03), f"{scene}, bar of column {k}"
         assert bar.fill == scene.ink("ink" if k == focus[1] else "third"), f"{scene}, column {k}"
     if sums:
-        text_at(marks, f"full bar: {100 * full:.0f}\u00a0%", g.left - 8, bottom + 31, "right")
+        bar = "full" if scene.small else "full bar"
+        text_at(marks, f"{bar}: {100 * full:.0f}\u00a0%", g.left - 8, bottom + 31, "right")
     named = int(received.argmax()) if focus[1] is None else focus[1]
     if named in part[1]:
         share = received[named] / full if sums else (received[named] - low) / (high - low)
@@ -161,14 +168,6 @@ def check_strips(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus
         assert number.fill == scene.ink("second" if focus[1] is None else "ink")
 
 
-def labelled(g: Geometry, shown: range, focused: int | None) -> list[int]:
-    """Return the rows or columns with a label: as many as fit, and the focused one."""
-    size = max(10.5, min(15, 0.86 * g.cell))
-    every = max(1, int(np.ceil(0.92 * size / g.cell)))
-    free = lambda i: i % every == 0 and (focused is None or abs(i - focused) >= every)  # noqa: E731
-    return [i for i in shown if i == focused or free(i)]
-
-
 def check_labels(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus: Focus) -> None:
     """Labels with their numbers and looks, brackets of split words, frames of unknown tokens."""
     texts = [m for m in marks if m.what == "text"]
@@ -176,10 +175,10 @@ def check_labels(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus
     slanted = [m for m in texts if m.turn and m.align == "left"]
     within = lambda found, x, y, by: [m for m in found if np.hypot(m.x - x, m.y - y) < by]  # noqa: E731
     dashed = [m for m in marks if m.what == "frame" and m.dash == (2, 2)]
-    numbered, framed = g.cell >= 14, []
+    numbered, framed = g.cell >= 14 and not scene.small, []
     shift = 2 if g.cell >= 16 else 0  # of slanted labels
     for axis, items in enumerate(scene.items):
-        drawn = labelled(g, part[axis], focus[axis])
+        drawn = labelled(g.cell, 13 if scene.small else 15, part[axis], focus[axis])
         assert axis == 0 or len([m for m in slanted if m.words in {i.label for i in items}]) == len(
             drawn
         )
@@ -190,7 +189,7 @@ def check_labels(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus
             else:
                 found = within(slanted, g.x(i + 0.5) + shift, g.top - 9, 1.5)
             one = only(found, where)
-            assert one.words == item.label, where
+            assert is_label(one.words, item.label), where
             strong, weak = i == focus[axis], focus[axis] is not None
             quiet = item.special or (axis == 1 and i in scene.hidden())
             name = "ink" if strong else "third" if quiet else "second" if weak else "ink"
@@ -269,11 +268,27 @@ def check_focus(
         )
 
 
+def check_legend(scene: Scene) -> None:
+    """The scale's colours and ends, and the hatching, which is explained if there is any."""
+    scale = only(scene.marks("[data-part=scale]"), f"{scene}, scale")
+    assert (scale.pixels[0, :, :3] == scene.table).all(), f"{scene}, scale"
+    for part, value in zip(("low", "high"), scene.ends, strict=True):
+        words = scene.page.locator(f"#host [data-part=scale-{part}]").text_content()
+        digits = 0 if scene.quantity is None else 1
+        assert words in {fixed(value, digits), fixed(value, 0)}, f"{scene}, {part} end"
+    legend = scene.page.locator("#host [data-part=masked-legend]")
+    assert legend.is_visible() == (not scene.mask.all()), f"{scene}, legend of masked cells"
+    hatch = scene.marks("[data-part=hatch]")
+    assert {m.fill for m in hatch if m.what == "fill"} == {scene.ink("hatch_ground")}
+    assert {m.stroke for m in hatch if m.what == "line"} == {scene.ink("hatch")}
+
+
 def check_map(scene: Scene, focus: Focus = NONE, pinned: Focus = NONE) -> Part:
     """Check all that the map's canvas shows, and return the rows and columns that it shows."""
     g, marks = scene.geometry(), scene.marks()
     counts = shown_counts(scene, marks, g)
     part = range(g.query, g.query + counts[0]), range(g.key, g.key + counts[1])
+    check_legend(scene)
     check_axes(scene, marks, g, part)
     check_cells(scene, marks, g, part)
     check_strips(scene, marks, g, part, focus)
@@ -340,3 +355,17 @@ def test_an_enlarged_map_shows_a_part_with_all_that_belongs_to_it(at: Mounted, t
         part = scene.mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
         assert part.shape != scene.mask.shape and part.all() == (scene.kind != "decoder")
         scene.at.does(*[("press", "[data-part=zoom-out]")] * 4, ("key", "Escape"))
+
+
+def test_a_map_on_a_phone_has_short_titles(shown: Scene) -> None:
+    shown.page.evaluate("host.style.width = '390px'")
+    try:
+        shown.page.wait_for_selector("#host [data-width=narrow]")
+        for scene in scenes(shown, small=True):
+            scene.show()
+            check_map(scene)
+            scene.at.does(("cell", 2, 1), ("leave",))
+            check_map(scene, (2, 1), (2, 1))
+            scene.at.does(("key", "Escape"))
+    finally:
+        shown.page.evaluate("host.style.width = ''")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.look.palette import sequential_table
 from tests.app.drawn import Mark
 from tests.app.explorer_drawn import Scene, at, box, mount, near, only, same_boxes, scenes, shown
-from tests.app.explorer_harness import synthetic_record
+from tests.app.explorer_harness import synthetic_quantity, synthetic_record
 from tests.app.mounted import Mounted
 from tests.app.pictures import entropy, fixed
 
@@ -46,20 +45,20 @@ def thumbnails(scene: Scene, marks: list[Mark]) -> dict[tuple[int, int], Mark]:
 
 
 def own(scene: Scene, layer: int, head: int) -> NDArray:
+    """Return a thumbnail's values. Rollout has one map per layer."""
+    if scene.quantity and scene.quantity[0] == "rollout":
+        head = 0
     return replace(scene, layer=layer, head=head).values
 
 
 def check_thumbnails(scene: Scene) -> None:
     """Every cell of every thumbnail has its weight's colour, or the grey of masked or hidden."""
-    table = sequential_table(scene.theme)
     for (layer, head), picture in thumbnails(scene, scene.marks(MAPS)).items():
         values, where = own(scene, layer, head), f"{scene}, thumbnail {layer}, {head}"
         pixels = picture.pixels[..., :3].astype(int)
         assert pixels.shape[:2] == values.shape, where
-        fits = np.zeros(values.shape, bool)
-        for near_value in (values - 1e-6, values + 1e-6):
-            steps = np.round(255 * np.clip(near_value, 0, 1)).astype(int)
-            fits |= (pixels == table[steps]).all(-1)
+        one, other = ((pixels == scene.table[steps]).all(-1) for steps in scene.steps(values))
+        fits = one | other
         greys = np.where(scene.mask[..., None], scene.ink("left_out"), scene.ink("masked"))
         hidden = np.zeros(values.shape, bool)
         hidden[:, scene.hidden()] = True
@@ -87,8 +86,8 @@ def ways(value: float, digits: int, unit: str = "") -> set[str]:
 
 
 def test_thumbnails_labels_and_hidden_columns(shown: Scene) -> None:
-    for hide in (False, True):
-        for scene in scenes(shown, hide=hide):
+    for more in ({}, {"hide": True}, {"combine": "max"}):
+        for scene in scenes(shown, **more):
             scene.show()
             check_thumbnails(scene)
             layers, heads = getattr(scene.record, scene.kind).shape[:2]
@@ -98,9 +97,33 @@ def test_thumbnails_labels_and_hidden_columns(shown: Scene) -> None:
             nearest = lambda found, at: found[min(found, key=lambda place: abs(place - at))]  # noqa: E731
             for (layer, head), (left, top, size) in buttons(scene).items():
                 row, column = nearest(rows, top + size / 2), nearest(columns, left)
-                assert row == ("mean" if layer == layers else str(layer + 1)), f"{scene}, row"
+                assert row == (scene.combine if layer == layers else str(layer + 1)), (
+                    f"{scene}, row"
+                )
                 first = "head 1" if head == 0 else str(head + 1)
-                assert column == ("mean" if head == heads else first), f"{scene}, column"
+                assert column == (scene.combine if head == heads else first), f"{scene}, column"
+
+
+@pytest.mark.parametrize("name", ["scores", "norms", "rollout"])
+def test_thumbnails_of_other_quantities(at: Mounted, name: str) -> None:
+    """Rollout has one map per layer, side by side; its columns are named by layers."""
+    made = synthetic_record("short", 3, 4, 2)
+    numbers = synthetic_quantity(made, name)
+    mount(at, "dark", made, quantities={name: numbers})
+    for scene in scenes(Scene(at, made, "dark", "cross", 0, 0), "pieces"):
+        head = 4 if name == "rollout" else 2  # rollout: no head, but all of them
+        scene = replace(scene, layer=0, head=head, quantity=(name, numbers[scene.kind]))
+        scene.show()
+        check_thumbnails(scene)
+        if name != "rollout":
+            continue
+        places = buttons(scene)
+        assert list(places) == [(layer, 4) for layer in range(len(numbers[scene.kind]))]
+        labels = scene.page.locator("#host section.explorer").evaluate(PLACES)
+        columns = [(left, text) for what, text, _, left, _, _ in labels if what == "head-label"]
+        for (layer, _), (left, _, _) in places.items():
+            nearest = min(columns, key=lambda column, left=left: abs(column[0] - left))[1]
+            assert nearest == ("layer 1" if layer == 0 else str(layer + 1))
 
 
 def test_the_chosen_head_alone_is_bold(shown: Scene) -> None:
