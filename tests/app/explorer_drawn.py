@@ -315,7 +315,7 @@ def mount(at: Mounted, theme: str, made: Record, **more: Any) -> None:
     at.show(payload(made, view, **more))
 
 
-@pytest.fixture(params=[(c, t) for c in RECORDS for t in ("light", "dark")], ids="-".join)
+@pytest.fixture(params=[("unknown", "dark"), ("short", "light")], ids="-".join)
 def shown(request, at: Mounted) -> Scene:
     """A mounted record, as the first scene of it."""
     case, theme = request.param

@@ -16,7 +16,7 @@ from core.analysis.questions import Question
 from tests.app import asked_page
 from tests.app.drawn import Colour, colour, drawn_component
 from tests.app.quiz_harness import open_quiz
-from tests.app.test_question_component import WORDS, option
+from tests.app.test_question_component import WORDS, grid, option
 from tests.app.test_quiz import BOTH, ITEMS, WRONG, cells, item, payload
 
 THEMES = ("light", "dark")
@@ -184,6 +184,24 @@ def test_a_grid_marks_and_colours_its_own_cells(page: Page, shape, theme: str, s
             middle = box[0] + box[2] / 2, box[1] + box[3] / 2
             assert min(tops, key=lambda r: abs(tops[r] - middle[1])) == row, f"option {i}"
             assert min(lefts, key=lambda c: abs(lefts[c] - middle[0])) == column, f"option {i}"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_masked_cells_of_a_grid_are_hatched_once_answered(page: Page, theme: str):
+    page.evaluate(
+        "(page) => host.style.setProperty('--st-background-color', page)", PALETTES[theme].page
+    )
+    asked_page.show(page, grid())
+    look = "(all) => all.map((at) => getComputedStyle(at).backgroundImage)"
+    options = page.locator(".option")
+    assert options.evaluate_all(look) == ["none"] * 6
+    asked_page.answer(page, [1, 3], True)
+    shown = [re.findall(r"rgb\([^)]*\)", image) for image in options.evaluate_all(look)]
+    palette = PALETTES[theme]
+    hatch = [colour(palette.hatch)] * 2 + [colour(palette.hatch_ground)] * 2
+    assert [[colour(ink) for ink in inks] for inks in shown] == [
+        hatch if i in (1, 2, 5) else [] for i in range(6)
+    ]
 
 
 def boxes(page: Page, selector: str) -> dict[int, dict[str, float]]:
