@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import re
+from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -136,23 +137,32 @@ OTHER = dataclasses.replace(
 def test_every_arrow_leads_up_or_inwards_to_a_block(config):
     """The network is computed from the bottom up: an arrow that points down would be wrong."""
     data = figure(config)
-    targets = [block["box"] for block in data["blocks"]]
-    targets += [(x - 7, y - 7, 14, 14) for x, y in data["sums"]]
+    targets = {i: block["box"] for i, block in enumerate(data["blocks"])}
+    targets |= {f"sum {x}": (x - 7, y - 7, 14, 14) for x, y in data["sums"]}
+    count = Counter()
     for arrow in data["arrows"]:
         assert all(y2 <= y1 for (_, y1), (_, y2) in itertools.pairwise(arrow)), arrow
         (from_x, from_y), (x, y) = arrow[-2:]
         reached = [
-            (left, top, wide, tall)
-            for left, top, wide, tall in targets
+            (name, left, top, wide, tall)
+            for name, (left, top, wide, tall) in targets.items()
             if left - 3 <= x <= left + wide + 3 and top - 3 <= y <= top + tall + 3
         ]
         assert len(reached) == 1, arrow
-        left, top, wide, tall = reached[0]
+        name, left, top, wide, tall = reached[0]
+        count[name] += 1
         if x == from_x:
             assert from_y > y >= top + tall - 0.01, f"{arrow} does not reach from below"
         else:
             edge = left if x > from_x else left + wide
             assert y == from_y and x == pytest.approx(edge), f"{arrow} does not reach from a side"
+    # Nothing leads to the inputs and the positions. A sum and an “Add” have two summands.
+    expected = {
+        i: 0 if block["id"].endswith(("puts", "positions")) else 3 if block["id"] in ATTENTION
+        else 2 if "Add" in block["lines"][0] else 1
+        for i, block in enumerate(data["blocks"])
+    }  # fmt: skip
+    assert {i: count[i] for i in targets} == expected | {f"sum {x}": 2 for x, _ in data["sums"]}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
