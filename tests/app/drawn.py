@@ -5,7 +5,9 @@ A test compares them with values that it computes itself, as it would compare a 
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from playwright.sync_api import JSHandle, Locator, Page
+
+from app.components.assets import joined, palette, read
+from app.look.palette import PALETTES
 
 RECORDER = Path(__file__).with_name("canvas_commands.js").read_text(encoding="utf-8")
 """A script that has to run before those of the page: see `record`."""
@@ -82,6 +87,38 @@ def texts(marks: list[Mark]) -> list[str]:
     return [mark.words for mark in marks if mark.what == "text"]
 
 
+COMPONENTS = Path(__file__).resolve().parents[2] / "app/components"
+
+
+def drawn_component(
+    page: Page, name: str, root: str, data: Any, theme: str = "light", entry: str = "main.js"
+) -> Callable[[str, str], list[Any]]:
+    """Mount a component in an empty page, without a server; `root` is its root's selector.
+
+    Return `drawn(selector, script)`: what the script says of each element `at`, in order.
+    """
+    folder = COMPONENTS / name
+    colours = PALETTES[theme]
+    page.set_content(
+        "<!doctype html><meta charset=utf-8>"
+        f"<style>:root {{ --st-background-color: {colours.page}; --st-text-color: {colours.ink}; }}"
+        f"{palette(root)}{read(folder / f'{name}.css')}</style>"
+        f"<main>{read(folder / f'{name}.html')}</main>"
+    )
+    page.evaluate(
+        f"""(sent) => {{
+          {joined(folder / entry)}
+          const told = {{ setStateValue: () => {{}}, setTriggerValue: () => {{}} }};
+          const parentElement = document.querySelector("main");
+          render({{ data: JSON.parse(sent), parentElement, key: "it", ...told }});
+        }}""",
+        json.dumps(data),
+    )
+    return lambda selector, script: page.locator(f"{root} {selector}").evaluate_all(
+        f"(all) => all.map((at) => {script})"
+    )
+
+
 def _mark(raw: dict[str, Any]) -> Mark:
     box, pixels = raw["clip"], None
     if raw["what"] == "pixels":
@@ -92,7 +129,7 @@ def _mark(raw: dict[str, Any]) -> Mark:
         alpha=round(raw["alpha"], 4),
         fill=colour(raw["fill"]),
         stroke=colour(raw["stroke"]),
-        dash=tuple(raw["dash"]),
+        dash=tuple(round(part, 6) for part in raw["dash"]),  # rotation rounds
         clip=box and (box["x"], box["y"], box["width"], box["height"]),
         lines=tuple(tuple((x, y) for x, y in line) for line in raw["lines"]),
         words=re.sub("[\u2066-\u2069]", "", raw.get("words", "")),

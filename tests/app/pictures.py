@@ -20,6 +20,7 @@ from playwright.sync_api import Page
 
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
+from tests.app.drawn import RECORDER
 from tests.app.test_explorer_arithmetic import as_words, groups, sides
 
 Colour = tuple[int, int, int]
@@ -27,37 +28,11 @@ Colour = tuple[int, int, int]
 NEAR = 1e-5
 """Tolerance of a weight: a saved page has 32-bit floats."""
 
-# Runs before the page's scripts: records the texts drawn on each canvas, and keeps saved files
-# instead of downloading them.
-DRIVER = r"""(() => {
-  const texts = new WeakMap();
-  const textsOf = (canvas) => texts.get(canvas) ?? texts.set(canvas, []).get(canvas);
-  const own = CanvasRenderingContext2D.prototype;
-  const { fillText, clearRect, drawImage } = own;
-  own.fillText = function (words, x, y) {
-    const { a, b, c, d, e, f } = this.getTransform();
-    const place = { x: a * x + c * y + e, y: b * x + d * y + f, turn: Math.atan2(b, a) };
-    const { width } = this.measureText(words);
-    const look = { align: this.textAlign, fill: this.fillStyle, width };
-    textsOf(this.canvas).push({ words: String(words), ...place, ...look });
-    fillText.call(this, words, x, y);
-  };
-  own.clearRect = function (x, y, width, height) {
-    const all = x <= 0 && y <= 0 && width >= this.canvas.width && height >= this.canvas.height;
-    const within = (place, from, size) => place >= from && place < from + size;
-    const gone = (text) => all || (within(text.x, x, width) && within(text.y, y, height));
-    texts.set(this.canvas, textsOf(this.canvas).filter((text) => !gone(text)));
-    clearRect.call(this, x, y, width, height);
-  };
-  own.drawImage = function (image, ...place) {
-    const [x, y] = place;
-    if (place.length < 5) {
-      for (const text of texts.get(image) ?? []) {
-        textsOf(this.canvas).push({ ...text, x: text.x + x, y: text.y + y });
-      }
-    }
-    drawImage.call(this, image, ...place);
-  };
+# Runs before the page's scripts: records what canvases draw, and keeps saved files instead
+# of downloading them.
+DRIVER = (
+    RECORDER
+    + r"""(() => {
   const files = [];
   URL.createObjectURL = (blob) => (files.push(blob), "blob:kept");
   URL.revokeObjectURL = () => {};
@@ -138,7 +113,7 @@ DRIVER = r"""(() => {
     },
     sample: (selector, xs, ys) => encoded(sampled(find(selector), xs, ys)),
     image: (selector) => find(selector).toDataURL(),
-    texts: (selector) => textsOf(find(selector)),
+    texts: (selector) => drawnOn(find(selector)).filter(({ what }) => what === "text"),
     point(query, key) {
       send(map(), "pointermove", middle(query, key));
     },
@@ -195,6 +170,7 @@ DRIVER = r"""(() => {
     title: () => part("title").textContent,
   };
 })()"""
+)
 
 
 @dataclass(frozen=True)

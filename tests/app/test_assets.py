@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from app.components.assets import ScriptError, as_module, joined
+from app.components.assets import ScriptError, as_module, joined, palette
+from app.export.offline import colours
 
 COMPONENTS = Path(__file__).parents[2] / "app/components"
 ENTRIES = {
@@ -131,3 +132,18 @@ def test_only_hosts_know_the_page_around_a_component() -> None:
             found[name] = ONLY_HOSTS.findall(re.sub(r"^import .*$", "", script, flags=re.M))
     assert len(found) > 40
     assert {name: words for name, words in found.items() if words} == {}
+
+
+def test_each_colour_that_a_style_names_is_defined() -> None:
+    """A name that nothing defines leaves the inherited colour, without any error."""
+    missing = []
+    for style in COMPONENTS.rglob("*.css"):
+        folder = style.parent
+        texts = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.[cj]s*"))
+        page = colours() if folder.name == "offline" else palette(".any")
+        defined = set(re.findall(r"(--[\w-]+)(?=: )", page + texts))
+        defined |= set(re.findall(r"""["'](--[\w-]+)["']""", texts))
+        # A name with a fallback is Streamlit's.
+        used = re.findall(r"var\((--[\w-]+)\)", style.read_text(encoding="utf-8"))
+        missing += [f"{style.name}: {name}" for name in used if name not in defined]
+    assert not missing

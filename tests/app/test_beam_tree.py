@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Locator, Page
 
 from app.components.assets import joined, palette
+from app.look.palette import PALETTES
+from tests.app.drawn import colour
 
 FOLDER = Path(__file__).resolve().parents[2] / "app/components/beam_tree"
 SCRIPT = joined(FOLDER / "main.js")
@@ -66,9 +68,11 @@ DATA: dict[str, Any] = {
 class Tree:
     """The mounted component; `changes` replace entries of `DATA`."""
 
-    def __init__(self, page: Page, **changes: Any) -> None:
+    def __init__(self, page: Page, theme: str = "light", **changes: Any) -> None:
         page.set_content(
-            f"<style>{palette('.beam-tree')}{(FOLDER / 'beam_tree.css').read_text()}</style>"
+            f"<style>:root {{ --st-background-color: {PALETTES[theme].page};"
+            f" --st-text-color: {PALETTES[theme].ink}; }}"
+            f"{palette('.beam-tree')}{(FOLDER / 'beam_tree.css').read_text()}</style>"
             f'<div id="parent">{(FOLDER / "beam_tree.html").read_text()}</div>'
         )
         page.evaluate(
@@ -183,10 +187,103 @@ def test_the_picture_has_each_token_in_its_step_and_rank(page: Page) -> None:
     assert tree.each(".node.winner", "+at.dataset.index") == [0, 1, 5]
     struck = "getComputedStyle(at).textDecorationLine === 'line-through'"
     assert tree.each(".node .token", struck) == [node[7] == "pruned" for node in NODES]
-    widths = sorted(map(float, tree.each(".edge", "at.getAttribute('stroke-width')")))
-    expected = sorted(0.75 + 5 * np.exp(node[4]) for node in NODES[1:])
-    assert widths == pytest.approx(expected, abs=0.006), "a probable token has a thick line"
-    assert tree.root.locator(".edge.winner").count() == 2
+
+
+def grown(seed: int, beam: int, steps: int) -> dict[str, Any]:
+    """Return a random tree: parents of any rank, forced, pruned and finished tokens."""
+    random = np.random.default_rng(seed)
+    nodes: list[list[Any]] = [[None, BOS, 0, 0, 0.0, 0.0, 0.0, "open", False, []]]
+    alive, ends = [0], []
+    for step in range(1, steps + 1):
+        made = []
+        for rank, total in enumerate(-np.sort(random.gamma(2, 1, 2 * beam))):
+            parent = int(random.choice(alive))
+            log_prob = min(-0.01, float(total) + 0.5 * rank - 1)
+            is_end = step > 1 and rank > 0 and bool(random.random() < 0.3)
+            fate = "finished" if is_end else "open" if rank < beam else "pruned"
+            token = EOS if is_end else int(random.choice([A, B, PIECE, C]))
+            made.append([parent, token, step, rank, log_prob, total, total, fate, step == 1, []])
+        first = len(nodes)
+        nodes += made
+        ends += [first + i for i, node in enumerate(made) if node[7] == "finished"]
+        alive = [first + i for i, node in enumerate(made) if node[7] == "open"]
+    ends.sort(key=lambda end: -nodes[end][5])
+    found = [{"text": "x", "end": end, "log_prob": -1.0, "score": -1.0} for end in ends]
+    return {"tree": f"grown {seed}", "beam": beam, "nodes": nodes, "hypotheses": found}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("changes", [{}, grown(1, 2, 4), grown(5, 4, 6)], ids=["hand", "2", "4"])
+def test_each_edge_leads_from_a_token_to_its_parent(page: Page, changes: dict, theme: str) -> None:
+    """Edges end at their two tokens, as thick as the token is probable; the winner's are dark."""
+    tree = Tree(page, theme=theme, **changes)
+    data = {**DATA, **changes}
+    nodes, ends = data["nodes"], [one["end"] for one in data["hypotheses"]]
+    assert len(ends) > 1
+    winner, at = set(), ends[0]
+    while at is not None:
+        winner.add(at)
+        at = nodes[at][0]
+    boxes = tree.each(
+        ".node", "[...at.getAttribute('transform').match(/[\\d.]+/g), ...['width', 'height']"
+        ".map((side) => at.querySelector('.ground').getAttribute(side))].map(Number)"
+    )  # fmt: skip
+    edges = tree.each(
+        ".edge", "[at.getAttribute('d').match(/-?[\\d.]+/g).map(Number), "
+        "getComputedStyle(at).strokeWidth, getComputedStyle(at).stroke, "
+        "getComputedStyle(at).strokeDasharray, getComputedStyle(at).fill]"
+    )  # fmt: skip
+    assert len(edges) == len(nodes) - 1
+    colours = {name: colour(getattr(PALETTES[theme], name)) for name in ("ink", "hairline")}
+    by_end = {tuple(points[-2:]): (points, *look) for points, *look in edges}
+    assert len(by_end) == len(edges)
+    for index, (parent, _, _, _, log_prob, _, _, fate, forced, _) in enumerate(nodes):
+        if parent is None:
+            continue
+        x, y, _, height = boxes[index]
+        points, width, stroke, dash, fill = by_end[x, y + height / 2]
+        from_x, from_y, wide, tall = boxes[parent]
+        assert points[:2] == [from_x + wide, from_y + tall / 2], f"edge to {index}"
+        thick = 0.75 + 5 * np.exp(log_prob)
+        assert float(width.removesuffix("px")) == pytest.approx(thick, abs=0.006), f"edge {index}"
+        dead = fate in ("pruned", "overtaken")
+        if index in winner or dead:
+            expected = colours["ink" if index in winner else "hairline"]
+            assert colour(stroke) == expected, f"edge to {index}"
+        else:
+            assert stroke not in {f"rgb{colours[name]}" for name in colours}, f"edge to {index}"
+        assert (dash != "none") == forced and fill == "none", f"edge to {index}"
+    order = tree.each(
+        ".edge", "at.classList.contains('winner') ? 2 : +!/pruned|overtaken/.test(at.classList)"
+    )
+    assert order == sorted(order), "the winner's edges cover the others"
+
+
+@pytest.mark.parametrize("changes", [{}, grown(5, 4, 6)], ids=["hand", "4"])
+def test_steps_ranks_and_places_are_counted_from_1(page: Page, changes: dict) -> None:
+    tree = Tree(page, **changes)
+    data = {**DATA, **changes}
+    nodes = data["nodes"]
+    corners = tree.each(".node", "at.getAttribute('transform').match(/[\\d.]+/g).map(Number)")
+    columns = {node[2]: x for node, (x, _) in zip(nodes, corners, strict=True)}
+    rows = {node[3]: y for node, (_, y) in zip(nodes, corners, strict=True)}
+    axis = tree.each(".axis", "[at.textContent, +at.getAttribute('x'), +at.getAttribute('y')]")
+    above = {words: x for words, x, y in axis if y < min(rows.values())}
+    beside = {words: y for words, x, y in axis if y > min(rows.values())}
+    assert above == {str(step) if step else "step": x + 4 for step, x in columns.items()}
+    assert beside == {str(rank + 1): y + 17 for rank, y in rows.items()}
+    flags = tree.each(".node .place", "[+at.closest('.node').dataset.index, at.textContent]")
+    ends = [one["end"] for one in data["hypotheses"]]
+    assert dict(flags) == {end: str(place + 1) for place, end in enumerate(ends)}
+    for index in (len(nodes) - 1, ends[-1], 0):
+        tree.choose(index)
+        path, at = [], nodes[index][0]
+        while at:  # not <bos>
+            path.append(at)
+            at = nodes[at][0]
+        assert tree.each(".node.pinned", "+at.dataset.index") == [index]
+        assert tree.each(".node.on-path", "+at.dataset.index") == sorted(path)
+        assert tree.each("[aria-selected=true]", "+at.dataset.index") == [index]
 
 
 def test_arrows_walk_the_tree(page: Page) -> None:

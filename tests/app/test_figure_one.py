@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
+from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from app.components.figure_one.drawing import draw
+from app.look.palette import PALETTES
 from core.config import ModelConfig
+from tests.app.drawn import colour, drawn_component
 from tests.app.page_checks import ROOT
 from tests.app.rendered import Rendered, render
 
@@ -121,6 +126,97 @@ def test_keys_and_values_of_cross_attention_come_from_the_encoder():
     (memory,) = [line for line in data["lines"] if line[-1][0] == between]
     assert memory[0][0] == box["encoder"][0] + box["encoder"][2] / 2
     assert memory[0][1] < box["encoder"][1], "the line starts above the encoder"
+
+
+OTHER = dataclasses.replace(
+    TINY, num_encoder_layers=6, num_decoder_layers=2, norm_first=True, final_norm=True
+)
+
+
+@pytest.mark.parametrize("config", [TINY, OTHER], ids=["post-norm", "pre-norm"])
+def test_every_arrow_leads_up_or_inwards_to_a_block(config):
+    """The network is computed from the bottom up: an arrow that points down would be wrong."""
+    data = figure(config)
+    targets = {i: block["box"] for i, block in enumerate(data["blocks"])}
+    targets |= {f"sum {x}": (x - 7, y - 7, 14, 14) for x, y in data["sums"]}
+    count = Counter()
+    for arrow in data["arrows"]:
+        assert all(y2 <= y1 for (_, y1), (_, y2) in itertools.pairwise(arrow)), arrow
+        (from_x, from_y), (x, y) = arrow[-2:]
+        reached = [
+            (name, left, top, wide, tall)
+            for name, (left, top, wide, tall) in targets.items()
+            if left - 3 <= x <= left + wide + 3 and top - 3 <= y <= top + tall + 3
+        ]
+        assert len(reached) == 1, arrow
+        name, left, top, wide, tall = reached[0]
+        count[name] += 1
+        if x == from_x:
+            assert from_y > y >= top + tall - 0.01, f"{arrow} does not reach from below"
+        else:
+            edge = left if x > from_x else left + wide
+            assert y == from_y and x == pytest.approx(edge), f"{arrow} does not reach from a side"
+    # Nothing leads to the inputs and the positions. A sum and an “Add” have two summands.
+    expected = {
+        i: 0 if block["id"].endswith(("puts", "positions")) else 3 if block["id"] in ATTENTION
+        else 2 if "Add" in block["lines"][0] else 1
+        for i, block in enumerate(data["blocks"])
+    }  # fmt: skip
+    assert {i: count[i] for i in targets} == expected | {f"sum {x}": 2 for x, _ in data["sums"]}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("config", [TINY, OTHER], ids=["post-norm", "pre-norm"])
+def test_the_picture_has_the_lines_tips_and_texts_of_the_layout(page: Page, config, theme):
+    data = {**figure(config, "cross", "norm"), "follow": ""}
+    colours = {name: colour(value) for name, value in vars(PALETTES[theme]).items()}
+    drawn = drawn_component(page, "figure_one", ".figure-one", data, theme)
+    lines = drawn(
+        "polyline", "[at.getAttribute('points'), getComputedStyle(at).stroke, "
+        "at.parentElement.querySelector('.tip')?.getAttribute('points') ?? '']"
+    )  # fmt: skip
+    points = lambda text: [tuple(map(float, pair.split(","))) for pair in text.split()]  # noqa: E731
+    expected = [(line, False) for line in data["lines"]] + [(one, True) for one in data["arrows"]]
+    assert len(lines) == len(expected)
+    for (line, stroke, tip), (path, is_arrow) in zip(lines, expected, strict=True):
+        assert points(line) == [tuple(point) for point in path]
+        assert colour(stroke) == colours["third"] and bool(tip) == is_arrow
+        if not is_arrow:
+            continue
+        end, *back = points(tip)
+        assert end == points(line)[-1], "the tip is at the end"
+        along = np.sign(np.subtract(path[-1], path[-2]))
+        behind = [float(np.dot(np.subtract(point, end), along)) for point in back]
+        aside = [float(np.dot(np.subtract(point, end), along[::-1])) for point in back]
+        assert max(behind) < -2 and aside[0] == pytest.approx(-aside[1]) and abs(aside[0]) > 2
+    crosses = drawn("circle", "[+at.getAttribute('cx'), +at.getAttribute('cy')]")
+    assert crosses == [list(place) for place in data["sums"]]
+    frames = drawn("rect.frame", "['x', 'y', 'width', 'height'].map((n) => +at.getAttribute(n))")
+    assert frames == [list(frame["box"]) for frame in data["frames"]]
+    counts = drawn(".count", "[at.textContent, +at.getAttribute('x'), +at.getAttribute('y')]")
+    for (words, x, y), (left, top, wide, _) in zip(counts, frames, strict=True):
+        assert left < x < left + wide and y < top, "above its own stack"
+        layers = (config.num_encoder_layers, config.num_decoder_layers)[left > data["width"] / 2]
+        assert words == f"{layers}×"
+    blocks = drawn(
+        ".block", "[at.dataset.block, [...at.querySelectorAll('text')].map((t) => t.textContent), "
+        "['x', 'y', 'width', 'height'].map((n) => +at.querySelector('rect').getAttribute(n)), "
+        "[...at.querySelectorAll('text')].map((t) => ['x', 'y'].map((n) => +t.getAttribute(n))), "
+        "getComputedStyle(at.querySelector('rect')).fill, "
+        "getComputedStyle(at.querySelector('text')).fill]"
+    )  # fmt: skip
+    for (id, words, box, places, fill, ink), block in zip(blocks, data["blocks"], strict=True):
+        left, top, wide, tall = block["box"]
+        assert (id, words, box) == (block["id"], list(block["lines"]), [left, top, wide, tall])
+        middle = np.mean(places, axis=0)
+        assert middle == pytest.approx([left + wide / 2, top + tall / 2])
+        assert [y for _, y in places] == sorted(y for _, y in places)
+        inverted = id in ("cross", "norm") and block["boxed"]
+        if block["boxed"]:
+            assert colour(fill) == colours["ink" if inverted else "page"], id
+        assert colour(ink) == colours["page" if inverted else "ink"], id
+    said = next(block["about"] for block in data["blocks"] if block["id"] == "cross")
+    assert drawn("figcaption", "at.textContent") == [f"In view: {said}."]
 
 
 @pytest.mark.parametrize(

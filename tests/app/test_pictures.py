@@ -226,36 +226,6 @@ def check_canvas_and_svg_have_the_same_texts(picture: Picture, report: Report) -
                 report.true(f"{one}, {text.words}", ways & saved, f"{text}")
 
 
-def check_row_labels(picture: Picture, report: Report) -> None:
-    """Each row has its label and number."""
-    for one in each_kind(picture, "pieces", "words"):
-        labels, texts = picture.labels(one.choice)[0], picture.texts()
-        pixels = picture.image(MAP)
-        for text in texts:
-            if text.label and not text.turn and text.align == "right":
-                x, y = int(text.x), int(text.y)
-                ink = pixels[y - 4 : y + 5, x - 30 : x, 3] > 100
-                report.true(f"{one}, ink of {text.words}", ink.any())
-        words, numbers = one.row_words(texts)
-        report.same(f"{one}, rows", words, dict(enumerate(labels)))
-        first = [str(tokens[0] + 1) for tokens in picture.members(one.choice, 0)]
-        report.same(f"{one}, numbers of rows", numbers, dict(enumerate(first)))
-
-
-def check_column_labels(picture: Picture, report: Report) -> None:
-    """Each column has its label and, if the label is repeated, its number."""
-    for one in each_kind(picture, "pieces", "words"):
-        labels, members = picture.labels(one.choice)[1], picture.members(one.choice, 1)
-        start = 0 if one.choice.kind == "decoder" else 1  # <bos> is fed in before step 1
-        words, numbers = one.column_words(picture.texts())
-        report.same(f"{one}, columns", words, dict(enumerate(labels)))
-        # Words that recur anywhere in the sentence are numbered, even if they have only one column.
-        for column, number in numbers.items():
-            report.same(f"{one}, column {column}", number, str(members[column][0] + start))
-        repeated = {i for i, word in enumerate(labels) if labels.count(word) > 1 and word[0] != "<"}
-        report.true(f"{one}, numbered", repeated <= set(numbers), f"{repeated} {numbers}")
-
-
 def check_fed_tokens(picture: Picture, report: Report) -> None:
     """Rows of a saved picture name the token fed in, beside the one produced."""
     fed = picture.record.target_in
@@ -457,17 +427,6 @@ def fewest(weights: NDArray, share: float) -> tuple[set, set]:
     return sure, maybe
 
 
-def check_lines_words(picture: Picture, report: Report) -> None:
-    """Both columns are the tokens, evenly spaced."""
-    for one in each_kind(picture, "pieces", "words", view="lines"):
-        labels = picture.labels(one.choice)[::-1]
-        for side, expected in zip(("left", "right"), labels, strict=True):
-            column = line_words(picture.texts(), side)
-            report.same(f"{one}, {side}", [text.words for text in column], expected)
-            steps = np.diff([text.y for text in column])
-            report.true(f"{one}, {side}, evenly", np.ptp(steps) < 0.1, str(steps))
-
-
 def check_lines_ends(picture: Picture, report: Report) -> None:
     """Lines are exactly the fewest cells that cover 70 % of each row, from key to query."""
     for one in each_kind(picture, "pieces", "words", view="lines"):
@@ -484,26 +443,6 @@ def check_lines_ends(picture: Picture, report: Report) -> None:
         for key, text in enumerate(line_words(picture.texts(MAP), "left")):
             drawn = not blank[int(text.y - 1)]
             report.same(f"{one}, canvas, key {key}", drawn, key in {k for _, k in cells})
-
-
-def check_lines_thickness(picture: Picture, report: Report) -> None:
-    """Larger weights have thicker and darker lines, also on the canvas."""
-    for one in each_kind(picture, view="lines"):
-        lines, _ = drawn_lines(picture)
-        scale = [tuple(c) for c in picture.scale().tolist()]
-        order = sorted(lines, key=lambda line: one.values[line[1], line[0]])
-        widths = [line[2].thickness for line in order]
-        steps = [scale.index(colour(line[2].stroke)) for line in order]
-        report.true(f"{one}, thicker", np.diff(widths).min() > -0.02, str(widths))
-        report.true(f"{one}, darker", np.diff(steps).min() >= -1, str(steps))
-        report.true(f"{one}, differ", widths[-1] > 2 * widths[0] > 0, str(widths))
-        report.true(f"{one}, opaque", {line[2].opacity for line in order} == {1})
-        pixels = picture.image(MAP)
-        for key, query, shape, numbers in (order[0], order[-1]):
-            if sum(line[1] == query for line in lines) == 1:  # no other line ends there
-                x, y = int(numbers[-2]) - 2, int(numbers[-1])
-                strip = pixels[y - 6 : y + 7, x, 3] / 255.0
-                report.near(f"{one}, canvas, {query}, {key}", strip.sum(), shape.thickness, 0.6)
 
 
 def check_lines_of_a_row(picture: Picture, report: Report) -> None:
@@ -664,36 +603,6 @@ def check_chosen_head(picture: Picture, report: Report) -> None:
         report.compared += 2
 
 
-def check_frames_over_thumbnails(picture: Picture, report: Report) -> None:
-    """The hovered row and column are framed in every thumbnail."""
-    for one in each_kind(picture):
-        q, k = len(one.mask) - 4, 2
-        picture.do("point", q, k)
-        drawn = picture.image(".overview-focus")[..., 3] > 30
-        for index, frame in enumerate(picture.do("thumbnails")):
-            top, left, size = frame["top"], frame["left"], frame["size"]
-            rows = np.flatnonzero(drawn[top : top + size, int(left + size * 0.8)])
-            columns = np.flatnonzero(drawn[int(top + size * 0.2), left : left + size])
-            for seen, share in ((rows, q / len(one.mask)), (columns, k / one.mask.shape[1])):
-                at = seen.min() if len(seen) else -9
-                report.near(f"{one}, thumbnail {index}", at, size * share - 1, 1.01)
-        picture.do("leave")
-
-
-def check_ticks(picture: Picture, report: Report) -> None:
-    """Among the short ticks of all heads, tall ones are at the chosen head's measures."""
-    for one in each_kind(picture):
-        pixels = picture.image("[data-part=ticks]")
-        # Every kind has room for as many rows as the longest list.
-        pitch = len(pixels) // picture.page.locator("[data-part=statistics] > *").count()
-        bits = entropy(one.values).mean() / np.log2(one.mask.shape[1])
-        for line, share in ((0, one.values.max(1).mean()), (1, bits)):
-            tall = np.flatnonzero(pixels[pitch * line + 7, :, 3] > 100)  # above the short ones
-            x = 3 + (pixels.shape[1] - 6) * share
-            report.true(f"{one}, tick {line}", len(tall) in (2, 3, 4), str(tall))
-            report.near(f"{one}, tick {line}", (tall.mean() if len(tall) else -9) + 0.5, x, 1)
-
-
 # Themes and scales.
 
 
@@ -844,11 +753,11 @@ def check_zoomed(picture: Picture, report: Report) -> None:
 Check = Callable[[Picture, Report], None]
 SHORT: tuple[Check, ...] = (
     *(check_cells, check_saved_cells, check_digits, check_canvas_and_svg_have_the_same_texts),
-    *(check_row_labels, check_column_labels, check_fed_tokens, check_entropy, check_received),
+    *(check_fed_tokens, check_entropy, check_received),
     *(check_frames, check_masked, check_hidden_column, check_nothing_is_cut),
-    *(check_lines_words, check_lines_ends, check_lines_thickness, check_lines_of_a_row),
+    *(check_lines_ends, check_lines_of_a_row),
     *(check_thumbnails, check_captions, check_saved_overview, check_chosen_head),
-    *(check_frames_over_thumbnails, check_ticks, check_legend, check_dark),
+    *(check_legend, check_dark),
 )
 
 

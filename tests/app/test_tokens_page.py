@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -12,6 +13,7 @@ from app.components.merges import payload
 from core.text import load
 from core.text.pieces import PieceTokenizer
 from core.text.splitting import split
+from tests.app.drawn import drawn_component
 from tests.app.foreign_models import SENTENCES
 from tests.app.page_checks import ROOT, nothing_else
 from tests.app.rendered import render
@@ -23,9 +25,9 @@ MAIN = ROOT / "app/main.py"
 VALUES = json.loads((ROOT / "checkpoints/scratch-de-en/tokenizer.json").read_text())
 
 
-def ladder(word: str) -> tuple[list[list[str]], list[int]]:
+def ladder(word: str, values: dict = VALUES) -> tuple[list[list[str]], list[int]]:
     """Merge a word by the tokenizer's file; return each step's symbols, and the merges' ranks."""
-    ranks = {tuple(merge): rank for rank, merge in enumerate(VALUES["merges"])}
+    ranks = {tuple(merge): rank for rank, merge in enumerate(values["merges"])}
     symbols = list("▁" + word)
     states, used = [symbols], []
     while True:
@@ -177,6 +179,55 @@ def test_a_word_is_built_up_step_by_step(local_page: Page, serve):
     assert shown() == ladder("Ein")[0]
     expect(root.locator(".left")).to_contain_text("All of it is one token, one of")
     expect(local_page).to_have_url(re.compile("unit=0"))
+
+
+SYMBOLS = """[at.className.trim(), [...at.querySelectorAll(".symbol")].map((one) => [
+  one.querySelector("bdi").textContent, one.querySelector("i")?.textContent ?? "",
+  ["made", "next", "unknown"].filter((name) => one.classList.contains(name))]),
+  at.querySelector(".said").textContent]"""
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [("scratch-de-en", "Ein Zauberwürfel Łódź"), ("captions-en-de", "a skateboarder žut")],
+)
+def test_each_merge_of_each_word_is_drawn(page: Page, network: str, sentence: str):
+    """Every row of every word: its symbols, what was merged, what comes next, and the ids."""
+    file = ROOT / "checkpoints" / network / "tokenizer.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    splitting = split(load(values), sentence)
+    for unit, word in enumerate(sentence.split()):
+        states, ranks = ladder(word, values)
+        last = len(states) - 1
+        merged = [
+            next(i for i, (old, new) in enumerate(zip(*pair, strict=False)) if old != new)
+            for pair in itertools.pairwise(states)
+        ]
+        for step in {0, last // 2, last}:
+            data = payload(splitting, {"unit": unit, "step": step}, in_url=False)
+            drawn = drawn_component(page, "merges", ".merges", data)
+            rows = drawn(".ladder li", SYMBOLS)
+            assert len(rows) == len(states)
+            for n, (looks, symbols, said) in enumerate(rows):
+                where = f"{word}, row {n} at step {step}"
+                assert looks.split() == ["later"] * (n > step) + ["now"] * (n == step), where
+                assert [text for text, *_ in symbols] == states[n], where
+                coming = [merged[n], merged[n] + 1] if n == step < last else []
+                looks_of = {i: "next" for i in coming} | {i: "made" for i in merged[:n][-1:]}
+                for i, (text, id, names) in enumerate(symbols):
+                    known = text in values["vocabulary"]
+                    expected = [looks_of[i]] if i in looks_of else []
+                    assert names == expected + ["unknown"] * (not known), f"{where}, {text}"
+                    shown = str(values["vocabulary"].get(text, "<unk>")) if n == last else ""
+                    assert id == shown, f"{where}, {text}"
+                if n:
+                    left, right = values["merges"][ranks[n - 1]]
+                    of = f"merge {ranks[n - 1] + 1:,} of {len(values['merges']):,}"
+                    assert said == f"{left} + {right} {of}", where
+            place = drawn("[data-part=place]", "at.textContent")[0]
+            assert place.startswith(f"{step} of {last} merge")
+            chosen = drawn("[type=radio]", "at.checked")
+            assert chosen == [n == unit for n in range(len(chosen))]
 
 
 def test_a_word_list_of_another_language_is_looked_up(named):
