@@ -25,7 +25,7 @@ _STEP = 100
 T = TypeVar("T")
 
 
-def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator[Sequence[T]]:
+def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator[tuple[T, ...]]:
     """Yield consecutive items whose sizes sum to at most `limit`, and larger items one by one.
 
     So the work on a part takes a bounded time, after which others can take their turns.
@@ -33,11 +33,11 @@ def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator
     start, total = 0, 0
     for i, item in enumerate(items):
         if i > start and total + size(item) > limit:
-            yield items[start:i]
+            yield tuple(items[start:i])
             start, total = i, 0
         total += size(item)
     if start < len(items):
-        yield items[start:]
+        yield tuple(items[start:])
 
 
 def own_text(
