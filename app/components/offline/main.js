@@ -2,6 +2,7 @@
 
 import { render } from "../explorer/main.js";
 import { unpack } from "../shared/bytes.js";
+import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { againLine } from "./again.js";
@@ -41,7 +42,10 @@ export function openPage() {
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
-  const worker = startWorker(document.getElementById("worker").textContent);
+  const worker = startWorker(document.getElementById("worker").textContent, {
+    onRestart: () => tell("status", "The network ended and starts again\u2026"),
+    onSlow: () => tell("status", "Still computing. If this line stays, reload the page."),
+  });
   const opened = new Map(); // by direction: a promise of the network
   const isOpen = new Set();
 
@@ -51,10 +55,10 @@ export function openPage() {
     return opened.get(direction);
   };
   const openNetwork = async (direction) => {
-    const weights = await takeWeights(direction);
     const plain = readFragment().plain === "1"; // for comparisons, and to test browsers without WebAssembly
     const { sha256 } = modelOf(models, direction);
-    const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
+    const fields = async () => ({ direction, weights: await takeWeights(direction), sha256, plain });
+    const { simd } = await worker.ask("open", fields, { known: `open ${direction}`, moved: ["weights"] });
     tell("products", `Matrix products run as ${simd ? "WebAssembly" : "JavaScript, which takes longer than WebAssembly"}.`);
     isOpen.add(direction);
   };
@@ -105,7 +109,8 @@ export function openPage() {
     try {
       await open(direction);
       const started = performance.now();
-      const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
+      const question = { direction, text: source, target: target || null, beam, edits, view, request };
+      const answer = await worker.ask("translate", question, { known: "translate" });
       if (turn !== latest) return undefined;
       const again = edits ? askAgain() : null; // the worker searches while this page paints
       shown = { source, translation: answer.translation, payload: answer.payload };
@@ -245,12 +250,17 @@ export function openPage() {
   const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script,
+   * `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
     await open(direction);
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
+  const confirm = (checksums) => {
+    const texts = Object.entries(checksums).map(([name, checksum]) => ({ name, checksum, text: document.getElementById(name)?.textContent }));
+    confirmComplete(damagedTexts(texts.filter(({ text }) => text !== undefined))); // the worker checks the weights that it has
+  };
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, confirm }) });
 }
