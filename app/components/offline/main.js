@@ -9,7 +9,7 @@ import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
-import { onFragment, readFragment, writeFragment } from "./fragment.js";
+import { isFragmentEscaped, onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
 import { lessonPlace } from "./lesson_place.js";
 import { linkOfStop, listenToTour, unknownStop } from "./tour.js";
@@ -23,6 +23,8 @@ import { startWorker } from "./worker_client.js";
 
 /* Parameters of a link that set the explorer's view; without `kind`, all are ignored. */
 const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+
+const ESCAPED_LINK = "In this link, & had become &amp;. It was read as meant.";
 
 /** The page's elements by name. @returns {Record<string, any>} */
 const pageParts = () => {
@@ -67,6 +69,7 @@ export function openPage() {
   if (planned && !Object.keys(readFragment()).length) writeFragment(linkOfStop(planned, 1));
   let choice = choiceOf(readFragment(), models);
   let shown = null; // the last translation: its text, translation and payload
+  let escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
   let latest = 0; // number of the newest refresh; the answers of older ones are dropped
 
   const { host, deliver, navigate } = offlineHost({
@@ -180,7 +183,7 @@ export function openPage() {
   /* Notes on how the text was read, and the least certain token. */
   function tellCaptions({ target_out, given_target }, typed) {
     const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
-    tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+    tell("captions", [escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
 
   const tell = (part, line) => (parts[part].textContent = line || "");
@@ -196,12 +199,14 @@ export function openPage() {
     const next = Object.freeze({ ...choice, ...changes });
     const same = Object.keys(next).every((name) => next[name] === choice[name]);
     choice = next;
+    escaped = "";
     // Keep kind, layer and head, but not the pinned cell: it belongs to the earlier pass.
     if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
     return refresh(null);
   }
 
   const follow = () => {
+    escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
     const link = readFragment();
     choice = choiceOf(link, models);
     navigate();
