@@ -126,16 +126,6 @@ def test_uploads_from_elsewhere_are_rejected(address):
     assert get(address, "/_stcore/upload_file/a/b", "PUT").status == 403
 
 
-@pytest.mark.parametrize("size", [70_000, 200_000])
-def test_a_link_that_is_too_long_gets_a_line(address, size):
-    """The whole request is sent before the answer is read, as browsers do."""
-    response = get(address, f"/class?plan={'a' * size}", Accept="text/html")
-    assert response.status == 431
-    (line,) = response.read().decode().splitlines()
-    assert "too long" in line and "2,000 characters" in line
-    assert get(address, f"/class?plan={'a' * 2_000}").status == 200
-
-
 def test_optional_libraries_are_imported_on_demand():
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
