@@ -5,8 +5,9 @@ const ESCAPED = /^(?:amp;|#0*38;|#x0*26;)+/i;
 
 /* The parameters of the fragment. One with an escaped name gives way to one that has the name itself. */
 function parametersOfFragment() {
+  /** @type {[string, string][]} */
   const all = [...new URLSearchParams(window.location.hash.slice(1))];
-  const isEscaped = ([name]) => ESCAPED.test(name);
+  const isEscaped = (/** @type {[string, string]} */ [name]) => ESCAPED.test(name);
   const meant = all.filter(isEscaped).map(([name, value]) => [name.replace(ESCAPED, ""), value]);
   return new URLSearchParams(Object.fromEntries([...meant, ...all.filter((one) => !isEscaped(one))]));
 }
