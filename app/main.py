@@ -44,6 +44,7 @@ with waiting.fair_run():
     plans.read(page.url_path)
     controls.sidebar()
     plan_bar.show(page.url_path)
+    address.show_escaped()
     try:
         page.run()
     except UnansweredError as error:

@@ -51,7 +51,15 @@ def safe_open(
     """
     if not follow_links:
         _check(os.lstat(file), max_bytes, size)
-    descriptor = os.open(file, _FLAGS | (0 if follow_links else _NO_FOLLOW))
+    try:
+        descriptor = os.open(file, _FLAGS | (0 if follow_links else _NO_FOLLOW))
+    except OSError as error:  # swapped since the check: a link, or a socket
+        if follow_links or error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise
+        what = (
+            "not a regular file" if error.errno == errno.ENXIO else "a link, which is not followed"
+        )
+        raise ValueError(f"it is {what}") from None
     try:
         _check(os.fstat(descriptor), max_bytes, size)
         with os.fdopen(descriptor, "rb", closefd=False) as stream:

@@ -25,6 +25,7 @@ from typing import Any
 from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
 from app.examples import examples
+from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
 from app.export.weights import pack
@@ -156,26 +157,39 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
     add = "window.headlight.addLessons(mountLessons);"
     lessons = f'(() => {{\n"use strict";\n{lessons}\n{add}\n}})();'
     precision = "int8" if int8 else "fp16"
-    first, *others = (
-        f'<script type="text/plain" id="weights-{network.card.direction}">'
-        f"{base64.b64encode(zlib.compress(network.weights)).decode()}</script>"
+    texts = {
+        "models": _json([network.to_json(precision) for network in networks]),
+        "function-words": _json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
+        "worker": _script(_COMPONENTS / "offline/worker.js"),
+    }
+    weights = {
+        f"weights-{network.card.direction}": base64.b64encode(
+            zlib.compress(network.weights)
+        ).decode()
         for network in networks
+    }
+    checksums = {name: checksum(text) for name, text in (texts | weights).items()}
+    last = f"window.headlight.confirm({json.dumps(checksums)});"
+    first, *others = (
+        f'<script type="text/plain" id="{name}">{text}</script>' for name, text in weights.items()
     )
-    return Template(read(_HERE / "offline.html")).substitute(
-        policy=_policy(script, lessons),
+    return Template(read(_HERE / "offline.html").rstrip()).substitute(
+        policy=_policy(script, lessons, last),
+        incomplete=INCOMPLETE,
         css=_without_end("\n".join([colours(), parts.css, *map(read, _STYLES)])),
         logo=read(_HERE.parent / "logo.svg").strip(),
         beam_search=html.escape(TERMS["beam search"]),
         explorer=parts.html,
         about=_about(networks),
-        models=_json([network.to_json(precision) for network in networks]),
-        function_words=_json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
-        worker=_script(_COMPONENTS / "offline/worker.js"),
+        models=texts["models"],
+        function_words=texts["function-words"],
+        worker=texts["worker"],
         first_weights=first,
         script=script,
         lesson_files=_lesson_files(),
         lesson_script=lessons,
         other_weights="\n".join(others),
+        last_script=last,
     )
 
 

@@ -3,6 +3,7 @@
 import base64
 import html
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,18 @@ _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "standalone.html"
 _ENTRY = _HERE.parent / "components/explorer/saved.js"
 FIRST_VIEW = {"kind": "cross", "layer": 0, "head": 0}
+
+
+INCOMPLETE = (
+    "This page is loading. If this line stays, the file is incomplete or damaged, or its scripts "
+    "are blocked: copy or download it again."
+)
+"""The line that a page's last script removes. The file ends with that script, without a newline."""
+
+
+def checksum(text: str) -> int:
+    """Return the checksum of a text in a page, which `damagedTexts` in checksum.js compares."""
+    return zlib.crc32(text.encode())
 
 
 def page(
@@ -53,12 +66,15 @@ def page(
             host=None,
         )
     )
-    return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
+    data = base64.b64encode(packed).decode()
+    return Template(_TEMPLATE.read_text(encoding="utf-8").rstrip()).substitute(
         title=html.escape(f"Headlight: {record.source_text}"),
         css=parts.css,
         html=parts.html,
         script=parts.script,
-        data=base64.b64encode(packed).decode(),
+        incomplete=INCOMPLETE,
+        data=data,
+        checksum=checksum(data),
         footer=html.escape(_footer(record)),
     )
 

@@ -47,7 +47,11 @@ def address_of(scope: Scope, environment: Mapping[str, str] = os.environ) -> str
     """
     if "x-forwarded-for" in Headers(scope=scope) and PROXIES not in environment:
         return UNNAMED_PROXY
-    host = (scope.get("client") or ("",))[0]
+    return network_of((scope.get("client") or ("",))[0])
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address, or an IPv6 address's /64 network; "unknown" for anything else."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:  # a UNIX socket, or a name forwarded by a proxy

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.serving.connections import PROXIES, notice
@@ -14,6 +16,16 @@ from app.streamlit_internals import max_client_message_bytes, set_uvicorn_option
 
 if TYPE_CHECKING:
     from asyncio import Transport
+
+
+TOO_LONG = 431
+"""The status that h11 suggests for a request line or header over its limit, 64 KB."""
+TOO_LONG_LINE = (
+    b"This link is too long for the server: open the page without what follows the question mark. "
+    b"Links made here have at most 2,000 characters."
+)
+LINGER_S = 2.0
+"""Seconds in which the rest of a refused request is read and dropped."""
 
 
 class BoundedProtocol(H11Protocol):
@@ -31,6 +43,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         self._peer = self.client[0] if self.client else ""
         self._last_cycle: Any = None
+        self._refused = False
         self.peers[self._peer] += 1
         proxies = [name.strip() for name in os.environ.get(PROXIES, "").split(",")]
         if self.peers[self._peer] > self.max_per_peer and not {self._peer, "*"} & {*proxies}:
@@ -48,6 +61,28 @@ class BoundedProtocol(H11Protocol):
             return
         self._last_cycle = self.cycle
         self.loop.call_later(self.silent_s, self._check)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request; answer one with an over-long link or header by a line to read."""
+        error = sys.exc_info()[1]  # uvicorn passes no reason
+        if not isinstance(error, h11.RemoteProtocolError) or error.error_status_hint != TOO_LONG:
+            super().send_400_response(msg)
+            return
+        headers = [
+            ("content-type", "text/plain; charset=utf-8"),
+            ("content-length", str(len(TOO_LONG_LINE))),
+            ("connection", "close"),
+        ]
+        response = h11.Response(status_code=TOO_LONG, headers=headers)
+        for event in (response, h11.Data(TOO_LONG_LINE), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        # A connection that is closed while the browser sends is reset, and its page stays blank.
+        self._refused = True
+        self.loop.call_later(LINGER_S, self.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._release()

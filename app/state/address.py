@@ -18,6 +18,8 @@ from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
 
+_ESCAPED = re.compile(r"^(?:amp;|#0*38;|#x0*26;)+", re.IGNORECASE)
+"""What is left in front of a parameter's name where & was written as HTML, even more than once."""
 VIEW = ("kind", "layer", "head", "q", "k")
 """The URL parameters that identify a cell, in explorers and on *Inside a head*."""
 
@@ -25,6 +27,24 @@ VIEW = ("kind", "layer", "head", "q", "k")
 def one_line(text: str) -> str:
     """Join the lines of a text with spaces: the sentence box holds one line."""
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
+
+
+def unescaped(parameters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return a link's parameters with their names as meant, and the names that were escaped.
+
+    Mail and web editors turn & into &amp;, so `kind` becomes `amp;kind`. A parameter that the link
+    also has by its own name keeps that value.
+    """
+    escaped = [name for name in parameters if _ESCAPED.match(name)]
+    meant = {_ESCAPED.sub("", name): parameters[name] for name in escaped}
+    return meant | {n: v for n, v in parameters.items() if n not in escaped}, escaped
+
+
+def show_escaped() -> None:
+    """Say that the link was escaped, if it was, and remove the escaped names from the URL."""
+    if escaped := session.get("escaped"):
+        st.caption("In this link, & had become &amp;amp;. It was read as meant.")
+        write(dict.fromkeys(escaped), "escaped")
 
 
 def read_query(page: str) -> None:
@@ -37,8 +57,9 @@ def read_query(page: str) -> None:
     history = is_history_navigation()
     if session.get("page") == page and not history:
         return
-    parameters = st.query_params.to_dict()
+    parameters, escaped = unescaped(st.query_params.to_dict())
     session.put("page", page)
+    session.put("escaped", escaped)
     if history and not page:  # the main page keeps all edits in the URL
         parameters.setdefault("edits", "")
     session.put("query", parameters)

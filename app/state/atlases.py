@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from app.state import log, waiting
 from app.state.models import key_of, translator
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from core.experiments.experiment import Steps
     from core.translator import Translator
 
+T = TypeVar("T")
+
 MOST_LINES = 300
 MOST_CHARACTERS = 500
 """The longest line of a visitor's text."""
+_TRANSLATED_AT_ONCE = 4 * MOST_CHARACTERS
+"""The most characters in a batch of translations, which others wait for."""
 
 
 def shipped_atlas(card: Card) -> Atlas | None:
@@ -76,7 +80,8 @@ def own_atlas(
     The task waits in the queue for long tasks. `on_progress` is called with (done, total). Raises
     BusyError, and ValueError for lines that the model cannot take.
     """
-    from core.atlas.own_text import own_text
+    from core.atlas.own_text import own_text, parts
+    from core.experiments.experiment import Progress
 
     model = translator(card)
     borrow = partial(model.exclusive_model, waiting.raise_if_cancelled)
@@ -84,13 +89,17 @@ def own_atlas(
     def begin() -> Steps[OwnAtlas]:
         fits = [_fits(model, line) for line in lines]
         short = [line for line, fit in zip(lines, fits, strict=True) if fit]
-        translations = iter(model.translate(short, DecodeConfig(beam=1)))
+        found: list[str] = []
+        for part in parts(short, len, _TRANSLATED_AT_ONCE):
+            found += [one.text for one in model.translate(part, DecodeConfig(beam=1))]
+            yield Progress(len(found), 2 * len(short))
+        translations = iter(found)
         # A line that is too long is paired with itself: `own_text` skips it and says why.
         pairs = [
-            (line, next(translations).text if fit else line)
+            (line, next(translations) if fit else line)
             for line, fit in zip(lines, fits, strict=True)
         ]
-        atlas, text = yield from own_text(borrow, model.checkpoint, pairs)
+        atlas, text = yield from _second_half(own_text(borrow, model.checkpoint, pairs))
         origin = replace(atlas.origin, command=_own_command(card))
         return OwnAtlas(replace(atlas, origin=origin), text.skipped)
 
@@ -104,6 +113,16 @@ def own_atlas(
                 on_progress(step.done, step.total)
             except StopIteration as end:
                 return end.value
+
+
+def _second_half(steps: Steps[T]) -> Steps[T]:
+    """Yield the progress of steps as the second half of a task; return their result."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        yield step._replace(done=step.total + step.done, total=2 * step.total)
 
 
 def _own_command(card: Card) -> str:

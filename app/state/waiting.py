@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 from contextlib import closing, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,6 +13,7 @@ import streamlit as st
 
 from app import streamlit_internals
 from app.state import log
+from app.state.visits import Visits
 from app.streamlit_internals import session_id
 from core.record.record import TranslationRecord
 from core.serving.backend import InspectRequest
@@ -29,6 +30,7 @@ _LONG_TASKS_ACCOUNT = object()  # the shared account of all long tasks
 _MAX_CHARGE_S = 1.0  # per run: the first run loads torch for all sessions
 _RUN = threading.local()
 _TIMED = "timed fragments"  # the ids of a session's fragments that a timer reruns
+VISITS = Visits(SHARES)
 P = ParamSpec("P")
 T = TypeVar("T")
 OnWait = Callable[[int], object]
@@ -56,16 +58,16 @@ def fair_run() -> Generator[None]:
     if getattr(_RUN, "active", False):
         yield  # nested in a run that has already waited
         return
-    account = session_id()
-    SHARES.mark_active(account)
-    _throttle(account)
+    account = VISITS.begin(session_id())
+    in_advance = _throttle(account)
     start = time.thread_time()
     _RUN.active, _RUN.refused = True, False
     try:
         yield
     finally:
         _RUN.active = False
-        SHARES.charge(account, min(_MAX_CHARGE_S, time.thread_time() - start))
+        cost_s = min(_MAX_CHARGE_S, time.thread_time() - start) - in_advance
+        SHARES.charge(account, cost_s)
         if _RUN.refused:  # the page already shows the reason
             time.sleep(_PAUSE_S)
 
@@ -86,11 +88,15 @@ def fragment(body: Callable[P, T], every_s: float | None = None) -> Callable[P, 
     return st.fragment(fair, run_every=every_s)
 
 
-def _throttle(account: object) -> None:
-    """Wait while an account is overdrawn and another session, which used little, is active."""
-    while SHARES.has_to_wait(account, session_id()):
+def _throttle(account: Hashable) -> float:
+    """Wait while an account is overdrawn and another session, which used little, is active.
+
+    Return the seconds that were charged in advance.
+    """
+    while (in_advance := SHARES.admit(account, session_id())) is None:
         time.sleep(POLL_S)
         raise_if_cancelled()
+    return in_advance
 
 
 def request_record(queue: Queue, request: InspectRequest) -> TranslationRecord:
@@ -114,7 +120,7 @@ def run_queued(
     """
     queued, reported = time.perf_counter(), 0
 
-    def start() -> Iterable[T]:
+    def begun() -> Iterable[T]:
         _log_wait(time.perf_counter() - queued)
         return begin()
 
@@ -127,8 +133,8 @@ def run_queued(
             reported = ahead
 
     try:
-        with closing(LONG_TASKS.steps(start, waiting)) as steps:
-            mark = time.thread_time()
+        with closing(LONG_TASKS.steps(begun, waiting)) as steps:
+            in_advance, cpu, start = 0.0, time.thread_time(), time.monotonic()
             while True:
                 try:
                     step = next(steps)
@@ -137,10 +143,14 @@ def run_queued(
                 try:
                     yield step  # the time that the caller spends on it is charged too
                 finally:
-                    SHARES.charge(_LONG_TASKS_ACCOUNT, time.thread_time() - mark)
+                    SHARES.charge(
+                        _LONG_TASKS_ACCOUNT,
+                        time.thread_time() - cpu - in_advance,
+                        time.monotonic() - start - in_advance,
+                    )
                 raise_if_cancelled()
-                _throttle(_LONG_TASKS_ACCOUNT)
-                mark = time.thread_time()
+                in_advance = _throttle(_LONG_TASKS_ACCOUNT)
+                cpu, start = time.thread_time(), time.monotonic()
     except BusyError:
         _RUN.refused = True
         raise

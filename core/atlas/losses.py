@@ -7,7 +7,8 @@ heads of a layer, D d_model.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,24 +42,33 @@ _RESOLUTION = 1e-6  # nats: float32 logits round a log-probability by about as m
 
 
 def losses_without(
-    checkpoint: Checkpoint, sentence: Sentence, choices: Sequence[Off], means: Means | None = None
+    checkpoint: Checkpoint,
+    sentence: Sentence,
+    choices: Sequence[Off],
+    means: Means | None = None,
+    borrow: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Doubles:
-    """Return the loss of each target token with each set of heads ablated: [C, T], in nats."""
+    """Return the loss of each target token with each set of heads ablated: [C, T], in nats.
+
+    `borrow` gives exclusive access to the network for one batch.
+    """
     source, target = sentence.ids
-    return -np.concatenate(
-        [
-            log_probs_without(checkpoint.model, source, target, batch, means)
-            for batch in choice_batches(choices, source, target)
-        ]
-    )
+    losses: list[Doubles] = []
+    for batch in choice_batches(choices, source, target):
+        with borrow():
+            losses.append(-log_probs_without(checkpoint.model, source, target, batch, means))
+    return np.concatenate(losses)
 
 
 def losses_without_each(
-    checkpoint: Checkpoint, sentence: Sentence, means: Means | None = None
+    checkpoint: Checkpoint,
+    sentence: Sentence,
+    means: Means | None = None,
+    borrow: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Doubles:
     """Return the loss of each target token without ablation and without each head: [1 + N, T]."""
     each_head = (frozenset({head}) for head in heads_of(checkpoint.model))
-    return losses_without(checkpoint, sentence, [frozenset(), *each_head], means)
+    return losses_without(checkpoint, sentence, [frozenset(), *each_head], means, borrow)
 
 
 @dataclass(frozen=True, eq=False)

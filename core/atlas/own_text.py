@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from core.atlas.atlas import Atlas
 from core.atlas.attention import Attention, finish
@@ -18,8 +19,25 @@ from core.experiments.experiment import Progress, Steps
 
 MAX_LINES = 300
 
-_STEP = 5
-"""The number of sentences in a step, during which other threads wait for the model."""
+_STEP = 100
+"""The most tokens in a step; a sentence with more is a step by itself."""
+
+T = TypeVar("T")
+
+
+def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator[tuple[T, ...]]:
+    """Yield consecutive items whose sizes sum to at most `limit`, and larger items one by one.
+
+    So the work on a part takes a bounded time, after which others can take their turns.
+    """
+    start, total = 0, 0
+    for i, item in enumerate(items):
+        if i > start and total + size(item) > limit:
+            yield tuple(items[start:i])
+            start, total = i, 0
+        total += size(item)
+    if start < len(items):
+        yield tuple(items[start:])
 
 
 def own_text(
@@ -30,8 +48,9 @@ def own_text(
     """Yield progress, and return the atlas of some sentence pairs and the corpus made of them.
 
     The atlas has roles with their nulls, entropies, distances, zero ablation, tokens and quoted
-    sentences. `borrow` gives exclusive access to the network for one step. Raises ValueError for
-    more than MAX_LINES pairs, and if none can be measured.
+    sentences. `borrow` gives exclusive access to the network for one batch, so that others wait for
+    a fraction of a second. Raises ValueError for more than MAX_LINES pairs, and if none can be
+    measured.
     """
     if len(pairs) > MAX_LINES:
         raise ValueError(f"{len(pairs):,} lines: the limit is {MAX_LINES}, leave some out")
@@ -40,19 +59,19 @@ def own_text(
     quoted_indices = {line.index for line in chosen}
     attention, losses, quotes = Attention(Facts.of(text), TEXT_ROLES), HeadLosses(), Examples()
     attended, zero, quoted_sums = [], [], []
-    for start in range(0, len(text.sentences), _STEP):
-        part = tuple(text.sentences[start : start + _STEP])
+    done = 0
+    for part in parts(tuple(text.sentences), lambda sentence: max(map(len, sentence.ids)), _STEP):
         with borrow():
             attended.append(attention(network, part))
-            # `losses` and `quotes` share these results, which take most of the time.
-            losses_BCT = [losses_without_each(network, sentence) for sentence in part]
-            zero.append(losses.sums(part, losses_BCT))
-            quoted_sums += [
-                quotes.sums(network, [sentence], [losses_CT])
-                for sentence, losses_CT in zip(part, losses_BCT, strict=True)
-                if sentence.index in quoted_indices
-            ]
-        yield Progress(start + len(part), len(text.sentences))
+        # `losses` and `quotes` share these results, which take most of the time.
+        losses_BCT = [losses_without_each(network, one, borrow=borrow) for one in part]
+        zero.append(losses.sums(part, losses_BCT))
+        for sentence, losses_CT in zip(part, losses_BCT, strict=True):
+            if sentence.index in quoted_indices:
+                with borrow():
+                    quoted_sums.append(quotes.sums(network, [sentence], [losses_CT]))
+        done += len(part)
+        yield Progress(done, len(text.sentences))
     averages, zero = finish(Sums.total(attended)), Sums.total(zero)
     quoted, example_arrays = examples(chosen, Sums.total(quoted_sums))
     found = Atlas(

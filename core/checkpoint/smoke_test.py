@@ -13,17 +13,20 @@ _MAX_TOKENS = 8
 
 @torch.inference_mode()
 def run_smoke_test(model: Seq2Seq, source: Tokenizer, target: Tokenizer, device: str) -> None:
-    """Raise ValueError unless greedy search yields a few tokens with a finite log-probability.
+    """Raise ValueError for a network that has no room for a sentence, or cannot translate one.
+
+    Greedy search has to yield a few tokens with a finite log-probability.
 
     The network must be in evaluation mode and on that device.
     """
-    limit = min(_MAX_TOKENS, model.config.max_length)
-    ids = [*[token.id for token in encode_source(source, _TEXT)][: limit - 1], EOS]
+    if (longest := model.config.max_length) < _MAX_TOKENS:
+        raise ValueError(f"max_length is {longest}: no sentence fits into fewer than {_MAX_TOKENS}")
+    ids = [*[token.id for token in encode_source(source, _TEXT)][: _MAX_TOKENS - 1], EOS]
     state = model.start(torch.tensor([ids], device=device))
     token = torch.tensor([BOS], device=device)
     written: list[int] = []
     log_prob = 0.0
-    while len(written) < limit and (not written or written[-1] != EOS):
+    while len(written) < _MAX_TOKENS and (not written or written[-1] != EOS):
         logits, state = model.step(token, state)
         log_probs = logits.float().log_softmax(dim=-1)
         log_probs[..., [PAD, BOS]] = -torch.inf

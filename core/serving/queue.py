@@ -211,10 +211,10 @@ class Queue:
             cpu, start = time.thread_time(), time.monotonic()
             answers = self._answers([job.request for job in batch])
             with self._lock:
-                self._charge(batch, time.thread_time() - cpu)
+                now = time.monotonic()
+                self._charge(batch, time.thread_time() - cpu, now - start)
                 if any(len(job.request.source) > LONG for job in batch):
                     # Wall-clock time, because other visitors waited for that long.
-                    now = time.monotonic()
                     self._no_long_before = now + (now - start) * (1 / SHARE - 1)
                 for job, answer in zip(batch, answers, strict=True):
                     job.answer = answer
@@ -260,10 +260,10 @@ class Queue:
         ]
         return sorted(ready, key=lambda job: not any(light(v) for v in job.visitors))
 
-    def _charge(self, batch: Sequence[_Job], seconds: float) -> None:
+    def _charge(self, batch: Sequence[_Job], cpu_s: float, wall_s: float) -> None:
         """Charge each waiting visitor one job's share of the time. The caller holds the lock."""
         for visitor in {v for job in batch for v in job.visitors}:
-            self._shares.charge(visitor, seconds / len(batch))
+            self._shares.charge(visitor, cpu_s / len(batch), wall_s / len(batch))
 
     def _answers(self, requests: Sequence[Request]) -> Sequence[Any]:
         """Call the backend; if it fails as a whole, answer each request with the exception."""

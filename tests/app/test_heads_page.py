@@ -287,6 +287,30 @@ def test_own_text_is_measured_on_its_own_translations(beside: Callable) -> None:
     assert value == pytest.approx(change / tokens, abs=2e-4)
 
 
+def test_own_text_is_translated_in_batches_that_others_can_wait_for(
+    beside: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is free between two batches, and one bar covers both parts of the work."""
+    beside(None)
+    monkeypatch.setattr(atlases, "_TRANSLATED_AT_ONCE", 60)
+    card = models.cards()["de-en", "scratch"]
+    translator, batches = models.translator(card), []
+    translate = translator.translate
+
+    def noted(texts: list[str], *rest: object) -> object:
+        batches.append(list(texts))
+        return translate(texts, *rest)
+
+    monkeypatch.setattr(translator, "translate", noted)
+    lines, progress = (*LINES, *LINES, LINES[0]), []
+    own = atlases.own_atlas(card, lines, lambda *done: progress.append(done), lambda ahead: None)
+    assert [line for batch in batches for line in batch] == [*lines]
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= 60 for batch in batches)
+    assert len(own.atlas.quoted) > 1 and len(batches) > 2
+    assert progress == sorted(progress) and progress[0] == (len(batches[0]), 2 * len(lines))
+    assert progress[-1] == (2 * len(lines), 2 * len(lines))
+
+
 def test_a_line_that_is_too_long_is_left_out(beside: Callable) -> None:
     beside(None)
     text = f"{LINES[0]}\n{'§ß' * 250}\n{LINES[1]}\n{LINES[0]}"

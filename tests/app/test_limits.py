@@ -152,6 +152,19 @@ def test_a_connection_without_a_complete_request_is_closed(limited):
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.parametrize("size", [400_000, 2_000_000])
+def test_a_link_that_is_too_long_gets_a_line(limited, size):
+    """As in a browser, the request is sent before the answer is read; one read may take 256 KB."""
+    found, _ = limited
+    code, line = status(found, f"/class?plan={'a' * size}", Accept="text/html")
+    assert (code, line.count("\n")) == (431, 0)
+    assert "too long" in line and "2,000 characters" in line
+    assert status(found, f"/class?plan={'a' * 2_000}")[0] == 200
+    with socket.create_connection((HOST, found.port), timeout=SOON) as other:
+        other.sendall(b"\x00 nonsense\r\n\r\n")  # not too long: refused as before
+        assert other.recv(100).startswith(b"HTTP/1.1 400")
+
+
 def test_connections_per_peer_are_limited(limited):
     found, _ = limited
     with ExitStack() as stack:

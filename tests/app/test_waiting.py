@@ -6,6 +6,7 @@ from itertools import accumulate
 import pytest
 
 from app.state import waiting
+from app.state.visits import Visits
 from core.serving import fair_share, long_tasks
 from core.serving.fair_share import FairShare
 from core.serving.queue import BusyError
@@ -21,6 +22,7 @@ def clock(monkeypatch):
     monkeypatch.setattr(waiting.time, "thread_time", lambda: next(ticks))
     monkeypatch.setattr(fair_share, "SHARE", 2.0)  # keeps the pauses short
     monkeypatch.setattr(waiting, "SHARES", FairShare())
+    monkeypatch.setattr(waiting, "VISITS", Visits(waiting.SHARES))
     monkeypatch.setattr(long_tasks, "release_memory", lambda: None)  # takes half a second
     return state
 

@@ -4,7 +4,8 @@ import dataclasses
 import hashlib
 import io
 import json
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,13 +14,15 @@ import torch.nn.functional as F
 
 from core import analyse
 from core.analysis.alignment import Gold
+from core.atlas import losses
 from core.atlas.atlas import LIMIT, Atlas
+from core.atlas.attention import Attention
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus
 from core.atlas.counterpart import counterparts
 from core.atlas.labels import labels
 from core.atlas.losses import HeadLosses
-from core.atlas.own_text import MAX_LINES, own_text
+from core.atlas.own_text import MAX_LINES, own_text, parts
 from core.atlas.partial import Partial
 from core.atlas.report import report
 from core.atlas.shards import in_process
@@ -258,6 +261,49 @@ def test_own_text_is_measured_as_a_corpus_is(built, network):
     assert atlas.tokens == built.tokens
     with pytest.raises(ValueError, match=f"301 lines: the limit is {MAX_LINES}"):
         next(own_text(lambda: nullcontext(), network, PAIRS[:1] * 301))
+
+
+def test_own_text_borrows_the_network_for_one_batch_at_a_time(network, monkeypatch):
+    """Others wait for one batch of ablated heads, or for the attention of about 100 tokens."""
+    works: list[list[str]] = []
+
+    @contextmanager
+    def borrow():
+        works.append([])
+        yield
+
+    def watched(name, call):
+        def noted(*arguments, **options):
+            works[-1].append(name)
+            return call(*arguments, **options)
+
+        return noted
+
+    ablated = watched("ablated", losses.log_probs_without)
+    monkeypatch.setattr(losses, "log_probs_without", ablated)
+    monkeypatch.setattr(Attention, "__call__", watched("attention", Attention.__call__))
+    pairs = [(" ".join([de] * 3), " ".join([en] * 3)) for de, en in PAIRS]
+    steps = own_text(borrow, network, pairs)
+    done = [0, *(step.done for step in steps)]
+    sizes = [len(one) for one in works]
+    assert max(sizes) == 1 and sum(sizes) > len(pairs)
+    text = corpus(network, pairs).sentences
+    tokens = [[max(map(len, one.ids)) for one in text[a:b]] for a, b in pairwise(done)]
+    assert all(len(part) == 1 or sum(part) <= 100 for part in tokens)
+    assert {len(part) == 1 for part in tokens} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([3, 3, 3, 3], [[3, 3, 3], [3]]),
+        ([11, 1, 10], [[11], [1], [10]]),
+        ([1, 12, 1, 9, 1], [[1], [12], [1, 9], [1]]),
+    ],
+)
+def test_parts_are_bounded_and_complete(sizes, expected):
+    assert [list(part) for part in parts(sizes, int, 10)] == expected
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.serving.fair_share import FairShare
+from core.serving.fair_share import CREDIT_S, FairShare
 
 STEP_S = 0.05
 
@@ -110,3 +110,67 @@ def test_the_account_none_is_not_counted():
     machine.shares.charge(None, 100)
     assert not machine.shares.has_to_wait("greedy", "greedy")
     assert machine.shares.is_light(None)
+
+
+def test_a_light_account_pays_processor_time_and_a_heavy_one_wall_clock_time():
+    """On a machine with other work, a batch lasts longer than it computes."""
+    machine = Machine()
+    machine.shares.mark_active("other")
+    for _ in range(4):
+        machine.shares.charge("reader", 0.05, 5.0)
+        machine.shares.charge("greedy", 0.5, 5.0)
+    assert machine.shares.is_light("reader")
+    assert machine.shares.has_to_wait("greedy", "greedy")
+    machine.now += 20  # pays back 6.7 s: more than it computed, less than it lasted
+    assert machine.shares.has_to_wait("greedy", "greedy")
+
+
+@pytest.mark.parametrize(("pause", "light"), [(1.0, True), (0.0, False)])
+def test_a_pause_between_requests_pays_back(pause, light):
+    """On a slow machine a sentence takes 0.12 s; a reader who pauses a second stays light."""
+    machine = Machine()
+    for _ in range(60):
+        machine.now += pause
+        machine.shares.arrive("visitor")
+        machine.work("visitor", 0.12)
+    assert machine.shares.is_light("visitor") == light
+
+
+def test_waiting_for_a_share_is_not_a_pause():
+    machine = Machine()
+    machine.shares.arrive("greedy")
+    machine.work("greedy", 3)
+    for _ in range(30):  # arrives, waits a second, and works at once
+        machine.shares.arrive("greedy")
+        machine.now += 1
+        machine.work("greedy", 0.4)
+    assert not machine.shares.is_light("greedy")
+
+
+def test_visitors_with_one_heavy_account_start_one_after_another():
+    machine = Machine()
+    machine.shares.mark_active("reader")
+    assert machine.shares.admit("address", "new") == 0.0
+    machine.work("address", CREDIT_S)
+    assert machine.shares.admit("address", "new") is None
+    while (in_advance := machine.shares.admit("address", "new")) is None:
+        machine.now += 0.05
+    assert in_advance > 0
+    assert machine.shares.admit("address", "another new") is None
+    machine.shares.charge("address", 0.01 - in_advance)  # cheaper than thought
+    machine.now += 0.1
+    assert machine.shares.admit("address", "another new") == in_advance
+
+
+def test_a_debt_moves_to_another_account():
+    machine = Machine()
+    machine.work("tab", 0.4)
+    machine.work("address", 0.4)
+    machine.shares.move("tab", "address")
+    assert machine.shares.is_light("tab") and not machine.shares.is_light("address")
+    machine.shares.arrive("reader")
+    machine.work("reader", 0.4)
+    machine.now += 10  # reading
+    machine.shares.move("reader", "another address")
+    machine.work("another address", 0.45)
+    assert machine.shares.is_light("another address")

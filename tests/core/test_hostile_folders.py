@@ -550,3 +550,17 @@ def test_a_hostile_folder_is_refused_in_one_line_and_hides_no_other(
     assert [card.folder.name for card in cards if card.folder != folder] == ["good-de-en"]
     assert len(problems) == (folder not in [card.folder for card in cards])
     assert all(problem.isprintable() for problem in problems)
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_a_network_without_room_for_a_sentence_is_refused(tmp_path, length):
+    """Each text that a visitor types would be too long for it."""
+    folder = s.good(tmp_path / "short-de-en")
+    s.network(max_length=length)(folder)
+    with pytest.raises(
+        CheckpointError, match=f"max_length is {length}: no sentence fits"
+    ) as caught:
+        load(folder)
+    assert str(caught.value).isprintable()
+    s.network(max_length=8)(folder)
+    load(folder)

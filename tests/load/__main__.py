@@ -145,21 +145,22 @@ def run_sessions(args: argparse.Namespace) -> None:
 
 
 def run_abuse(args: argparse.Namespace) -> None:
-    count, answers = args.sentences, []
+    """For each kind, measure one user alone, next to the abuser, and alone again."""
+    count = args.sentences
     with served(args) as own:
-        usual, own_answers = asyncio.run(alone(own.port, count, 0))
-        answers += own_answers
-        say(f"alone: p50 {statistics.median(usual):.2f} s, {own.memory:.0f} MB")
-        for i, kind in enumerate(args.kinds, start=1):
-            abused, seen, rejected = asyncio.run(next_to(own.port, kind, count, i * count))
-            answers += seen
+        for i, kind in enumerate(args.kinds):
+            first = 3 * i * count
+            before, answers = asyncio.run(alone(own.port, count, first))
+            abused, more, rejected = asyncio.run(next_to(own.port, kind, count, first + count))
+            after, rest = asyncio.run(alone(own.port, count, first + 2 * count))
+            usual = before + after
             say(
-                f"{kind}: p50 {statistics.median(abused):.2f} s, {ratio(usual, abused):.1f} times; "
-                f"{own.memory:.0f} MB, most {own.most_memory:.0f}"
+                f"{kind}: p50 alone {statistics.median(usual):.2f} s, under abuse "
+                f"{statistics.median(abused):.2f} s, ratio {ratio(usual, abused):.1f}; "
+                f"{verdict(answers + more + rest)}; {own.memory:.0f} MB, most {own.most_memory:.0f}"
             )
             if rejected:
                 say(f"  rejected {len(rejected)} times, after at most {max(rejected):.2f} s")
-    say(verdict(answers))
 
 
 def main() -> None:

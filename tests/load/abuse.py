@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlencode
 
 from websockets.exceptions import ConnectionClosed
 
@@ -59,6 +60,31 @@ async def tabs(port: int) -> None:
     await asyncio.gather(*(tab(10 * number) for number in range(5)))
 
 
+async def visits(port: int) -> None:
+    """Send a sentence and leave, from four clients that open a new tab for each sentence."""
+
+    async def client(first: int) -> None:
+        for text in sentences(MOST)[first::4]:
+            async with await Client.connect(port) as tab:
+                await tab.open(query=urlencode({"source": text}))
+
+    await asyncio.gather(*(client(number) for number in range(4)))
+
+
+async def own_texts(port: int) -> None:
+    """Measure 300 lines of up to 480 characters on the page *Heads* in three tabs, repeatedly."""
+    words = [text.removesuffix(".") for text in sentences(MOST)]
+
+    async def tab(number: int) -> None:
+        async with await Client.connect(port) as client:
+            await client.open("heads")
+            for first in range(number * 1000, MOST, 300):
+                texts = [" und ".join(words[(first + i) % MOST :][:10])[:480] for i in range(300)]
+                await client.submit("own_text_lines", "\n".join(texts), "own_text_measure")
+
+    await asyncio.gather(*(tab(number) for number in range(3)))
+
+
 async def lines(port: int) -> None:
     """Paste 200 sentences on the page *Masks* repeatedly."""
     async with await Client.connect(port) as client:
@@ -95,7 +121,8 @@ async def checklists(port: int) -> None:
 
 
 KINDS: dict[str, Abuser] = {
-    one.__name__: one for one in (texts, messages, long, tabs, lines, trainings, checklists)
+    one.__name__: one
+    for one in (texts, messages, long, tabs, visits, own_texts, lines, trainings, checklists)
 }
 
 

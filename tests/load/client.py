@@ -108,6 +108,11 @@ class Client:
         """Click a button without waiting."""
         await self._send(changed=key, trigger=WidgetState(id=self._ids[key], trigger_value=True))
 
+    async def submit(self, key: str, text: str, button: str) -> Page:
+        """Enter a text into a form's box, submit the form and wait for the run."""
+        self._values[key] = WidgetState(id=self._ids[key], string_value=text)
+        return await self.click(button)
+
     async def _run(self, **request: Any) -> Page:
         await self._send(**request)
         return await self.read()

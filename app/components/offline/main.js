@@ -2,13 +2,14 @@
 
 import { render } from "../explorer/main.js";
 import { unpack } from "../shared/bytes.js";
+import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
-import { onFragment, readFragment, writeFragment } from "./fragment.js";
+import { isFragmentEscaped, onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
 import { lessonPlace } from "./lesson_place.js";
 import { linkOfStop, listenToTour, unknownStop } from "./tour.js";
@@ -22,6 +23,8 @@ import { startWorker } from "./worker_client.js";
 
 /* Parameters of a link that set the explorer's view; without `kind`, all are ignored. */
 const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+
+const ESCAPED_LINK = "In this link, & had become &amp;. It was read as meant.";
 
 /** The page's elements by name. @returns {Record<string, any>} */
 const pageParts = () => {
@@ -41,7 +44,10 @@ export function openPage() {
   /** @type {OfflineModel[]} */
   const models = JSON.parse(document.getElementById("models").textContent);
   const functionWords = JSON.parse(document.getElementById("function-words").textContent);
-  const worker = startWorker(document.getElementById("worker").textContent);
+  const worker = startWorker(document.getElementById("worker").textContent, {
+    onRestart: () => tell("status", "The network ended and starts again\u2026"),
+    onSlow: () => tell("status", "Still computing. If this line stays, reload the page."),
+  });
   const opened = new Map(); // by direction: a promise of the network
   const isOpen = new Set();
 
@@ -51,10 +57,10 @@ export function openPage() {
     return opened.get(direction);
   };
   const openNetwork = async (direction) => {
-    const weights = await takeWeights(direction);
     const plain = readFragment().plain === "1"; // for comparisons, and to test browsers without WebAssembly
     const { sha256 } = modelOf(models, direction);
-    const { simd } = await worker.ask("open", { direction, weights, sha256, plain }, [weights]);
+    const fields = async () => ({ direction, weights: await takeWeights(direction), sha256, plain });
+    const { simd } = await worker.ask("open", fields, { known: `open ${direction}`, moved: ["weights"] });
     tell("products", `Matrix products run as ${simd ? "WebAssembly" : "JavaScript, which takes longer than WebAssembly"}.`);
     isOpen.add(direction);
   };
@@ -63,6 +69,7 @@ export function openPage() {
   if (planned && !Object.keys(readFragment()).length) writeFragment(linkOfStop(planned, 1));
   let choice = choiceOf(readFragment(), models);
   let shown = null; // the last translation: its text, translation and payload
+  let escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
   let latest = 0; // number of the newest refresh; the answers of older ones are dropped
 
   const { host, deliver, navigate } = offlineHost({
@@ -105,7 +112,8 @@ export function openPage() {
     try {
       await open(direction);
       const started = performance.now();
-      const answer = await worker.ask("translate", { direction, text: source, target: target || null, beam, edits, view, request });
+      const question = { direction, text: source, target: target || null, beam, edits, view, request };
+      const answer = await worker.ask("translate", question, { known: "translate" });
       if (turn !== latest) return undefined;
       const again = edits ? askAgain() : null; // the worker searches while this page paints
       shown = { source, translation: answer.translation, payload: answer.payload };
@@ -175,7 +183,7 @@ export function openPage() {
   /* Notes on how the text was read, and the least certain token. */
   function tellCaptions({ target_out, given_target }, typed) {
     const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
-    tell("captions", [typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
+    tell("captions", [escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
 
   const tell = (part, line) => (parts[part].textContent = line || "");
@@ -191,12 +199,14 @@ export function openPage() {
     const next = Object.freeze({ ...choice, ...changes });
     const same = Object.keys(next).every((name) => next[name] === choice[name]);
     choice = next;
+    escaped = "";
     // Keep kind, layer and head, but not the pinned cell: it belongs to the earlier pass.
     if (!same) writeFragment({ ...linkOfChoice(choice), q: null, k: null }, true);
     return refresh(null);
   }
 
   const follow = () => {
+    escaped = isFragmentEscaped() ? ESCAPED_LINK : "";
     const link = readFragment();
     choice = choiceOf(link, models);
     navigate();
@@ -245,12 +255,17 @@ export function openPage() {
   const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script,
+   * `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
     await open(direction);
     return (await worker.ask("inspect", { direction, text, beam, edits })).record;
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add }) });
+  const confirm = (checksums) => {
+    const texts = Object.entries(checksums).map(([name, checksum]) => ({ name, checksum, text: document.getElementById(name)?.textContent }));
+    confirmComplete(damagedTexts(texts.filter(({ text }) => text !== undefined))); // the worker checks the weights that it has
+  };
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, confirm }) });
 }

@@ -1,5 +1,6 @@
 // Saves a record as an .npz file for TranslationRecord.load: a zip of .npy arrays, one of them JSON.
 
+import { crc32 } from "../shared/checksum.js";
 import { bytesOf } from "../shared/packing.js";
 
 const FORMAT = 2; // of core/record/record.py
@@ -10,12 +11,6 @@ const FLOATS = new Set(["figure", "limit", "log_prob", "score"]);
 const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
 const ZIP_VERSION = 20;
 const ZIP_DATE = 0x21; // always 1 January 1980, so that the same record gives the same file
-
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let rest = byte;
-  for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? 0xedb88320 ^ (rest >>> 1) : rest >>> 1;
-  return rest;
-});
 
 /** A float as Python writes it: 1.0, 1e-05, 1e+16. @param {number} value */
 function pythonFloat(value) {
@@ -137,13 +132,6 @@ function integers(widths, ...values) {
     Array.from({ length: Number(width) }, (_, place) => Math.floor(values[index] / 256 ** place) & 255),
   );
   return Uint8Array.from(bytes);
-}
-
-/** Return the checksum of a zip's file (CRC-32 of ISO 3309). @param {Uint8Array} bytes */
-function crc32(bytes) {
-  let rest = 0xffffffff;
-  for (const byte of bytes) rest = CRC_TABLE[(rest ^ byte) & 255] ^ (rest >>> 8);
-  return (rest ^ 0xffffffff) >>> 0;
 }
 
 function concatenated(parts) {

@@ -1,6 +1,6 @@
 // Takes a network's weights out of the page, where a script element holds them as text: deflated and in base64.
 
-/** @param {string} text base64 @returns {Uint8Array} @throws for text that is not base64 */
+/** @param {string} text base64 @returns {Uint8Array<ArrayBuffer>} @throws for text that is not base64 */
 function decode64(text) {
   const array = /** @type {any} */ (Uint8Array); // TypeScript's types lack the newer fromBase64
   if (array.fromBase64) return array.fromBase64(text);
@@ -10,7 +10,7 @@ function decode64(text) {
   return bytes;
 }
 
-const inflated = (bytes) => new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+const inflated = (deflated) => new Response(deflated.stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 
 /**
  * Wait until the browser has read the whole page: the element may be below the running script.
@@ -22,6 +22,9 @@ const wholePage = () =>
     else resolve();
   });
 
+/* The deflated weights by direction, for a worker that takes another's place. */
+const taken = new Map();
+
 /**
  * Return the bytes of a direction's weights and drop their text, which takes as much memory as the network.
  * @param {string} direction
@@ -29,14 +32,24 @@ const wholePage = () =>
  * @throws {Error} one line, if the text is damaged
  */
 export async function takeWeights(direction) {
+  if (!taken.has(direction)) taken.set(direction, await deflatedWeights(direction));
+  return inflated(taken.get(direction)).catch(damaged);
+}
+
+async function deflatedWeights(direction) {
   const id = `weights-${direction}`;
   if (!document.getElementById(id)?.nextSibling) await wholePage(); // the element is missing or incomplete
   const node = document.getElementById(id);
   const text = node?.textContent.trim() ?? "";
   node?.remove();
   try {
-    return await inflated(decode64(text));
+    return new Blob([decode64(text)]);
   } catch {
-    throw new Error("The weights in this file are damaged: copy or download the file again.");
+    return damaged();
   }
+}
+
+/** @returns {never} */
+function damaged() {
+  throw new Error("The weights in this file are damaged: copy or download the file again.");
 }

@@ -256,3 +256,12 @@ function accept(question) {
 }
 
 self.addEventListener("message", ({ data }) => accept(data));
+
+/* Hold a lock for life, so that the page learns of the worker's end. Without locks it only says that an answer takes long. */
+if (self.name) {
+  const forLife = () => {
+    reply({ lock: self.name });
+    return new Promise(() => {});
+  };
+  navigator.locks?.request(self.name, forLife).catch(() => {});
+}

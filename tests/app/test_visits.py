@@ -1,0 +1,97 @@
+"""A client that opens a new tab for each request gets no more than one that keeps its tab."""
+
+import pytest
+
+from app.state import visits
+from app.state.visits import NEW_RUNS, Visits
+from core.serving.fair_share import FairShare
+
+COST_S = 0.2  # of a run
+
+
+class House:
+    """A server in simulated time, whose sessions are named after their addresses: "a 1"."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.shares = FairShare(lambda: self.now)
+        self.open: set[str] = set()
+        self.visits = Visits(self.shares, lambda session: session in self.open)
+        self.used: dict[str, float] = {}
+        self.session = ""
+        monkeypatch.setattr(visits, "_address", lambda: self.session.split()[0])
+
+    def run(self, session: str) -> bool:
+        """Run once, if the session may start now."""
+        self.open.add(session)
+        self.session = session
+        account = self.visits.begin(session)
+        if (in_advance := self.shares.admit(account, session)) is None:
+            return False
+        self.now += COST_S
+        self.shares.charge(account, COST_S - in_advance)
+        address = session.split()[0]
+        self.used[address] = self.used.get(address, 0.0) + COST_S
+        return True
+
+
+@pytest.fixture
+def house(monkeypatch) -> House:
+    return House(monkeypatch)
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+@pytest.mark.parametrize("reader", ["a reader", "b reader"])
+def test_a_new_tab_for_each_request_gets_a_third_beside_a_reader(house, reader, requests):
+    """Whether the reader has the same address or another one, and is never kept waiting."""
+    served, tab, asked = 0, 0, -1.0
+    house.run(reader)
+    while house.now < 120:
+        if house.now >= asked + 2:
+            asked = house.now
+            assert house.run(reader)
+            served += 1
+        name = f"a {tab // requests}"
+        if house.run(name):
+            tab += 1
+            if tab % requests == 0:
+                house.open.discard(name)
+        else:
+            house.visits._visits[name].runs -= 1  # it waits for this run
+            house.now += 0.05
+    assert served > 50
+    others = house.used["a"] - (served + 1) * COST_S * (reader == "a reader")
+    assert 0.2 < others / house.now < 0.4
+
+
+def test_a_class_that_opens_the_page_at_once_is_not_slowed(house):
+    assert all(house.run(f"a {pupil}") for pupil in range(30))
+    house.now += 5  # they read
+    assert all(house.run(f"a {pupil}") for pupil in range(30))
+
+
+def test_a_class_that_reads_and_reloads_is_not_slowed(house):
+    assert all(house.run(f"a {pupil}") for pupil in range(30))
+    house.now += 10
+    house.open.clear()
+    assert all(house.run(f"a again {pupil}") for pupil in range(30))
+
+
+def test_a_tab_that_stays_gets_its_own_account(house):
+    for tab in range(10):
+        house.run(f"a {tab}")
+        house.open.clear()
+    house.session = "a stays"
+    house.open.add("a stays")
+    paid = [house.visits.begin("a stays") for _ in range(NEW_RUNS + 1)]
+    assert paid == [("address", "a")] * NEW_RUNS + ["a stays"]
+    house.session = "b new"
+    assert house.visits.begin("b new") == "b new", "another address"
+
+
+def test_ended_sessions_are_forgotten(house):
+    for tab in range(100):
+        house.run(f"a {tab}")
+        house.open.clear()
+    assert len(house.visits._visits) == 1
+    assert house.visits.begin(None) is None
