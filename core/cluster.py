@@ -29,13 +29,19 @@ def connect() -> Any:
     private: dict[str, Any] = {}
     if not os.environ.get("RAY_ADDRESS"):
         private = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    try:
-        ray.init(
-            job_config=JobConfig(_py_driver_sys_path=[str(ROOT)]),  # where workers find this code
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            **private,
-        )
-    except Exception as error:
-        raise RuntimeError(f"Ray did not start: {error}") from None
+    attempts = 2 if private else 1  # Ray's own time limits are short for a busy machine
+    for left in reversed(range(attempts)):
+        try:
+            ray.init(
+                job_config=JobConfig(_py_driver_sys_path=[str(ROOT)]),  # workers find this code
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                **private,
+            )
+            break
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                reason = " ".join(str(error).split())
+                raise RuntimeError(f"Ray did not start: {reason}") from None
     return ray
