@@ -43,7 +43,7 @@ def roots(file: Path) -> set[str]:
 # Packages of the same layer do not import each other.
 LAYERS = (
     ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
-    ("core.device",),
+    ("core.device", "core.cluster"),
     ("core.command", "core.text"),
     ("core.data",),
     ("core.model",),
