@@ -88,7 +88,10 @@ PLAIN = {
     ),
     *(
         f"core.record.adapters.{name}"
-        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
+        for name in (
+            *("arrays", "ends", "fields", "generate", "map_checks", "steps", "tokens"),
+            *("transformer_lens", "values", "vocabulary"),
+        )
     ),
 }
 
