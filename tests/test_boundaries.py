@@ -42,7 +42,7 @@ def roots(file: Path) -> set[str]:
 # The layers of core, from the bottom up: a package imports itself and packages in lower layers.
 # Packages of the same layer do not import each other.
 LAYERS = (
-    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
+    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock", "core.cluster"),
     ("core.device",),
     ("core.command", "core.text"),
     ("core.data",),
