@@ -14,6 +14,9 @@ from app.serving.connections import network_of
 from app.streamlit_internals import is_active_session, is_server_running
 from core.serving.fair_share import FairShare
 
+OPENING_S = 0.1
+"""Seconds that a new session costs outside its runs, where they are not measured."""
+
 
 def _is_open(session: str) -> bool:
     return not is_server_running() or is_active_session(session)
@@ -41,7 +44,9 @@ class Visits:
             if session not in self._addresses:
                 self._settle_ended()
                 address = self._addresses[session] = ("address", _address())
-                if not self._shares.is_light(address):
+                payer = session if self._shares.is_light(address) else address
+                self._shares.charge(payer, OPENING_S)
+                if payer == address:
                     return address
         self._shares.arrive(session)
         return session

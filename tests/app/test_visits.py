@@ -94,6 +94,18 @@ def test_a_tab_that_stays_gets_its_own_account(house):
     assert house.visits.begin("b new") == "b new", "another address"
 
 
+def test_opening_a_tab_costs_more_than_its_runs(house):
+    """Streamlit's own work for a new session is in no run: many cheap tabs are heavy, too."""
+    for tab in range(10):
+        house.open = {f"a {tab}"}
+        house.session = f"a {tab}"
+        house.visits.begin(f"a {tab}")
+    assert not house.shares.is_light(("address", "a"))
+    house.session = "b 1"
+    house.visits.begin("b 1")
+    assert house.shares.is_light("b 1")
+
+
 def test_ended_sessions_are_forgotten(house):
     for tab in range(100):
         house.run(f"a {tab}")
