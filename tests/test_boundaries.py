@@ -42,8 +42,8 @@ def roots(file: Path) -> set[str]:
 # The layers of core, from the bottom up: a package imports itself and packages in lower layers.
 # Packages of the same layer do not import each other.
 LAYERS = (
-    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock", "core.cluster"),
-    ("core.device",),
+    ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
+    ("core.device", "core.cluster"),
     ("core.command", "core.text"),
     ("core.data",),
     ("core.model",),
@@ -79,6 +79,7 @@ PLAIN = {
             "card",
             "edits",
             "hidden_states",
+            "limits",
             "parts",
             "record",
             "softmax",
@@ -87,7 +88,10 @@ PLAIN = {
     ),
     *(
         f"core.record.adapters.{name}"
-        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
+        for name in (
+            *("arrays", "ends", "fields", "generate", "map_checks", "steps", "tokens"),
+            *("transformer_lens", "values", "vocabulary"),
+        )
     ),
 }
 
