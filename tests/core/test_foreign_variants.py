@@ -194,6 +194,14 @@ REFUSED: dict[str, tuple[Change, str]] = {
         r"pytorch_model\.bin is a pickle.*write model\.safetensors into this folder.*"
         r'load\("pytorch_model\.bin"',
     ),
+    "a Trainer's folder without weights": (
+        all_of(trainer, drop("pytorch_model.bin")),
+        r"has no model\.safetensors: save the network again",
+    ),
+    "a checkpoint beside an optimiser": (
+        all_of(trainer, renamed("pytorch_model.bin", "weights.ckpt")),
+        r"weights\.ckpt is a pickle",
+    ),
     "a Trainer's parent folder": (
         all_of(
             drop("model.safetensors"),
