@@ -29,7 +29,7 @@ def target_words(tokens) -> list[str]:
 
 def glossed(map_QK, shift: int, rec) -> list[list[str]]:
     """Return each source word with the target words linked to it, both in order."""
-    links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)))
+    links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)), marks_alone=True)
     words = target_words(rec.target_out)
     return [
         [word, " ".join(words[t] for s, t in sorted(links) if s == place)]
