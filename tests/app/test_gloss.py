@@ -10,7 +10,9 @@ from playwright.sync_api import Page, expect
 from app.state import atlases
 from tests.app.page_checks import ROOT, percent, record
 from tests.app.rendered import Rendered, render
-from tests.app.test_word_alignment import SOURCE, WORDS, beside, expected, found
+from tests.app.test_word_alignment import SOURCE, beside, expected, found
+
+WORDS = [*SOURCE.removesuffix(".").split(), "."]
 
 __all__ = ["beside"]
 MAIN = ROOT / "app/main.py"
@@ -29,7 +31,7 @@ def target_words(tokens) -> list[str]:
 
 def glossed(map_QK, shift: int, rec) -> list[list[str]]:
     """Return each source word with the target words linked to it, both in order."""
-    links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)))
+    links = expected(map_QK, shift, (list(rec.source), list(rec.target_out)), marks_alone=True)
     words = target_words(rec.target_out)
     return [
         [word, " ".join(words[t] for s, t in sorted(links) if s == place)]

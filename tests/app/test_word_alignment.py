@@ -48,7 +48,10 @@ def page_of(**query: str) -> Rendered:
 
 
 def expected(
-    map_QK: np.ndarray, shift: int, tokens: tuple[list[Any], list[Any]]
+    map_QK: np.ndarray,
+    shift: int,
+    tokens: tuple[list[Any], list[Any]],
+    marks_alone: bool = False,
 ) -> dict[tuple[int, int], float]:
     """Return the expected links; a word's weight is summed over keys, averaged over rows."""
     words: list[list[list[int]]] = []
@@ -57,7 +60,7 @@ def expected(
         for at, token in enumerate(side):
             if token.special:
                 continue
-            if token.starts_word:
+            if token.starts_word or (marks_alone and token.text in (".", ",")):
                 words[-1].append([])
             words[-1][-1].append(at)
     links = {}
