@@ -238,7 +238,7 @@ def test_a_broken_folder_does_not_hide_the_others(folder, monkeypatch):
 
         return read
 
-    listed("num_heads 0 is out of range")
+    listed("num_heads is 0, not a whole number from 1 to 128")
     with monkeypatch.context() as patched:
         denied = PermissionError(13, "Permission denied")
         patched.setattr(type(folder), "is_dir", raising(denied, is_dir))
