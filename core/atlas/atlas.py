@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal
+from typing import Annotated, BinaryIO, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,10 @@ DISTANCES = tuple(range(-20, 21))
 
 The first and last entries also include all distances beyond them.
 """
-READINGS = ("output", "input")
-QUANTITIES = ("weights", "norms")
+Reading = Literal["output", "input"]
+Quantity = Literal["weights", "norms"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 ALL = "all"
 """The name of the pruning curve over the heads of all kinds."""
 
@@ -86,8 +88,8 @@ class AlignmentHeads:
     """
 
     heads: tuple[tuple[_Small, _Small], ...]
-    reading: Literal["output", "input"]
-    quantity: Literal["weights", "norms"]
+    reading: Reading
+    quantity: Quantity
     aer: float
     low: float
     high: float

@@ -5,12 +5,11 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 from core.typed import Sha256, between, line, typed
 
 Family = Literal["friendshipkim", "hyunwoongko", "tutorial", "marian", "pegasus"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
 _MAX_ENTRIES = 40  # of each list
 _Line = Annotated[str, line(500)]
 _Difference = Annotated[float, between(0, 1e30)]
