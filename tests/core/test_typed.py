@@ -256,9 +256,10 @@ def board(folder: Path) -> File:
         (folder / "literature.json").write_text(json.dumps(values))
         Board.load(folder / "literature.json")
 
-    texts = r"rows\.\d+\.(mean|claim|source|theirs|published.*|quantity|ours|reason)"
+    texts = r"rows\.\d+\.(claim|source|theirs|published.*|quantity|ours|reason)"  # not read
+    nullable, networks = r".*\.null|rows\.\d+\.mean", r"rows\.\d+\.networks\..*"
     values = json.loads((CHECKPOINTS / "literature.json").read_bytes())
-    return File(values, read, texts, rf"{texts}|rows\.\d+\.networks\..*", "")
+    return File(values, read, f"{texts}|{nullable}", f"{texts}|{networks}", "")
 
 
 def of_archive(cls: Any, file: Any, loose: str = "$^", optional: str = "$^") -> File:
