@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import math
 import re
 import shutil
 import threading
@@ -158,11 +159,18 @@ def test_a_missing_file_and_a_folder_are_rejected(tmp_path):
             lambda w: w["checks"][0].update(name="a\nb " * 10**5, passed=False),
             r"checks\.0 is invalid: a b a b",
         ),
+        (lambda w: w.update(credit="x" * 1_101), "credit is .* of 0 to 1,100 characters"),
         (lambda w: w.update(source=[], target_in=[], target_out=[], alternatives=[]), "axis"),
     ],
 )
 def test_invalid_metadata_is_rejected(record, change, message):
     assert_rejected(with_metadata(record, change), message)
+
+
+@pytest.mark.parametrize("figure", [math.nan, math.inf])
+def test_a_failed_check_may_lack_a_finite_figure(record, figure):
+    content = with_metadata(record, lambda w: w["checks"][0].update(figure=figure, passed=False))
+    assert repr(TranslationRecord.load(io.BytesIO(content)).checks[0].figure) == repr(figure)
 
 
 def long_record(length: int, source: int = 1) -> TranslationRecord:
