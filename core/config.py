@@ -1,76 +1,36 @@
 """Frozen settings of a model, a training run and a search, with their JSON forms."""
 
 import dataclasses
-import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
+
+from core.typed import Rule, between, check
 
 
 @dataclass(frozen=True)
 class _Json:
-    """Convert a dataclass to and from a plain JSON object."""
+    """Convert a dataclass to a plain JSON object, which core.typed reads, and check its fields."""
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """Rebuild from a JSON object. Raises ValueError naming unknown or missing keys."""
-        fields = {f.name: f for f in dataclasses.fields(cls)}
-        unknown = sorted(set(values) - set(fields))
-        missing = sorted(
-            name
-            for name, f in fields.items()
-            if name not in values and f.default is dataclasses.MISSING
-        )
-        if unknown or missing:
-            raise ValueError(f"{cls.__name__}: unknown keys {unknown}, missing keys {missing}")
-        return cls(**values)
-
-    def _require(self, valid: bool, name: str, rule: str) -> None:
-        """Raise ValueError, naming the field and the `rule`, unless `valid`."""
-        if not valid:
-            raise ValueError(f"{name} {getattr(self, name)!r} is out of range: {rule}")
-
-
-def _require_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless the named field is one of the choices."""
-    value = getattr(config, name)
-    if value not in choices:
-        shown = repr(value)[:80]
-        raise ValueError(f"{name} {shown} is unknown: choose one of {', '.join(choices)}")
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)  # True is an int to Python
-
-
-def _is_finite(value: Any) -> bool:
-    return (isinstance(value, float) or _is_integer(value)) and math.isfinite(value)
-
-
-def _is_share(value: Any) -> bool:
-    return _is_finite(value) and 0 <= value < 1
-
 
 # Larger networks are rejected: a file that asks for one would exhaust memory or time.
-_MAX_SIZES = {
-    "source_vocab_size": 300_000,
-    "target_vocab_size": 300_000,
-    "d_model": 16_384,
-    "num_heads": 128,
-    "num_encoder_layers": 96,
-    "num_decoder_layers": 96,
-    "dim_feedforward": 131_072,
-    "max_length": 4_096,
-}
-_MIN_SIZES = {"max_length": 2}  # one token and <eos>; all other sizes start at 1
+_Vocabulary = Annotated[int, between(1, 300_000)]
+_Layers = Annotated[int, between(1, 96)]
 _MAX_LAYERS = 96  # in both stacks together
 _MAX_HEADS = 4_096  # over all attention layers: 160 MB of maps at 100 tokens
-_LOWEST_FLOAT32 = -3.4028234e38
-_HIGHEST_MASK_SCORE = -1_000.0  # with a higher score, a masked weight might not round to 0
-_MIN_EPS = 1e-12  # float32 must not round it to 0, which would divide a constant vector by 0
+# The lowest float32, and a score so low that a masked weight always rounds to 0.
+_MaskScore = Annotated[float, between(-3.4028234e38, -1_000.0)]
+# float32 must not round it to 0, which would divide a constant vector by 0.
+_Eps = Annotated[float, Rule("from 1e-12 and below 1, such as 1e-5", lambda n: 1e-12 <= n < 1)]
+_Share = Annotated[float, Rule("from 0 and below 1", lambda n: 0 <= n < 1)]
+_FromOne = Annotated[int, between(1)]
+_FromZero = Annotated[float, between(0)]
 
 
 Activation = Literal["relu", "silu"]
@@ -94,21 +54,21 @@ class ModelConfig(_Json):
     Raises ValueError for a value of the wrong type or out of range.
     """
 
-    source_vocab_size: int
-    target_vocab_size: int
-    d_model: int = 512
-    num_heads: int = 8
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    dim_feedforward: int = 2048
-    dropout: float = 0.1
-    attention_dropout: float | None = None
+    source_vocab_size: _Vocabulary
+    target_vocab_size: _Vocabulary
+    d_model: Annotated[int, between(1, 16_384)] = 512
+    num_heads: Annotated[int, between(1, 128)] = 8
+    num_encoder_layers: _Layers = 6
+    num_decoder_layers: _Layers = 6
+    dim_feedforward: Annotated[int, between(1, 131_072)] = 2048
+    dropout: _Share = 0.1
+    attention_dropout: _Share | None = None
     norm_first: bool = False
-    layer_norm_eps: float = 1e-5
+    layer_norm_eps: _Eps = 1e-5
     qkv_bias: bool = True
-    mask_score: float | None = None
+    mask_score: _MaskScore | None = None
     learned_positions: bool = False
-    max_length: int = 256
+    max_length: Annotated[int, between(2, 4_096)] = 256  # one token and <eos>
     share_embeddings: bool = False
     tie_classifier: bool = False
     scale_embeddings: bool = True
@@ -117,23 +77,9 @@ class ModelConfig(_Json):
     tied_bias: bool = False
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            if field.type is bool and not isinstance(getattr(self, field.name), bool):
-                raise ValueError(f"{field.name} {getattr(self, field.name)!r} is not true or false")
-        for name, largest in _MAX_SIZES.items():
-            least = _MIN_SIZES.get(name, 1)
-            rule = f"it must be a whole number from {least} to {largest:,}"
-            value = getattr(self, name)
-            self._require(_is_integer(value) and least <= value <= largest, name, rule)
-        _require_choice(self, "activation", get_args(Activation))
+        super().__post_init__()
         if self.tied_bias and not self.tie_classifier:
             raise ValueError("tied_bias needs tie_classifier: an untied classifier has a bias")
-        rule = "it must be at least 0 and below 1"
-        self._require(_is_share(self.dropout), "dropout", rule)
-        if self.attention_dropout is not None:
-            self._require(_is_share(self.attention_dropout), "attention_dropout", rule)
-        eps, rule = self.layer_norm_eps, f"it must lie between {_MIN_EPS:g} and 1, such as 1e-5"
-        self._require(_is_finite(eps) and _MIN_EPS <= eps < 1, "layer_norm_eps", rule)
         layers = self.num_encoder_layers + self.num_decoder_layers
         if layers > _MAX_LAYERS:
             raise ValueError(
@@ -153,14 +99,6 @@ class ModelConfig(_Json):
             )
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
             raise ValueError("share_embeddings needs a joint vocabulary, but the two sizes differ")
-        score = self.mask_score
-        if score is not None:
-            rule = (
-                f"it must lie between {_LOWEST_FLOAT32:g} and {_HIGHEST_MASK_SCORE:,.0f}, or be "
-                "omitted for −∞"
-            )
-            valid = _is_finite(score) and _LOWEST_FLOAT32 <= score <= _HIGHEST_MASK_SCORE
-            self._require(valid, "mask_score", rule)
 
 
 Schedule = Literal["inverse_sqrt", "constant", "plateau"]
@@ -181,51 +119,37 @@ class TrainConfig(_Json):
     the end of each of `keep_epochs`, counted from 1.
     """
 
-    steps: int
-    batch_tokens: int = 4096
-    batch_sentences: int | None = None
+    steps: _FromOne
+    batch_tokens: _FromOne = 4096
+    batch_sentences: _FromOne | None = None
     as_they_stand: bool = False
     schedule: Schedule = "inverse_sqrt"
-    peak_lr: float = 5e-3
+    peak_lr: _FromZero = 5e-3
     warmup_steps: int = 800
     cooldown_steps: int = 0
-    plateau_factor: float = 0.9
+    plateau_factor: _Share = 0.9
     plateau_patience: int = 10
-    label_smoothing: float = 0.1
+    label_smoothing: _Share = 0.1
     optimizer: Optimizer = "adamw"
     betas: tuple[float, float] = (0.9, 0.98)
-    adam_eps: float = 1e-8
-    weight_decay: float = 0.01
+    adam_eps: _FromZero = 1e-8
+    weight_decay: _FromZero = 0.01
     clip_norm: float | None = 1.0
-    validate_every: int | None = 240
-    patience: int | None = None
-    snapshot_every: int = 120
-    average_last: int = 10
-    save_every: int | None = None
-    keep_epochs: tuple[int, ...] = ()
+    validate_every: _FromOne | None = 240
+    patience: _FromOne | None = None
+    snapshot_every: _FromOne = 120
+    average_last: _FromOne = 10
+    save_every: _FromOne | None = None
+    keep_epochs: tuple[_FromOne, ...] = ()
     max_pair_tokens: int = 100
     seed: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "betas", tuple(self.betas))
         object.__setattr__(self, "keep_epochs", tuple(self.keep_epochs))
-        for name, choices in (("schedule", get_args(Schedule)), ("optimizer", get_args(Optimizer))):
-            _require_choice(self, name, choices)
-        required = ("steps", "batch_tokens", "snapshot_every", "average_last")
-        optional = ("batch_sentences", "validate_every", "patience", "save_every")
-        for name in (*required, *(name for name in optional if getattr(self, name) is not None)):
-            value, rule = getattr(self, name), "it must be a whole number of at least 1"
-            self._require(_is_integer(value) and value >= 1, name, rule)
-        for name in ("peak_lr", "adam_eps", "weight_decay"):
-            value, rule = getattr(self, name), "it must be finite and at least 0"
-            self._require(_is_finite(value) and value >= 0, name, rule)
-        for name in ("plateau_factor", "label_smoothing"):
-            rule = "it must be at least 0 and below 1"
-            self._require(_is_share(getattr(self, name)), name, rule)
+        super().__post_init__()
         if self.cooldown_steps and self.schedule == "plateau":
             raise ValueError("the schedule 'plateau' has no cooldown: leave out cooldown_steps")
-        if any(epoch < 1 for epoch in self.keep_epochs):
-            raise ValueError(f"keep_epochs {self.keep_epochs}: epochs are counted from 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,16 +160,10 @@ class DecodeConfig(_Json):
     The default of 1 was chosen on the validation sets; at 0.6, translations were too short.
     """
 
-    beam: int = 5
-    length_penalty: float = 1.0
-
-    def __post_init__(self) -> None:
-        valid = _is_integer(self.beam) and 1 <= self.beam <= 16
-        self._require(valid, "beam", "choose 1 (greedy) to 16")
-        # A negative alpha would reward short translations and break the search's bound, which
-        # assumes that the longest possible translation scores best.
-        valid = _is_finite(self.length_penalty) and 0 <= self.length_penalty <= 10
-        self._require(valid, "length_penalty", "choose 0 (none) to 10")
+    beam: Annotated[int, between(1, 16)] = 5
+    # A negative alpha would reward short translations and break the search's bound, which assumes
+    # that the longest possible translation scores best.
+    length_penalty: Annotated[float, between(0, 10)] = 1.0
 
     @property
     def label(self) -> str:

@@ -42,6 +42,7 @@ def roots(file: Path) -> set[str]:
 # The layers of core, from the bottom up: a package imports itself and packages in lower layers.
 # Packages of the same layer do not import each other.
 LAYERS = (
+    ("core.typed",),
     ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
     ("core.device", "core.cluster"),
     ("core.command", "core.text"),
@@ -70,7 +71,7 @@ del MODULES["core"]
 NUMERIC = {"numpy", "scipy"}
 # The modules behind a record, which need only numpy (and pandas, imported on demand for tables).
 PLAIN = {
-    *("core.config", "core.kinds", "core.files", "core.frozen"),
+    *("core.config", "core.kinds", "core.files", "core.frozen", "core.typed"),
     "core.checkpoint.strict_json",
     *(
         f"core.record.{name}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, BinaryIO, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from core.files import write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind
 from core.record.archive import archive
+from core.typed import Count, between, typed
 
 FILE = "atlas.npz"
 LIMIT = 300_000  # bytes
@@ -32,8 +33,10 @@ DISTANCES = tuple(range(-20, 21))
 
 The first and last entries also include all distances beyond them.
 """
-READINGS = ("output", "input")
-QUANTITIES = ("weights", "norms")
+Reading = Literal["output", "input"]
+Quantity = Literal["weights", "norms"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 ALL = "all"
 """The name of the pruning curve over the heads of all kinds."""
 
@@ -41,6 +44,7 @@ _FORMAT = 1
 _MAX_UNPACKED_BYTES = 8 << 20
 _MAX_JSON_BYTES = 1 << 20
 _MAX_TEXT = 600  # characters of a quoted sentence
+_Small = Annotated[int, between(0, 64)]
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,13 @@ class Origin:
     checkpoint: str
     source_language: str
     target_language: str
-    sentences: int
-    source_tokens: int
-    target_tokens: int
-    skipped: int
+    sentences: Count
+    source_tokens: Count
+    target_tokens: Count
+    skipped: Count
     gold: str = ""
     gold_sha256: str = ""
-    gold_sentences: int = 0
+    gold_sentences: Count = 0
     version: str = ""
 
     @property
@@ -83,9 +87,9 @@ class AlignmentHeads:
     measured on the other half.
     """
 
-    heads: tuple[tuple[int, int], ...]
-    reading: str
-    quantity: str
+    heads: tuple[tuple[_Small, _Small], ...]
+    reading: Reading
+    quantity: Quantity
     aer: float
     low: float
     high: float
@@ -109,6 +113,21 @@ class TokenLoss:
     text: str
     change: float
     count: int
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """The JSON in an atlas; `arrays` has the number of axes of each."""
+
+    format: Literal[1]
+    origin: Origin
+    layers: Mapping[Kind, _Small]
+    num_heads: _Small
+    roles: Mapping[Kind, tuple[str, ...]]
+    arrays: Mapping[str, Annotated[int, between(0, 8)]]
+    tokens: tuple[tuple[tuple[str, float, Count], ...], ...]
+    quoted: tuple[tuple[str, str], ...]
+    alignment_heads: AlignmentHeads | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,32 +303,20 @@ class Atlas(Frozen):
         """Read and validate a file written by `save`. Raises ValueError, one line, otherwise."""
         remedy = "write it again with `python -m core.analyse atlas`"
         with archive(file, "an atlas of heads", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
-            metadata = npz.json("words", _MAX_JSON_BYTES)
-            try:
-                if metadata["format"] != _FORMAT:
-                    raise ValueError(f"its format is {str(metadata['format'])[:20]}, not {_FORMAT}")
-                heads = metadata["alignment_heads"]
-                arrays = {
+            saved: _Metadata = typed(_Metadata, npz.json("words", _MAX_JSON_BYTES), "its metadata")
+            return cls(
+                saved.origin,
+                saved.layers,
+                saved.num_heads,
+                saved.roles,
+                {
                     name: npz.array(name, [np.int16 if _integers(name) else np.float32], axes)
-                    for name, axes in metadata["arrays"].items()
-                }
-                return cls(
-                    _typed(Origin, metadata["origin"]),
-                    {kind: _integer(metadata["layers"][kind], 64) for kind in KINDS},
-                    _integer(metadata["num_heads"], 64),
-                    {kind: tuple(map(_text, metadata["roles"][kind])) for kind in KINDS},
-                    arrays,
-                    tuple(
-                        tuple(
-                            TokenLoss(_text(t), float(c), _integer(n, 1 << 40)) for t, c, n in each
-                        )
-                        for each in metadata["tokens"]
-                    ),
-                    tuple(Quoted(_text(s), _text(t)) for s, t in metadata["quoted"]),
-                    heads and _alignment_heads(heads),
-                )
-            except (KeyError, TypeError, AttributeError, OverflowError) as error:
-                raise ValueError(f"its metadata has an unexpected structure: {error}") from None
+                    for name, axes in saved.arrays.items()
+                },
+                tuple(tuple(TokenLoss(*token) for token in each) for each in saved.tokens),
+                tuple(Quoted(*sentences) for sentences in saved.quoted),
+                saved.alignment_heads,
+            )
 
 
 def read_atlas(file: Path, weights_sha256: str) -> Atlas:
@@ -332,32 +339,3 @@ _SHARES = (
 
 def _integers(name: str) -> bool:
     return name.endswith("_order") or name in ("partner", "cell")
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise ValueError("one of its texts is not a string")
-    return value
-
-
-def _integer(value: Any, most: int) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{str(value)[:20]} is not a whole number from 0 to {most:,}")
-    return value
-
-
-def _typed(cls: Any, values: Any) -> Any:
-    """Build a dataclass of strings and counts from JSON."""
-    fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
-    if not isinstance(values, dict) or set(values) != set(fields):
-        raise ValueError(f"its {cls.__name__.lower()} has missing or unknown fields")
-    parse = {"str": _text, "int": lambda value: _integer(value, 1 << 40)}
-    return cls(**{name: parse[kind](values[name]) for name, kind in fields.items()})
-
-
-def _alignment_heads(values: Any) -> AlignmentHeads:
-    heads = tuple((_integer(layer, 64), _integer(head, 64)) for layer, head in values["heads"])
-    if values["reading"] not in READINGS or values["quantity"] not in QUANTITIES:
-        raise ValueError("its alignment heads have an unknown reading or quantity")
-    numbers = (float(values[name]) for name in ("aer", "low", "high"))
-    return AlignmentHeads(heads, values["reading"], values["quantity"], *numbers)

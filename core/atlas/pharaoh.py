@@ -42,7 +42,7 @@ class Aligner:
         is empty or too long.
         """
         maps = word_maps(self.checkpoint, pair)
-        of_reading = maps[self.found.reading, self.found.quantity]  # ty: ignore[invalid-argument-type]
+        of_reading = maps[self.found.reading, self.found.quantity]
         return links(mean_map(of_reading, self.found.heads))
 
 

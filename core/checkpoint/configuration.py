@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from core.checkpoint.errors import CheckpointError, checkpoint_errors, shell_quoted, unusable
 from core.checkpoint.imported import Imported
@@ -13,12 +13,11 @@ from core.checkpoint.strict_json import read_small
 from core.config import ModelConfig
 from core.files import printable, sha256
 from core.model.shapes import Shapes, count_parameters, weight_shapes
+from core.typed import Sha256, between, line, pattern, typed
 
 FORMAT = 1
 FILE = "config.json"
 MAX_PARAMETERS = 300_000_000
-_LANGUAGE = re.compile("[a-z]{2,8}")  # a language code; also part of directions and links
-_HASH = re.compile("[0-9a-f]{64}")
 _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 # Names of files that the project itself writes, and temporary names (core.files.write_transaction).
 # Some file systems ignore case.
@@ -28,6 +27,52 @@ _RESERVED = re.compile(
     re.IGNORECASE,
 )
 _MAX_INTEGER = 2**64  # in `training`
+
+# A language's code is also part of directions and links.
+_Code = pattern("that is a language code of 2 to 8 letters from a to z", "[a-z]{2,8}")
+_Language = Annotated[str, _Code]
+_Recipe = Annotated[str, pattern("that is the name of a recipe", r"[\w.+,()-]{1,200}")]
+_Line = Annotated[str, line(4_000)]
+_Count = Annotated[int, between(0, _MAX_INTEGER)]
+_FromOne = Annotated[int, between(1, _MAX_INTEGER)]
+
+
+class _Schedule(TypedDict, total=False):
+    seed: Annotated[int, between(-_MAX_INTEGER, _MAX_INTEGER)]
+    steps: _FromOne
+    max_pair_tokens: _FromOne
+
+
+class _Training(TypedDict, total=False):
+    """The fields of `training` that are shown or used in computations."""
+
+    recipe: _Recipe
+    source: _Line
+    corpora: Mapping[_Line, _Count]
+    longest: tuple[_FromOne, _FromOne]
+    config: _Schedule
+    machine: _Line
+    torch: _Line
+    kept: _Line
+
+
+class _Entry(TypedDict):
+    bytes: Annotated[int, between(0)]
+    sha256: Sha256
+
+
+class _Config(TypedDict):
+    """The fields of config.json that are used."""
+
+    format: Literal[1]
+    source_language: _Language
+    target_language: _Language
+    architecture: str
+    model: ModelConfig
+    parameters: int
+    training: _Training
+    files: Mapping[str, _Entry]
+    tokenizers: Mapping[Literal["source", "target"], str]
 
 
 @dataclass(frozen=True)
@@ -79,51 +124,28 @@ def read_configuration(folder: Path, require_checksum: bool = True) -> Configura
         return _validated(file, read_small(file), require_checksum)
 
 
-def _validated(file: Path, config: Any, require_checksum: bool) -> Configuration:
-    if not isinstance(config, dict) or type(config.get("format")) is not int:
-        raise ValueError(f"not a checkpoint of format {FORMAT}")
-    if config["format"] != FORMAT:
-        raise ValueError(f"its format is {config['format']}, but it must be {FORMAT}")
+def _validated(file: Path, values: Any, require_checksum: bool) -> Configuration:
+    config: _Config = typed(_Config, values)
     if require_checksum:
-        _check_sha256(file, config)
-    for side in ("source", "target"):
-        language = config.get(f"{side}_language")
-        if not isinstance(language, str) or not _LANGUAGE.fullmatch(language):
-            raise ValueError(
-                f"its {side}_language {repr(language)[:100]} is not a language code of 2 to 8 "
-                "letters from a to z"
-            )
-    architecture, network = config.get("architecture"), config.get("model")
-    if not isinstance(architecture, str) or not isinstance(network, dict):
-        raise ValueError("it lacks the architecture or the model's sizes")
-    model = ModelConfig.from_json(network)
+        _check_sha256(file, values)
+    architecture, model = config["architecture"], config["model"]
     shapes = weight_shapes(architecture, model)
     count = count_parameters(shapes)
     if count > MAX_PARAMETERS:
         raise ValueError(f"{count:,} parameters, the limit is {MAX_PARAMETERS:,}")
-    claimed = config.get("parameters")
-    if type(claimed) is not int or claimed != count:
-        number = f"{claimed:,}" if type(claimed) is int else repr(claimed)
-        raise ValueError(f"it claims {number} parameters, but its model has {count:,}")
-    training = config.get("training")
-    if not isinstance(training, dict):
-        raise ValueError("its training is not an object")
-    for name, (is_valid, expected) in _TRAINING.items():
-        if name in training and not is_valid(training[name]):
-            raise ValueError(f"training: {name} is not {expected}")
-    if "imported" in training:
-        Imported.from_json(training["imported"])
-    weights, tokenizers = _files(config)
+    if (claimed := config["parameters"]) != count:
+        raise ValueError(f"it claims {claimed:,} parameters, but its model has {count:,}")
+    if "imported" in values["training"]:
+        Imported.from_json(values["training"]["imported"])
     return Configuration(
         architecture,
         config["source_language"],
         config["target_language"],
         model,
         shapes,
-        training,
-        weights,
-        tokenizers,
-        own_sha256(config),
+        values["training"],
+        *_files(config),
+        own_sha256(values),
     )
 
 
@@ -139,78 +161,16 @@ def _check_sha256(file: Path, config: dict[str, Any]) -> None:
         raise ValueError("its values do not match its own SHA-256")
 
 
-def _files(config: dict[str, Any]) -> tuple[ListedFile, tuple[ListedFile, ListedFile]]:
+def _files(config: _Config) -> tuple[ListedFile, tuple[ListedFile, ListedFile]]:
     """Return the weights (the only file that is not a tokenizer) and both sides' tokenizers."""
-    files, names = config.get("files"), config.get("tokenizers")
-    if not isinstance(files, dict) or not isinstance(names, dict):
-        raise ValueError("it does not list its files and its tokenizers")
-    if set(names) != {"source", "target"}:
-        raise ValueError("its tokenizers are not one for the source and one for the target")
-    sides = [names["source"], names["target"]]
-    others = [name for name in files if name not in sides]
-    if any(not isinstance(name, str) or name not in files for name in sides) or len(others) != 1:
+    files, sides = config["files"], config["tokenizers"]
+    others = [name for name in files if name not in sides.values()]
+    if not files.keys() >= set(sides.values()) or len(others) != 1:
         raise ValueError("its files are not the tokenizers and one file of weights")
-    listed = {name: _listed(name, entry) for name, entry in files.items()}
-    source, target = (listed[name] for name in sides)
-    return listed[others[0]], (source, target)
-
-
-def _listed(name: str, entry: Any) -> ListedFile:
-    if not _PLAIN_NAME.fullmatch(name):
-        raise ValueError(f"{name[:80]!r} is not a plain file name")
-    if _RESERVED.fullmatch(name):
-        raise ValueError(f"{name!r} is a reserved file name")
-    size, digest = (
-        (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-    )
-    if type(size) is not int or size < 0:
-        raise ValueError(f"it does not say how many bytes {name} has")
-    if not isinstance(digest, str) or not _HASH.fullmatch(digest):
-        raise ValueError(f"it lacks the SHA-256 of {name}")
-    return ListedFile(name, size, digest)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= 4_000 and value.isprintable()
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"[\w.+,()-]{1,200}", value))
-
-
-def _is_count(value: Any, least: int = 0) -> bool:
-    return type(value) is int and least <= value <= _MAX_INTEGER
-
-
-def _is_lengths(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(_is_count(n, 1) for n in value)
-
-
-def _is_corpora(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        _is_text(name) and _is_count(times) for name, times in value.items()
-    )
-
-
-def _is_schedule(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        _is_count(value[name], least)
-        for name, least in (("seed", -_MAX_INTEGER), ("steps", 1), ("max_pair_tokens", 1))
-        if name in value
-    )
-
-
-# The optional fields of `training` that are shown or used in computations.
-_TRAINING: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "recipe": (_is_name, "the name of a recipe"),
-    "source": (_is_text, "one line of text"),
-    "corpora": (_is_corpora, "a count of 0 or more for each corpus"),
-    "longest": (_is_lengths, "two token counts"),
-    "config": (
-        _is_schedule,
-        "an object whose seed, steps and max_pair_tokens, if given, are integers in range",
-    ),
-    "machine": (_is_text, "one line of text"),
-    "torch": (_is_text, "one line of text"),
-    "kept": (_is_text, "one line of text"),
-}
+    for name in files:
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is not a plain file name")
+        if _RESERVED.fullmatch(name):
+            raise ValueError(f"{name!r} is a reserved file name")
+    listed = {n: ListedFile(n, entry["bytes"], entry["sha256"]) for n, entry in files.items()}
+    return listed[others[0]], (listed[sides["source"]], listed[sides["target"]])

@@ -5,18 +5,33 @@ any number of unexpected tensors.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypedDict
 
 from core.checkpoint.strict_json import parse
 from core.files import read_exactly
 from core.model.shapes import Shapes
+from core.typed import Count, between, typed
 
 MAX_HEADER_BYTES = 1 << 20
 MAX_TENSORS = 2_000
 MAX_VALUE = 65_504.0  # the largest float16; weights may be saved in this type
 _ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _MAX_ITEMS = 12 * MAX_TENSORS + 1_000  # a tensor's entry: 3 names and 3 values, two being lists
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A tensor in the header of a safetensors file; the offsets count from the header's end."""
+
+    dtype: str
+    shape: tuple[Annotated[int, between(1, 1 << 40)], ...]
+    data_offsets: tuple[Count, Count]
+
+
+class _Header(TypedDict, total=False):
+    __metadata__: Mapping[str, str]
 
 
 def max_file_bytes(shapes: Shapes) -> int:
@@ -40,12 +55,8 @@ def read_header(stream: BinaryIO, size: int, shapes: Shapes) -> tuple[bytes, dic
     count = header.count(b'"data_offsets"')  # counted before parsing creates the objects
     if count > MAX_TENSORS:
         raise ValueError(f"{count:,} tensors, the limit is {MAX_TENSORS:,}")
-    tensors = parse(header, _MAX_ITEMS)
-    if not isinstance(tensors, dict):
-        raise ValueError("its header is not an object")
+    tensors = typed(_Header, parse(header, _MAX_ITEMS), "its header")
     metadata = tensors.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or any(type(v) is not str for v in metadata.values()):
-        raise ValueError("its metadata is not an object of strings")
     _compare(tensors, shapes, size - 8 - length)
     return start + header, metadata
 
@@ -66,21 +77,17 @@ def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:
         raise ValueError(f"missing or unexpected weights: {names}")
     offsets, types = [], set()
     for name, shape in shapes.items():
-        entry = tensors[name]
-        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-            raise ValueError(f"{name} needs a dtype, a shape and data_offsets, and nothing else")
-        dims, span, dtype = entry["shape"], entry["data_offsets"], entry["dtype"]
-        if not _are_counts(dims) or 0 in dims:
-            raise ValueError(f"{name} has an empty or non-integer dimension")
-        if tuple(dims) != shape:
-            raise ValueError(f"{name} is {dims[:8]}, not {list(shape)}")
-        if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
-            raise ValueError(f"{name} is of type {dtype!r}: it must be {', '.join(_ITEM_BYTES)}")
-        if not _are_counts(span) or len(span) != 2:
-            raise ValueError(f"{name} needs two integers as data_offsets")
+        entry = typed(TensorEntry, tensors[name], name)
+        dtype, span = entry.dtype, entry.data_offsets
+        if entry.shape != shape:
+            raise ValueError(f"{name} is {list(entry.shape[:8])}, not {list(shape)}")
+        if dtype not in _ITEM_BYTES:
+            raise ValueError(
+                f"{name} is of type {dtype[:20]!r}: it must be {', '.join(_ITEM_BYTES)}"
+            )
         if span[1] - span[0] != prod(shape) * _ITEM_BYTES[dtype]:
             raise ValueError(f"the data_offsets of {name} do not match its shape and type")
-        offsets.append(tuple(span))
+        offsets.append(span)
         types.add(dtype)
     if len(types) > 1:
         raise ValueError(f"its weights are of several types: {', '.join(sorted(types))}")
@@ -91,7 +98,3 @@ def _compare(tensors: Mapping[str, Any], shapes: Shapes, size: int) -> None:
         end = stop
     if end != size:
         raise ValueError(f"its weights take {end:,} bytes, but the file has {size:,}")
-
-
-def _are_counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(n) is int and n >= 0 for n in values)

@@ -1,15 +1,48 @@
 """Read and write metrics.json; a broken file never makes its checkpoint unusable."""
 
-import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from core.checkpoint.configuration import FILE
 from core.checkpoint.errors import CheckpointError, checkpoint_errors
 from core.checkpoint.strict_json import read_small
 from core.files import MAX_CONFIG_BYTES, committed_file, json_bytes, printable
+from core.typed import Rule, between, typed
 
-_MAX_CORPORA = 100  # corpora with scores
+_Number = Annotated[float, between(-1e15, 1e15)]
+_Corpus = Annotated[
+    str,
+    Rule(
+        "that is the name of a corpus",
+        lambda name: 0 < len(name) <= 600 and printable(name) == name,
+    ),
+]
+
+
+class _Numbers(TypedDict, total=False):
+    """What metrics.json holds, by the kind of its values."""
+
+    curve: tuple[Mapping[str, _Number], ...]
+    final: Annotated[Mapping[_Corpus, Mapping[str, _Number | str]], between(0, 100)]
+
+
+class _Point(TypedDict):
+    step: _Number
+    train_loss: _Number
+    val_loss: _Number
+
+
+class _Scores(TypedDict):
+    sacrebleu: _Number
+    bits_per_char: NotRequired[_Number]
+
+
+class _Needed(TypedDict, total=False):
+    """What metrics.json holds, by the names of its values."""
+
+    curve: tuple[_Point, ...]
+    final: Mapping[str, _Scores]
 
 
 def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
@@ -26,7 +59,7 @@ def read_metrics(folder: Path) -> tuple[dict[str, Any], str]:
                 values = read_small(file)
             except FileNotFoundError:
                 return {}, ""
-            _check(values)
+            typed(_Numbers, values), typed(_Needed, values)
     except CheckpointError as error:
         return {}, f"No scores: {error}"
     return values, ""
@@ -44,33 +77,3 @@ def metrics_bytes(metrics: dict[str, Any]) -> bytes:
         metrics = metrics | {"curve": thinned[::-1]}
         content = json_bytes(metrics)
     return content
-
-
-def _check(values: Any) -> None:
-    if not isinstance(values, dict):
-        raise ValueError("it is not an object")
-    curve, final = values.get("curve", []), values.get("final", {})
-    if not isinstance(curve, list) or not isinstance(final, dict):
-        raise ValueError("it needs a list 'curve' and an object 'final'")
-    for row in curve:
-        if not isinstance(row, dict) or not all(map(_is_number, row.values())):
-            raise ValueError("a row of its curve is not an object of finite numbers")
-        if missing := [name for name in ("step", "train_loss", "val_loss") if name not in row]:
-            raise ValueError(f"a row of its curve has no {missing[0]}")
-    if len(final) > _MAX_CORPORA:
-        raise ValueError(f"scores on {len(final):,} corpora, the limit is {_MAX_CORPORA}")
-    for corpus, scores in final.items():
-        if not corpus or printable(corpus) != corpus or len(corpus) > 600:
-            raise ValueError(f"{corpus[:80]!r} is not the name of a corpus")
-        if not isinstance(scores, dict) or not all(
-            isinstance(value, str) or _is_number(value) for value in scores.values()
-        ):
-            raise ValueError(f"its scores on {corpus} are neither finite numbers nor texts")
-        if not _is_number(scores.get("sacrebleu")) or not _is_number(
-            scores.get("bits_per_char", 0)
-        ):
-            raise ValueError(f"its scores on {corpus} lack a number for sacrebleu or bits_per_char")
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e15 and math.isfinite(value)

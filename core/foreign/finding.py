@@ -2,14 +2,16 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypedDict
 
 from core.checkpoint.configuration import MAX_PARAMETERS
 from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS
 from core.checkpoint.strict_json import parse
 from core.files import printable
 from core.foreign.sources import opened, read, shown
+from core.typed import typed
 
 MAX_BYTES = 8 * MAX_PARAMETERS  # of one file; tied tables may be stored twice
 
@@ -35,6 +37,10 @@ _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 _NOT_WEIGHTS = re.compile("optimizer|scheduler|scaler|rng|random_states|training_args|trainer")
 _OTHER_TOOLS = {".h5": "TensorFlow", ".msgpack": "Flax", ".ot": "Rust", ".onnx": "ONNX"}
+
+
+class _Index(TypedDict):
+    weight_map: Mapping[str, str]
 
 
 def find(source: Path) -> list[Path]:
@@ -119,12 +125,9 @@ def _shards(folder: Path) -> list[Path]:
     index = folder / _INDEX
     content = read(index, MAX_HEADER_BYTES)
     try:
-        values = parse(content, 4 * MAX_TENSORS)
+        listed = typed(_Index, parse(content, 4 * MAX_TENSORS))["weight_map"]
     except ValueError as error:
         raise ValueError(f"{shown(index)} cannot be read ({error}): get the file again") from None
-    listed = values.get("weight_map") if isinstance(values, dict) else None
-    if not isinstance(listed, dict) or not all(isinstance(v, str) for v in listed.values()):
-        raise ValueError(f"{shown(index)} has no weight_map: get the file again")
     shards = sorted(set(listed.values()))
     for shard in shards:
         if Path(shard).name != shard or len(shard) > 200 or not os.path.lexists(folder / shard):

@@ -1,8 +1,9 @@
 """Read folders saved by Hugging Face's transformers; shared by Marian and Pegasus."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from core.foreign.refusals import refusal
 from core.foreign.sources import naming, shown
 from core.foreign.sources import read as read_file
 from core.foreign.weights import Weights
+from core.typed import typed
 
 _CONFIG = "config.json"
 
@@ -90,6 +92,33 @@ _CHANGES_TRANSLATIONS = {  # and the values with which they change nothing
 _WITHOUT_EFFECT = {"chunk_size_feed_forward": 0, "pruned_heads": {}, "tie_encoder_decoder": False}
 """Settings of the library that have these values unless something was changed by hand."""
 _FLAGS = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings")
+
+
+class _Activation(TypedDict):
+    activation_function: Literal["relu", "silu", "swish"]
+
+
+class _Settings(TypedDict):
+    """The settings of config.json that are read, but for the network's family and activation."""
+
+    vocab_size: int
+    d_model: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_attention_heads: int
+    decoder_attention_heads: int
+    encoder_ffn_dim: int
+    decoder_ffn_dim: int
+    max_position_embeddings: int
+    pad_token_id: int
+    eos_token_id: int
+    decoder_start_token_id: int
+    decoder_vocab_size: NotRequired[int]
+    scale_embedding: NotRequired[bool]
+    share_encoder_decoder_embeddings: NotRequired[bool]
+    tie_word_embeddings: NotRequired[bool]
+
+
 _CLASSES = {"MarianMTModel": "marian", "PegasusForConditionalGeneration": "pegasus"}
 
 
@@ -112,38 +141,33 @@ class Kind:
 def read(weights: Weights, options: Options, kind: Kind) -> Plan:
     """Return the plan of a saved folder. Raises ValueError for unknown or unsupported settings."""
     folder = weights.source
-    config, settings = _settings(folder, kind)
-    source_size = settings["vocab_size"]
+    config = _settings(folder, kind)
+    source_size = config["vocab_size"]
     shared = config.get("share_encoder_decoder_embeddings", True)
     target_size = source_size if shared else config.get("decoder_vocab_size", source_size)
-    if type(target_size) is not int:
-        raise ValueError(
-            f"{shown(folder / _CONFIG)}: decoder_vocab_size is not a whole number: get the folder "
-            "again"
-        )
     ids = {"pad": "pad_token_id", "start": "decoder_start_token_id", "end": "eos_token_id"}
     tied = config.get("tie_word_embeddings", True)
     vocabularies = read_tokenizers(
         folder,
         options,
         (source_size, target_size),
-        {role: settings[name] for role, name in ids.items()},
+        {role: config[name] for role, name in ids.items()},
         shared,
     )
-    d_model = settings["d_model"]
+    d_model = config["d_model"]
     one_table = shared and (tied or not _are_untied(weights))
     with naming(folder / _CONFIG):
         ours = ModelConfig(
             source_vocab_size=len(vocabularies[0].rows),
             target_vocab_size=len(vocabularies[1].rows),
             d_model=d_model,
-            num_heads=_same(settings, "encoder_attention_heads", "decoder_attention_heads"),
-            num_encoder_layers=settings["encoder_layers"],
-            num_decoder_layers=settings["decoder_layers"],
-            dim_feedforward=_same(settings, "encoder_ffn_dim", "decoder_ffn_dim"),
+            num_heads=_same(config, "encoder_attention_heads", "decoder_attention_heads"),
+            num_encoder_layers=config["encoder_layers"],
+            num_decoder_layers=config["decoder_layers"],
+            dim_feedforward=_same(config, "encoder_ffn_dim", "decoder_ffn_dim"),
             norm_first=kind.norm_first,
             final_norm=kind.final_norm,
-            max_length=settings["max_position_embeddings"],
+            max_length=config["max_position_embeddings"],
             share_embeddings=one_table,
             tie_classifier=tied,
             tied_bias=tied,
@@ -214,8 +238,8 @@ def interleaved(d_model: int) -> np.ndarray:
     return np.stack((half, half + d_model // 2), axis=1).ravel()
 
 
-def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return config.json and its whole numbers. Raises ValueError for unsupported settings."""
+def _settings(folder: Path, kind: Kind) -> dict[str, Any]:
+    """Return the settings of config.json. Raises ValueError for unsupported settings."""
     file = folder / _CONFIG
     where = shown(file)
     if not folder.is_dir():
@@ -226,9 +250,7 @@ def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]
         )
     content = read_file(file, MAX_CONFIG_BYTES)
     try:
-        config = parse(content, MAX_CONFIG_BYTES)
-        if not isinstance(config, dict):
-            raise ValueError("it is not an object")
+        config = typed(Mapping[str, Any], parse(content, MAX_CONFIG_BYTES))
     except ValueError as error:
         raise ValueError(f"{where} cannot be read ({error}): get the folder again") from None
     _check_family(where, config, kind.family)
@@ -240,34 +262,18 @@ def _settings(folder: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, int]]
             f"{printable(repr(config[unknown[0]]))[:60]}, which this converter does not know: it "
             "may change what the network computes; if it does not, delete that line"
         )
-    activation = config.get("activation_function")
     for name, value in fixed.items():
         if config.get(name, value) != value:
             raise ValueError(
                 f"{where} sets {name} to {printable(repr(config[name]))[:60]}: only "
                 f"{value!r} can be converted"
             )
-    for name in _FLAGS:
-        if type(config.get(name, False)) is not bool:
-            raise ValueError(
-                f"{where} sets {name} to {printable(repr(config[name]))[:60]}, which is neither "
-                "true nor false: get the folder again"
-            )
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
-        raise ValueError(
-            f"{where} sets activation_function to {printable(repr(activation))[:40]}: only "
-            f"{', '.join(ACTIVATIONS)} can be converted"
-        )
-    needed = """vocab_size d_model encoder_layers decoder_layers encoder_attention_heads
-        decoder_attention_heads encoder_ffn_dim decoder_ffn_dim max_position_embeddings
-        pad_token_id eos_token_id decoder_start_token_id""".split()
-    for name in needed:
-        if type(config.get(name)) is not int:
-            raise ValueError(
-                f"{where}: {name} is {printable(repr(config.get(name)))[:40]}, not a whole number: "
-                "get the folder again"
-            )
-    return config, {name: config[name] for name in needed}
+    with naming(file):
+        typed(_Activation, config)
+    try:
+        return typed(_Settings, config)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}: get the folder again") from None
 
 
 def _check_family(where: str, config: dict[str, Any], family: str) -> None:
@@ -291,10 +297,10 @@ def _check_family(where: str, config: dict[str, Any], family: str) -> None:
     raise ValueError(f"{where} is of a {name!r} network, not --from {family}: {why or remedy}")
 
 
-def _same(settings: dict[str, int], first: str, second: str) -> int:
-    if settings[first] != settings[second]:
-        raise ValueError(f"{first} {settings[first]} and {second} {settings[second]} differ")
-    return settings[first]
+def _same(config: dict[str, Any], first: str, second: str) -> int:
+    if config[first] != config[second]:
+        raise ValueError(f"{first} {config[first]} and {second} {config[second]} differ")
+    return config[first]
 
 
 def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[str, str]:

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from core.checkpoint.folder import save
-from core.checkpoint.imported import Comparison, Imported
+from core.checkpoint.imported import Comparison, Family, Imported
 from core.data.corpora import LANGUAGES
 from core.files import printable, write_atomic, write_folder
 from core.foreign import friendshipkim, hyunwoongko, marian, pegasus, tutorial
@@ -55,7 +55,7 @@ class Result:
 
 
 def import_network(
-    family: str,
+    family: Family,
     source: Path,
     out: Path,
     options: Options,

@@ -3,7 +3,7 @@
 import base64
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from core.foreign.sources import read, shown
 from core.foreign.words import stand_in
 from core.text import load
 from core.text.tokenizer import SPECIALS
+from core.typed import typed
 
 _MAX_BYTES = 32 << 20  # of one file
 _MAX_PIECES = 300_000
@@ -120,11 +121,9 @@ def _original(
 def _read_ids(file: Path, size: int) -> dict[str, int]:
     where, content = shown(file), read(file, _MAX_BYTES)
     try:
-        values = parse(content, 4 * _MAX_PIECES)
+        values: dict[str, int] = typed(Mapping[str, int], parse(content, 4 * _MAX_PIECES))
     except ValueError as error:
         raise ValueError(f"{where} cannot be read ({error}): get the file again") from None
-    if not isinstance(values, dict) or any(type(id) is not int for id in values.values()):
-        raise ValueError(f"{where} is not a table of pieces and ids: get the file again")
     if len(values) != size:
         raise ValueError(
             f"{where} has {len(values):,} pieces, but the network's table has {size:,} rows: get "

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from core.foreign import library
 from core.foreign.sources import shown
 from core.kinds import KINDS, Kind
 from core.record.archive import Archive, archive
+from core.typed import typed
 
 PRECISIONS = (64, 32)
 MAX_REFERENCE = 2 << 30  # bytes of a file
@@ -48,6 +49,11 @@ class Reference:
     passes: dict[int, Pass]
     positions: np.ndarray | None
     tokens: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class _Tokens(TypedDict):
+    lines: tuple[str, ...]
+    ids: tuple[tuple[int, ...], ...]
 
 
 def from_file(file: Path, config: ModelConfig, vocabulary: int) -> Reference:
@@ -159,24 +165,17 @@ def _positions(found: Archive, config: ModelConfig) -> np.ndarray | None:
 
 def _tokens(found: Archive) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Return each line with its ids; the sizes are limited, as encoding takes time."""
-    values: Any = found.json("tokens", _MAX_TEXT)
-    wrong = ValueError("tokens are not lines with their ids")
-    if not isinstance(values, dict):
-        raise wrong
-    lines, ids = values.get("lines"), values.get("ids")
-    if not isinstance(lines, list) or not isinstance(ids, list) or len(lines) != len(ids):
-        raise wrong
-    if not all(isinstance(line, str) for line in lines):
-        raise wrong
-    if not all(isinstance(one, list) and all(type(id) is int for id in one) for one in ids):
-        raise wrong
+    values: _Tokens = typed(_Tokens, found.json("tokens", _MAX_TEXT), "tokens")
+    lines, ids = values["lines"], values["ids"]
+    if len(lines) != len(ids):
+        raise ValueError(f"tokens hold {len(lines):,} lines, but {len(ids):,} lists of ids")
     longest = max(map(len, lines), default=0)
     if len(lines) > _MAX_LINES or longest > _MAX_LINE:
         raise ValueError(
             f"tokens hold {len(lines):,} lines, the longest of {longest:,} characters: the limit "
             f"is {_MAX_LINES:,} lines of {_MAX_LINE:,} characters"
         )
-    return tuple(zip(lines, map(tuple, ids), strict=True))
+    return tuple(zip(lines, ids, strict=True))
 
 
 SEED_SCRIPT = '''"""Write reference.npz: what your network computes. Edit the lines marked <-."""

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS
+from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS, TensorEntry
 from core.checkpoint.strict_json import parse
 from core.files import MAX_CONFIG_BYTES, printable, read_exactly
 from core.foreign.finding import MAX_BYTES, find, listed_elsewhere
 from core.foreign.sources import opened, shown
+from core.typed import typed
 
 _TYPES = {
     "F64": torch.float64,
@@ -216,25 +217,21 @@ def _entries(file: Path) -> list[tuple[str, _Entry]]:
 
 
 def _checked(file: Path, header: Any, begin: int, size: int) -> list[tuple[str, _Entry]]:
-    if not isinstance(header, dict):
-        raise ValueError("its header is not an object")
     found = []
-    for name, entry in header.items():
+    for name, values in typed(Mapping[str, Any], header, "its header").items():
         if name == "__metadata__":
             continue
-        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-            raise ValueError(f"{name[:80]!r} needs a dtype, a shape and data_offsets")
-        dtype, shape, span = entry["dtype"], entry["shape"], entry["data_offsets"]
-        if not isinstance(dtype, str) or dtype not in _TYPES | _WHOLE:
+        entry = typed(TensorEntry, values, repr(name[:80]))
+        if entry.dtype not in _TYPES | _WHOLE:
             raise ValueError(
-                f"{name[:80]!r} is of type {str(dtype)[:20]!r}: convert it to float32 with .float()"
+                f"{name[:80]!r} is of type {entry.dtype[:20]!r}: convert it to float32 with "
+                ".float()"
             )
-        if not _are_counts(shape, 1) or not _are_counts(span, 0) or len(span) != 2:
-            raise ValueError(f"the shape or data_offsets of {name[:80]!r} are not counts")
-        bytes_each = _TYPES[dtype].itemsize if dtype in _TYPES else _WHOLE[dtype]
-        if span[1] - span[0] != math.prod(shape) * bytes_each:
+        bytes_each = _TYPES[dtype].itemsize if (dtype := entry.dtype) in _TYPES else _WHOLE[dtype]
+        start, end = entry.data_offsets
+        if end - start != math.prod(entry.shape) * bytes_each:
             raise ValueError(f"the data_offsets of {name[:80]!r} do not match its shape")
-        found.append((name, _Entry(file, dtype, tuple(shape), begin + span[0], span[1] - span[0])))
+        found.append((name, _Entry(file, dtype, entry.shape, begin + start, end - start)))
     end = begin
     for _, entry in sorted(found, key=lambda item: item[1].start):
         if entry.start != end:
@@ -243,7 +240,3 @@ def _checked(file: Path, header: Any, begin: int, size: int) -> list[tuple[str, 
     if end != size:
         raise ValueError("its tensors do not fill the file: it is cut off")
     return found
-
-
-def _are_counts(values: Any, least: int) -> bool:
-    return isinstance(values, list) and all(type(n) is int and least <= n < 1 << 40 for n in values)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from core.files import printable, write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind, map_sizes
 from core.record.archive import Archive, archive, in_megabytes
+from core.typed import typed
 
 FILE = "history.npz"
 LIMIT = 3 << 20  # bytes
@@ -54,6 +55,12 @@ class Sentence:
     def map_sizes(self) -> dict[Kind, tuple[int, int]]:
         """The numbers of queries and keys of its maps, by kind."""
         return map_sizes(len(self.source), len(self.target_in))
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    format: Literal[1]
+    sentences: tuple[Sentence, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,13 +221,11 @@ class AttentionSnapshots(Frozen):
         remedy = "delete it, or train again to make one"
         with archive(file, "a saved snapshot file", remedy, _MAX_UNPACKED_BYTES, LIMIT) as npz:
             metadata = npz.json("words", _MAX_JSON_BYTES)
-            if not isinstance(metadata, dict) or set(metadata) != {"format", "sentences"}:
-                raise ValueError("its metadata should hold format and sentences only")
-            if metadata["format"] != _FORMAT:
-                raise ValueError(f"its format is {str(metadata['format'])[:20]}, not {_FORMAT}")
-            if not isinstance(metadata["sentences"], list):
-                raise ValueError("its sentences are not a list")
-            sentences = tuple(map(_sentence, metadata["sentences"]))
+            sentences = typed(_Metadata, metadata, "its metadata").sentences
+            if any(
+                not s.source or not len(s.target_in) == len(s.target_out) > 0 for s in sentences
+            ):
+                raise ValueError("a sentence has an empty side, or targets of different lengths")
             numbers = range(len(sentences))
             return cls(
                 sentences,
@@ -238,17 +243,3 @@ class AttentionSnapshots(Frozen):
 
 def _floats(npz: Archive, name: str, axes: int) -> Floats:
     return npz.array(name, [np.float32, np.float64], axes)
-
-
-def _sentence(values: Any) -> Sentence:
-    """Parse one sentence from JSON. Raises ValueError for anything else."""
-    sides = ("source", "target_in", "target_out")
-    if not isinstance(values, dict) or set(values) != set(sides):
-        raise ValueError("a sentence should hold source, target_in and target_out")
-    for side in sides:
-        if not isinstance(values[side], list) or not all(type(t) is str for t in values[side]):
-            raise ValueError(f"the {side} of a sentence is not a list of texts")
-    source, target_in, target_out = (tuple(values[side]) for side in sides)
-    if not source or not len(target_in) == len(target_out) > 0:
-        raise ValueError("a sentence has an empty side, or targets of different lengths")
-    return Sentence(source, target_in, target_out)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.typed import AnyFloat
+
 
 @dataclass(frozen=True, slots=True)
 class RecordToken:
@@ -36,8 +38,8 @@ class RecordCheck:
 
     name: str
     passed: bool
-    figure: float
-    limit: float
+    figure: AnyFloat
+    limit: AnyFloat
     words: str
 
     def __post_init__(self) -> None:

@@ -10,12 +10,12 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ from core.record.limits import MAX_RECORD_MAPS, MAX_RECORD_TOKENS, MAX_RECORD_WE
 from core.record.parts import RecordCheck, RecordHypothesis, RecordToken
 from core.record.softmax import unmasked_cells
 from core.record.words import Words, group_words
+from core.typed import characters, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -584,7 +585,7 @@ class TranslationRecord(Frozen):
         limits = _MAX_UNPACKED_BYTES, _MAX_UNPACKED_BYTES
         with archive(file, "a saved record", remedy, *limits) as members:
             metadata = _read_metadata(members)
-            _check_shapes(members, "origin" in metadata)
+            _check_shapes(members, bool(metadata["origin"]))
             return cls(**metadata, **{name: members.array(name, *_spec(name)) for name in _AXES})
 
 
@@ -604,50 +605,47 @@ def _as_dict(part: RecordToken | RecordHypothesis | RecordCheck) -> dict[str, An
     return {name: getattr(part, name) for name in part.__slots__}
 
 
+@dataclass(frozen=True)
+class _Saved:
+    """The JSON in a saved record. `edits`, `origin` and `credit` are absent if empty."""
+
+    format: Literal[2]
+    model: str
+    weights_sha256: str
+    source_language: str
+    target_language: str
+    search: str
+    source_text: str
+    translation: str
+    source: tuple[RecordToken, ...]
+    target_in: tuple[RecordToken, ...]
+    target_out: tuple[RecordToken, ...]
+    alternatives: tuple[tuple[RecordToken, ...], ...]
+    hypotheses: tuple[RecordHypothesis, ...]
+    checks: tuple[RecordCheck, ...]
+    edits: str = ""
+    origin: Annotated[str, characters(1, _MAX_ORIGIN)] = ""
+    credit: Annotated[str, characters(0, _MAX_CREDIT)] = ""
+
+
 def _read_metadata(members: Archive) -> dict[str, Any]:
     """Read everything but the arrays."""
     # finite=False: the figure of a failed check may be NaN or infinite.
-    metadata = members.json("words", _MAX_JSON_BYTES, finite=False)
-    if not isinstance(metadata, dict) or "format" not in metadata:
-        raise ValueError("its metadata does not say in which format it was saved")
-    if (saved := metadata.pop("format")) != _FORMAT:
-        raise ValueError(f"it was saved in format {str(saved)[:20]}, not in format {_FORMAT}")
-    edits = metadata.pop("edits", None)  # absent if there are none
-    origin = metadata.pop("origin", None)  # absent for a pass of this project's networks
-    expected = {f.name for f in dataclasses.fields(TranslationRecord)} - _NOT_JSON
-    expected = expected - {"edits", "decode", "lost_edits", "origin", "credit"} | {"search"}
-    credit = metadata.pop("credit", "")  # absent for weights that were trained here
-    if not isinstance(credit, str) or len(credit) > _MAX_CREDIT:
-        raise ValueError(f"credit is not a text of at most {_MAX_CREDIT:,} characters")
-    if odd := sorted(expected ^ set(metadata)):
-        raise ValueError(f"fields missing or unknown: {', '.join(odd[:5])}")
-    for name in ("source", "target_in", "target_out"):
-        metadata[name] = _read_list(metadata, name, RecordToken)
-    rows = {str(t): row for t, row in enumerate(_checked_list(metadata, "alternatives"))}
-    metadata["alternatives"] = tuple(_read_list(rows, t, RecordToken) for t in rows)
-    metadata["hypotheses"] = _read_list(metadata, "hypotheses", RecordHypothesis)
-    metadata["checks"] = _read_list(metadata, "checks", RecordCheck)
-    for name, value in metadata.items():
-        if not isinstance(value, tuple | str):
-            raise ValueError(f"{name} is not a text")
-    metadata["credit"] = credit
-    if edits is not None:
-        metadata["edits"] = _read_edits(edits)
-    if origin is not None:
-        return _read_imported(metadata, origin, edits)
-    metadata["decode"], edited = _read_search(metadata.pop("search"))
-    if edits and not edited:
+    saved: _Saved = typed(
+        _Saved, members.json("words", _MAX_JSON_BYTES, finite=False), "its metadata"
+    )
+    metadata = {n: v for n, v in vars(saved).items() if n not in ("format", "search")}
+    metadata["edits"], problems = Edits.parse(saved.edits)
+    if problems:  # the maps depend on them
+        raise ValueError(f"its edits cannot be read: {problems[0]}")
+    if saved.origin:
+        if saved.search != f"maps from {saved.origin}" or saved.edits:
+            raise ValueError("imported maps have no search and no edits")
+        return metadata | {"decode": None}
+    metadata["decode"], edited = _read_search(saved.search)
+    if saved.edits and not edited:
         raise ValueError(f"it holds edits, but its search does not end with {_EDITED!r}")
-    metadata["lost_edits"] = edited and not edits
-    return metadata
-
-
-def _read_imported(metadata: dict[str, Any], origin: Any, edits: Any) -> dict[str, Any]:
-    if not isinstance(origin, str) or not 0 < len(origin) <= _MAX_ORIGIN:
-        raise ValueError(f"origin is not a text of 1 to {_MAX_ORIGIN} characters")
-    if metadata.pop("search") != f"maps from {origin}" or edits is not None:
-        raise ValueError("imported maps have no search and no edits")
-    return metadata | {"origin": origin, "decode": None}
+    return metadata | {"lost_edits": edited and not saved.edits}
 
 
 def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
@@ -656,55 +654,6 @@ def _read_search(label: str) -> tuple[DecodeConfig | None, bool]:
     if settings == _GIVEN_TARGET:
         return None, settings != label
     return DecodeConfig.from_label(settings), settings != label
-
-
-def _read_edits(text: Any) -> Edits:
-    """Parse the edits of a record. Raises ValueError if one is invalid: the maps depend on it."""
-    if not isinstance(text, str):
-        raise ValueError("edits is not a text")
-    edits, problems = Edits.parse(text)
-    if problems:
-        raise ValueError(f"its edits cannot be read: {problems[0]}")
-    return edits
-
-
-def _checked_list(metadata: dict[str, Any], name: str) -> list:
-    if not isinstance(metadata[name], list):
-        raise ValueError(f"{name} is not a list")
-    return metadata[name]
-
-
-def _read_list(
-    metadata: dict[str, Any], name: str, kind: type[RecordToken | RecordHypothesis | RecordCheck]
-) -> tuple:
-    """Parse a list of one class from JSON; check each field against its annotation."""
-    types = {f.name: f.type for f in dataclasses.fields(kind)}
-    found = []
-    for item in _checked_list(metadata, name):
-        if not isinstance(item, dict) or set(item) != set(types):
-            raise ValueError(f"{name} has an item that is not a {kind.__name__}")
-        values = dict(item)
-        for field, type_name in types.items():
-            if type_name == "tuple[int, ...]" and isinstance(values[field], list):
-                values[field] = tuple(values[field])
-            if not _IS[type_name](values[field]):
-                raise ValueError(f"the {field} of an item of {name} is not of type {type_name}")
-        found.append(kind(**values))
-    return tuple(found)
-
-
-def _is_int(value: Any) -> bool:
-    """Return whether a value is an integer that a double holds exactly; others could overflow."""
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 1 << 53
-
-
-_IS: dict[Any, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "bool": lambda value: isinstance(value, bool),
-    "int": _is_int,
-    "float": lambda value: isinstance(value, float) or _is_int(value),
-    "tuple[int, ...]": lambda value: isinstance(value, tuple) and all(map(_is_int, value)),
-}
 
 
 def _spec(name: str) -> tuple[list[type], int]:

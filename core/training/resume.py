@@ -7,8 +7,10 @@ have none and are read unverified.
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
@@ -18,9 +20,9 @@ from torch.optim import Optimizer
 
 from core.files import safe_read, sha256, write_atomic
 from core.training.distributed import Processes
+from core.typed import typed
 
 _STATE = "state.safetensors"
-_PARTS = {"identity", "progress", "schedule"}
 _DIGEST = "sha256"
 _MAX_BYTES = 8 << 30  # 300 million weights, the limit, and their two moments take 3.6 GB
 _BLANK = "0" * 64  # placeholder for the digest while it is computed
@@ -32,6 +34,17 @@ _BROKEN = (
 )
 
 Notes = dict[str, dict[str, Any]]
+
+
+class _Step(TypedDict):
+    step: int
+
+
+@dataclass(frozen=True)
+class _SavedNotes:
+    identity: Mapping[str, Any]
+    progress: _Step
+    schedule: Mapping[str, Any]
 
 
 def exists(folder: Path) -> bool:
@@ -82,10 +95,9 @@ def read(
     )
     try:
         tensors, header = _deserialise(raw)
-        if set(header) != _PARTS:
-            raise ValueError(f"unknown notes: {', '.join(sorted(header))[:80]}")
-        notes = {name: json.loads(text) for name, text in header.items()}
-        saved, step = dict(notes["identity"]), int(notes["progress"]["step"])
+        parsed = {name: json.loads(text) for name, text in header.items()}
+        notes = vars(typed(_SavedNotes, parsed, "notes"))
+        saved, step = notes["identity"], notes["progress"]["step"]
     except _BROKEN as error:
         raise _damaged(file, str(error)) from None
     current = json.loads(json.dumps(identity))

@@ -131,7 +131,7 @@ def test_a_loaded_model_survives_damage_to_its_folder(root):
     strange_folders.network(num_heads=0)(root / "scratch-de-en")
     rerun(app)
     (error,) = app.error
-    assert "num_heads 0 is out of range" in error.value.replace("\\", "")
+    assert "num_heads is 0, not a whole number from 1 to 128" in error.value.replace("\\", "")
     assert [text.value for text in app.text] == shown and app.get("bidi_component")
     app.text_area(key="source").set_value("Zwei Hunde.").run()
     assert not app.exception and app.get(

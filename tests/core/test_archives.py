@@ -161,7 +161,7 @@ def of_any_archive(maps: str) -> list[Case]:
         Case("empty lists without end", "its metadata", text(b"[" + b"[]," * 500_001 + b"0]")),
         Case("a name twice", "occurs twice", text(b'{"format": 2, "format": 2}')),
         Case("a long number", "", text(b'{"format": ' + b"1" * 60_000 + b"}")),
-        Case("a list for words", "metadata", text(b"[]")),
+        Case("a list for words", "its metadata is [], not an object", text(b"[]")),
         Case("another format", "format", words(lambda w: w.update(format=99))),
         Case("no map", missing, without(maps)),
         Case("an empty map", missing, raw(maps, b"")),
@@ -200,13 +200,16 @@ RECORDS = [
     *(
         Case(
             f"a hypothesis with {name} {value}",
-            "a hypothesis has a log-probability",
+            f"hypotheses.4.{name} is {value}, not a number that is finite",
             words(lambda w, name=name, value=value: w["hypotheses"][-1].update({name: value})),
         )
-        for name, value in [
-            *((name, value) for name in ("log_prob", "score") for value in (NAN, INF, -INF)),
-            ("log_prob", 1.0),
-        ]
+        for name in ("log_prob", "score")
+        for value in (NAN, INF, -INF)
+    ),
+    Case(
+        "a hypothesis with log_prob 1.0",
+        "a hypothesis has a log-probability",
+        words(lambda w: w["hypotheses"][-1].update(log_prob=1.0)),
     ),
     *(
         Case(
@@ -244,12 +247,7 @@ NOISE = np.random.default_rng(0).bytes(4 << 20)
 NOT_A_SHARE = "a value outside 0..1"
 SNAPSHOTS = [
     *of_any_archive("cross_0"),
-    Case("sentences that are no list", "not a list", words(lambda w: w.update(sentences={}))),
-    Case("a number as sentence", "should hold source", words(lambda w: w.update(sentences=[3]))),
-    Case("a sentence as text", "not a list of texts", sentence(0, source="abc")),
-    Case("tokens that are no texts", "not a list of texts", sentence(-1, target_out=[1])),
     Case("no tokens", "an empty side", sentence(0, source=[])),
-    Case("an unknown field", "should hold format and sentences", words(lambda w: w.update(more=1))),
     Case("steps of doubles", "steps is missing", array("steps", lambda a: a.astype(float))),
     Case("steps that fall", "the steps do not increase", array("steps", lambda a: a[::-1].copy())),
     Case("a negative step", "the steps do not increase", put("steps", (0,), -1)),

@@ -126,7 +126,7 @@ def test_beam_is_a_shorthand_for_a_decode_config(translator):
         for call in (translator.translate, translator.inspect, translator.inspect_many):
             with pytest.raises(TypeError, match=line):
                 call(SOURCES, **wrong)
-    with pytest.raises(ValueError, match="beam 17 is out of range"):
+    with pytest.raises(ValueError, match="beam is 17, not a whole number from 1 to 16"):
         translator.translate(SOURCES, beam=17)
 
 

@@ -282,7 +282,7 @@ def test_a_bias_that_the_converter_drops_is_named(saved, tmp_path, monkeypatch):
 SETTINGS = {
     "an unknown flag": ({"embedding_norm_scale": 2}, "sets embedding_norm_scale to 2, which"),
     "a norm of the embeddings": ({"normalize_embedding": True}, "sets normalize_embedding to True"),
-    "another activation": ({"activation_function": "gelu"}, "sets activation_function to 'gelu'"),
+    "another activation": ({"activation_function": "gelu"}, "activation_function is 'gelu'"),
     "another family": ({"model_type": "bart"}, "is of a 'bart' network"),
     "other heads": ({"decoder_attention_heads": 4}, "2 and decoder_attention_heads 4 differ"),
     "a width as text": ({"d_model": "16"}, "d_model is '16', not a whole number"),
@@ -321,7 +321,7 @@ VOCABULARIES = {
     "gaps": (gap, "has gaps: no piece has id 9"),
     "too short": (lambda ids: ids.popitem(), "pieces, but the network's table has"),
     "no <unk>": (lambda ids: ids.update({"unk": ids.pop("<unk>")}), "has no <unk>"),
-    "ids as text": (lambda ids: ids.update({"</s>": "0"}), "is not a table of pieces and ids"),
+    "ids as text": (lambda ids: ids.update({"</s>": "0"}), "is '0', not a whole number"),
     "languages": (
         lambda ids: ids.update(
             {">>fra<<": ids.pop(next(p for p in ids if ids[p] == len(ids) - 2))}

@@ -143,8 +143,11 @@ def test_a_folder_is_converted_with_the_originals_numbers(folder, case):
 
 
 REFUSED: dict[str, tuple[Change, str]] = {
-    "gelu": (config(activation_function="gelu"), "'gelu': only relu, silu, swish"),
-    "no activation": (config(activation_function=...), "activation_function to None: only"),
+    "gelu": (
+        config(activation_function="gelu"),
+        "is 'gelu', not one of relu, silu, swish",
+    ),
+    "no activation": (config(activation_function=...), "activation_function is missing"),
     "quantised": (config(quantization_config={"bits": 8}), "sets quantization_config to"),
     "pruned heads": (config(pruned_heads={"0": [1]}), r"sets pruned_heads to .*: only \{\}"),
     "neither model_type nor class": (

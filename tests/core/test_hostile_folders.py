@@ -15,6 +15,7 @@ from core.checkpoint.folder import CheckpointError, list_cards, load
 from core.config import ModelConfig
 from core.model.shapes import count_parameters, weight_shapes
 from core.text.tokenizer import SPECIALS
+from core.typed import typed as typed_as
 from tests.core import strange_folders as s
 from tests.core.strange_folders import CONFIG, TOKENIZER, WEIGHTS, Change
 
@@ -104,49 +105,39 @@ CONFIG_JSON: dict[str, tuple[Change, str]] = {
 }
 
 TOP_LEVEL: list[tuple[str, str, tuple]] = [
-    ("format", "format", (2, "1", True, None, ..., 10**30)),
-    ("architecture", "architecture", ("lstm", "../scratch", [], None, ..., ESCAPE)),
-    ("source_language", "not a language code", ("", "f", "DE", "de\n", "de-at", "fr1", "français")),
-    (
-        "source_language",
-        "not a language code",
-        ("x" * 9, "![x](//a)", ESCAPE, {}, [], None, 3, ...),
-    ),
-    ("target_language", "not a language code", ("FR", "de ", "zh-hans", [], ESCAPE)),
-    ("parameters", "parameters", (-1, True, "many", None, ..., 1e4, 10**30)),
-    ("training", "training is not an object", (None, [], "x")),
-    ("files", "files", ([], None, ..., {}, "x")),
-    ("tokenizers", "tokenizer", ([], None, ..., {}, {"source": TOKENIZER})),
+    ("format", "format is", (2, "1", 10**30)),
+    ("architecture", "architecture", ("lstm", "../scratch", ESCAPE)),
+    ("source_language", "a language code", ("", "f", "DE", "de\n", "de-at", "fr1", "français")),
+    ("source_language", "a language code", ("x" * 9, "![x](//a)", ESCAPE)),
+    ("target_language", "a language code", ("FR", "de ", "zh-hans", ESCAPE)),
+    ("parameters", "parameters", (-1, 1e4, 10**30)),
+    ("files", "files are not", ({},)),
+    ("tokenizers", "tokenizers.target is missing", ({"source": TOKENIZER},)),
     *(
         ("tokenizers", "files are not", ({"source": TOKENIZER, "target": target},))
-        for target in ("another.json", None, [TOKENIZER], WEIGHTS)
+        for target in ("another.json", WEIGHTS)
     ),
 ]
 TRAINING: dict[str, tuple] = {
-    "longest": ("x", [1], [0, 1], [1, True], [1, 10**30], {}),
-    "recipe": (3, "a b", "", ESCAPE, None),
-    "corpora": ([], {"x": -1}, {ESCAPE: 1}),
-    "config": ([], {"seed": "x"}, {"max_pair_tokens": -1}, {"steps": 0.5}),
-    "kept": (None, "a\x00b"),
+    "longest": ([1], [0, 1], [1, 10**30]),
+    "recipe": ("a b", "", ESCAPE, "x" * 201),
+    "corpora": ({"x": -1}, {ESCAPE: 1}),
+    "config": ({"max_pair_tokens": -1}, {"steps": 0}, {"steps": 0.5}, {"seed": -(2**65)}),
+    "kept": ("a\x00b", "x" * 4_001),
 }
 COMPARED = {"what": "logits", "max_abs_diff": 0.5, "limit": 1.0, "passed": True}
 FROM = {"family": "marian", "source": "opus-mt", "sha256": "0" * 64}
 IMPORTED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("family", {"family": "bart"}),
-    ("family", {"family": ["marian"]}),
-    ("source", {"source": "a\nb"}),
-    ("author", {"author": "x" * 501}),
-    ("licence", {"licence": None}),
+    ("family is 'bart', not one of friendshipkim", {"family": "bart"}),
+    ("source is", {"source": "a\nb"}),
+    ("at most 500 printable", {"author": "x" * 501}),
     ("SHA-256", {"sha256": "0" * 63}),
-    ("'extra'", {"extra": 1}),
-    ("compared is not a list", {"compared": {}}),
-    ("compared is not a list", {"compared": [COMPARED] * 41}),
-    ("a comparison's fields must be", {"compared": [COMPARED | {"more": 1}]}),
-    ("max_abs_diff or limit", {"compared": [COMPARED | {"limit": 10**400}]}),
-    ("max_abs_diff or limit", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
+    ("a list of length from 0 to 40", {"compared": [COMPARED] * 41}),
+    ("a list of length from 0 to 40", {"not_proven": ["x"] * 41}),
+    ("a number from 0 to 1e+30", {"compared": [COMPARED | {"limit": 10**400}]}),
+    ("compared.0.max_abs_diff is -1.0", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
     ("verdict", {"compared": [COMPARED | {"max_abs_diff": 2.0}]}),
-    ("verdict", {"compared": [COMPARED | {"passed": 1}]}),
-    ("not_proven", {"not_proven": ["a\x1b[2J"]}),
+    ("not_proven.0 is", {"not_proven": ["a\x1b[2J"]}),
 )
 BAD_NAMES = (
     *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
@@ -167,7 +158,8 @@ def without_hash(raw: bytes) -> bytes:
 
 
 def config_cases() -> list[Case]:
-    thousand = {f"f{i}": 0 for i in range(1_000)}
+    listed = {"bytes": 0, "sha256": "0" * 64}
+    many = {f"f{i}": listed for i in range(500)}
     stale = {("model", "norm_first"): True, ("model", "num_heads"): 4}
     stale |= {("source_language",): "en", ("architecture",): "baseline"}
     return [
@@ -186,24 +178,17 @@ def config_cases() -> list[Case]:
             for says, changes in IMPORTED
         ),
         Case("imported without a family", s.inside("training", imported={}), "family"),
-        Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "tokenizer"),
-        Case("a third file", s.inside("files", **{"x.json": {}}), "files are not"),
-        Case("a thousand files", s.inside("files", **thousand), "files are not"),
+        Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "third"),
+        Case("a third file", s.inside("files", **{"x.json": listed}), "files are not"),
+        Case("500 files", s.inside("files", **many), "files are not"),
         *(Case(f"weights called {n!r}"[:60], s.renamed(n), "plain file name") for n in BAD_NAMES),
         *(Case(f"weights called {n!r}", s.renamed(n), "reserved file name") for n in RESERVED),
         Case("a tokenizer called metrics.json", s.renamed("metrics.json", TOKENIZER), "reserved"),
         Case("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain file name"),
+        *(Case(f"bytes {v!r}", s.entry(bytes=v), "from 0") for v in (-1, 1e3)),
         *(
-            Case(f"a file's entry {value!r}", s.inside("files", **{WEIGHTS: value}), "bytes")
-            for value in (None, "x", [], 3)
-        ),
-        *(
-            Case(f"bytes {value!r}", s.entry(bytes=value), "how many bytes")
-            for value in (..., -1, "9", True, 1e3, None)
-        ),
-        *(
-            Case(f"sha256 {value!r}"[:40], s.entry(sha256=value), "lacks the SHA-256 of")
-            for value in (..., "", "0" * 63, "A" * 64, "x" * 64, None, 3, ["0"])
+            Case(f"sha256 {value!r}"[:40], s.entry(sha256=value), "a SHA-256")
+            for value in ("", "0" * 63, "A" * 64, "x" * 64)
         ),
         Case("no own hash", s.edited(CONFIG, without_hash), "core.checkpoint.add_checksum"),
         *(
@@ -243,7 +228,7 @@ def consistent(**sizes: Any) -> Change:
     def change(folder) -> None:
         values = s.read(folder)
         values["model"] |= sizes
-        shapes = weight_shapes("scratch", ModelConfig.from_json(values["model"]))
+        shapes = weight_shapes("scratch", typed_as(ModelConfig, values["model"]))
         s.write(folder, values | {"parameters": count_parameters(shapes)})
 
     return change
@@ -258,7 +243,6 @@ def layers(encoder: int, decoder: int) -> dict[str, int]:
 
 
 NETWORK: dict[str, tuple[Change, str]] = {
-    "a list": (s.config(model=[]), "sizes"),
     "60 + 60 layers": (s.network(**layers(60, 60)), "96 together"),
     "5,000 heads": (s.network(d_model=128, num_heads=128, **layers(20, 10)), "the limit is 4,096"),
     "400 million parameters": (
@@ -270,7 +254,10 @@ NETWORK: dict[str, tuple[Change, str]] = {
     "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),
     "a vocabulary of 100,000": (consistent(**vocabularies(100_000)), "vocabulary of 60"),
     "more layers than weights": (consistent(num_encoder_layers=2), "missing or unexpected"),
-    "an unknown activation": (s.network(activation="gelu"), "choose one of relu, silu"),
+    "an unknown activation": (
+        s.network(activation="gelu"),
+        "not one of relu, silu",
+    ),
     "a bias that the file lacks": (consistent(tied_bias=True), "missing or unexpected"),
 }
 
@@ -316,12 +303,11 @@ HEADER: dict[str, tuple[Change, str]] = {
     "2 MB of blanks": (blank(2 << 20), "the limit"),
     "90 MB of blanks": (blank(90 << 20), "the limit"),
     "not JSON": (raw_header(b"{" + b"x" * 100), "not JSON"),
-    "a list": (raw_header(b"[]"), "not an object"),
+    "a list": (raw_header(b"[]"), "its header is [], not an object"),
     "null": (raw_header(b"null"), "not an object"),
     "deep": (raw_header(b"[" * 100_000), "deeper"),
     "UTF-16": (s.header(lambda values: json.dumps(values).encode("utf-16")), "UTF-8"),
     "a tensor twice": (s.header(twice), "twice"),
-    "metadata that is a text": (extra(__metadata__="x"), "metadata"),
     "nested metadata": (extra(__metadata__={"a": {}}), "metadata"),
     "2,001 tensors": (many_tensors(2_001), "the limit is 2,000"),
     "14,000 tensors": (many_tensors(14_000), "the limit is"),
@@ -334,28 +320,21 @@ HEADER: dict[str, tuple[Change, str]] = {
     "an extra tensor": (s.tensors(lambda t: t.update(extra=torch.zeros(1))), "extra"),
     "another shape": (s.tensors(lambda t: t.update({NORM: torch.zeros(3)})), "is [3], not [8]"),
     "a transposed shape": (s.of(TABLE, shape=[8, 60]), "is [8, 60], not [60, 8]"),
-    "an empty dimension": (s.of(NORM, shape=[0, 10**12], data_offsets=[0, 0]), "empty or non-"),
     **{
-        f"the shape {shape!r}": (s.of(NORM, shape=shape), "empty or non-integer")
-        for shape in ([-8], [8.0], [True], 8, [[8]])
+        f"the dimension {size}": (s.of(NORM, shape=[size], data_offsets=[0, 0]), "shape.0 is")
+        for size in (0, -8, 8.0, 1 << 64)
     },
-    "a dimension of 2^64": (s.of(NORM, shape=[1 << 64]), "not [8]"),
+    "no shape": (s.of(NORM, shape=[]), "is [], not [8]"),
     "float64": (typed(torch.float64), ""),
     "int32": (typed(torch.int32), "I32"),
     "two types": (s.tensors(lambda t: t.update({NORM: t[NORM].half()})), "several types"),
     **{
-        f"the type {dtype!r}": (s.of(NORM, dtype=dtype), "of type")
-        for dtype in ("F8_E4M3", None, ESCAPE)
+        f"the type {dtype!r}": (s.of(NORM, dtype=dtype), "of type") for dtype in ("F8_E4M3", ESCAPE)
     },
-    "no type": (s.of(NORM, dtype=...), "and nothing else"),
-    "an extra item": (s.of(NORM, more=1), "and nothing else"),
-    "an entry that is a list": (extra(**{NORM: [1]}), "and nothing else"),
-    **{
-        f"the offsets {span!r}": (s.of(NORM, data_offsets=span), "two integers as data_offsets")
-        for span in ("x", [0, 1, 2], [-32, 0])
-    },
+    "three offsets": (s.of(NORM, data_offsets=[0, 1, 2]), "data_offsets is [0, 1, 2], not a list"),
+    "a negative offset": (s.of(NORM, data_offsets=[-32, 0]), "data_offsets.0 is -32"),
     "backward offsets": (s.of(NORM, data_offsets=[32, 0]), "do not match its shape"),
-    "offsets too large": (s.of(NORM, data_offsets=[0, 1 << 60]), "do not match its shape"),
+    "offsets too large": (s.of(NORM, data_offsets=[0, 1 << 39]), "do not match its shape"),
     "an overlap": (s.of(NORM, data_offsets=[0, 32]), "overlap"),
     "a gap": (s.header(lambda v: v, more=b"1234"), "bytes, but the file has"),
     "a pickle": (s.content(WEIGHTS, PICKLE), "header of"),
@@ -414,81 +393,56 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "8 MB of blanks": (s.edited(TOKENIZER, lambda raw: raw + b" " * (8 << 20), True), "the limit"),
     "2 million merges": (tokens(merges=[["a", "b"]] * 2_000_000), "the limit is"),
     "4,000 merges": (tokens(merges=[["a", "b"]] * 4_000), "the limit is"),
-    **{f"kind {kind!r}": (tokens(kind=kind), "unknown kind") for kind in (..., None, "pickle", [])},
-    "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "unknown kind"),
-    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "has no field 'pre_"),
-    **{f"vocabulary {v!r}": (tokens(vocabulary=v), "vocabulary") for v in (..., "/etc/passwd", [])},
+    "a kind": (tokens(kind="pickle"), "kind is 'pickle', not one of subwords, words, pieces"),
+    "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "kind is missing"),
+    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "pre_tokenizer is an unknown field"),
     "an empty vocabulary": (tokens(vocabulary={}), "must be <pad>"),
-    "no merges": (tokens(merges=...), "merges"),
-    "merges that are an object": (tokens(merges={}), "merges"),
-    **{
-        f"the merge {merge!r}": (tokens(merges=[merge]), "not a pair of tokens")
-        for merge in (["a", "b", "c"], [1, 2], "a b")
-    },
+    "a merge of three": (tokens(merges=[["a", "b", "c"]]), "merges.0 is"),
     "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "is not in the vocabulary"),
     "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "is not in the vocabulary"),
     "a merge to <eos>": (s.tokens(merged_eos), "produces the special token <eos>"),
-    "single_digits as a text": (tokens(single_digits="no"), "single_digits"),
     "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
     "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
     "a missing token": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
     "an extra token": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
     "special tokens only": (tokens(**SPECIALS_ONLY), "only special tokens"),
     "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
+    **{f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2") for id in (60, 10**6, 1 << 31, -1, 5)},
     **{
-        f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2")
-        for id in (60, 10**6, 1 << 31, -1, 5, "59", True, 59.0, None)
-    },
-    **{
-        f"token {text[:20]!r}": (s.piece(text), "is not a valid token")
+        f"token {text[:20]!r}": (s.piece(text), "characters without control")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")
     },
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [
-    ({"language": "../../os"}, "not a language code"),
-    ({"language": ...}, "language"),
+    ({"language": "../../os"}, "a language code"),
     ({"language": "fr"}, "its language is 'fr'"),
-    ({"vocabulary": "/etc/passwd"}, "vocabulary"),
-    ({"vocabulary": [1] * 56}, "not a string"),
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
     ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
-    ({"lower": 1}, "lower"),
-    ({"rule": "x"}, "has no field 'rule'"),
-    ({"vocabulary": [ESCAPE]}, "is not a valid token"),
+    ({"vocabulary": [ESCAPE]}, "characters without control"),
 ]
 SCORED = [-1.0] * 55
 PIECES: list[tuple[dict[str, Any], str]] = [
-    ({"vocabulary": {}}, "vocabulary is missing or of the wrong type"),
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": [f"▁{i}" for i in range(55)] + ["<eos>"]}, "special token <eos>"),
-    ({"vocabulary": [ESCAPE], "scores": [0]}, "is not a valid token"),
+    ({"vocabulary": [ESCAPE], "scores": [0]}, "characters without control"),
     ({"vocabulary": ["a"], "scores": [0]}, "a vocabulary of 5 tokens"),
-    ({"scores": ...}, "scores is missing"),
     ({"scores": SCORED}, "56 pieces, but 55 scores"),
     ({"scores": [None] * 56}, "no piece has a score"),
-    *(
-        ({"scores": [*SCORED, score]}, "of a piece is not a number from -1000 to 0")
-        for score in (0.5, -1001, 10**400, "-1", True, [])
-    ),
-    ({"charsmap": ...}, "charsmap is missing"),
-    ({"charsmap": 5}, "charsmap is missing"),
+    *(({"scores": [*SCORED, score]}, "from -1,000 to 0") for score in (0.5, -1001, 10**400)),
     ({"charsmap": "ä"}, "the character map is not base64"),
     ({"charsmap": "AAA"}, "the character map is not base64"),
     ({"charsmap": "AAAA"}, "does not have the size that it states"),
     ({"charsmap": "A" * 700_000}, "larger than the limit of 524,288 bytes"),
-    ({"unlisted": []}, "unlisted is missing or of the wrong type"),
     ({"unlisted": {"▁3": -1.0}}, "'▁3' is unlisted, but has an id"),
     ({"unlisted": {"<eos>": -1.0}}, "'<eos>' is unlisted, but has an id"),
-    ({"unlisted": {"more": None}}, "the score None of a piece"),
-    ({"unlisted": {"\n": -1.0}}, "is not a valid token"),
+    ({"unlisted": {"\n": -1.0}}, "characters without control"),
     ({"unlisted": {f"u{i}": -1.0 for i in range(57)}}, "57 unlisted pieces"),
-    ({"unk_id": 3}, "has no field 'unk_id'"),
 ]
 FIRST: list[tuple[Any, str]] = [
-    *((first, "is not a list of up to 4") for first in (None, 1, "1", {}, [1] * 5)),
-    *(([id], f"{id!r} cannot be in front") for id in (0, 2, 3, 60, -1, 1 << 70, True, 1.0, None)),
+    ([1] * 5, "a list of length from 0 to 4"),
+    *(([id], f"{id!r} cannot be in front") for id in (0, 2, 3, 60, -1)),
 ]
 
 CASES = [

@@ -320,9 +320,8 @@ ONES = {"decoder_mask": np.ones((T, T), bool)}
 HOSTILE = {
     "a search": (lambda w: w.update(search="beam 5"), {}, "no search and no edits"),
     "edits": (lambda w: w.update(edits="off.cross.2.0"), {}, "no search and no edits"),
-    "a long origin": (lambda w: w.update(origin="x" * 61), {}, "origin is not a text of 1 to 60"),
-    "no origin text": (lambda w: w.update(origin=7), {}, "origin is not a text of 1 to 60"),
-    "an empty origin": (lambda w: w.update(origin=""), {}, "origin is not a text of 1 to 60"),
+    "a long origin": (lambda w: w.update(origin="x" * 61), {}, "of 1 to 60 characters"),
+    "an empty origin": (lambda w: w.update(origin=""), {}, "of 1 to 60 characters"),
     "origin left out": (lambda w: w.pop("origin"), {}, "is not a search|settings|maps from"),
     "claimed weights": (
         lambda w: w.update(weights_sha256="0" * 64), {}, "cannot have a network, a search, edits"),

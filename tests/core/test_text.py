@@ -78,9 +78,7 @@ def test_ids_in_front_of_a_source_are_special_and_saved(tokenizer, first):
         assert encode_source(tokenizer, empty) == ()
 
 
-@pytest.mark.parametrize(
-    "first", ["1", 1, None, {}, [0], [2], [3], [-1], [10**6], [True], [1.0], [[1]], [1] * 5]
-)
+@pytest.mark.parametrize("first", [[0], [2], [3], [-1], [10**6]])
 def test_ids_that_cannot_be_in_front_are_rejected(tokenizer, first):
     with pytest.raises(ValueError, match="in front of a source"):
         load(tokenizer.to_json() | {"first": first})

@@ -41,6 +41,7 @@ from core.training.recipes import RECIPES
 from core.training.resume import average_snapshots
 from core.training.schedule import Schedule
 from core.translator import Translator
+from core.typed import typed
 from tests import small
 from tests.core.conftest import run_train
 
@@ -412,12 +413,11 @@ def test_the_optimiser_follows_the_settings():
 
 def test_settings_of_earlier_versions_are_read():
     old = {"steps": 6000, "batch_tokens": 4096, "betas": [0.9, 0.98], "clip_norm": 1.0, "seed": 1}
-    config = TrainConfig.from_json(old)
+    config = typed(TrainConfig, old)
     assert (config.schedule, config.optimizer, config.adam_eps) == ("inverse_sqrt", "adamw", 1e-8)
     assert config.patience is config.save_every is config.batch_sentences is None
-    again = TrainConfig.from_json(
-        json.loads(json.dumps(replace(config, keep_epochs=(1, 5)).to_json()))
-    )
+    later = json.loads(json.dumps(replace(config, keep_epochs=(1, 5)).to_json()))
+    again = typed(TrainConfig, later)
     assert again == replace(config, keep_epochs=(1, 5))
 
 

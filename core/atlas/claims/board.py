@@ -6,19 +6,21 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from core.atlas.claims.claim import Claim, Estimate, Verdict, decide
 from core.atlas.claims.literature import LITERATURE
 from core.checkpoint.strict_json import parse
 from core.files import printable, safe_read, write_json
+from core.typed import between, characters, typed
 
 FILE = "literature.json"
 LIMIT = 60_000  # bytes
 
 _FORMAT = 1
 _MAX_ITEMS = 10_000
-_MAX_TEXT = 1_000
+_Text = Annotated[str, characters(0, 1_000)]
+_Count = Annotated[int, between(0)]
 _TEXTS = ("claim", "source", "theirs", "published", "quantity", "ours", "reason")
 
 
@@ -31,14 +33,30 @@ class Origin:
     "" for none.
     """
 
-    command: str
-    corpus: str
-    sentences: int
-    gold: str
-    gold_sentences: int
-    weights: Mapping[str, str]
-    sources: Mapping[str, str]
-    version: str
+    command: _Text
+    corpus: _Text
+    sentences: _Count
+    gold: _Text
+    gold_sentences: _Count
+    weights: Mapping[_Text, _Text]
+    sources: Mapping[_Text, _Text]
+    version: _Text
+
+
+class _Row(TypedDict):
+    """The values of a saved row from which the others follow."""
+
+    id: _Text
+    threshold: float
+    networks: Mapping[_Text, Estimate]
+    mean: Estimate | None
+    missing: _Text
+
+
+class _Saved(TypedDict):
+    format: Literal[1]
+    origin: Origin
+    rows: tuple[_Row, ...]
 
 
 @dataclass(frozen=True)
@@ -121,13 +139,11 @@ class Board:
         """
         try:
             values = parse(safe_read(file, LIMIT), _MAX_ITEMS)
-            board = cls._of(values)
+            board = cls._of(typed(_Saved, values))
             if _decided(board.to_values()) != _decided(values):
                 raise ValueError("its claims or verdicts come from another version of the project")
         except FileNotFoundError:
             raise
-        except (KeyError, TypeError, AttributeError) as error:
-            problem = f"it has an unexpected structure: {error}"
         except (ValueError, OSError) as error:
             problem = str(error)
         else:
@@ -138,32 +154,16 @@ class Board:
         )
 
     @classmethod
-    def _of(cls, values: Any) -> Board:
-        rows = values["rows"]
-        origin = values["origin"]
-        if set(origin) != {field.name for field in dataclasses.fields(Origin)}:
-            raise ValueError("its origin has missing or unknown fields")
-        for name in ("command", "corpus", "gold", "version"):
-            _text(origin[name])
-        for name in ("weights", "sources"):
-            for key, value in origin[name].items():
-                _text(key), _text(value)
-        for name in ("sentences", "gold_sentences"):
-            if type(origin[name]) is not int or origin[name] < 0:
-                raise ValueError(f"its {name} is not a count")
-        names = {*origin["weights"], *origin["sources"]}
-        estimates = {}
+    def _of(cls, saved: _Saved) -> Board:
+        origin, rows = saved["origin"], saved["rows"]
         for row in rows:
-            if not names.issuperset(row["networks"]):
-                raise ValueError(f"{_text(row['id'])} has a network that its origin lacks")
-            if row["networks"]:
-                found = {name: _estimate(e) for name, e in row["networks"].items()}
-                estimates[_text(row["id"])] = found
+            if not {*origin.weights, *origin.sources}.issuperset(row["networks"]):
+                raise ValueError(f"{row['id']} has a network that its origin lacks")
         return cls(
-            Origin(**origin),
-            estimates,
-            {row["id"]: _estimate(row["mean"]) for row in rows if row["mean"] is not None},
-            {row["id"]: _text(row["missing"]) for row in rows if row["missing"]},
+            origin,
+            {row["id"]: row["networks"] for row in rows if row["networks"]},
+            {row["id"]: row["mean"] for row in rows if row["mean"] is not None},
+            {row["id"]: row["missing"] for row in rows if row["missing"]},
         )
 
 
@@ -171,19 +171,3 @@ def _decided(values: Any) -> Any:
     """Return the values without texts; a file and the board read from it must agree in these."""
     rows = [{name: row[name] for name in row if name not in _TEXTS} for row in values["rows"]]
     return values | {"rows": rows}
-
-
-def _estimate(values: Any) -> Estimate:
-    numbers = [values[name] for name in ("value", "low", "high")]
-    if any(type(number) not in (int, float) for number in numbers):
-        raise ValueError("one of its estimates is not a number")
-    null = values["null"]
-    if null is not None and type(null) not in (int, float):
-        raise ValueError("one of its chance values is not a number")
-    return Estimate(*numbers, null)
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str or len(value) > _MAX_TEXT:
-        raise ValueError(f"one of its texts is not a string of at most {_MAX_TEXT:,} characters")
-    return value
