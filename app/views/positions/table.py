@@ -4,6 +4,7 @@ import streamlit as st
 
 import core
 from app.figures import positions, vectors
+from app.lessons.texts import text
 from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import scientific
@@ -31,10 +32,7 @@ def show_table(inspection: Inspection) -> None:
     show(
         positions.table_figure(rows, tokens, theme, first=first),
         "position_table",
-        "On the left, neighbouring rows differ strongly; on the right, a column hardly changes "
-        "over the whole sentence."
-        if positions.is_sinusoidal(rows)
-        else "Look for similar rows: the network can hardly tell their positions apart.",
+        text("positions", "table.look" if positions.is_sinusoidal(rows) else "table.learned"),
     )
     st.caption(
         f"pos counts from 0: {plain(f'“{isolated(label(tokens[0]))}”')} is token {first} and has "
@@ -66,11 +64,9 @@ def show_table(inspection: Inspection) -> None:
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
-        "Short waves tell neighbours apart; waves somewhat longer than the sentence tell its "
-        "beginning from its end; the longest would do so only in a far longer text. Together they "
-        "work like the digits of a number: the last digit changes at every step, the first rarely."
+        f"{text('positions', 'table.waves')} {text('positions', 'table.digits')}"
         if positions.is_sinusoidal(rows)
-        else "These positions were learned, so their columns need not be waves.",
+        else text("positions", "table.no-waves"),
     )
     if positions.is_sinusoidal(rows):
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
