@@ -4,10 +4,13 @@ import { barOf, bold, element } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 
+/** Paragraphs of texts; elements stay as they are. @param {(string | Node)[]} content */
+export const paragraphs = (content) => content.map((words) => (typeof words === "string" ? element("p", "", words) : words));
+
 /** A section with a heading and paragraphs. @param {string} title @param {(string | Node)[]} content */
 export function sectionOf(title, ...content) {
   const section = element("section", "part");
-  section.append(element("h3", "", title), ...content.map((words) => (typeof words === "string" ? element("p", "", words) : words)));
+  section.append(element("h3", "", title), ...paragraphs(content));
   return section;
 }
 

@@ -2,9 +2,10 @@
 
 import { percent, signed } from "../shared/numbers.js";
 import { displayTokens, tokenName, wordItems } from "../shared/tokens.js";
-import { choiceBox, fillChoice, formulaOf, lineOf, mapRowOf, paintTexts, paintWords, probabilityTable, sectionOf } from "./lesson_parts.js";
-import { passNames, textsOf, verdictOf } from "./lesson_table.js";
-import { compareProbabilities, countMasked, rowOfPasses, shareOnFuture } from "./passes.js";
+import { editSection } from "./edit_section.js";
+import { choiceBox, fillChoice, formulaOf, lineOf, paintWords, sectionOf } from "./lesson_parts.js";
+import { textsOf, verdictOf } from "./lesson_table.js";
+import { compareProbabilities, countMasked, shareOnFuture } from "./passes.js";
 
 /**
  * Build the lesson: its sections, each with a function that shows a pass.
@@ -39,16 +40,11 @@ function maskedCells(say) {
 /** @param {LessonTools} tools @param {Say} say */
 function withoutCausalMask(tools, say) {
   const said = lineOf();
-  const names = passNames(say, "causal");
-  const { table, paint } = probabilityTable(names.states);
-  const row = mapRowOf(tools, "causal");
-  const section = sectionOf(say("causal.heading"), say("causal.about"), table, said, row.place);
+  const { section, show: showEdited } = editSection(tools, say, "causal", "decoder", { below: [said] });
   /** @param {Pass} pass */
   const show = async (pass) => {
-    const { pass: open } = await tools.edited("causal");
-    paint(pass, open);
-    paintWords(said, say("causal.measured", measuredLeak(tools, say, pass, open)));
-    row.show(rowOfPasses("decoder", [pass, open], names.maps));
+    const open = await showEdited(pass, "causal");
+    if (open) paintWords(said, say("causal.measured", measuredLeak(tools, say, pass, open)));
   };
   return { section, show };
 }
@@ -71,29 +67,20 @@ function measuredLeak(tools, say, masked, open) {
 
 /** @param {LessonTools} tools @param {Say} say */
 function withoutWord(tools, say) {
-  const texts = lineOf("texts");
   const none = lineOf();
-  const names = passNames(say, "word");
-  const { table, paint } = probabilityTable(names.states);
-  const row = mapRowOf(tools, "hidden");
   /** @type {Pass} */
-  let shown = null;
-  const { box, list } = choiceBox(say("word.choice"), [], () => show(shown));
-  const section = sectionOf(say("word.heading"), say("word.about"), box, none, texts, table, say("word.look"), row.place);
+  let offered = null;
+  const { box, list } = choiceBox(say("word.choice"), [], () => show(offered));
+  const parts = { above: [box, none], below: [say("word.look")] };
+  const { section, shown, show: showEdited } = editSection(tools, say, "word", "cross", parts);
   /** @param {Pass} pass */
   const show = async (pass) => {
-    if (shown !== pass) offerWords(list, pass);
-    shown = pass;
+    if (offered !== pass) offerWords(list, pass);
+    offered = pass;
     const words = wordsOfSource(pass);
     none.textContent = words.length ? "" : say("word.none");
-    for (const part of [box, texts, table, row.place]) part.hidden = !words.length;
-    if (!words.length) return;
-    const { members } = words[Number(list.value)];
-    const { pass: hidden, again } = await tools.edited(members.map((token) => `hide.${token}`).join("~"));
-    if (shown !== pass) return;
-    paintTexts(texts, names.states, [pass.translation, again]);
-    paint(pass, hidden);
-    row.show(rowOfPasses("cross", [pass, hidden], names.maps));
+    for (const part of [box, shown]) part.hidden = !words.length;
+    if (words.length) await showEdited(pass, words[Number(list.value)].members.map((token) => `hide.${token}`).join("~"));
   };
   return { section, show };
 }

@@ -2,9 +2,10 @@
 
 import { scientific } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { choiceBox, formulaOf, lineOf, mapRowOf, numberBox, paintTexts, probabilityTable, sectionOf } from "./lesson_parts.js";
-import { mapName, passNames, positionEdits, textsOf, verdictOf } from "./lesson_table.js";
-import { rowOfMatrix, rowOfPasses } from "./passes.js";
+import { editSection } from "./edit_section.js";
+import { choiceBox, formulaOf, lineOf, mapRowOf, numberBox, sectionOf } from "./lesson_parts.js";
+import { mapName, positionEdits, textsOf, verdictOf } from "./lesson_table.js";
+import { rowOfMatrix } from "./passes.js";
 import { positionTable } from "./position_table.js";
 
 /**
@@ -55,47 +56,29 @@ function alikeness(tools, say) {
 /** @param {LessonTools} tools @param {Say} say */
 function otherPositions(tools, say) {
   const { changes, sides, change: usualChange, side: usualSide } = tools.tables.positions.rules;
-  const texts = lineOf("texts");
   const formula = formulaOf("");
   const look = lineOf();
-  const names = passNames(say, "change");
-  const { table, paint } = probabilityTable(names.states);
-  const row = mapRowOf(tools, "positions");
   /** @type {Pass} */
-  let shown = null;
-  const again = () => show(shown);
+  let asked = null;
+  const again = () => show(asked);
   const change = choiceBox(say("change.choice"), Object.keys(changes).map((one) => [one, say(`changes.${one}.name`)]), again, usualChange);
   const side = choiceBox(say("change.side"), sides.map((one) => [one, say(`sides.${one}`)]), again, usualSide);
   const numbers = Object.entries(changes).flatMap(([name, rule]) =>
     rule.number ? [{ name, ...numberBox(say(`changes.${name}.number.name`), rule, again) }] : [],
   );
-  const section = sectionOf(
-    say("heading.what-if"),
-    say("change.about"),
-    change.box,
-    side.box,
-    ...numbers.map(({ box }) => box),
-    formula,
-    texts,
-    table,
-    say("change.look"),
-    row.place,
-    look,
-  );
+  const above = [change.box, side.box, ...numbers.map(({ box }) => box), formula];
+  const parts = { heading: "heading.what-if", above, below: [say("change.look")], end: [look] };
+  const { section, show: showEdited } = editSection(tools, say, "change", "encoder", parts);
   /** @param {Pass} pass */
   const show = async (pass) => {
-    shown = pass;
+    asked = pass;
     const chosen = change.list.value;
     for (const { name, box } of numbers) box.hidden = name !== chosen;
     const number = numbers.find(({ name }) => name === chosen)?.value() ?? 0;
     const lengths = { source: pass.source.length, target: pass.targetIn.length };
     const edited = side.list.value in lengths ? { [side.list.value]: lengths[side.list.value] } : lengths;
-    const { pass: after, again: translation } = await tools.edited(positionEdits(changes[chosen].edit, number, edited));
-    if (shown !== pass) return;
+    if (!(await showEdited(pass, positionEdits(changes[chosen].edit, number, edited)))) return;
     formula.textContent = say(`changes.${chosen}.formula`);
-    paintTexts(texts, names.states, [pass.translation, translation]);
-    paint(pass, after);
-    row.show(rowOfPasses("encoder", [pass, after], names.maps));
     look.textContent = say("source" in edited ? "change.maps" : "change.unseen");
   };
   return { section, show };

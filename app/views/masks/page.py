@@ -33,10 +33,10 @@ with page:
     )
     found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
 
-st.subheader("A batch, and what is masked in it")
+st.subheader(text("masks", "batch.heading"))
 texts = show_batch(inspection, found.hides("masked"))
 
-st.subheader("From score to weight")
+st.subheader(text("masks", "row.heading"))
 if not covered("masks", found.hides("masked")):
     show_mask_values(inspection)
 
