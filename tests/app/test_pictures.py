@@ -1,7 +1,7 @@
 """Everything that the explorer draws agrees with the record of a bundled model.
 
 Each check reads one part of the pictures, by pixels and in the saved SVG. Faults that the checks
-must notice are in tests/plant/faults/explorer.toml.
+must notice are in tests/mutate/mistakes.txt.
 """
 
 from __future__ import annotations

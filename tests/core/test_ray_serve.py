@@ -18,7 +18,8 @@ from core.checkpoint.folder import CheckpointError
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.serving.backend import SETTING, InspectRequest, TranslateRequest
-from core.serving.local import LocalBackend, backend_of
+from core.serving.choose import backend_of
+from core.serving.local import LocalBackend
 from core.serving.ray_serve import LostError, RayBackend, Server
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
