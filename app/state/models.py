@@ -192,7 +192,7 @@ class Served:
 
 
 def _served(translator: Translator) -> Served:
-    from core.serving.choose import backend_of
+    from core.serving.local import backend_of
 
     return Served(translator, Queue(backend_of(translator), shares=waiting.SHARES))
 

@@ -1,12 +1,13 @@
-"""The Backend for a Translator in this process."""
+"""The Backend for a Translator in this process, and the choice between it and a remote one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 from core.record.record import TranslationRecord
-from core.serving.backend import InspectRequest, TranslateRequest
+from core.serving.backend import SETTING, Backend, InspectRequest, TranslateRequest
 from core.translator import Translation, Translator
 
 Request = TypeVar("Request", TranslateRequest, InspectRequest)
@@ -50,6 +51,15 @@ class LocalBackend:
             decode=first.decode,
             activations=first.activations,
         )
+
+
+def backend_of(translator: Translator) -> Backend:
+    """Return the backend of a loaded model: remote if an address is set, otherwise local."""
+    if address := os.environ.get(SETTING):
+        from core.serving.remote import RemoteBackend
+
+        return RemoteBackend(address, translator.card)
+    return LocalBackend(translator)
 
 
 def _answers(
