@@ -343,6 +343,11 @@
  * @property {(shown: RowShown) => void} render  shows a row of maps
  * @property {(edits: string) => Promise<{pass: Pass, again: string | null}>} edited  the pass of the same target under
  *   edits, and the network's own translation under them; rejects with one line
+ * @property {Record<string, LessonTable>} tables  of each lesson
+ *
+ * @typedef {{texts: Record<string, string>, rules: Record<string, any>}} LessonTable  as `app.lessons.texts.table` returns
+ *   it: texts by dotted key, and thresholds, verdicts and edits
+ * @typedef {(key: string, values?: Record<string, string | number>) => string} Say  a lesson's text, filled in
  *
  * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
  *

@@ -29,6 +29,7 @@ from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
 from app.export.weights import pack
+from app.lessons.texts import table
 from app.look.glossary import TERMS
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
@@ -160,6 +161,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
     texts = {
         "models": _json([network.to_json(precision) for network in networks]),
         "function-words": _json({name: " ".join(sorted(w)) for name, w in FUNCTION_WORDS.items()}),
+        "lesson-tables": _json({lesson: table(lesson) for lesson in ("masks", "positions")}),
         "worker": _script(_COMPONENTS / "offline/worker.js"),
     }
     weights = {
@@ -186,6 +188,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         worker=texts["worker"],
         first_weights=first,
         script=script,
+        lesson_tables=texts["lesson-tables"],
         lesson_files=_lesson_files(),
         lesson_script=lessons,
         other_weights="\n".join(others),

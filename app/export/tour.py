@@ -11,7 +11,8 @@ import core
 from app.export.rounding import rounded_checkpoint
 from app.plan import LESSONS, Plan, offered, tour_stop
 from app.plan import Stop as PlanStop
-from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
+from app.views.tour.highlight import Highlight
+from app.views.tour.stops import STOPS, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 Inspect = Callable[[str], TranslationRecord]

@@ -22,6 +22,7 @@ from app.figures.style import (
     word_ticks,
     words_below,
 )
+from app.lessons.texts import rules
 from app.look.labels import labels
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
@@ -50,7 +51,7 @@ def sinusoid_table(length: int, d_model: int) -> NDArray[np.float32]:
 def is_sinusoidal(table: NDArray) -> bool:
     """Return whether a table [length, d_model] is the paper's sinusoidal one."""
     formula = sinusoids(np.arange(len(table)), table.shape[1])
-    return bool(np.abs(table - formula).max() < 1e-4)
+    return bool(np.abs(table - formula).max() < rules("positions")["sinusoidal"])
 
 
 def sample_dimensions(d_model: int) -> tuple[int, ...]:

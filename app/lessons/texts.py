@@ -1,8 +1,12 @@
-"""Reads the lesson texts, with {placeholders}, from one TOML file per lesson.
+"""Reads the lessons from one TOML file each: texts with {placeholders}, and rules.
 
 A file starts with `title` and `paper`, the section of the paper that the lesson is about. Texts
-follow, most of them in tables. A translation is a folder beside `en` with the same files, keys and
-placeholders.
+follow, most of them in tables. The table `rules`, if any, holds what is no text: thresholds,
+verdicts and edits. A translation is a folder beside `en` with the same files, keys and
+placeholders, without rules.
+
+The offline page gets the lessons on masks and positions as `table` returns them and reads them
+with `app/components/offline/lesson_table.js`.
 """
 
 from __future__ import annotations
@@ -42,11 +46,35 @@ def placeholders(lesson: str, key: str, language: str = "en") -> frozenset[str]:
 
 
 @cache
-def _texts(lesson: str, language: str) -> Mapping[str, str]:
+def rules(lesson: str) -> Mapping[str, Any]:
+    """Return what a lesson holds besides texts. Raises KeyError for an unknown lesson."""
+    return _read(lesson, "en").get("rules", {})
+
+
+def verdict(lesson: str, rule: str, value: float) -> str:
+    """Return the first verdict of a rule whose limit is at least the value; the last has none.
+
+    A rule is a list such as [["small", 0.1], ["large"]]. Raises KeyError for an unknown rule.
+    """
+    return next(name for name, *limit in rules(lesson)[rule] if not limit or value <= limit[0])
+
+
+def table(lesson: str, language: str = "en") -> dict[str, Any]:
+    """Return a lesson as JSON values: its texts by dotted key, and its rules. Raises KeyError."""
+    return {"texts": dict(_texts(lesson, language)), "rules": rules(lesson)}
+
+
+def _read(lesson: str, language: str) -> dict[str, Any]:
     file = FOLDER / language / f"{lesson}.toml"
     if not file.is_file():
         raise KeyError(f"there are no texts {language}/{lesson}")
-    found = dict(_flat(tomllib.loads(file.read_text(encoding="utf-8")), ""))
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _texts(lesson: str, language: str) -> Mapping[str, str]:
+    written = {name: value for name, value in _read(lesson, language).items() if name != "rules"}
+    found = dict(_flat(written, ""))
     for key, written in found.items():
         if not all(map(str.isidentifier, _names(written))):
             raise ValueError(f"{language}/{lesson}.toml, {key}: only plain {{names}} are filled in")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Page
 
 from app.components.assets import joined, palette, read
+from app.lessons.texts import table as lesson_table
 from tests.app.axes import THEMES, colours, number, set_theme, table
 from tests.app.drawn import RECORDER, marks_of, texts
 from tests.app.mounted import plain
@@ -58,13 +59,13 @@ def show(page: Page, theme: str, sentence: int, values: NDArray[np.float32]) -> 
         for token in SENTENCES[sentence].source
     ]
     page.evaluate(
-        """([source, positions]) => {
+        """([source, positions, tables]) => {
             const mapRow = document.createElement("div");
-            const [lesson] = positionsLesson({ mapRow, render: () => {} });
+            const [lesson] = positionsLesson({ mapRow, render: () => {}, tables });
             document.querySelector(".lessons").append(lesson.section);
             lesson.show({ source, positions: Float32Array.from(positions) });
         }""",
-        [source, values.ravel().tolist()],
+        [source, values.ravel().tolist(), {"positions": lesson_table("positions")}],
     )
 
 

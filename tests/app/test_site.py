@@ -25,11 +25,12 @@ from app.export import site as command
 from app.export.picture import picture
 from app.export.rounding import rounded_checkpoint
 from app.export.tour import found_stops, tour, translator_of
+from app.lessons.texts import text
 from app.look.palette import sequential_table
 from app.plan import parse
 from core.analysis.quality_warnings import quality_warnings
 from core.kinds import KINDS
-from core.record.edits import OFF, Edits
+from core.record.edits import OFF, Edits, PositionEdit
 from core.record.record import TranslationRecord
 from tests.app.conftest import opened_offline
 from tests.app.page_checks import ROOT, names, percent, translator
@@ -603,7 +604,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     root = lesson(page, "masks", TYPED)
     before, opened_ = records = passes(TYPED, Edits(causal_mask=False))
     T, S = len(before.target_out), len(before.source)
-    counted = section(root, "What is masked")
+    counted = section(root, text("masks", "cells.heading"))
     share = percent((T - 1) / 2 / T)
     expect(counted).to_contain_text(
         f"has {T * T} cells, of which {T * (T - 1) // 2} are masked ({share})"
@@ -611,7 +612,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     expect(counted).to_contain_text(
         f"The encoder masks 0 of {S * S} cells, and the cross-attention 0 of {T * S}"
     )
-    causal = section(root, "What if there were no causal mask?")
+    causal = section(root, text("masks", "causal.heading"))
     assert_rows(rows(causal.locator("table")), before, opened_)
     masked, free = (np.exp(r.log_probs.astype(float)) for r in records)
     future = np.triu(opened_.decoder.mean((0, 1)), 1)[:-1].sum(-1).mean()
@@ -631,7 +632,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     assert f"with masked · without {opened_.decoder[2, 1, 2, 3]:.4f} · " in said.replace(
         "\u2068", ""
     )
-    hidden = section(root, "What if one word were masked away?")
+    hidden = section(root, text("masks", "word.heading"))
     words = hidden.locator("select")
     offered = [text.strip(ISOLATES) for text in words.locator("option").all_inner_texts()]
     assert offered == ["Eine", "Frau", "liest", "ein", "Buch", "."]
@@ -639,7 +640,7 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     without = Edits(hidden_source=(1,))
     again = translator("captions-de-en").inspect(TYPED, edits=without).translation
     expect(hidden.locator(".texts")).to_have_text(
-        f"With the word: {before.translation}Without it: {again}"
+        f"with the word: {before.translation}without it: {again}"
     )
     records = passes(TYPED, without)
     assert_rows(rows(hidden.locator("table")), *records)
@@ -699,7 +700,7 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
     model = translator("captions-de-en")
     before = model.inspect(TYPED)
     S, T = len(before.source), len(before.target_out)
-    table = section(root, "What is added to each token")
+    table = section(root, text("positions", "heading.table"))
     canvas = table.locator("canvas")
     box = canvas.bounding_box()
     canvas.hover(position={"x": box["width"] - 3, "y": 24 + 2.5 * 20})
@@ -708,7 +709,7 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
             rf"liest.*, pos 2, dimension 127 \(cosine\): {before.source_positions[2, 127]:.4f}"
         )
     )
-    alike = section(root, "How alike two positions are")
+    alike = section(root, text("positions", "products.heading"))
     products = before.source_positions.astype(float) @ before.source_positions.T.astype(float)
     row = alike.locator(".map-row")
     at = row.locator("canvas").evaluate(
@@ -717,22 +718,32 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
     row.locator("canvas").click(position={"x": at[0] + 4.5 * at[2], "y": at[1] + 1.5 * at[2]})
     assert float(row.get_attribute("data-values")) == pytest.approx(products[1, 4], rel=1e-5)
     expect(alike).to_contain_text("the product depends on the distance alone.")
-    edited = section(root, "What if the positions were removed or shuffled?")
+    edited = section(root, text("positions", "heading.what-if"))
     choices, sides = edited.locator("select").all()
-    orders = {n: (*range(1, n, 2), *range(0, n, 2)) for n in (S, T)}
+    assert (choices.input_value(), sides.input_value()) == ("off", "both")
     forms = {
-        ("off", "both"): "positions.source.scale-0~positions.target.scale-0",
-        ("shuffled", "source"): f"positions.source.order-{'-'.join(map(str, orders[S]))}",
-        ("shifted", "target"): "positions.target.shift-5",
+        ("off", "both", ""): Edits(source_positions=OFF, target_positions=OFF),
+        ("shuffled", "source", ""): Edits(source_positions=PositionEdit.shuffled(1, S)),
+        ("shuffled", "target", "7"): Edits(target_positions=PositionEdit.shuffled(7, T)),
+        ("shifted", "target", ""): Edits(target_positions=PositionEdit(shift=5)),
+        ("shifted", "both", "-2"): Edits(
+            source_positions=PositionEdit(shift=-2), target_positions=PositionEdit(shift=-2)
+        ),
     }
-    for (change, side), text in forms.items():
+    for (change, side, number), edits in forms.items():
         choices.select_option(change)
         sides.select_option(side)
-        edits, problems = Edits.parse(text)
-        assert not problems
+        boxes = edited.locator("input[type=number]:visible")
+        expect(boxes).to_have_count(int(change in ("shuffled", "shifted")))
+        if number:
+            boxes.fill("9999")
+            boxes.press("Enter")
+            expect(boxes).to_have_value({"shuffled": "1", "shifted": "5"}[change])
+            boxes.fill(number)
+            boxes.press("Enter")
         again = model.inspect(TYPED, edits=edits).translation
         expect(edited.locator(".texts")).to_have_text(
-            f"As trained: {before.translation}Edited: {again}"
+            f"as trained: {before.translation}edited: {again}"
         )
         records = passes(TYPED, edits)
         expect(edited.locator("tbody tr td:nth-child(3)")).to_have_text(
@@ -741,7 +752,6 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
         assert_rows(rows(edited.locator("table")), *records)
         assert_maps(edited.locator(".row-place"), records, "encoder")
         page.keyboard.press("Escape")
-    assert edits != Edits(source_positions=OFF)
     root.get_by_role("button", name="Lesson: Masks").click()
     lesson(page, "masks", TYPED)
 

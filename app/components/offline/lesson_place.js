@@ -21,7 +21,8 @@ export function lessonPlace(parts, { link, open, pass }) {
   };
   for (const button of parts.lessons.querySelectorAll("[data-lesson]")) button.addEventListener("click", () => open(button.dataset.lesson));
   const add = (mount) => {
-    show = mount({ place: parts.lesson, files: document.getElementById("lesson-files"), pass, open });
+    const tables = JSON.parse(document.getElementById("lesson-tables").textContent);
+    show = mount({ place: parts.lesson, files: document.getElementById("lesson-files"), tables, pass, open });
     return paint();
   };
   return { isOpen: () => chosen() !== null, paint, add };

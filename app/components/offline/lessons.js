@@ -7,21 +7,7 @@ import { masksLesson } from "./masks_lesson.js";
 import { readPass } from "./passes.js";
 import { positionsLesson } from "./positions_lesson.js";
 
-/* `more`: what only the app's version of the lesson has. */
-const LESSONS = {
-  masks: {
-    title: "Masks",
-    build: masksLesson,
-    more: "Only in the app: the masks of a batch with padding, a row under three mask values, and a trial without the padding mask.",
-  },
-  positions: {
-    title: "Positions",
-    build: positionsLesson,
-    more:
-      "Only in the app: positions as rotations, their sums with embeddings, a learned table, positions beyond those of " +
-      "training, shifted and stretched positions, and scores split into content and position.",
-  },
-};
+const BUILDERS = { masks: masksLesson, positions: positionsLesson };
 
 const OTHER = { masks: "positions", positions: "masks" };
 
@@ -30,13 +16,14 @@ const OTHER = { masks: "positions", positions: "masks" };
  * @param {object} page
  * @param {HTMLElement} page.place
  * @param {HTMLTemplateElement} page.files  style, lesson and row of maps
+ * @param {Record<string, LessonTable>} page.tables  of both lessons
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  translates the page's sentence,
  *   and runs a pass of that translation under edits; `again` is the translation under the edits, null without the causal
  *   mask. Rejects with one line.
  * @param {(name: string | null) => void} page.open  open another lesson, or none
  * @returns {(name: string | null) => Promise<void>} show a lesson on the page's sentence; null for none
  */
-export function mountLessons({ place, files, pass, open }) {
+export function mountLessons({ place, files, tables, pass, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   root.replaceChildren(files.content.cloneNode(true));
   const lessons = /** @type {HTMLElement} */ (root.querySelector(".lessons"));
@@ -46,6 +33,7 @@ export function mountLessons({ place, files, pass, open }) {
   const tools = {
     mapRow,
     render,
+    tables,
     edited: async (edits) => {
       const { payload, again } = await pass(edits);
       return { pass: readPass(payload), again };
@@ -62,10 +50,10 @@ export function mountLessons({ place, files, pass, open }) {
       return;
     }
     readTheme(lessons);
-    built[name] ??= LESSONS[name].build(tools);
-    parts.title.textContent = LESSONS[name].title;
-    parts.more.textContent = LESSONS[name].more;
-    parts.other.textContent = `Lesson: ${LESSONS[OTHER[name]].title}`;
+    built[name] ??= BUILDERS[name](tools);
+    parts.title.textContent = tables[name].texts.title;
+    parts.more.textContent = tables[name].texts.offline;
+    parts.other.textContent = `Lesson: ${tables[OTHER[name]].texts.title}`;
     parts.sections.replaceChildren(...built[name].map(({ section }) => section));
     parts.problem.textContent = "";
     if (turn > 1 && lessons.dataset.shown !== name) parts.title.focus();

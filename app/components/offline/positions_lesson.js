@@ -2,141 +2,86 @@
 
 import { scientific } from "../shared/numbers.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { choiceBox, formulaOf, lineOf, mapRowOf, paintTexts, probabilityTable, sectionOf } from "./lesson_parts.js";
-import { rowOfMatrix, rowOfPasses } from "./passes.js";
+import { editSection } from "./edit_section.js";
+import { choiceBox, formulaOf, lineOf, mapRowOf, numberBox, sectionOf } from "./lesson_parts.js";
+import { mapName, positionEdits, textsOf, verdictOf } from "./lesson_table.js";
+import { rowOfMatrix } from "./passes.js";
 import { positionTable } from "./position_table.js";
-
-/* Changes of the positions: name, formula, and `edit`, the text form after `positions.SIDE.` for a side of `length` tokens. */
-const CHANGES = {
-  off: { name: "Off", edit: () => "scale-0", formula: "x\u209a = \u221ad E(w\u209a)" },
-  shuffled: { name: "Shuffled", edit: (length) => `order-${shuffled(length).join("-")}`, formula: "x\u209a = \u221ad E(w\u209a) + PE(\u03c0(p))" },
-  shifted: { name: "Shifted by 5", edit: () => "shift-5", formula: "x\u209a = \u221ad E(w\u209a) + PE(p + 5)" },
-  doubled: { name: "Doubled", edit: () => "scale-2", formula: "x\u209a = \u221ad E(w\u209a) + 2 PE(p)" },
-  stretched: { name: "Stretched", edit: () => "stretch-2", formula: "x\u209a = \u221ad E(w\u209a) + PE(2p)" },
-};
-
-const SIDES = { both: "Both", source: "Source", target: "Target" };
 
 /**
  * Build the lesson: its sections, each with a function that shows a pass.
  * @param {LessonTools} tools
  */
-export const positionsLesson = (tools) => [encodings(), alikeness(tools), withoutPositions(tools)];
+export function positionsLesson(tools) {
+  const say = textsOf(tools.tables.positions);
+  return [encodings(tools, say), alikeness(tools, say), otherPositions(tools, say)];
+}
 
-function encodings() {
+/** @param {LessonTools} tools @param {Say} say */
+function encodings({ tables }, say) {
   const { figure, paint } = positionTable();
   const look = lineOf();
-  const formula = formulaOf("PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))");
-  const section = sectionOf(
-    "What is added to each token",
-    "The network reads all tokens at once. So that it knows their order, a vector for the token\u2019s position, a row of this table, is added to each embedding.",
-    figure,
-    look,
-    formula,
-  );
+  const formula = formulaOf(say("table.formula"));
+  const section = sectionOf(say("heading.table"), say("about"), figure, look, formula);
   /** @param {Pass} pass */
   const show = ({ source, positions }) => {
-    const sinusoidal = isSinusoidal(positions, source.length);
+    const sinusoidal = isSinusoidal(positions, source.length, tables.positions.rules.sinusoidal);
     paint(displayTokens(source, 1).map(tokenName), positions, sinusoidal);
     formula.hidden = !sinusoidal;
-    look.textContent = sinusoidal
-      ? "Look from left to right: on the left, neighbouring rows differ strongly; on the right, a column hardly changes " +
-        "over the whole sentence. Short waves tell neighbours apart; waves somewhat longer than the sentence tell its beginning " +
-        "from its end; the longest would do so only in a far longer text."
-      : "This network has learned its positions. Look for rows that are alike: positions that it hardly tells apart.";
+    look.textContent = sinusoidal ? `${say("table.look")} ${say("table.waves")}` : say("table.learned");
   };
   return { section, show };
 }
 
-/** @param {LessonTools} tools */
-function alikeness(tools) {
+/** @param {LessonTools} tools @param {Say} say */
+function alikeness(tools, say) {
   const row = mapRowOf(tools, "products");
   const said = lineOf();
-  const section = sectionOf(
-    "How alike two positions are",
-    "The dot product of two rows measures how alike two positions are. Attention compares tokens by dot products, so it can use this.",
-    row.place,
-    said,
-  );
+  const section = sectionOf(say("products.heading"), say("products.about"), row.place, said);
   /** @param {Pass} pass */
   const show = ({ source, positions, languages }) => {
     const count = source.length;
     const values = dotProducts(positions, count);
     const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-    const named = {
-      site: "Positions",
-      name: "PE(p) \u00b7 PE(q)",
-      short: "product",
-      word: "product",
-      note: "row p, column q",
-      titles: { query: `p: ${languages.source} token`, key: `q: ${languages.source} token` },
-    };
-    row.show(rowOfMatrix(source, values, named, limit));
+    const axis = (name) => say(`products.${name}.name`, { source: languages.source });
+    const titles = { query: axis("row"), key: axis("column") };
+    row.show(rowOfMatrix(source, values, { ...mapName(say, "products.map"), site: say("title"), word: "product", titles }, limit));
     const spread = spreadByDistance(values, count);
-    said.textContent =
-      `Pairs of positions at the same distance have products that differ by at most ${scientific(spread)}` +
-      (spread < 1e-3 * limit ? ": the product depends on the distance alone." : ", so the product depends on the positions themselves.");
+    const verdict = verdictOf(tools.tables.positions.rules.products, spread / limit);
+    said.textContent = say(`products.${verdict}`, { spread: scientific(spread) });
   };
   return { section, show };
 }
 
-/** @param {LessonTools} tools */
-function withoutPositions(tools) {
-  const texts = lineOf("texts");
+/** @param {LessonTools} tools @param {Say} say */
+function otherPositions(tools, say) {
+  const { changes, sides, change: usualChange, side: usualSide } = tools.tables.positions.rules;
   const formula = formulaOf("");
   const look = lineOf();
-  const { table, paint } = probabilityTable(["as trained", "edited"]);
-  const row = mapRowOf(tools, "positions");
   /** @type {Pass} */
-  let shown = null;
-  const again = () => show(shown);
-  const change = choiceBox("Positions", Object.entries(CHANGES).map(([value, { name }]) => [value, name]), again);
-  const side = choiceBox("Side", Object.entries(SIDES), again);
-  const section = sectionOf(
-    "What if the positions were removed or shuffled?",
-    "The words stay the same. Only their positional encodings change. The sentence is translated again.",
-    change.box,
-    side.box,
-    formula,
-    texts,
-    table,
-    "A token whose probability changes, up or down, depended on the original positions.",
-    row.place,
-    look,
+  let asked = null;
+  const again = () => show(asked);
+  const change = choiceBox(say("change.choice"), Object.keys(changes).map((one) => [one, say(`changes.${one}.name`)]), again, usualChange);
+  const side = choiceBox(say("change.side"), sides.map((one) => [one, say(`sides.${one}`)]), again, usualSide);
+  const numbers = Object.entries(changes).flatMap(([name, rule]) =>
+    rule.number ? [{ name, ...numberBox(say(`changes.${name}.number.name`), rule, again) }] : [],
   );
+  const above = [change.box, side.box, ...numbers.map(({ box }) => box), formula];
+  const parts = { heading: "heading.what-if", above, below: [say("change.look")], end: [look] };
+  const { section, show: showEdited } = editSection(tools, say, "change", "encoder", parts);
   /** @param {Pass} pass */
   const show = async (pass) => {
-    shown = pass;
-    const chosen = CHANGES[change.list.value];
-    const sides = side.list.value === "both" ? ["source", "target"] : [side.list.value];
+    asked = pass;
+    const chosen = change.list.value;
+    for (const { name, box } of numbers) box.hidden = name !== chosen;
+    const number = numbers.find(({ name }) => name === chosen)?.value() ?? 0;
     const lengths = { source: pass.source.length, target: pass.targetIn.length };
-    const edits = sides.map((one) => `positions.${one}.${chosen.edit(lengths[one])}`).join("~");
-    const { pass: edited, again: translation } = await tools.edited(edits);
-    if (shown !== pass) return;
-    formula.textContent = chosen.formula;
-    paintTexts(texts, [["As trained", pass.translation], ["Edited", translation]]);
-    paint(pass, edited);
-    row.show(rowOfPasses("encoder", [pass, edited], [
-      { name: "As trained", short: "as trained", note: "positions as trained" },
-      { name: "Edited", short: "edited", note: "the same words" },
-    ]));
-    look.textContent = sides.includes("source")
-      ? "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, and does one that looks at a " +
-        "certain token keep its column?"
-      : "Only the target's positions are edited, and the encoder does not see them.";
+    const edited = side.list.value in lengths ? { [side.list.value]: lengths[side.list.value] } : lengths;
+    if (!(await showEdited(pass, positionEdits(changes[chosen].edit, number, edited)))) return;
+    formula.textContent = say(`changes.${chosen}.formula`);
+    look.textContent = say("source" in edited ? "change.maps" : "change.unseen");
   };
   return { section, show };
-}
-
-/**
- * A fixed order of `length` positions that separates neighbours: the odd positions, then the even
- * ones.
- * @param {number} length
- */
-function shuffled(length) {
-  const odd = [...Array(length).keys()].filter((place) => place % 2);
-  const even = [...Array(length).keys()].filter((place) => place % 2 === 0);
-  return [...odd, ...even];
 }
 
 /**
@@ -164,12 +109,12 @@ function spreadByDistance(products, count) {
   return most;
 }
 
-/** Whether rows are those of the paper's formula (Vaswani et al. 2017, §3.5). @param {Float32Array} rows */
-function isSinusoidal(rows, count) {
+/** Whether rows are those of the paper's formula (Vaswani et al. 2017, §3.5). @param {Float32Array} rows @param {number} most  difference */
+function isSinusoidal(rows, count, most) {
   const width = rows.length / count;
   return rows.every((value, cell) => {
     const [place, dimension] = [Math.floor(cell / width), cell % width];
     const angle = place / 10_000 ** ((dimension - (dimension % 2)) / width);
-    return Math.abs(value - (dimension % 2 ? Math.cos(angle) : Math.sin(angle))) < 1e-4;
+    return Math.abs(value - (dimension % 2 ? Math.cos(angle) : Math.sin(angle))) < most;
   });
 }

@@ -13,6 +13,7 @@ from app.components.token_table import token_table
 from app.examples import examples
 from app.figures import masks
 from app.figures.grid import Axes
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
@@ -33,15 +34,6 @@ Words = dict[str, list[list[str]]]
 
 BLOG_SOURCE = "[1, 5, 6, 4, 3, 9, 5, 2, 0]\n[1, 8, 7, 3, 4, 5, 6, 7, 2]"
 BLOG_TARGET = "[1, 7, 4, 3, 5, 0, 0, 0]\n[1, 5, 6, 2, 4, 7, 6, 2]"
-LOOK_FOR = {
-    "encoder": "Padding is masked as a key: whole columns, the same for every query. Nothing else "
-    "is masked. The rows of the padding are computed too, but never used.",
-    "decoder": "Look for the staircase of the causal mask and the columns of the padding mask: a "
-    "cell is unmasked only if its key is neither padding (p) nor in the future (f).",
-    "cross": "Padding is masked in whole columns again: every query of the decoder may look at the "
-    "whole source, but not at the padding after it.",
-}
-LETTERS = "Letters: p padding, f future, pf both."
 PADDING_FORMULA = (
     r"M_{qk} = \begin{cases} 0 & k \text{ is not padding} \\ "
     r"-\infty & k \text{ is padding}\end{cases}"
@@ -61,8 +53,7 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     question about this batch is settled or the learner asks to see them.
     """
     st.markdown(
-        "Several sentences share one tensor, so shorter ones are filled up with padding (id 0). "
-        "Enter one sentence per line, and each is translated. Or enter token ids.",
+        text("masks", "batch.about"),
         help=meaning("token", "<bos>", "<eos>"),
     )
     chosen_input = choose(
@@ -72,21 +63,21 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
     if not others and len(words := first.split()) > 1:  # a shorter sentence, so that one is padded
         others = [" ".join(words[: len(words) // 2])]
-    default_text = "\n".join([first, *(text for text in others if text != first)])
+    default_text = "\n".join([first, *(other for other in others if other != first)])
     if chosen_input == "sentences":
         # Until it is edited, the box follows the visitor's sentence.
         key = f"mask_batch_{inspection.record.id}"
         address.initialise_text(key, default_text, "mask_batch")
-        text = st.text_area(
+        typed = st.text_area(
             f"{LANGUAGES[inspection.card.source_language]} sentences, one per line",
             key=key,
             height=110,
             persist_state="session",
         )
-        address.write_choice("mask_batch", text, default_text)
-        texts = tuple(filter(None, map(str.strip, text.splitlines())))
+        address.write_choice("mask_batch", typed, default_text)
+        texts = tuple(filter(None, map(str.strip, typed.splitlines())))
     else:
-        st.caption("The target is fed in without its last id, which is only predicted.")
+        st.caption(text("masks", "batch.ids"))
         columns = st.columns(2)
         typed_ids = []
         for column, side, default in zip(
@@ -103,7 +94,7 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
         if chosen_input == "sentences":
             source, target, words = _sentences(inspection, texts)
         else:
-            source, target = (tuple(map(tuple, parse_rows(text))) for text in typed_ids)
+            source, target = (tuple(map(tuple, parse_rows(typed))) for typed in typed_ids)
             target = tuple(row[:-1] for row in target)
             words, texts = None, ()
         result = inspection.run(core.batch_masks, source, target)
@@ -115,10 +106,9 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
         token_table(ids, lines, f"{side.capitalize()}, as fed in", number, key=f"{side}_batch")
     padded = sum(int((ids == 0).sum()) for ids in (result.source, result.target_in))
     st.caption(
-        f"Hatched: {padded} {'cell' if padded == 1 else 'cells'} of padding, which no attention "
-        "may read."
+        text("masks", "batch.one" if padded == 1 else "batch.several", count=padded)
         if padded
-        else "This batch needs no padding: on each side all rows are equally long."
+        else text("masks", "batch.equal")
     )
     found = ask("batch", [lambda: asked.padded(result, words["target"] if words else None)])
     if not covered("batch", hidden or found.hides("masked")):
@@ -131,7 +121,7 @@ def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Ro
     from core.experiments.batch_masks import check_count
 
     check_count(len(texts), "sentences")  # before translating any
-    records = [results.inspect(inspection.card, text, decode=inspection.decode) for text in texts]
+    records = [results.inspect(inspection.card, one, decode=inspection.decode) for one in texts]
     words = {
         "source": [labels(record.source, 1) for record in records],
         "target": [labels(record.target_in, 0) for record in records],
@@ -180,12 +170,7 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(DECODER_FORMULA if kind == "decoder" else PADDING_FORMULA)
-    st.write(
-        "Here a mask is a boolean tensor with True = may attend, as in torch's "
-        "scaled_dot_product_attention; torch.nn.Transformer uses True = may not attend. An axis "
-        "along which the mask is shared, such as the head axis, has length 1 or is left out. "
-        "Attention broadcasts the mask to [batch, head, query, key]."
-    )
+    st.write(text("masks", "batch.tensor"))
     st.table(
         [
             {
@@ -200,14 +185,9 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
 
 def _look_for(kind: str, padded: bool, tokens: int) -> str:
     """Say what to look for in a sentence's mask, which may have no padding."""
-    if padded:
-        return f"{LOOK_FOR[kind]} {LETTERS if kind == 'decoder' else 'Letter: p padding.'}"
-    if kind == "decoder" and tokens > 1:
-        return (
-            "This sentence has no padding: look for the staircase of the causal mask. A cell is "
-            "unmasked only if its key is not in the future (f)."
-        )
-    return "This sentence has no padding, so nothing is masked here."
+    staircase = kind == "decoder" and tokens > 1
+    key = kind if padded else "staircase" if staircase else "nothing"
+    return text("masks", f"batch.{key}")
 
 
 def _names(ids: NDArray[np.int64], words: list[str] | None) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from numpy.typing import NDArray
 
 from app.figures import masks
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
 from app.state import results, session, waiting
@@ -25,6 +26,10 @@ FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
+def _say(key: str, **values: Any) -> str:
+    return text("masks", f"row.{key}", **values)
+
+
 @waiting.fragment
 def show_mask_values(inspection: Inspection) -> None:
     """Show a row of the decoder's self-attention: scores, masked scores, weights."""
@@ -32,9 +37,7 @@ def show_mask_values(inspection: Inspection) -> None:
 
     record = inspection.record
     st.markdown(
-        "A masked cell has a score like any other; before the softmax, the mask turns it into −∞ "
-        "(here: into the chosen value). Here is one row of the decoder's self-attention, which may "
-        "look at the tokens written so far.",
+        _say("about"),
         help=meaning("softmax", "weight"),
     )
     layers, heads = record.decoder.shape[:2]
@@ -65,17 +68,13 @@ def show_mask_values(inspection: Inspection) -> None:
             session.theme(),
         ),
         "closing_strip",
-        _look_for(masked, len(words) - masked, variant.on_masked)
-        if masked
-        else "Nothing is masked here: the last row may look at every token written so far.",
+        _look_for(masked, len(words) - masked, variant.on_masked) if masked else _say("nothing"),
     )
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk} + M_{qk}}}{\sum_j e^{s_{qj} + M_{qj}}}"
         r"\qquad s_{qk} = \frac{q_q \cdot k_k}{\sqrt{d_k}}"
     )
-    fold = st.expander(
-        "Which mask value: −∞, −10⁴ or −10⁹?", key="closing_table", on_change="rerun"
-    )
+    fold = st.expander(_say("fold"), key="closing_table", on_change="rerun")
     if fold.open:
         with fold:
             _show_values(variants)
@@ -83,27 +82,18 @@ def show_mask_values(inspection: Inspection) -> None:
 
 def _look_for(masked: int, unmasked: int, on_masked: float) -> str:
     """Say what to look for in the strip: the masked cells, and the cells that get the weight."""
-    one = masked == 1
-    cells = "masked cell: it has a score" if one else f"{masked} masked cells: they have scores"
-    weight = "exactly 0" if on_masked == 0 else scientific(on_masked)
-    return (
-        f"Look at the {cells} like any other, but after the softmax "
-        f"{'its' if one else 'their total'} weight is {weight}. The "
-        + ("only other cell gets" if unmasked == 1 else f"other {unmasked} share")
-        + (" all the weight." if on_masked == 0 else " the rest.")
+    share = "all" if on_masked == 0 else "rest"
+    return _say(
+        "one" if masked == 1 else "several",
+        masked=masked,
+        weight=_say("zero.name") if on_masked == 0 else scientific(on_masked),
+        others=_say(f"{share}-{'one' if unmasked == 1 else 'several'}", count=unmasked),
     )
 
 
 def _show_values(variants: Sequence[MaskedRow]) -> None:
     """Show each mask value's effect by precision, in this row and in a fully masked one."""
-    st.write(
-        "Other implementations replace a masked score by a very low number, or add that number "
-        "to it. As long as one cell is unmasked, only rounding differs: in both cases, the "
-        "exponential underflows to 0. The choice matters in a fully masked row, such as one of a "
-        "sentence that is all padding. There −∞ gives NaN, so the attention here returns 0 "
-        "instead. Replacing gives all masked cells the same weight. Adding preserves the score "
-        "differences if the precision allows, so the row looks unmasked."
-    )
+    st.write(_say("values"))
     st.table(
         [
             {
@@ -118,12 +108,7 @@ def _show_values(variants: Sequence[MaskedRow]) -> None:
             for v in variants
         ]
     )
-    st.caption(
-        "The last two columns show the weights of a fully masked row. In the last one, a range "
-        "means that adding preserved the score differences, as if nothing were masked; one number "
-        "for all cells means that rounding removed them. Near −10⁴, float32 has steps of 0.001 and "
-        "bfloat16 of 64: a score smaller than half a step is lost."
-    )
+    st.caption(_say("ranges"))
 
 
 def _span(weights: NDArray) -> str:

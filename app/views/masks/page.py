@@ -19,10 +19,9 @@ from app.views.shared.section import section
 
 page, beside = lesson_top()
 with page:
-    st.title("Masks")
+    st.title(text("masks", "title"))
     st.caption(
-        "Without a mask, every query may attend to every key. A mask M forbids some cells: a "
-        "masked cell gets no weight.",
+        text("masks", "about"),
         help=meaning("query", "key", "mask", "cross-attention"),
     )
     show_glance("decoder", "encoder", "cross", in_view=text("figure_one", "masks"), beside=beside)
@@ -34,34 +33,34 @@ with page:
     )
     found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
 
-st.subheader("A batch, and what is masked in it")
+st.subheader(text("masks", "batch.heading"))
 texts = show_batch(inspection, found.hides("masked"))
 
-st.subheader("From score to weight")
+st.subheader(text("masks", "row.heading"))
 if not covered("masks", found.hides("masked")):
     show_mask_values(inspection)
 
 section(
-    "What if there were no causal mask?",
+    text("masks", "causal.heading"),
     "open_causal",
     show_without_causal_mask,
     inspection,
-    summary="The probability of each token when the decoder may look ahead",
+    summary=text("masks", "causal.summary"),
 )
 section(
-    "What if there were no padding mask?",
+    text("masks", "padding.heading"),
     "open_padding",
     show_without_padding_mask,
     inspection,
     texts,
     choices=("padding_sentence",),
-    summary="One sentence alone, in its batch, and in its batch without the mask",
+    summary=text("masks", "padding.summary"),
 )
 section(
-    "What if one word were masked?",
+    text("masks", "word.heading"),
     "open_word",
     show_without_word,
     inspection,
     choices=("hidden_word",),
-    summary="The translation, and the probability of each token, without a word",
+    summary=text("masks", "word.summary"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 import core
 from app.figures.experiments import change_figure, cheating_figure
+from app.lessons.texts import text, verdict
 from app.look.glossary import meaning
 from app.look.labels import labels, word_labels
 from app.look.markdown import plain
@@ -28,8 +30,13 @@ from core.serving.queue import BusyError
 if TYPE_CHECKING:
     from core.experiments.cheating import CheatingPoint
 
-ROUNDING = 1e-5  # of a probability: float32 passes in different batches differ by less
-NEGLIGIBLE = 0.005  # of a mean probability
+
+_say = partial(text, "masks")
+
+
+def _states(what: str) -> tuple[str, str]:
+    """Return the names of the passes before and after a change."""
+    return _say(f"{what}.before.state"), _say(f"{what}.after.state")
 
 
 def show_without_causal_mask(inspection: Inspection) -> None:
@@ -37,12 +44,7 @@ def show_without_causal_mask(inspection: Inspection) -> None:
     from core.record.edits import Edits
 
     record = inspection.record
-    st.markdown(
-        "In a teacher-forced pass the whole target is fed in at once, and each row has to predict "
-        "the token that follows the one it is fed. Without the causal mask every row but the "
-        "last can look at that token: the answer is in the input, one column to the right.",
-        help=meaning("teacher-forced"),
-    )
+    st.markdown(_say("causal.about"), help=meaning("teacher-forced"))
     try:
         masked, unmasked = (
             results.inspect(
@@ -59,51 +61,38 @@ def show_without_causal_mask(inspection: Inspection) -> None:
             labels(unmasked.target_out, 1),
             leak.masked,
             leak.open,
-            ("with the causal mask", "without it"),
-            "Probability of the next token of the target",
+            _states("causal"),
+            _say("causal.chart"),
             session.theme(),
         ),
         "leak",
-        "A dot above its bar: seeing future tokens made the next token of the target more "
-        "probable. A dot below: less probable.",
+        _say("causal.look"),
     )
     st.latex(
         r"\text{change} = \frac{1}{T} \sum_t \left[ P_{\text{no mask}}(y_t \mid x, y_{1 \dots T}) "
         r"- P(y_t \mid x, y_{<t}) \right]"
     )
     share = float(leak.on_future[:-1].mean()) if len(leak.on_future) > 1 else 0.0
-    more, less = int((leak.open > leak.masked).sum()), int((leak.open < leak.masked).sum())
     st.write(
-        "Mean probability of the next token of the target: from "
-        f"**{percent(leak.masked.mean())}** to **{percent(leak.open.mean())}** (change "
-        f"{number(leak.gained, 3, sign='+')}); of {len(leak.open)} tokens, "
-        f"{more} became more probable and {less} less. In the rows that have future tokens, "
-        f"{percent(share)} of the decoder's self-attention now goes to them. "
-        + _interpret_gain(leak.gained)
-    )
-    st.write(
-        "A network *trained* without the mask can copy the next token instead of predicting it. "
-        "Random tokens show this: two small networks, with and without the mask, learn on random "
-        "sequences, in which nothing can be predicted."
-    )
-    _train()
-
-
-def _interpret_gain(gained: float) -> str:
-    """Interpret a mean gain of probability by sign and size."""
-    if gained < -NEGLIGIBLE:
-        return (
-            "On average, future tokens are noise to this network: it was trained with the mask, "
-            "so it could not learn to use them."
+        _say(
+            "causal.measured",
+            before=percent(leak.masked.mean()),
+            after=percent(leak.open.mean()),
+            change=number(leak.gained, 3, sign="+"),
+            count=len(leak.open),
+            more=int((leak.open > leak.masked).sum()),
+            less=int((leak.open < leak.masked).sum()),
+            future=percent(share),
+            verdict=_say(f"causal.{verdict('masks', 'causal', leak.gained)}"),
         )
-    if gained <= NEGLIGIBLE:
-        return "On average, seeing future tokens changes next to nothing."
-    return "On average, the answer leaked into the rows that should predict it."
+    )
+    st.write(_say("causal.train"))
+    _train()
 
 
 def _train() -> None:
     """Train both small networks on request, and draw their progress."""
-    clicked = st.button("Train the two networks now", key="train_cheating")
+    clicked = st.button(_say("causal.button"), key="train_cheating")
     placeholder = st.empty()
     if clicked:
         points = []
@@ -125,10 +114,13 @@ def _train() -> None:
 
         last = points[-1]
         st.caption(
-            f"After {last.step} steps, the next token has a probability of "
-            f"{percent(last.open)} without the mask and {percent(last.masked)} with it; guessing "
-            f"gives {percent(1 / WORDS)}. Random tokens cannot be predicted, so anything above "
-            "guessing was copied from the input. A network that generates text has no such input."
+            _say(
+                "causal.trained",
+                steps=last.step,
+                open=percent(last.open),
+                masked=percent(last.masked),
+                guessing=percent(1 / WORDS),
+            )
         )
 
 
@@ -150,7 +142,7 @@ def _draw(placeholder: DeltaGenerator, points: list[CheatingPoint], key: str) ->
 def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) -> None:
     """Compare a sentence alone, in its batch, and in its batch without the padding mask."""
     if len(texts) < 2:
-        st.caption("Enter at least two sentences above: padding exists only in a batch.")
+        st.caption(_say("padding.few"))
         return
     try:
         records = [
@@ -160,13 +152,10 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
         st.error(plain(error))
         return
     lengths = [len(record.source) for record in records]
-    st.write(
-        "A sentence must give the same probabilities alone and in a batch with longer ones. The "
-        "padding mask ensures that."
-    )
+    st.write(_say("padding.about"))
     numbers = {row: str(row + 1) for row in range(len(texts))}
     shortest = int(np.argmin(lengths))
-    row = choose("Sentence of the batch above", numbers, shortest, "padding_sentence")
+    row = choose(_say("padding.sentence"), numbers, shortest, "padding_sentence")
     sources = tuple(results.token_ids(record.source) for record in records)
     targets = tuple(results.token_ids(record.target_out) for record in records)
     result = inspection.run(core.padding_effect, sources, targets, row)
@@ -175,28 +164,23 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
             labels(records[row].target_out, 1),
             result.alone,
             result.open,
-            ("the sentence alone", "in its batch without the mask"),
-            "Probability of each token of its translation",
+            _states("padding"),
+            _say("padding.chart"),
             session.theme(),
-            control=("in its batch with the mask", result.masked),
+            control=(_say("padding.control.state"), result.masked),
         ),
         "padding_effect",
-        "Compare the ticks (with the mask) and the dots (without it) with the bars (the sentence "
-        "alone).",
+        _say("padding.look"),
     )
     with_mask = float(np.abs(result.masked - result.alone).max())
-    without = float(np.abs(result.open - result.alone).max())
-    st.write(
-        f"{result.padded} padding "
-        f"{'positions follow' if result.padded > 1 else 'position follows'} this sentence. "
-        f"Largest change of a probability: {scientific(with_mask)} with the "
-        f"mask{', which is rounding' if with_mask < ROUNDING else ''}; **{scientific(without)}** "
-        f"without it, when {percent(result.on_padding)} of the encoder's attention falls on "
-        "padding."
-        if result.padded
-        else "No sentence of the batch is longer, so this one has no padding and only the last "
-        "digits can change. Choose a shorter sentence."
+    measured = _say(
+        f"padding.{verdict('masks', 'padding', with_mask)}",
+        masked=scientific(with_mask),
+        open=scientific(float(np.abs(result.open - result.alone).max())),
+        share=percent(result.on_padding),
     )
+    followed = _say("padding.several" if result.padded > 1 else "padding.one", count=result.padded)
+    st.write(f"{followed} {measured}" if result.padded else _say("padding.longest"))
     st.latex(
         r"A_{qk} = \frac{e^{s_{qk}}}{\sum_{j \in \text{tokens}} e^{s_{qj}} + "
         r"\sum_{j \in \text{padding}} e^{s_{qj}}}"
@@ -209,25 +193,15 @@ def show_without_word(inspection: Inspection) -> None:
 
     record = inspection.record
     words = source_words(record.source)
-    st.write(
-        "A mask can hide any key. Choose a word or a punctuation mark: its tokens are masked for "
-        "every query in the encoder and in cross-attention, and the sentence is translated again."
-    )
+    st.write(_say("word.about"))
     if not words:
-        st.caption("This sentence has no word to hide.")
+        st.caption(_say("word.none"))
         return
     names = word_labels(record.source, words, 1)
     content = [at for at, name in enumerate(names) if not is_punctuation(name)] or [0]
     with st.container(width=280):
-        chosen = choose_word("Word to mask", names, content[-2:][0], "hidden_word")
+        chosen = choose_word(_say("word.choice"), names, content[-2:][0], "hidden_word")
     edits = Edits(hidden_source=words[chosen])
     if result := translate_with_edits(inspection, edits):
-        show_edited_translation(
-            inspection,
-            result,
-            ("with the word", "without it"),
-            "hidden",
-            "A token whose probability changes depended on the hidden word. Where a probability "
-            "hardly changes, the rest of the sentence and the tokens written so far are enough.",
-        )
+        show_edited_translation(inspection, result, _states("word"), "hidden", _say("word.look"))
     st.latex(r"M_{qk} = -\infty \text{ for every query } q \text{ and the hidden } k")

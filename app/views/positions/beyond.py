@@ -5,6 +5,7 @@ import streamlit as st
 import core
 from app.figures import positions
 from app.figures.experiments import extrapolation_figure
+from app.lessons.texts import text
 from app.look.markdown import plain
 from app.look.numbers import percent
 from app.state import models, results, session, waiting
@@ -22,17 +23,9 @@ _ROWS = 48  # rows of a table that are drawn
 def compare_tables() -> None:
     """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
     cards = {card.title: card for card in models.cards().values() if card.model.learned_positions}
-    st.write(
-        "The paper also tried learned vectors, one for each position, and found nearly the same "
-        "BLEU (§3.5, table 3, row E). It kept the sinusoids because they may extrapolate beyond "
-        "the longest training sentence; a learned table has a last row."
-    )
+    st.write(text("positions", "learned.about"))
     if not cards:
-        st.write(
-            "No checkpoint here has learned positions, so there is no learned table to show. Train "
-            "a network with learned_positions in its configuration and put its folder next to the "
-            "others. This section then compares its table with the sinusoids."
-        )
+        st.write(text("positions", "learned.none"))
         return
     names = {name: plain(name) for name in cards}
     name = choose("Learned by", names, next(iter(names)), "learned_model")
@@ -48,20 +41,14 @@ def compare_tables() -> None:
             title = "Sinusoids, by the formula" if kind == "waves" else f"Learned, {name}"
             show(positions.table_figure(rows, None, theme, title), f"table_{kind}")
             show(positions.dot_product_figure(rows, theme), f"products_{kind}")
-    st.caption(
-        "Compare the lower figures: dot products of sinusoids depend only on the distance. A long "
-        "bar means that pairs at the same distance have different products."
-    )
+    st.caption(text("positions", "learned.look"))
     st.latex(rf"x_p = {embedding(card)} + P_p, \quad P \text{{ trained like }} E")
 
 
 def show_extrapolation(inspection: Inspection) -> None:
     """Show the same sentence with k added to every position of both sides."""
     longest, reached = _longest_in_training(inspection.card)
-    st.write(
-        f"{reached} A longer text would have new words as well as new positions. So here the words "
-        "stay the same, and k is added to every position of both sides."
-    )
+    st.write(text("positions", "beyond.about", reached=reached))
     own = max(len(inspection.record.source), len(inspection.record.target_out))
     last = 4 * longest
     if inspection.card.model.learned_positions:
@@ -71,41 +58,47 @@ def show_extrapolation(inspection: Inspection) -> None:
     show(
         extrapolation_figure(result.shift, result.probability, longest - own, session.theme()),
         "extrapolation",
-        "The words are the same everywhere, so every change is caused by the positions. Right of "
-        "the dashed line, some positions never occurred in training."
-        if own <= longest
-        else "The words are the same everywhere, so every change is caused by the positions. "
-        "Whatever k is, some positions never occurred in training.",
+        text("positions", "beyond.look" if own <= longest else "beyond.never"),
     )
     st.latex(f"x_p = {embedding(inspection.card)} + PE_{{p+k}}")
     within = result.shift <= longest - own
     inside, outside = result.probability[within], result.probability[~within]
     lowest = result.probability.argmin()
     if not len(inside):
-        larger = f" and {percent(outside[1:].mean())} for larger k" if len(outside) > 1 else ""
         st.write(
-            f"With {own} tokens, this sentence or its translation has more positions than any in "
-            "training. The mean probability of its translation's tokens is "
-            f"{percent(outside[0])} for k = 0{larger}."
+            text(
+                "positions",
+                "beyond.outside-larger" if len(outside) > 1 else "beyond.outside",
+                own=own,
+                first=percent(outside[0]),
+                larger=percent(outside[1:].mean()) if len(outside) > 1 else "",
+            )
         )
     elif len(outside):
         st.write(
-            f"Mean probability of the translation's tokens: **{percent(inside.mean())}** within "
-            f"the positions seen in training, **{percent(outside.mean())}** beyond them. It is "
-            f"lowest, {percent(result.probability[lowest])}, for k = {result.shift[lowest]}."
+            text(
+                "positions",
+                "beyond.measured",
+                inside=percent(inside.mean()),
+                outside=percent(outside.mean()),
+                lowest=percent(result.probability[lowest]),
+                k=result.shift[lowest],
+            )
         )
     else:
-        st.write("The learned table has no rows for positions beyond those of training.")
+        st.write(text("positions", "beyond.no-rows"))
 
 
 def _longest_in_training(card: Card) -> tuple[int, str]:
     """Return the number of positions that training can have used, and a sentence about it."""
     if sides := card.training.get("longest"):
-        source, target = sides
-        return max(sides), (
-            f"The longest sentences in training had {source} "
-            f"({plain(LANGUAGES[card.source_language])}) and {target} "
-            f"({plain(LANGUAGES[card.target_language])}) tokens."
+        return max(sides), text(
+            "positions",
+            "beyond.longest",
+            source_tokens=sides[0],
+            source=plain(LANGUAGES[card.source_language]),
+            target_tokens=sides[1],
+            target=plain(LANGUAGES[card.target_language]),
         )
     limit = card.training.get("config", {}).get("max_pair_tokens", card.model.max_length)
-    return limit, f"Training left out every pair with a side of more than {limit} tokens."
+    return limit, text("positions", "beyond.limit", limit=limit)

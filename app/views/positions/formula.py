@@ -1,5 +1,6 @@
 """The formula of the first layer's input; not every network scales its embeddings."""
 
+from app.lessons.texts import text
 from core.checkpoint.folder import Card
 
 
@@ -10,6 +11,6 @@ def embedding(card: Card) -> str:
 
 def in_words(card: Card) -> str:
     """Say what the embedding's term is."""
-    if card.model.scale_embeddings:
-        return "its embedding, times √d_model (§3.4 of the paper)"
-    return "its embedding (this network leaves out the factor √d_model of the paper's §3.4)"
+    return text(
+        "positions", "sums.scaled.name" if card.model.scale_embeddings else "sums.unscaled.name"
+    )

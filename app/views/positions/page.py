@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.lessons.texts import text
+from app.lessons.texts import keys, text
 from app.look.glossary import meaning
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
@@ -14,25 +14,15 @@ from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
-CONTENTS = {
-    "table": "The table",
-    "distance": "Dot products by distance",
-    "rotation": "A step is a rotation",
-    "sums": "What the sum does to a token",
-    "learned": "Sinusoids or a learned table?",
-    "beyond": "Beyond the longest training sentence",
-    "order": "Without positions, order does not matter",
-    "what-if": "What if the positions were different?",
-    "scores": "How much of a score is position?",
-}
+_ANCHORS = [key.split(".")[1] for key in keys("positions") if key.startswith("heading.")]
+CONTENTS = {anchor: text("positions", f"heading.{anchor}") for anchor in _ANCHORS}
 """Section titles by anchor, in order."""
 
 page, beside = lesson_top()
 with page:
-    st.title("Positions")
+    st.title(text("positions", "title"))
     st.caption(
-        "Attention compares every token with every token and knows no order. So a vector that "
-        "depends on a token's position alone is added to its embedding before the first layer.",
+        text("positions", "about"),
         help=meaning("token", "embedding", "positional encoding", "layer", "head"),
     )
     show_glance(
@@ -80,7 +70,7 @@ section(
     show_extrapolation,
     inspection,
     anchor="beyond",
-    summary="The probability of the translation as k is added to all positions",
+    summary=text("positions", "summary.beyond"),
     help=meaning("BLEU", "teacher-forced"),
 )
 section(
@@ -88,7 +78,7 @@ section(
     "open_order",
     show_reordered_maps,
     anchor="order",
-    summary="The encoder's maps of this sentence, and of its tokens in another order",
+    summary=text("positions", "summary.order"),
     choices=("order_positions",),
 )
 section(
@@ -96,7 +86,7 @@ section(
     "open_what_if",
     show_edited_positions,
     anchor="what-if",
-    summary="The translation and the maps with positions off, shuffled, shifted or stretched",
+    summary=text("positions", "summary.what-if"),
     choices=("position_change", "position_change_side", "position_seed", "position_shift"),
 )
 section(
@@ -105,7 +95,7 @@ section(
     show_score_parts,
     inspection,
     anchor="scores",
-    summary="The scores of the first layer, split into content and position",
+    summary=text("positions", "summary.scores"),
     help=meaning("query", "key", "attention score", "softmax"),
     choices=("parts_kind",),
 )

@@ -10,6 +10,7 @@ import streamlit as st
 import core
 from app.components.map_row import map_row
 from app.components.map_row.payload import Map, MapRow, Scale, sides
+from app.lessons.texts import text
 from app.look.numbers import scientific
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection
@@ -26,20 +27,11 @@ LIMIT = 1e-5
 def show_score_parts(inspection: Inspection) -> None:
     """Show the four content and position maps and the bias map, which add up to the score."""
     record = inspection.record
-    st.write(
-        "In the first layer, query and key are computed from sums of content (the token's "
-        "embedding) and position. So their dot product splits into four products (content or "
-        "position of the query times content or position of the key), plus products with a bias."
-    )
+    st.write(text("positions", "scores.about"))
     kind = choose("Attention", KINDS, "encoder", "parts_kind")
     parts = inspection.run(core.score_parts, inspection.source_ids, inspection.target_ids, kind)
     map_row(_map_row(record, kind, parts), key="score_parts")
-    st.caption(
-        "Six maps: the four products, the sum of the products with a bias, and the score. They "
-        "share one scale, which fits the chosen head. In a map's name, the part of the query (row) "
-        "comes first, then the part of the key (column). Diagonal stripes in position · position "
-        "come from distances; differences in content · content come from the tokens."
-    )
+    st.caption(text("positions", "scores.look"))
     st.latex(
         r"s_{qk} = \frac{1}{\sqrt{d_k}} \sum_{a, b} (\tilde{a}_q W^Q) \cdot (\tilde{b}_k W^K)"
         r"\qquad a, b \in \{\text{content, position, bias}\}"
@@ -51,28 +43,9 @@ def show_score_parts(inspection: Inspection) -> None:
             r"\underbrace{\beta}_{\text{bias}} \qquad \sigma^2 = "
             r"\mathrm{Var}(c + p) + \epsilon"
         )
-        st.write(
-            "How the terms are split: ã is part a of the vector that attention reads, c is the "
-            "embedding, as it is added, and p the position. This network is pre-norm: attention "
-            "reads the normalised sum. The mean of a sum is the sum of the means, so each part has "
-            "its own mean μ subtracted. σ is the standard deviation of the whole sum and divides "
-            "both parts, so the position part also depends on the token. The bias part "
-            "is the projected β of the layer norm plus the projection's own bias, for query and "
-            "key. The fifth map adds up the five products that contain a bias. Those with the bias "
-            "of the key are constant along a row, so the softmax cancels them."
-        )
-    else:
-        st.write(
-            "How the terms are split: ã is part a of the vector that attention reads, c is the "
-            "embedding, as it is added, and p the position. This network is post-norm: attention "
-            "reads the sum itself. The bias part is the "
-            "projection's own bias, for query and key. The fifth map adds up the five products "
-            "that contain a bias."
-        )
-    st.write(
-        "Over all heads, the parts add up to the score within "
-        f"**{scientific(parts.largest_error)}** (limit {scientific(LIMIT)})."
-    )
+    st.write(text("positions", "scores.pre-norm" if parts.norm_first else "scores.post-norm"))
+    error, limit = scientific(parts.largest_error), scientific(LIMIT)
+    st.write(text("positions", "scores.measured", error=error, limit=limit))
 
 
 def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:

@@ -5,6 +5,7 @@ import streamlit as st
 
 import core
 from app.figures import positions, vectors
+from app.lessons.texts import text
 from app.look.labels import labels
 from app.state import results, session, waiting
 from app.views.positions.formula import embedding, in_words
@@ -18,10 +19,7 @@ from core.analysis.position_table import sums as summed
 def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
     record = inspection.record
-    st.write(
-        f"The first layer reads one vector for each token: {in_words(inspection.card)}, plus "
-        "the table's row for its position. Below, *embedding* means this term of the sum."
-    )
+    st.write(text("positions", "sums.about", embedding=in_words(inspection.card)))
     st.latex(f"x_p = {embedding(inspection.card)} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
@@ -31,25 +29,22 @@ def show_sums(inspection: Inspection) -> None:
     show(
         vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
         "sum_lengths",
-        "Compare each dash, the length of the position vector, with its bar, the length of "
-        "the embedding.",
+        text("positions", "sums.lengths"),
     )
     ratio = float(np.mean(result.position / np.maximum(result.content, 1e-12)))
     st.write(
-        f"On average the position vector is **{ratio:.2f} times** as long as the embedding. "
-        "The angle between the embedding alone and the sum has a mean cosine of "
-        f"{result.cosine.mean():.3f} (from {result.cosine.min():.3f} to "
-        f"{result.cosine.max():.3f}; 1 would be no change)."
+        text(
+            "positions",
+            "sums.measured",
+            ratio=f"{ratio:.2f}",
+            mean=f"{result.cosine.mean():.3f}",
+            least=f"{result.cosine.min():.3f}",
+            most=f"{result.cosine.max():.3f}",
+        )
     )
+    repeated = len({token.id for token in tokens}) < len(tokens)
     show(
         vectors.plane_figure(result, labels(tokens, first), theme),
         "sum_plane",
-        "Follow the line from each ring to its dot. "
-        + (
-            "A token that occurs more than once has one ring but several dots. They may be close "
-            "together in these two dimensions; in all dimensions the network can tell them apart."
-            if len({token.id for token in tokens}) < len(tokens)
-            else "No token occurs twice in this sentence; a repeated token would have a single "
-            "ring, and a dot for each position."
-        ),
+        text("positions", "sums.repeated" if repeated else "sums.distinct"),
     )

@@ -4,6 +4,7 @@ import streamlit as st
 
 import core
 from app.figures import positions, vectors
+from app.lessons.texts import text
 from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import scientific
@@ -31,15 +32,10 @@ def show_table(inspection: Inspection) -> None:
     show(
         positions.table_figure(rows, tokens, theme, first=first),
         "position_table",
-        "On the left, neighbouring rows differ strongly; on the right, a column hardly changes "
-        "over the whole sentence."
-        if positions.is_sinusoidal(rows)
-        else "Look for similar rows: the network can hardly tell their positions apart.",
+        text("positions", "table.look" if positions.is_sinusoidal(rows) else "table.learned"),
     )
-    st.caption(
-        f"pos counts from 0: {plain(f'“{isolated(label(tokens[0]))}”')} is token {first} and has "
-        "pos 0."
-    )
+    first_token = plain(f"“{isolated(label(tokens[0]))}”")
+    st.caption(text("positions", "table.first.note", token=first_token, number=first))
     if positions.is_sinusoidal(rows):
         st.latex(
             r"\begin{aligned}"
@@ -66,11 +62,9 @@ def show_table(inspection: Inspection) -> None:
     show(
         positions.waves_figure(rows, tokens, drawn, theme, first),
         "position_waves",
-        "Short waves tell neighbours apart; waves somewhat longer than the sentence tell its "
-        "beginning from its end; the longest would do so only in a far longer text. Together they "
-        "work like the digits of a number: the last digit changes at every step, the first rarely."
+        f"{text('positions', 'table.waves')} {text('positions', 'table.digits')}"
         if positions.is_sinusoidal(rows)
-        else "These positions were learned, so their columns need not be waves.",
+        else text("positions", "table.no-waves"),
     )
     if positions.is_sinusoidal(rows):
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
@@ -83,11 +77,7 @@ def show_products(inspection: Inspection) -> None:
     show(
         positions.dot_product_figure(rows, session.theme()),
         "position_products",
-        "Each dot is the mean of all pairs at one distance. There are no error bars, because all "
-        "these pairs have the same product: it depends only on the distance."
-        if sinusoidal
-        else "Each dot is the mean of all pairs at one distance; its error bar spans all of them. "
-        "Where the bar is long, the product depends on more than the distance.",
+        text("positions", "distance.look" if sinusoidal else "distance.learned"),
     )
     if sinusoidal:
         st.latex(
@@ -103,12 +93,9 @@ def show_rotation(inspection: Inspection) -> None:
     rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
-        st.write("This model learned its positions, so there is no formula and no rotation matrix.")
+        st.write(text("positions", "rotation.learned"))
         return
-    st.write(
-        "Moving k positions ahead is the same linear map everywhere: each pair (sin, cos) turns "
-        "by its own angle. So a network can learn “k positions ahead” once for all positions."
-    )
+    st.write(text("positions", "rotation.about"))
     st.latex(
         r"PE_{p+k} = R_k\,PE_p \qquad R_k = \operatorname{diag}_i \begin{pmatrix} "
         r"\cos\omega_i k & \sin\omega_i k \\ -\sin\omega_i k & \cos\omega_i k \end{pmatrix}"
@@ -128,17 +115,22 @@ def show_rotation(inspection: Inspection) -> None:
         show(
             vectors.rotation_figure(matrix, near, k, theme),
             "rotation_matrix",
-            "Look for the 2 × 2 blocks along the diagonal; everywhere else is 0.",
+            text("positions", "rotation.blocks"),
         )
         with st.container(width=520):
             show(
                 vectors.circles_figure(rows, position, k, pairs, theme),
                 "rotation_circles",
-                "Each pair turns from the ring to the dot. Change p: the angles stay the same.",
+                text("positions", "rotation.circles"),
             )
     error = rotation_error(rows, k)
     st.write(
-        f"Over {len(rows) - k} starting positions and all {d_model} dimensions, the largest "
-        f"difference between R·PE(p) and PE(p+{k}) is **{scientific(error)}**"
-        + (", the rounding error of the float32 table." if error < 1e-6 else ".")
+        text(
+            "positions",
+            "rotation.rounding" if error < 1e-6 else "rotation.measured",
+            starts=len(rows) - k,
+            dimensions=d_model,
+            k=k,
+            error=scientific(error),
+        )
     )

@@ -1,13 +1,14 @@
 """Edits positions or reorders tokens, and shows the resulting maps and translations."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import streamlit as st
 
 import core
 from app.components.map_row import map_row
 from app.components.map_row.payload import Difference, Map, MapRow, sides
-from app.lessons.texts import text
+from app.lessons.texts import rules, text
 from app.look.numbers import scientific
 from app.state import address, results
 from app.views.positions.formula import embedding
@@ -17,13 +18,7 @@ from app.views.shared.inspection import Inspection, show_edited_translation, tra
 from core.analysis import roles
 from core.record.record import RecordToken, TranslationRecord
 
-EDITS = {
-    "off": "Off",
-    "shuffled": "Shuffled",
-    "shifted": "Shifted by k",
-    "doubled": "Encodings × 2",
-    "stretched": "Positions × 2",
-}
+ROUNDING = 1e-4  # of an output vector
 FORMULA = {
     "off": "",
     "shuffled": r" + PE_{\pi(p)}",
@@ -32,7 +27,9 @@ FORMULA = {
     "stretched": " + PE_{2p}",
 }
 """What each edit adds to the embedding."""
-SIDES = {"source": "Source", "target": "Target", "both": "Both"}
+
+
+_say = partial(text, "positions")
 
 
 def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
@@ -64,12 +61,7 @@ def show_reordering(inspection: Inspection) -> None:
     from core.record.edits import PositionEdit
 
     record = inspection.record
-    st.write(
-        "Put the tokens in another order and run the encoder again. Without positions, nothing "
-        "else changes: every map has its rows and columns in the new order, and every output "
-        "vector moves with its token. With positions, neither is true. In the formula, the rows of "
-        "x are the input vectors, and P puts them in another order."
-    )
+    st.write(_say("reordering.about"))
     st.latex(r"\mathrm{Encoder}(P\,x) = P\,\mathrm{Encoder}(x) \quad \text{without } PE")
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     order = PositionEdit.shuffled(1, len(record.source)).order
@@ -86,43 +78,31 @@ def show_reordering(inspection: Inspection) -> None:
         ),
         "order_maps",
     )
-    st.caption(
-        "Look at the third map: where it shows no colour, the order made no difference to the "
-        "encoder."
+    st.caption(_say("reordering.look"))
+    measured = _say(
+        "reordering.measured",
+        state=state,
+        maps=scientific(result.map_difference),
+        outputs=scientific(result.output_difference),
     )
-    st.write(
-        f"Positions {state}: over all layers and heads the maps differ by at most "
-        f"**{scientific(result.map_difference)}**, the output vectors by at most "
-        f"**{scientific(result.output_difference)}**."
-        + (" That is rounding." if 0 < result.output_difference < 1e-4 else "")
-    )
+    rounding = 0 < result.output_difference < ROUNDING
+    st.write(f"{measured} {_say('reordering.rounding')}" if rounding else measured)
 
 
 def show_position_edits(inspection: Inspection) -> None:
     """Show the translation, its probabilities and the encoder's maps under edited positions."""
     from core.record.edits import Edits
 
-    record = inspection.record
+    record, table = inspection.record, rules("positions")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        change = choose("Positions", EDITS, "off", "position_change")
-        side = choose("Side", SIDES, "both", "position_change_side")
-        seed = shift = 0
-        with st.container(width=150):
-            if change == "shuffled":
-                address.initialise("position_seed", range(1, 1000), 1)
-                seed = st.number_input("Shuffle number", 1, 999, key="position_seed")
-                address.write_choice("position_seed", seed, 1)
-            elif change == "shifted":
-                address.initialise("position_shift", range(-500, 501), 5)
-                shift = st.number_input("k", -500, 500, key="position_shift")
-                address.write_choice("position_shift", shift, 5)
-    changed = {
-        name: _position_edit(change, int(seed), int(shift), length)
-        if side in (name, "both")
-        else None
-        for name, length in (("source", len(record.source)), ("target", len(record.target_in)))
-    }
-    edits = Edits(**{f"{name}_positions": p for name, p in changed.items() if p is not None})
+        changes = {change: _say(f"changes.{change}.name") for change in table["changes"]}
+        change = choose(_say("change.choice"), changes, table["change"], "position_change")
+        names = {side: _say(f"sides.{side}") for side in table["sides"]}
+        side = choose(_say("change.side"), names, table["side"], "position_change_side")
+        number = _ask_for_number(change)
+    lengths = {"source": len(record.source), "target": len(record.target_in)}
+    sides = [side] if side in lengths else list(lengths)
+    edits, _ = Edits.parse("~".join(_edit(change, number, one, lengths[one]) for one in sides))
     st.latex(f"x_p = {embedding(inspection.card)}{FORMULA[change]}")
     result = translate_with_edits(inspection, edits)
     if result is None:
@@ -130,27 +110,50 @@ def show_position_edits(inspection: Inspection) -> None:
     show_edited_translation(
         inspection,
         result,
-        ("as trained", "edited"),
+        (_say("change.before.state"), _say("change.after.state")),
         "position",
-        "A token whose probability changes, up or down, depended on the original positions.",
+        _say("change.look"),
     )
     _show_maps(
         record,
         record.source,
         range(1, len(record.source) + 1),
         (
-            Map("As trained", "as trained", "positions as trained", result.before.encoder),
-            Map("Edited", "edited", "the same words", result.after.encoder),
+            _map("before", result.before),
+            _map("after", result.after),
             Difference("Edited − as trained", "difference", 1, 0),
         ),
         "position_maps",
     )
-    st.caption(
-        "Compare diagonals and columns: does a head that looks at neighbours lose its diagonal, "
-        "and does one that looks at a certain token keep its column?"
-        if side != "target"
-        else "Only the target's positions are edited, and the encoder does not see them."
-    )
+    st.caption(_say("change.unseen" if side == "target" else "change.maps"))
+
+
+def _ask_for_number(change: str) -> int:
+    """Show the number box of a change that has one; return its number."""
+    rule = rules("positions")["changes"][change]
+    if "number" not in rule:
+        return 0
+    key, least, most, usual = (rule[name] for name in ("number", "least", "most", "usual"))
+    with st.container(width=150):
+        address.initialise(key, range(least, most + 1), usual)
+        number = st.number_input(_say(f"changes.{change}.number.name"), least, most, key=key)
+        address.write_choice(key, number, usual)
+    return int(number)
+
+
+def _edit(change: str, number: int, side: str, length: int) -> str:
+    """Return the text form of a change on a side of `length` tokens."""
+    from core.record.edits import PositionEdit
+
+    order = "-".join(map(str, PositionEdit.shuffled(number, length).order))
+    edit = rules("positions")["changes"][change]["edit"]
+    return f"positions.{side}.{edit.format(order=order, number=number)}"
+
+
+def _map(when: str, record: TranslationRecord) -> Map:
+    """Return the encoder's maps before or after a change, with their names."""
+    name, short, note = (_say(f"change.{when}.{part}") for part in ("name", "short", "note"))
+    return Map(name, short, note, record.encoder)
 
 
 def _show_maps(
@@ -164,15 +167,3 @@ def _show_maps(
     layers = range(record.encoder.shape[0])
     both = sides(tokens, numbers, record.source_language)
     map_row(MapRow("Encoder", layers, *both, maps), key=key)
-
-
-def _position_edit(change: str, seed: int, shift: int, length: int):
-    from core.record.edits import DOUBLED, OFF, STRETCHED, PositionEdit
-
-    return {
-        "off": OFF,
-        "shuffled": PositionEdit.shuffled(seed, length),
-        "shifted": PositionEdit(shift=shift),
-        "doubled": DOUBLED,
-        "stretched": STRETCHED,
-    }[change]

@@ -11,7 +11,7 @@ import core
 from app import controls
 from app.look.markdown import plain
 from app.state import results
-from app.views.tour.stops import Highlight
+from app.views.tour.highlight import Highlight
 from app.views.tour.trials import Trial
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig

@@ -23,7 +23,8 @@ from app.views.shared.plan_bar import leave_button, present_button
 from app.views.shared.presented import show_still
 from app.views.shared.question import ask, first_askable
 from app.views.tour.bench import show_trial
-from app.views.tour.stops import STOPS, Highlight, Stop, measured, tokens_in_words
+from app.views.tour.highlight import Highlight
+from app.views.tour.stops import STOPS, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")

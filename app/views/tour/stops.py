@@ -8,6 +8,7 @@ import numpy as np
 from app.lessons.texts import keys, template
 from app.look.labels import ATTENTION, label, labels
 from app.look.numbers import percent
+from app.views.tour.highlight import Highlight
 from app.views.tour.trials import (
     Trial,
     translates_word,
@@ -18,24 +19,10 @@ from app.views.tour.trials import (
 )
 from core.analysis import roles
 from core.analysis.attribution import source_words
-from core.kinds import Kind
 from core.record.record import TranslationRecord
 from core.record.words import is_punctuation
 
 FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two tokens only
-
-
-@dataclass(frozen=True)
-class Highlight:
-    """What to show of a record: a head with its measured share, and a row to pin.
-
-    `said` describes the map in plain text: the rows of a word and where each looks most.
-    """
-
-    kind: Kind
-    head: roles.Strongest
-    query: int | None = None
-    said: str = ""
 
 
 Find = Callable[[TranslationRecord], Highlight]

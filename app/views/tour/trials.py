@@ -10,6 +10,7 @@ import numpy as np
 from app.lessons.texts import text
 from app.look.labels import labels
 from app.look.numbers import number, percent
+from app.views.tour.highlight import Highlight
 from core.analysis.inside_head import inside_head
 from core.config import DecodeConfig
 from core.kinds import Kind
@@ -17,7 +18,6 @@ from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:
-    from app.views.tour.stops import Highlight
     from core.analysis.inside_head import Site
 
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=5)
@@ -40,7 +40,7 @@ class Bench(Protocol):
         ...
 
 
-Trial = Callable[[Bench, TranslationRecord, "Highlight | None"], tuple[str, ...]]
+Trial = Callable[[Bench, TranslationRecord, Highlight | None], tuple[str, ...]]
 """Returns what was measured, as lines of plain text; `Highlight` is the stop's head, if any."""
 
 
