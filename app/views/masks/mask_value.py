@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.figures import masks
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
-from app.state import results, session, waiting
+from app.state import results, waiting
 from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
@@ -62,7 +62,6 @@ def show_mask_values(inspection: Inspection) -> None:
             FILLS[fill],
             words,
             title,
-            session.theme(),
         ),
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked)

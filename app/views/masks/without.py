@@ -61,7 +61,6 @@ def show_without_causal_mask(inspection: Inspection) -> None:
             leak.open,
             ("with the causal mask", "without it"),
             "Probability of the next token of the target",
-            session.theme(),
         ),
         "leak",
         "A dot above its bar: seeing future tokens made the next token of the target more "
@@ -141,7 +140,6 @@ def _draw(placeholder: DeltaGenerator, points: list[CheatingPoint], key: str) ->
         [p.open for p in points],
         STEPS,
         1 / WORDS,
-        session.theme(),
     )
     with placeholder.container():
         show(figure, key)
@@ -177,7 +175,6 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
             result.open,
             ("the sentence alone", "in its batch without the mask"),
             "Probability of each token of its translation",
-            session.theme(),
             control=("in its batch with the mask", result.masked),
         ),
         "padding_effect",

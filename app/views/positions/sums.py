@@ -6,7 +6,7 @@ import streamlit as st
 import core
 from app.figures import positions, vectors
 from app.look.labels import labels
-from app.state import results, session, waiting
+from app.state import results, waiting
 from app.views.positions.formula import embedding, in_words
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -27,9 +27,8 @@ def show_sums(inspection: Inspection) -> None:
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
     result = summed(*inspection.run(core.embedded, results.token_ids(tokens), side))
-    theme = session.theme()
     show(
-        vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
+        vectors.lengths_figure(result, positions.position_labels(tokens, first)),
         "sum_lengths",
         "Compare each dash, the length of the position vector, with its bar, the length of "
         "the embedding.",
@@ -42,7 +41,7 @@ def show_sums(inspection: Inspection) -> None:
         f"{result.cosine.max():.3f}; 1 would be no change)."
     )
     show(
-        vectors.plane_figure(result, labels(tokens, first), theme),
+        vectors.plane_figure(result, labels(tokens, first)),
         "sum_plane",
         "Follow the line from each ring to its dot. "
         + (

@@ -21,7 +21,7 @@ _ROWS = 64  # rows of the table that `show_rotation` compares: more than most se
 @waiting.fragment
 def show_table(inspection: Inspection) -> None:
     """Show this sentence's rows of the table, and a few columns as waves."""
-    record, theme = inspection.record, session.theme()
+    record = inspection.record
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -29,7 +29,7 @@ def show_table(inspection: Inspection) -> None:
     else:
         rows, tokens, first = record.target_positions, record.target_in, 0
     show(
-        positions.table_figure(rows, tokens, theme, first=first),
+        positions.table_figure(rows, tokens, first=first),
         "position_table",
         "On the left, neighbouring rows differ strongly; on the right, a column hardly changes "
         "over the whole sentence."
@@ -64,7 +64,7 @@ def show_table(inspection: Inspection) -> None:
     drawn = sorted(chosen or default)
     address.write_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, default)))
     show(
-        positions.waves_figure(rows, tokens, drawn, theme, first),
+        positions.waves_figure(rows, tokens, drawn, first),
         "position_waves",
         "Short waves tell neighbours apart; waves somewhat longer than the sentence tell its "
         "beginning from its end; the longest would do so only in a far longer text. Together they "
@@ -81,7 +81,7 @@ def show_products(inspection: Inspection) -> None:
     rows = inspection.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, session.theme()),
+        positions.dot_product_figure(rows),
         "position_products",
         "Each dot is the mean of all pairs at one distance. There are no error bars, because all "
         "these pairs have the same product: it depends only on the distance."
@@ -99,7 +99,6 @@ def show_products(inspection: Inspection) -> None:
 @waiting.fragment
 def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
-    theme = session.theme()
     rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
@@ -126,13 +125,13 @@ def show_rotation(inspection: Inspection) -> None:
     matrix = rotation_matrix(k, d_model)
     with st.container(horizontal=True, gap="medium"):
         show(
-            vectors.rotation_figure(matrix, near, k, theme),
+            vectors.rotation_figure(matrix, near, k),
             "rotation_matrix",
             "Look for the 2 × 2 blocks along the diagonal; everywhere else is 0.",
         )
         with st.container(width=520):
             show(
-                vectors.circles_figure(rows, position, k, pairs, theme),
+                vectors.circles_figure(rows, position, k, pairs),
                 "rotation_circles",
                 "Each pair turns from the ring to the dot. Change p: the angles stay the same.",
             )
