@@ -245,8 +245,9 @@ class Cells:
             "colorscale": Ink("diverging" if self.signed else "sequential"),
             "xgap": self.gaps[0],
             "ygap": self.gaps[1],
+            "showscale": self.bar is not None,
         }
-        made |= {"showscale": False} if self.bar is None else {"colorbar": self.bar}
+        made |= {} if self.bar is None else {"colorbar": self.bar}
         made |= {} if self.texts is None else {"text": self.texts}
         return _merged(made | _hovered(self.hover, self.rows), self.more)
 

@@ -49,9 +49,9 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Chart:
         known, trained = ([point[which] for point in curve] for which in ("val_loss", "train_loss"))
         marks += [
             Mark("line", steps, known, hover, colour=colour, width=2, more=line,
-                 name=f"{called}: validation"),
+                 name=f"{called}: validation", series=f"{name}: validation"),
             Mark("dot", steps, trained, hover, colour=colour, symbol=symbol, more=edge,
-                 name=f"{called}: training"),
+                 name=f"{called}: training", series=f"{name}: training"),
         ]  # fmt: skip
     below = 58 + 42 * len(curves)  # on a phone, every name in the legend takes a line
     legend = {

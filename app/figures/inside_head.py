@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -255,7 +256,8 @@ def _strips(
     )
     across = {**BARE, "anchor": y, "tickvals": [], "range": [-0.5, width - 0.5]}
     down = {**BARE, **ticks, "anchor": x, "domain": domain, "range": [rows - 0.5, -0.5]}
-    return cells, {x: Axis(across, dimensions), y: Axis(down, names)}
+    plain = [re.sub("</?su[bp]>", "", name) for name in names]
+    return cells, {x: Axis(across, dimensions), y: Axis(down, plain)}
 
 
 def _bars(

@@ -102,7 +102,8 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
             "alignment_figure",
             "Not linked: " + plain(", ".join(f"“{word}”" for word in alone)) if alone else "",
             alt="Word alignment: "
-            + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
+            + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values))
+            + ".",
         )
     st.caption(
         _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")
