@@ -1,28 +1,16 @@
-"""Draws small query × key grids: labelled axes, hatched cells, numbers in cells."""
+"""Query × key grids: labelled axes, hatched and filled cells."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import (
-    BARE,
-    Colourscale,
-    empty_trace,
-    escape,
-    framed_axis,
-    hover_axis,
-    layout,
-    text_width,
-    word_ticks,
-)
-from app.look.palette import PALETTES
+from app.figures.chart import OVER, Axis, Cells, Chart, Mark, words
+from app.figures.style import BARE, FRAMED, Ink, colour_bar_below, small, text_width, word_ticks
 
 LONGEST = 12  # characters of a label; the hover shows the whole word
 _GRID = 216  # px of a grid: three fit in a row on a desktop screen, one on a phone
@@ -43,168 +31,90 @@ class Axes:
     column_title: str
     ids: Sequence[int] = ()
 
+    @property
+    def _cell(self) -> int:
+        """The height of a cell, in px."""
+        return int(np.clip(_GRID / max(len(self.rows), len(self.columns)), 6, 24))
 
-def empty_grid(axes: Axes, title: str, subtitle: str, theme: str) -> go.Figure:
-    """Return a grid without cells: words on both axes, and token ids below if `axes` has any."""
-    cell = int(np.clip(_GRID / max(len(axes.rows), len(axes.columns)), 6, 24))
-    row_ticks, column_ticks = (
-        word_ticks(words, cell, LONGEST) for words in (axes.rows, axes.columns)
-    )
-    above = text_width(axes.columns, column_ticks["tickfont"]["size"], LONGEST) + 12
-    left = text_width(axes.rows, row_ticks["tickfont"]["size"], LONGEST) + 34
-    top = 60 + 26 + above
-    width, height = cell * len(axes.columns), cell * len(axes.rows)
-    figure = go.Figure(
-        layout=layout(theme, escape(title), subtitle, height=round(top + height + _FOOT))
-    )
-    figure.update_layout(
-        width=round(max(left + width + 12, _MIN_WIDTH)),
-        margin={"l": left, "t": top, "b": _FOOT, "r": max(12, _MIN_WIDTH - left - width)},
-        barmode="overlay",
-        bargap=0,
-        xaxis={
-            **column_ticks,
-            **framed_axis(theme),
-            "side": "top",
-            "tickangle": -90,
-            "title": {"text": axes.column_title, "standoff": 6},
-        },
-        yaxis={
-            **row_ticks,
-            **framed_axis(theme),
-            "range": row_ticks["range"][::-1],
-            "title": {"text": axes.row_title, "standoff": 6},
-        },
-        xaxis2={**hover_axis(axes.columns, "x"), "side": "top"},
-        yaxis2={
-            **hover_axis(axes.rows, "y"),
-            "range": row_ticks["range"][::-1],
-            "side": "right",
-        },
-    )
-    figure.add_trace(empty_trace())
-    if axes.ids:
-        figure.update_layout(xaxis3=_id_axis(axes.ids, cell, PALETTES[theme].second))
-        figure.add_trace(empty_trace("x3"))
-    return figure
+    @property
+    def _sides(self) -> tuple[float, float, float]:
+        """The left and the right margin and the width, in px."""
+        left = _room(self.rows, self._cell) + 34
+        grid = left + self._cell * len(self.columns)
+        return left, max(12, _MIN_WIDTH - grid), round(max(grid + 12, _MIN_WIDTH))
 
+    @property
+    def cell_width(self) -> float:
+        """The width of a cell, in px."""
+        left, right, width = self._sides
+        return (width - left - right) / len(self.columns)
 
-def colour_bar_below(
-    figure: go.Figure, word: str, values: Sequence[float], texts: Sequence[str], theme: str
-) -> dict[str, Any]:
-    """Return a flat colour bar below the plot, as wide as the plot."""
-    margin = figure.layout.margin
-    small = {"size": 12, "color": PALETTES[theme].second}
-    return {
-        "orientation": "h",
-        "x": 0,
-        "xanchor": "left",
-        "xpad": 0,
-        "y": -8 / (figure.layout.height - margin.t - margin.b),
-        "yanchor": "top",
-        "ypad": 0,
-        "lenmode": "fraction",  # of the plot, which is narrower on a phone
-        "len": 1,
-        "thickness": 8,
-        "outlinewidth": 0,
-        "tickvals": list(values),
-        "ticktext": list(texts),
-        "tickfont": small,
-        "title": {"text": word, "side": "bottom", "font": small},
-    }
+    def colour_bar(
+        self, word: str, values: Sequence[float], texts: Sequence[str]
+    ) -> dict[str, Any]:
+        """Return a flat colour bar below the grid."""
+        top = 60 + 26 + _room(self.columns, self._cell) + 12
+        plot = round(top + self._cell * len(self.rows) + _FOOT) - top - _FOOT
+        return colour_bar_below(plot, values, texts, word)
+
+    def chart(self, title: str, subtitle: str, marks: Sequence[Mark | Cells], **more: Any) -> Chart:
+        """Return a grid with these marks, and token ids below if there are any."""
+        cell, (left, right, width) = self._cell, self._sides
+        top = 60 + 26 + _room(self.columns, cell) + 12
+        frame: dict[str, Any] = {"full": True, "standoff": 6, **FRAMED}
+        axes = {
+            "x": words(
+                self.columns, cell, LONGEST, self.column_title, side="top", tickangle=-90, **frame
+            ),
+            "y": words(self.rows, cell, LONGEST, self.row_title, from_top=True, **frame),
+        }
+        if self.ids:
+            below = {"overlaying": "x", "side": "bottom", "tickangle": -90}
+            title_below = {"text": "id", "font": small(12), "standoff": 4}
+            ids = word_ticks([str(id) for id in self.ids], cell, 6)
+            axes["x3"] = Axis({**BARE, **ids, **below, "title": title_below})
+        height = top + cell * len(self.rows) + _FOOT
+        more = {"barmode": "overlay", "bargap": 0, **more}
+        margins = left, right, top, _FOOT
+        return Chart(title, subtitle, axes, marks, height, margins, width, more=more)
 
 
-def add_hatching(figure: go.Figure, masked: Masked, theme: str, shapes: Mapping[str, str]) -> None:
-    """Hatch the masked cells by reason: future tokens and padding have different patterns."""
-    for reason, cells in masked.items():
-        bars = hatched_bars(cells, reason, shapes[reason], theme)
-        figure.add_trace(bars.update(xaxis="x2", yaxis="y2"))
+def _room(names: Sequence[str], cell: int) -> float:
+    size = word_ticks(names, cell, LONGEST)["tickfont"]["size"]
+    return text_width(names, size, LONGEST)
 
 
-def hatched_bars(masked: NDArray[np.bool_], reason: str, shape: str, theme: str) -> go.Bar:
+def hatched_bars(masked: NDArray[np.bool_], reason: str, shape: str, **more: Any) -> Mark:
     """Return hatched bars over the masked cells, one bar for each run of cells in a row."""
-    palette = PALETTES[theme]
     edges = np.diff(np.pad(masked, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, start = np.nonzero(edges == 1)
     _, end = np.nonzero(edges == -1)
-    return go.Bar(
-        y=row,
-        base=start - 0.5,
-        x=end - start,
-        width=1.0,
-        orientation="h",
-        name=reason,
-        hoverinfo="skip",
-        marker={
-            "color": palette.hatch_ground,
-            "line": {"width": 0},
-            "pattern": {
-                "shape": shape,
-                "fillmode": "overlay",
-                "fgcolor": palette.hatch,
-                "bgcolor": palette.hatch_ground,
-                "size": 6,
-                "solidity": 0.25,
-            },
-        },
-    )
+    return hatching(end - start, row, start - 0.5, reason, shape, **more)
 
 
-def filled_cells(where: NDArray[np.bool_], colour: str, gap: int, hover: str) -> go.Heatmap:
-    """Return the cells in `where`, filled with one colour, `gap` px apart, with hover text."""
-    return go.Heatmap(
-        z=np.where(where, 0.0, np.nan).astype(np.float32),
-        xaxis="x2",
-        yaxis="y2",
-        colorscale=[[0, colour], [1, colour]],
-        zmin=0,
-        zmax=1,
-        showscale=False,
-        xgap=gap,
-        ygap=gap,
-        hoverongaps=False,
-        hovertemplate=hover + "<extra></extra>",
-    )
-
-
-def cell_size(figure: go.Figure, columns: int) -> float:
-    """Return the width of a cell, in px."""
-    return (figure.layout.width - figure.layout.margin.l - figure.layout.margin.r) / columns
-
-
-def _id_axis(ids: Sequence[int], cell: float, colour: str) -> dict[str, Any]:
-    """Return a third axis that shows the token ids under the columns."""
-    return {
-        **BARE,
-        **word_ticks([str(id) for id in ids], cell, 6),
-        "overlaying": "x",
-        "side": "bottom",
-        "tickangle": -90,
-        "title": {"text": "id", "font": {"size": 12, "color": colour}, "standoff": 4},
+def hatching(x: NDArray, y: NDArray, base: Any, name: str, shape: str, **more: Any) -> Mark:
+    """Return hatched bars along x from `base`, in the rows `y`."""
+    ground = Ink("hatch_ground")
+    pattern = {
+        "shape": shape,
+        "fillmode": "overlay",
+        "fgcolor": Ink("hatch"),
+        "bgcolor": ground,
+        "size": 6,
+        "solidity": 0.25,
     }
+    more = {"base": base, "marker": {"pattern": pattern}, **more}
+    wide = more.pop("width", 1.0)
+    return Mark("hatch", x, y, colour=ground, width=wide, name=name, sideways=True, more=more)
 
 
-def cell_numbers(heat: go.Heatmap, size: int) -> go.Scatter:
-    """Return the numbers of a heat map's cells as text, black or white for contrast.
+def filled_cells(
+    where: NDArray[np.bool_], colour: Any, gap: int, hover: str, series: str, value: float
+) -> Cells:
+    """Return the cells in `where`, filled with one colour, `gap` px apart, with hover text.
 
-    Plotly would choose white or a dark grey, whose contrast on middle colours is below 4.5:1.
+    `series` and `value` are what the chart's table says of each.
     """
-    rows, columns = np.nonzero(np.array(heat.text, dtype=object) != "")
-    at = (np.array(heat.z)[rows, columns] - heat.zmin) / (heat.zmax - heat.zmin)
-    return go.Scatter(
-        x=columns,
-        y=rows,
-        text=[heat.text[row][column] for row, column in zip(rows, columns, strict=True)],
-        mode="text",
-        textfont={"size": size, "color": [_ink(value, heat.colorscale) for value in at]},
-        hoverinfo="skip",
-    )
-
-
-def _ink(at: float, scale: Colourscale) -> str:
-    """Return black or white, whichever contrasts more with the scale's colour at `at` (0–1)."""
-    colours = np.array([[int(c) for c in re.findall(r"\d+", colour)] for _, colour in scale]) / 255
-    stops = [stop for stop, _ in scale]
-    shown = np.array([np.interp(at, stops, channel) for channel in colours.T])
-    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
-    return "#000000" if linear @ (0.2126, 0.7152, 0.0722) > 0.179 else "#ffffff"
+    more = {"colorscale": [[0, colour], [1, colour]], "hoverongaps": False, **OVER}
+    values = np.where(where, 0.0, np.nan).astype(np.float32)
+    return Cells(values, hover=hover, gaps=(gap, gap), series=series, value=value, more=more)

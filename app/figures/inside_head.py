@@ -1,28 +1,32 @@
-"""Draws the stages of one head: vectors as strips; terms, scores and weights as bars."""
+"""Declares the stages of one head: vectors as strips; terms, scores and weights as bars."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
-from app.figures.grid import hatched_bars
+from app.figures.chart import Axis, Cells, Chart, Mark, note
+from app.figures.grid import hatching
 from app.figures.style import (
     BARE,
     FLOOR,
+    INK,
+    LINE,
+    THIRD,
+    Ink,
+    by_sign,
     colour_bar,
-    diverging,
     escape,
-    layout,
-    sequential,
-    signed_colours,
+    shade,
+    small,
     tick,
     word_ticks,
 )
 from app.look.numbers import number
-from app.look.palette import PALETTES
 from core.analysis.inside_head import InsideHead, largest
 
 TERMS = 5  # number of largest terms shown by name
@@ -33,20 +37,25 @@ _PRODUCT = 156  # px: left margin, for a term's two factors
 _SMALL, SMALL_WIDTH = 64, 108  # px: size of a figure in the overview
 _MIN_WIDTH = 150  # px: Streamlit's minimum width of a figure
 
+Part = tuple[Mark | Cells, Mapping[str, Axis]]
+"""A mark and its pair of axes."""
+Span = tuple[float, float]
 
-def projection_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
+
+def projection_figure(inside: InsideHead, key: int) -> Chart:
     """Draw the inputs x_q and x_k [D] as strips and, on a separate scale, q and k [E]."""
     inputs = np.stack([inside.x_D, inside.memory_KD[key]])
     made = np.stack([inside.q_E, inside.k_KE[key]])
     height = 4 * _STRIP + 2 * _GAP
-    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
-    lower = (2 * _STRIP) / height
-    _add_strips(figure, 1, inputs, ["x<sub>q</sub>", "x<sub>k</sub>"], (1 - lower, 1), theme)
-    _add_strips(figure, 2, made, ["q", "k"], (_GAP / height, _GAP / height + lower), theme)
-    return figure
+    lower, gap = 2 * _STRIP / height, _GAP / height
+    return _chart(
+        height,
+        _strips(1, inputs, ["x<sub>q</sub>", "x<sub>k</sub>"], (1 - lower, 1)),
+        _strips(2, made, ["q", "k"], (gap, gap + lower)),
+    )
 
 
-def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
+def product_figure(inside: InsideHead, key: int) -> Chart:
     """Draw all terms q_e·k_e [E] as a strip; below, the largest as bars and the sum of the rest."""
     terms = inside.products_KE[key]
     named = largest(terms, TERMS)
@@ -54,125 +63,112 @@ def product_figure(inside: InsideHead, key: int, theme: str) -> go.Figure:
     names = [f"{e + 1}:  {number(q[e])} × {number(k[e])}" for e in named]
     hovers = [f"dimension {name}" for name in names]
     values = [float(terms[e]) for e in named]
+    colours = by_sign(values)
     if others := len(terms) - len(named):
         names.append(f"the other {others}")
         hovers.append(f"the other {others} dimensions")
         values.append(float(np.delete(terms, named).sum()))
+        colours.append(THIRD)  # grey: a sum of many small terms
     bars = 26 * len(names)
     height = _STRIP + _GAP + bars
-    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
-    _add_strips(
-        figure, 1, terms[None], ["q<sub>e</sub>k<sub>e</sub>"], (1 - _STRIP / height, 1), theme
+    domain = 1 - _STRIP / height, 1
+    return _chart(
+        height,
+        _strips(1, terms[None], ["q<sub>e</sub>k<sub>e</sub>"], domain),
+        _bars(2, values, names, height, colours, (0, bars / height), hovers=hovers),
+        left=_PRODUCT,
     )
-    _add_bars(figure, 2, values, names, hovers, (0, bars / height), (0, 1), theme, signed=True)
-    if others:  # grey: a sum of many small terms
-        colours = list(figure.data[-1].marker.color)
-        figure.data[-1].marker.color = [*colours[:-1], PALETTES[theme].third]
-    figure.update_layout(margin={"l": _PRODUCT})
-    return figure
 
 
 def scores_figure(
-    values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int, theme: str
-) -> go.Figure:
+    values: ArrayLike, mask: NDArray[np.bool_], words: Sequence[str], key: int
+) -> Chart:
     """Draw one score per key [K]; masked keys are hatched and labelled −∞."""
     values = np.asarray(values, np.float64)
-    figure = _rows(theme, words)
-    _add_bars(figure, 1, values, words, words, (0, 1), (0, 1), theme, chosen=key, signed=True)
+    height = _pitch(len(words)) * len(words)
+    bars, axes = _bars(1, values, words, height, by_sign(_finite(values)), chosen=key)
+    parts: list[Part] = [(bars, axes)]
     if not mask.all():
-        _add_hatch(figure, ~mask, theme)
-    return figure
+        low, high = axes["x"].properties["range"]
+        keys = np.flatnonzero(~mask)
+        # Behind the bars, across the whole plot.
+        hatch = hatching(np.full(len(keys), high - low), keys, low, "masked", "/")
+        parts.insert(0, (hatch, {}))
+    return _chart(height, *parts, right=_RIGHT)
 
 
-def softmax_figure(inside: InsideHead, words: Sequence[str], key: int, theme: str) -> go.Figure:
+def softmax_figure(inside: InsideHead, words: Sequence[str], key: int) -> Chart:
     """Draw e^(score − largest) per key in grey, and the weight: its share of the sum."""
-    figure = _rows(theme, words, head=22)
-    _add_bars(figure, 1, inside.exps_K, words, words, (0, 1), (0, 0.46), theme, chosen=key)
-    _add_bars(
-        figure, 2, inside.weights_K, words, words, (0, 1), (0.54, 1), theme, chosen=key, named=False
-    )
-    colours = [colour for _, colour in sequential(theme)]
-    shades = [colours[round(w * (len(colours) - 1))] for w in inside.weights_K]
-    figure.data[-1].marker.color = shades
-    figure.data[-1].marker.line = {"width": 1, "color": PALETTES[theme].third}
-    for at, title in ((0, "e<sup>s − max</sup>"), (0.54, "weight")):
-        _add_words(figure, title, at, 1, 18, theme)
-    return figure
+    height, K, head = _pitch(len(words)) * len(words), len(words), 22
+    shades = [shade(weight) for weight in inside.weights_K]
+    edge = {"marker": {"line": {"width": 1, "color": THIRD}}}
+    titles = (0, "e<sup>s − max</sup>"), (0.54, "weight")
+    return _chart(
+        height,
+        _bars(1, inside.exps_K, words, height, [THIRD] * K, columns=(0, 0.46), chosen=key,
+              series="e^(s − max)"),
+        _bars(2, inside.weights_K, words, height, shades, columns=(0.54, 1), chosen=key,
+              named=False, series="weight", more=edge),
+        right=_RIGHT,
+        head=head,
+        notes=[_above(title, at, 1) for at, title in titles],
+    )  # fmt: skip
 
 
-def values_figure(inside: InsideHead, words: Sequence[str], theme: str) -> go.Figure:
+def values_figure(inside: InsideHead, words: Sequence[str]) -> Chart:
     """Draw the weighted values [K, E] and their sum z [E] on one scale."""
     weighted, z = inside.weighted_KE, inside.z_E
     pitch = _pitch(len(weighted))
     height = pitch * len(weighted) + 10 + _STRIP
-    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
     bound = float(max(np.abs(weighted).max(), np.abs(z).max()))
-    domain = (1 - pitch * len(weighted) / height, 1)
-    _add_strips(figure, 1, weighted, words, domain, theme, bound=bound, pitch=pitch, scale=(0, 1))
-    _add_strips(figure, 2, z[None], ["z"], (0, _STRIP / height), theme, bound=bound, scale=None)
-    return figure
+    domain = 1 - pitch * len(weighted) / height, 1
+    return _chart(
+        height,
+        _strips(1, weighted, words, domain, bound=bound, pitch=pitch),
+        _strips(2, z[None], ["z"], (0, _STRIP / height), bound=bound, scale=False),
+    )
 
 
-def output_figure(inside: InsideHead, theme: str) -> go.Figure:
+def output_figure(inside: InsideHead) -> Chart:
     """Draw this head's part and the whole output as strips [2, D]; below, each head's norm."""
     both = np.stack([inside.parts_HD[inside.head], inside.output_D])
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
     names = [f"head {h}" for h in range(1, len(lengths) + 1)]
     bars = 24 * len(names)
     height = 2 * _STRIP + _GAP + 18 + bars
-    figure = _figure(theme, _TOP + height + 8, right=_SCALE)
-    domain = (1 - 2 * _STRIP / height, 1)
-    _add_strips(figure, 1, both, ["this head", "output"], domain, theme)
-    _add_bars(
-        figure,
-        2,
-        lengths,
-        names,
-        names,
-        (0, bars / height),
-        (0, 1),
-        theme,
-        chosen=inside.head,
-        places=2,
-    )
-    _add_words(figure, "length of each head’s part", 0, bars / height, 18, theme)
-    return figure
+    return _chart(
+        height,
+        _strips(1, both, ["this head", "output"], (1 - 2 * _STRIP / height, 1)),
+        _bars(2, lengths, names, height, [THIRD] * len(names), (0, bars / height),
+              chosen=inside.head, places=2),
+        notes=[_above("length of each head’s part", 0, bars / height)],
+    )  # fmt: skip
 
 
-def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figure]:
+def small_figures(inside: InsideHead, key: int) -> dict[str, Chart]:
     """Return a small figure of each stage's result for the overview, by stage."""
-    inks = PALETTES[theme]
 
-    def strips(*rows: NDArray[np.float64]) -> go.Figure:
-        figure = _small(theme)
+    def strips(*rows: NDArray[np.float64]) -> Chart:
+        N, parts = len(rows), []
+        bound = None if N == 1 else float(max(np.abs(row).max() for row in rows))
         for n, row in enumerate(rows, start=1):
-            domain = (1 - n / len(rows) + 0.06, 1 - (n - 1) / len(rows) - 0.06)
-            bound = None if len(rows) == 1 else float(max(np.abs(r).max() for r in rows))
-            _add_strips(figure, n, np.atleast_2d(row), [""], domain, theme, bound=bound, scale=None)
-        return figure
+            domain = 1 - n / N + 0.06, 1 - (n - 1) / N - 0.06
+            parts.append(_strips(n, row[None], [""], domain, bound=bound, scale=False))
+        return _overview(*parts)
 
     def bars(
         values: NDArray[np.float64], hatched: NDArray[np.bool_] | None = None, chosen: int = key
-    ) -> go.Figure:
-        figure = _small(theme)
-        finite = np.where(np.isfinite(values), values, 0.0)
-        colours = [inks.ink if at == chosen else inks.line for at in range(len(values))]
-        figure.add_trace(go.Bar(y=finite, marker={"color": colours, "line": {"width": 0}}))
-        figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
-        if hatched is not None and hatched.any():
-            low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
-            for at in np.flatnonzero(hatched):
-                figure.add_shape(
-                    x0=float(at) - 0.5,
-                    x1=float(at) + 0.5,
-                    y0=low,
-                    y1=high,
-                    fillcolor=inks.masked,
-                    line={"width": 0},
-                )
-        return figure
+    ) -> Chart:
+        finite = _finite(values)
+        colours = [INK if at == chosen else LINE for at in range(len(values))]
+        ends = {"y0": min(finite.min(), 0.0), "y1": max(finite.max(), 0.0)}
+        fill = {"fillcolor": Ink("masked"), "line": {"width": 0}}
+        masked = [] if hatched is None else np.flatnonzero(hatched).tolist()
+        shapes = [{"x0": at - 0.5, "x1": at + 0.5, **ends, **fill} for at in masked]
+        hidden = Axis({"visible": False})
+        bar = Mark("bar", np.arange(len(values)), finite, colour=colours)
+        return _overview((bar, {"x": hidden, "y": hidden}), shapes=shapes)
 
-    lengths = np.linalg.norm(inside.parts_HD, axis=-1)
     return {
         "project": strips(inside.q_E, inside.k_KE[key]),
         "product": strips(inside.products_KE[key]),
@@ -180,20 +176,27 @@ def small_figures(inside: InsideHead, key: int, theme: str) -> dict[str, go.Figu
         "mask": bars(inside.masked_K, ~inside.open_K),
         "softmax": bars(inside.weights_K),
         "values": strips(inside.z_E),
-        "output": bars(lengths, chosen=inside.head),
+        "output": bars(np.linalg.norm(inside.parts_HD, axis=-1), chosen=inside.head),
     }
 
 
-def _figure(theme: str, height: float, right: int = _RIGHT) -> go.Figure:
-    figure = go.Figure(layout=layout(theme, "", "", round(height)))
-    margin = {"l": _LEFT, "r": right, "t": _TOP, "b": 8}
-    return figure.update_layout(title=None, margin=margin, bargap=0.3, barmode="overlay")
+def _chart(
+    height: float, *parts: Part, left: int = _LEFT, right: int = _SCALE, head: int = 0, **more: Any
+) -> Chart:
+    """Join parts to a chart whose plot is `height` px high, with `head` px for text above it."""
+    marks = [mark for mark, _ in parts]
+    axes = {id: axis for _, of in parts for id, axis in of.items()}
+    top = _TOP + head
+    gaps = {"bargap": 0.3, "barmode": "overlay"}
+    return Chart("", "", axes, marks, top + height + 8, (left, right, top, 8), more=gaps, **more)
 
 
-def _small(theme: str) -> go.Figure:
-    figure = go.Figure(layout=layout(theme, "", "", _SMALL))
-    margin = {"l": 0, "r": _MIN_WIDTH - SMALL_WIDTH, "t": 4, "b": 4}
-    return figure.update_layout(title=None, margin=margin, width=_MIN_WIDTH, bargap=0.2)
+def _overview(*parts: Part, **more: Any) -> Chart:
+    chart = [mark for mark, _ in parts], {id: axis for _, of in parts for id, axis in of.items()}
+    margins = 0, _MIN_WIDTH - SMALL_WIDTH, 4, 4
+    return Chart(
+        "", "", chart[1], chart[0], _SMALL, margins, _MIN_WIDTH, more={"bargap": 0.2}, **more
+    )
 
 
 def _pitch(rows: int) -> float:
@@ -201,193 +204,128 @@ def _pitch(rows: int) -> float:
     return float(np.clip(460 / rows, 7, 20))
 
 
-def _rows(theme: str, words: Sequence[str], head: int = 0) -> go.Figure:
-    """Return a figure with one row per word and `head` px above them."""
-    figure = _figure(theme, _TOP + head + _pitch(len(words)) * len(words) + 8, right=_RIGHT)
-    return figure.update_layout(margin={"t": _TOP + head})
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace infinities by 0: they have no bar."""
+    return np.where(np.isfinite(values), values, 0.0)
 
 
-def _add_words(figure: go.Figure, text: str, x: float, y: float, above: int, theme: str) -> None:
-    """Add text centred `above` / 2 px over height `y` of the plot."""
-    figure.add_annotation(
-        text=text,
-        x=x,
-        y=y,
-        xref="paper",
-        yref="paper",
-        xanchor="left",
-        yanchor="middle",
-        yshift=above / 2,
-        showarrow=False,
-        font={"size": 12, "color": PALETTES[theme].second},
-    )
+def _above(text: str, x: float, y: float) -> dict[str, Any]:
+    """Return a text over height `y` of the plot."""
+    place = {"xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle"}
+    return note(text, x, y, 12, yshift=9.0, **place)
 
 
-def _axes(place: int) -> tuple[str, str, str, str]:
-    """Return the `place`-th pair of axes' names: two for a trace, two for the layout."""
-    n = "" if place == 1 else str(place)
-    return f"x{n}", f"y{n}", f"xaxis{n}", f"yaxis{n}"
-
-
-def _add_strips(
-    figure: go.Figure,
+def _strips(
     place: int,
     values: NDArray[np.float64],
     names: Sequence[str],
-    domain: tuple[float, float],
-    theme: str,
+    domain: Span,
     *,
     bound: float | None = None,
     pitch: float = _STRIP,
-    scale: tuple[float, float] | None = (-1, -1),
-) -> None:
-    """Add vectors [N, width] as rows of coloured cells: orange < 0, blue > 0.
+    scale: bool = True,
+) -> Part:
+    """Return vectors [N, width] as rows of coloured cells on the `place`-th pair of axes.
 
-    Colours span ±`bound`, by default the largest absolute value. The colour bar on the right is as
-    high as the domain; `scale=None` omits it.
+    Colours span ±`bound`, by default the largest absolute value: orange < 0, blue > 0. The colour
+    bar on the right, if there is a `scale`, is as high as the domain.
     """
     bound = (float(np.abs(values).max()) or 1.0) if bound is None else bound
     ends = [-bound, 0.0, bound]
-    x, y, xaxis, yaxis = _axes(place)
+    x, y = _pair(place)
+    rows, width = values.shape
     ticks = word_ticks(names, pitch, 40)
     is_name = pitch == _STRIP  # a name with a subscript, not a token
     if is_name:
         ticks["ticktext"] = list(names)
     shown = [name if is_name else tick(name) for name in names]
-    wide = range(1, values.shape[1] + 1)
-    hover = [[f"{row}<br>dimension {i}" for i in wide] for row in shown] if names[0] else None
-    bar = colour_bar(domain, ends, [number(end, 2) for end in ends], theme) if scale else None
+    dimensions = [f"dimension {i}" for i in range(1, width + 1)]
+    hover = [[f"{row}<br>{dimension}" for dimension in dimensions] for row in shown]
+    bar = colour_bar(domain, ends, [number(end, 2) for end in ends]) if scale else None
     if bar and domain[1] - domain[0] < 1 and len(names) <= 2:  # no room for three numbers
         bar["tickvals"], bar["ticktext"] = bar["tickvals"][::2], bar["ticktext"][::2]
-    figure.add_trace(
-        go.Heatmap(
-            z=values.astype(np.float32),
-            xaxis=x,
-            yaxis=y,
-            colorscale=diverging(theme),
-            zmin=-bound,
-            zmax=bound,
-            showscale=bar is not None,
-            colorbar=bar,
-            ygap=2 if len(values) < 4 else 1,
-            text=hover,
-            hovertemplate="%{text}<br><b>%{z:.4f}</b><extra></extra>" if hover else None,
-        )
+    cells = Cells(
+        values.astype(np.float32),
+        bound,
+        True,
+        "%{text}<br><b>%{z:.4f}</b>" if names[0] else "",
+        texts=hover if names[0] else None,
+        bar=bar,
+        gaps=(0, 2 if rows < 4 else 1),
+        more={"xaxis": x, "yaxis": y},
     )
-    figure.update_layout(
-        {
-            xaxis: {
-                **BARE,
-                "anchor": y,
-                "tickvals": [],
-            },
-            yaxis: {
-                **BARE,
-                **ticks,
-                "anchor": x,
-                "domain": domain,
-                "range": [len(values) - 0.5, -0.5],
-            },
-        }
-    )
-    figure.layout[xaxis].range = [-0.5, values.shape[1] - 0.5]
+    across = {**BARE, "anchor": y, "tickvals": [], "range": [-0.5, width - 0.5]}
+    down = {**BARE, **ticks, "anchor": x, "domain": domain, "range": [rows - 0.5, -0.5]}
+    plain = [re.sub("</?su[bp]>", "", name) for name in names]
+    return cells, {x: Axis(across, dimensions), y: Axis(down, plain)}
 
 
-def _add_bars(
-    figure: go.Figure,
+def _bars(
     place: int,
     values: ArrayLike,
     names: Sequence[str],
-    hovers: Sequence[str],
-    domain: tuple[float, float],
-    columns: tuple[float, float],
-    theme: str,
+    height: float,
+    colours: Sequence[Ink],
+    domain: Span = (0, 1),
+    columns: Span = (0, 1),
     *,
+    hovers: Sequence[str] = (),
     chosen: int | None = None,
-    signed: bool = False,
     named: bool = True,
     places: int = 4,
-) -> None:
-    """Add horizontal bars, each labelled with its number.
+    series: str = "",
+    more: Mapping[str, Any] | None = None,
+) -> Part:
+    """Return horizontal bars on the `place`-th pair of axes, each labelled with its number.
 
-    Signed bars are orange below zero and blue above; others are grey. If rows are too low for
-    numbers, only the chosen row is labelled.
+    The whole plot is `height` px high. If rows are too low for numbers, only the chosen row is
+    labelled.
     """
-    inks = PALETTES[theme]
     values = np.asarray(values, np.float64)
-    finite = np.where(np.isfinite(values), values, 0.0)
-    below, above = signed_colours(theme) if signed else (inks.third, inks.third)
-    rows = len(values)
-    pitch = (figure.layout.height - figure.layout.margin.t - 8) * (domain[1] - domain[0]) / rows
+    finite, rows = _finite(values), len(values)
+    pitch = round(height) * (domain[1] - domain[0]) / rows
     low, high = min(finite.min(), 0.0), max(finite.max(), 0.0)
     room = 0.42 * ((high - low) or 1.0)  # for the number at the end of a bar
-    x, y, xaxis, yaxis = _axes(place)
+    x, y = _pair(place)
     ticks = word_ticks(names, pitch, _LONGEST)
     if chosen is not None:
-        at = sorted({*(t for t in ticks["tickvals"] if pitch >= 11 or abs(t - chosen) > 1), chosen})
-        ticks["tickvals"] = at
+        near = 0 if pitch >= 11 else 1
+        at = sorted({*(t for t in ticks["tickvals"] if abs(t - chosen) > near), chosen})
         words = [tick(names[i], _LONGEST) for i in at]
+        ticks["tickvals"] = at
         ticks["ticktext"] = [
             f"<b>{w}</b>" if i == chosen else w for i, w in zip(at, words, strict=True)
         ]
-    figure.update_layout(
-        {
-            xaxis: {
-                **BARE,
-                "anchor": y,
-                "domain": columns,
-                "range": [low - (room if low < 0 else 0), high + room],
-                "tickvals": [],
-                "zeroline": True,
-                "zerolinecolor": inks.line,
-                "zerolinewidth": 1,
-            },
-            yaxis: {
-                **BARE,
-                **ticks,
-                "anchor": x,
-                "domain": domain,
-                "range": [rows - 0.5, -0.5],
-                "showticklabels": named,
-            },
-        }
-    )
-    texts = [number(v, places) if pitch >= 11 or i == chosen else "" for i, v in enumerate(values)]
-    figure.add_trace(
-        go.Bar(
-            x=finite,
-            y=np.arange(rows),
-            orientation="h",
-            xaxis=x,
-            yaxis=y,
-            marker={"color": np.where(finite < 0, below, above).tolist(), "line": {"width": 0}},
-            text=texts,
-            textposition="outside",
-            textfont={"size": float(np.clip(pitch - 5, FLOOR, 12)), "color": inks.ink},
-            cliponaxis=False,
-            constraintext="none",
-            customdata=[
-                [escape(hover), number(v, places)] for hover, v in zip(hovers, values, strict=True)
-            ],
-            hovertemplate="%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>",
-        )
-    )
+    across = {
+        **BARE,
+        "anchor": y,
+        "domain": columns,
+        "range": [low - (room if low < 0 else 0), high + room],
+        "tickvals": [],
+        "zeroline": True,
+        "zerolinecolor": LINE,
+        "zerolinewidth": 1,
+    }
+    down = {"anchor": x, "domain": domain, "range": [rows - 0.5, -0.5], "showticklabels": named}
+    shown = [number(value, places) for value in values]
+    labelled = {
+        "xaxis": x,
+        "yaxis": y,
+        "text": [text if pitch >= 11 or i == chosen else "" for i, text in enumerate(shown)],
+        "textposition": "outside",
+        "textfont": small(float(np.clip(pitch - 5, FLOOR, 12)), INK),
+        "cliponaxis": False,
+        "constraintext": "none",
+    }
+    told = [[escape(one), text] for one, text in zip(hovers or names, shown, strict=True)]
+    hover = "%{customdata[0]}<br><b>%{customdata[1]}</b>"
+    said = [*zip(names, values.tolist(), strict=True)]
+    bars = Mark("bar", finite, np.arange(rows), hover, told, list(colours), sideways=True,
+                series=series, said=said, more={**labelled, **(more or {})})  # fmt: skip
+    return bars, {x: Axis(across), y: Axis({**BARE, **ticks, **down}, names)}
 
 
-def _add_hatch(figure: go.Figure, masked: NDArray[np.bool_], theme: str) -> None:
-    """Hatch the rows of masked keys, behind the bars and across the whole plot."""
-    low, high = figure.layout.xaxis.range
-    keys = np.flatnonzero(masked)
-    figure.add_trace(
-        go.Bar(
-            y=keys,
-            x=np.full(len(keys), high - low),
-            base=low,
-            width=1.0,
-            orientation="h",
-            name="masked",
-            hoverinfo="skip",
-            marker=hatched_bars(masked[None], "masked", "/", theme).marker,
-        )
-    )
-    figure.data = figure.data[::-1]
+def _pair(place: int) -> tuple[str, str]:
+    """Return the ids of the `place`-th pair of axes."""
+    n = "" if place == 1 else str(place)
+    return f"x{n}", f"y{n}"

@@ -1,31 +1,30 @@
-"""Draws the positional encodings of one pass: table, waves, dot products."""
+"""Declares the positional encodings of one pass: table, waves, dot products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.style import (
-    colour_bar,
-    curve,
-    diverging,
-    empty_trace,
-    escape,
+from app.figures.chart import (
+    OVER,
+    Axis,
+    Cells,
+    Chart,
+    Mark,
     hover_axis,
-    layout,
-    ruled_axis,
-    text_width,
-    tick,
-    word_ticks,
+    note,
+    numbers,
+    words,
     words_below,
 )
+from app.figures.style import AXIS, LINE, SECOND, THIRD, Ink, colour_bar, small, text_width, tick
 from app.lessons.texts import rules
 from app.look.labels import labels
 from app.look.numbers import number, scientific
-from app.look.palette import PALETTES
 from core.analysis.position_table import products_by_distance
 from core.record.record import RecordToken
 
@@ -63,251 +62,143 @@ def sample_dimensions(d_model: int) -> tuple[int, ...]:
 def table_figure(
     positions: NDArray[np.float32],
     tokens: Sequence[RecordToken] | None,
-    theme: str,
     title: str = "What is added to each token",
     first: int = 1,
-) -> go.Figure:
+) -> Chart:
     """Draw the vectors added to the embeddings, [length, d_model], on a zero-centred scale.
 
     Without tokens, rows are labelled by pos alone; `first` is the first token's number.
     """
     length, d_model = positions.shape
-    words = (
+    names = (
         [f"pos {n}" for n in range(length)] if tokens is None else position_labels(tokens, first)
     )
     row = float(np.clip(420 / length, 5, 24))
-    ticks = word_ticks(words, row, _LONGEST)
-    limit = float(np.abs(positions).max())
-    paper = is_sinusoidal(positions)
+    limit, paper = float(np.abs(positions).max()), is_sinusoidal(positions)
+    dimensions = [_dimension_name(d, d_model, paper) for d in range(d_model)]
     across = np.arange(0, d_model, max(2, d_model // 8))
+    said = "pos" if tokens is None else "pos and its token"
+    down = words(names, row, _LONGEST, said, from_top=True, full=True)
+    left = text_width(names, down.properties["tickfont"]["size"], _LONGEST) + 44
     top = 118 if paper else 80
-    figure = go.Figure(
-        go.Heatmap(
-            z=positions,
-            xaxis="x2",
-            yaxis="y2",
-            zmin=-limit,
-            zmax=limit,
-            colorscale=diverging(theme),
-            colorbar=colour_bar((0, 1), [-limit, 0, limit], _ends(limit), theme, "value added"),
-            hovertemplate="%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>",
-        ),
-        layout(
-            theme,
-            escape(title),
-            f"float32 [position, dimension] = [{length}, {d_model}]",
-            height=round(top + row * length + 52),
-        ),
-    )
-    figure.add_trace(empty_trace("x"))
-    axis_range = [-0.5, d_model - 0.5]
-    named = [_dimension_name(d, d_model, paper) for d in range(d_model)]
+    named = "dimension: even = sine, odd = cosine" if paper else "dimension"
+    ticks = numbers(named, (-0.5, d_model - 0.5), tickmode="array", tickvals=across)
+    axes = {"x": replace(ticks, names=dimensions, full=True), "y": down}
     if paper:
-        quarters = across[::2]
-        waves = [number(wavelength(int(d), d_model), 0) for d in quarters]
-        figure.update_layout(
-            xaxis3={
-                **hover_axis(named, "x"),
-                "side": "top",
-                "showticklabels": True,
-                "tickvals": quarters,
-                "ticktext": waves,
-                "tickangle": 0,
-                "tickfont": {"size": 13, "color": PALETTES[theme].second},
-                "title": {
-                    "text": "wavelength of the dimension, in positions",
-                    "font": {"size": 13, "color": PALETTES[theme].second},
-                    "standoff": 8,
-                },
-            }
-        )
-        figure.add_trace(empty_trace("x3"))
-    figure.update_layout(
-        margin={"l": _left(words, ticks), "r": 90, "t": top, "b": 52},
-        xaxis={
-            "range": axis_range,
-            "tickmode": "array",
-            "tickvals": across,
-            "title": {"text": "dimension: even = sine, odd = cosine" if paper else "dimension"},
-        },
-        yaxis={
-            **ticks,
-            "range": ticks["range"][::-1],
-            "title": {"text": "pos" if tokens is None else "pos and its token"},
-        },
-        xaxis2={**hover_axis(named, "x"), "side": "top"},
-        yaxis2={**hover_axis(words, "y"), "range": ticks["range"][::-1], "side": "right"},
-    )
-    return figure
+        waves = {
+            "side": "top",
+            "showticklabels": True,
+            "tickvals": across[::2],
+            "ticktext": [number(wavelength(int(d), d_model), 0) for d in across[::2]],
+            "tickangle": 0,
+            "tickfont": small(13),
+            "title": {
+                "text": "wavelength of the dimension, in positions",
+                "font": small(13),
+                "standoff": 8,
+            },
+        }
+        axes["x3"] = Axis(hover_axis(dimensions, "x") | waves)
+    bar = colour_bar((0, 1), [-limit, 0, limit], _ends(limit), "value added")
+    hover = "%{y}<br>%{x}<br><b>%{z:.4f}</b>"
+    cells = Cells(positions, limit, True, hover, bar=bar, gaps=(0, 0), more=OVER)
+    subtitle = f"float32 [position, dimension] = [{length}, {d_model}]"
+    margins = left, 90, top, 52
+    return Chart(title, subtitle, axes, [cells], top + row * length + 52, margins)
 
 
 def waves_figure(
     positions: NDArray[np.float32],
     tokens: Sequence[RecordToken],
     dimensions: Sequence[int],
-    theme: str,
     first: int = 1,
-) -> go.Figure:
+) -> Chart:
     """Draw some columns of the table against position, one below the other.
 
     Dots are the values of this pass. The line is the paper's formula if the table follows it;
     otherwise it connects the dots.
     """
     length, d_model = positions.shape
-    palette = PALETTES[theme]
-    words = position_labels(tokens, first)
-    ticks, below, pitch = words_below(words, _LONGEST)
-    bottom = 30 + below
-    strip, top = 64, 76
-    paper = is_sinusoidal(positions)
-    limit = float(np.abs(positions).max())
+    names, N = position_labels(tokens, first), len(dimensions)
+    placed = {"anchor": "free", "position": 0, "title": {"text": "pos and its token"}}
+    across, below, pitch = words_below(names, _LONGEST)
+    paper, limit = is_sinusoidal(positions), float(np.abs(positions).max())
     line_x, lines = np.arange(length), positions
     if paper:
         line_x = np.linspace(0, length - 1, max(2, min(1200, 16 * length)))
         lines = sinusoids(line_x, d_model)
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            "Some waves",
-            "dots: values added in this pass · line: the formula between them"
-            if paper
-            else "dots: values added in this pass (learned, so there is no formula)",
-            height=round(top + strip * len(dimensions) + bottom),
-        )
-    )
-    figure.update_layout(margin={"l": 60, "r": 150, "t": top, "b": bottom})
-    base = figure.layout.yaxis.to_plotly_json()
+    axes = {"x": replace(across, properties={**across.properties, **placed})}
+    strip = {
+        **AXIS,
+        "range": [-1.25 * limit, 1.25 * limit],
+        "tickvals": [-limit, 0, limit],
+        "ticktext": _ends(limit),
+        "tickfont": small(10.5, THIRD),
+        "zeroline": True,
+        "zerolinecolor": LINE,
+        "anchor": "x",
+    }
+    edge = {"width": 1, "color": SECOND}
+    colours = {"cmin": -limit, "cmax": limit, "colorscale": Ink("diverging"), "line": edge}
+    beside: dict[str, Any] = {"xref": "paper", "xshift": 12, "xanchor": "left", "align": "left"}
+    marks, notes = [], []
     for place, dimension in enumerate(dimensions):
-        end = 1 - place / len(dimensions)
-        name = "" if place == 0 else str(place + 1)
-        figure.update_layout(
-            {
-                f"yaxis{name}": {
-                    **base,
-                    "domain": [end - 0.86 / len(dimensions), end],
-                    "range": [-1.25 * limit, 1.25 * limit],
-                    "tickvals": [-limit, 0, limit],
-                    "ticktext": _ends(limit),
-                    "tickfont": {"size": 10.5, "color": palette.third},
-                    "zeroline": True,
-                    "zerolinecolor": palette.line,
-                    "anchor": "x",
-                }
-            }
-        )
-        figure.add_trace(curve(line_x, lines[:, dimension], palette.third, yaxis=f"y{name}"))
-        figure.add_trace(
-            go.Scatter(
-                x=np.arange(length),
-                y=positions[:, dimension],
-                yaxis=f"y{name}",
-                mode="markers",
-                customdata=[tick(word) for word in words],
-                marker={
-                    "size": float(np.clip(pitch * 0.55, 5, 9)),
-                    "color": positions[:, dimension],
-                    "cmin": -limit,
-                    "cmax": limit,
-                    "colorscale": diverging(theme),
-                    "line": {"width": 1, "color": palette.second},
-                },
-                hovertemplate=f"%{{customdata}}<br>dimension {dimension}: "
-                "<b>%{y:.4f}</b><extra></extra>",
-            )
-        )
-        figure.add_annotation(
-            text=_dimension_name(dimension, d_model, paper).replace(", ", "<br>"),
-            x=1,
-            xref="paper",
-            xshift=12,
-            xanchor="left",
-            align="left",
-            y=0,
-            yref=f"y{name}",
-            showarrow=False,
-            font={"size": 13, "color": palette.second},
-        )
-    figure.update_layout(
-        xaxis={
-            **ticks,
-            "anchor": "free",
-            "position": 0,
-            "title": {"text": "pos and its token"},
-        }
+        end, y = 1 - place / N, f"y{place + 1}" if place else "y"
+        axes[y] = Axis(strip | {"domain": [end - 0.86 / N, end]})
+        values, over = positions[:, dimension], {"yaxis": y}
+        marks.append(Mark("line", line_x, lines[:, dimension], colour=THIRD, width=1.25, more=over))
+        hover = f"%{{customdata}}<br>dimension {dimension}: <b>%{{y:.4f}}</b>"
+        size, shown = float(np.clip(pitch * 0.55, 5, 9)), [tick(name) for name in names]
+        marks.append(
+            Mark("dot", np.arange(length), values, hover, shown, values, size,
+                 series=f"dimension {dimension}", more={"marker": colours, **over})
+        )  # fmt: skip
+        text = _dimension_name(dimension, d_model, paper).replace(", ", "<br>")
+        notes.append(note(text, 1, 0, yref=y, **beside))
+    subtitle = "dots: values added in this pass " + (
+        "· line: the formula between them" if paper else "(learned, so there is no formula)"
     )
-    return figure
+    bottom = 30 + below
+    margins = 60, 150, 76, bottom
+    return Chart("Some waves", subtitle, axes, marks, 76 + 64 * N + bottom, margins, notes=notes)
 
 
-def dot_product_figure(positions: NDArray[np.float32], theme: str) -> go.Figure:
+def dot_product_figure(positions: NDArray[np.float32]) -> Chart:
     """Draw PE(p)·PE(q) of all pairs of positions against their distance q − p.
 
     Dots are means over the pairs at one distance; error bars span minimum to maximum. For
     sinusoids they have zero length, as the product depends on the distance alone.
     """
     length, d_model = positions.shape
-    palette = PALETTES[theme]
     distance, mean, low, high = products_by_distance(positions)
-    paper = is_sinusoidal(positions)
-    spread = float((high - low).max())
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            "Dot products PE(p) · PE(q)",
-            f"pairs at the same distance differ by up to about {scientific(spread)}",
-            height=340,
-        )
-    )
-    figure.update_layout(
-        margin={"l": 70, "r": 20, "t": 76, "b": 52},
-        xaxis={
-            "range": [-length + 0.5, length - 0.5],
-            "title": {"text": "distance q − p, in positions"},
-        },
-        yaxis={
-            "title": {"text": "dot product"},
-            "zeroline": True,
-            "zerolinecolor": palette.line,
-            "range": [1.15 * min(0.0, float(low.min())), 1.15 * float(high.max())],
-            **ruled_axis(theme),
-        },
-    )
-    if paper:
+    spread, half = float((high - low).max()), d_model // 2
+    marks, notes = [], []
+    if is_sinusoidal(positions):
         dense = np.linspace(-length + 1, length - 1, min(2000, 24 * length))
         rates = [2 * np.pi / wavelength(d, d_model) for d in range(0, d_model, 2)]
-        figure.add_trace(curve(dense, np.cos(dense[:, None] * rates).sum(-1), palette.third))
-    figure.add_trace(
-        go.Scatter(
-            x=distance,
-            y=mean,
-            mode="markers",
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": high - mean,
-                "arrayminus": mean - low,
-                "color": palette.third,
-                "thickness": 1.25,
-                "width": 3,
-                "visible": spread > 1e-3 * max(1.0, float(np.abs(mean).max())),
-            },
-            marker={"size": float(np.clip(300 / length, 4, 8)), "color": palette.ink},
-            customdata=np.stack([length - np.abs(distance), low, high], axis=-1),
-            hovertemplate="distance %{x}: <b>%{y:.3f}</b><br>pairs: %{customdata[0]}, from "
-            "%{customdata[1]:.3f} to %{customdata[2]:.3f}<extra></extra>",
-        )
+        sums = np.cos(dense[:, None] * rates).sum(-1)
+        marks.append(Mark("line", dense, sums, colour=THIRD, width=1.25))
+        place: dict[str, Any] = {"xanchor": "left", "xshift": 8, "yshift": 12}
+        notes.append(note(f"{half} · (sin² + cos²) = {half}", 0, d_model / 2, **place))
+    uneven = spread > 1e-3 * max(1.0, float(np.abs(mean).max()))
+    hover = (
+        "distance %{x}: <b>%{y:.3f}</b><br>pairs: %{customdata[0]}, from %{customdata[1]:.3f} to "
+        "%{customdata[2]:.3f}"
     )
-    if paper:
-        figure.add_annotation(
-            text=f"{d_model // 2} · (sin² + cos²) = {d_model // 2}",
-            x=0,
-            y=d_model / 2,
-            xanchor="left",
-            xshift=8,
-            yshift=12,
-            showarrow=False,
-            font={"size": 13, "color": palette.second},
-        )
-    return figure
+    rows = np.stack([length - np.abs(distance), low, high], axis=-1)
+    bars = {"color": THIRD, "width": 3, "visible": uneven}
+    size = float(np.clip(300 / length, 4, 8))
+    marks.append(
+        Mark("dot", distance, mean, hover, rows, size=size, ends=(low, high), end_style=bars)
+    )
+    ends = 1.15 * min(0.0, float(low.min())), 1.15 * float(high.max())
+    axes = {
+        "x": numbers("distance q − p, in positions", (-length + 0.5, length - 0.5)),
+        "y": numbers("dot product", ends, 5, LINE),
+    }
+    title = "Dot products PE(p) · PE(q)"
+    subtitle = f"pairs at the same distance differ by up to about {scientific(spread)}"
+    return Chart(title, subtitle, axes, marks, 340, (70, 20, 76, 52), notes=notes)
 
 
 def position_labels(tokens: Sequence[RecordToken], first: int) -> list[str]:
@@ -316,10 +207,6 @@ def position_labels(tokens: Sequence[RecordToken], first: int) -> list[str]:
     `first` is the first token's number: 1 for a source, 0 for a target fed in.
     """
     return [f"pos {pos} {word}" for pos, word in enumerate(labels(tokens, first))]
-
-
-def _left(words: Sequence[str], ticks: dict) -> float:
-    return text_width(words, ticks["tickfont"]["size"], _LONGEST) + 44
 
 
 def _ends(limit: float) -> list[str]:

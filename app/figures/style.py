@@ -1,15 +1,15 @@
-"""Shared plotly styling: colour scales, escaped labels, axes, layout."""
+"""Shared styling: colours that depend on the theme, escaped labels, ticks of words."""
 
 from __future__ import annotations
 
 import html
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from app.look import palette
 from app.look.palette import PALETTES
@@ -42,15 +42,61 @@ def diverging(theme: str) -> Colourscale:
     return _scale(palette.diverging(np.linspace(-1, 1, _STOPS), theme))
 
 
-def signed_colours(theme: str) -> tuple[str, str]:
-    """Return the colours of negative and of positive bars."""
-    scale = diverging(theme)
-    return scale[4][1], scale[28][1]
-
-
 def _scale(colours: NDArray) -> Colourscale:
     at = np.linspace(0, 1, _STOPS).tolist()
     return [[t, f"rgb({r},{g},{b})"] for t, (r, g, b) in zip(at, colours.tolist(), strict=True)]
+
+
+_SCALES = {"sequential": sequential, "diverging": diverging}
+
+
+@dataclass(frozen=True)
+class Ink:
+    """A colour that is known once a theme is chosen.
+
+    `name` is a field of the palette, or a colour scale: all of it, or its colour at a `stop` from
+    0 to 32, with an `opacity` below 1 where colours overlap.
+    """
+
+    name: str
+    stop: int | None = None
+    opacity: float = 1.0
+
+    def of(self, theme: str) -> Any:
+        """Return this colour, or colour scale, in a theme."""
+        if self.name not in _SCALES:
+            return getattr(PALETTES[theme], self.name)
+        scale = _SCALES[self.name](theme)
+        if self.stop is None:
+            return scale
+        colour = scale[self.stop][1]
+        return colour if self.opacity == 1 else f"rgba{colour[3:-1]},{self.opacity})"
+
+
+INK, SECOND, THIRD, LINE, PAGE = map(Ink, ("ink", "second", "third", "line", "page"))
+BELOW, ABOVE = Ink("diverging", 4), Ink("diverging", 28)
+"""The colours of negative and of positive marks."""
+
+
+def by_sign(values: Sequence[float] | NDArray) -> list[Ink]:
+    """Return the colours of marks: orange below 0, blue from 0."""
+    return [ABOVE if value >= 0 else BELOW for value in values]
+
+
+def shade(share: float) -> Ink:
+    """Return the blue of a weight from 0 to 1."""
+    return Ink("sequential", round(share * (_STOPS - 1)))
+
+
+def themed(value: Any, theme: str) -> Any:
+    """Replace each `Ink` in nested dictionaries and lists by its colour."""
+    if isinstance(value, Ink):
+        return value.of(theme)
+    if isinstance(value, dict):
+        return {name: themed(inner, theme) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [themed(inner, theme) for inner in value]
+    return value
 
 
 def escape(text: str) -> str:
@@ -71,138 +117,115 @@ def tick(text: str, longest: int = 60) -> str:
     return escape(text)
 
 
-def layout(theme: str, title: str, subtitle: str, height: int) -> dict[str, Any]:
+def small(size: float, colour: Ink = SECOND) -> dict[str, Any]:
+    """Return a font of `size` px."""
+    return {"size": size, "color": colour}
+
+
+FRAMED: dict[str, Any] = {"showline": True, "mirror": True, "linecolor": LINE}
+"""Axis properties that draw a line on both sides of the plot."""
+
+AXIS = {
+    **BARE,
+    "showline": False,
+    "tickfont": small(13),
+    "title": {"font": small(13), "standoff": 10},
+}
+"""The properties of the first two axes of every figure."""
+
+
+def layout(height: float) -> dict[str, Any]:
     """Return the base layout of all figures: the page's font and colours, no decoration."""
-    inks = PALETTES[theme]
-    axis = {
-        **BARE,
-        "showline": False,
-        "tickfont": {"color": inks.second, "size": 13},
-        "title": {"font": {"color": inks.second, "size": 13}, "standoff": 10},
-    }
     return {
         "template": "none",
-        "height": height,
-        "paper_bgcolor": inks.page,
-        "plot_bgcolor": inks.page,
-        "font": {"family": FONT, "size": 13, "color": inks.ink},
-        "title": {
-            "text": title,
-            "font": {"size": 16, "weight": 600, "color": inks.ink},
-            "subtitle": {"text": subtitle, "font": {"size": 13, "color": inks.second}},
-            "x": 0,
-            "xref": "container",
-            "xanchor": "left",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "pad": {"t": 8},
-        },
-        "margin": {"l": 60, "r": 20, "t": 80, "b": 50, "autoexpand": False},
+        "height": round(height),
+        "paper_bgcolor": PAGE,
+        "plot_bgcolor": PAGE,
+        "font": {"family": FONT, **small(13, INK)},
+        "margin": {"autoexpand": False},
         "showlegend": False,
         "hovermode": "closest",
         "dragmode": False,
         "hoverlabel": {
-            "bgcolor": inks.page,
-            "bordercolor": inks.third,
-            "font": {"family": FONT, "size": 14, "color": inks.ink},
+            "bgcolor": PAGE,
+            "bordercolor": THIRD,
+            "font": {"family": FONT, **small(14, INK)},
             "align": "left",
             "namelength": 0,
         },
-        "xaxis": axis,
-        "yaxis": axis,
+        "xaxis": AXIS,
+        "yaxis": AXIS,
     }
 
 
-def framed_axis(theme: str) -> dict[str, Any]:
-    """Return axis properties that draw a line on both sides of the plot."""
-    return {"showline": True, "mirror": True, "linecolor": PALETTES[theme].line}
-
-
-def ruled_axis(theme: str, ticks: int = 5) -> dict[str, Any]:
-    """Return axis properties for thin grid lines at about `ticks` ticks."""
-    return {"showgrid": True, "gridcolor": PALETTES[theme].hairline, "nticks": ticks}
-
-
-def empty_trace(xaxis: str = "x") -> go.Scatter:
-    """Return an empty trace: plotly draws an axis and its labels only if it has a trace."""
-    return go.Scatter(x=[None], y=[None], xaxis=xaxis, hoverinfo="skip")
-
-
-def marker_style(size: float, colour: str, symbol: str = "circle") -> dict[str, Any]:
-    """Return marker properties; open symbols get an outline."""
-    line = {"width": 2 if symbol.endswith("open") else 0, "color": colour}
-    return {"symbol": symbol, "size": size, "color": colour, "line": line}
-
-
-def curve(x: ArrayLike, y: ArrayLike, colour: str, width: float = 1.25, **axes: str) -> go.Scatter:
-    """Return a line without hover text."""
-    line = {"color": colour, "width": width}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", **axes)
+def heading(title: str, subtitle: str) -> dict[str, Any]:
+    """Return the layout of a title and, below it, a subtitle, which may have several lines."""
+    return {
+        "text": escape(title),
+        "font": {"weight": 600, **small(16, INK)},
+        "subtitle": {"text": escape(subtitle).replace("\n", "<br>"), "font": small(13)},
+        "x": 0,
+        "xref": "container",
+        "xanchor": "left",
+        "y": 1,
+        "yref": "container",
+        "yanchor": "top",
+        "pad": {"t": 8},
+    }
 
 
 def colour_bar(
-    domain: tuple[float, float], values: list[float], texts: list[str], theme: str, word: str = ""
+    domain: tuple[float, float], values: Sequence[float], texts: Sequence[str], word: str = ""
 ) -> dict[str, Any]:
     """Return a flat colour bar right of the plot; `domain` is its vertical range (0–1)."""
     low, high = domain
     inside = 1 - 1e-4  # plotly drops a tick that rounding puts past the bar's end
-    small = {"size": 12, "color": PALETTES[theme].second}
+    place = {"x": 1, "xpad": 8, "y": (low + high) / 2, "yanchor": "middle", "len": high - low}
+    ticks = [value * inside if value else value for value in values]
+    return _flat_bar(ticks, texts, word, "right") | place
+
+
+def colour_bar_below(
+    plot: float, values: Sequence[float], texts: Sequence[str], word: str
+) -> dict[str, Any]:
+    """Return a flat colour bar below a plot of `plot` px, as wide as the plot."""
+    place = {"orientation": "h", "x": 0, "xpad": 0, "y": -8 / plot, "yanchor": "top", "len": 1}
+    return _flat_bar(list(values), texts, word, "bottom") | place
+
+
+def _flat_bar(ticks: Sequence[float], texts: Sequence[str], word: str, side: str) -> dict[str, Any]:
     return {
-        "x": 1,
         "xanchor": "left",
-        "xpad": 8,
-        "y": (low + high) / 2,
-        "yanchor": "middle",
         "ypad": 0,
-        "lenmode": "fraction",
-        "len": high - low,
+        "lenmode": "fraction",  # of the plot, which is narrower on a phone
         "thickness": 8,
         "outlinewidth": 0,
-        "tickvals": [value * inside if value else value for value in values],
-        "ticktext": texts,
-        "tickfont": small,
-        "title": {"text": word, "side": "right", "font": small},
+        "tickvals": ticks,
+        "ticktext": list(texts),
+        "tickfont": small(12),
+        "title": {"text": word, "side": side, "font": small(12)},
     }
 
 
 def word_ticks(words: Sequence[str], pitch: float, longest: int) -> dict[str, Any]:
-    """Return ticks 0, 1, 2 … labelled with words, `pitch` px apart; skip some if too dense."""
+    """Return ticks 0, 1, 2 … labelled with words, `pitch` px apart; skip some if too dense.
+
+    A word may have several lines.
+    """
     size = min(13.0, max(FLOOR, 0.86 * pitch))
-    step = int(np.ceil(0.95 * size / pitch))
-    shown = range(0, len(words), step)
+    shown = range(0, len(words), int(np.ceil(0.95 * size / pitch)))
     return {
         "tickmode": "array",
         "tickvals": list(shown),
-        "ticktext": [tick(words[i], longest) for i in shown],
+        "ticktext": [
+            "<br>".join(tick(line, longest) for line in words[i].split("\n")) for i in shown
+        ],
         "tickfont": {"size": size},
         "range": [-0.5, len(words) - 0.5],
     }
 
 
-def words_below(
-    words: Sequence[str], longest: int, width: float = NARROW
-) -> tuple[dict[str, Any], float, float]:
-    """Return vertical labels under a plot: their ticks, their height in px, their pitch in px."""
-    pitch = width / len(words)
-    ticks = word_ticks(words, pitch, longest)
-    below = 16 + text_width(words, ticks["tickfont"]["size"], longest)
-    return {**ticks, "tickangle": -90}, below, pitch
-
-
-def hover_axis(words: Sequence[str], overlaying: str) -> dict[str, Any]:
-    """Return an invisible overlay axis that gives hovers the uncut word as %{x} or %{y}."""
-    return {
-        **BARE,
-        "overlaying": overlaying,
-        "tickmode": "array",
-        "tickvals": list(range(len(words))),
-        "ticktext": [tick(word) for word in words],
-        "showticklabels": False,
-        "range": [-0.5, len(words) - 0.5],
-    }
-
-
 def text_width(words: Sequence[str], size: float, longest: int) -> float:
-    """Estimate the width in px of the longest word, cut to `longest` characters."""
-    return 0.54 * size * max(min(len(word), longest) for word in words)
+    """Estimate the width in px of the longest line, cut to `longest` characters."""
+    lines = (line for word in words for line in word.split("\n"))
+    return 0.54 * size * max(min(len(line), longest) for line in lines)

@@ -1,31 +1,17 @@
-"""Draws the effect of positions on vectors: rotations, vector lengths, a 2-D projection."""
+"""Declares the effect of positions on vectors: rotations, vector lengths, a 2-D projection."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from app.figures.grid import cell_numbers
+from app.figures.chart import Axis, Cells, Chart, Mark, note, numbers, words, words_below
 from app.figures.positions import wavelength, wavelength_words
-from app.figures.style import (
-    FLOOR,
-    NARROW,
-    curve,
-    diverging,
-    framed_axis,
-    layout,
-    marker_style,
-    ruled_axis,
-    sequential,
-    tick,
-    word_ticks,
-    words_below,
-)
+from app.figures.style import AXIS, FLOOR, FRAMED, INK, LINE, NARROW, THIRD, Ink, small, tick
 from app.look.numbers import number, percent
-from app.look.palette import PALETTES
 from core.analysis.position_table import Sums
 
 SHOWN = 8  # dimensions of the rotation matrix that are drawn
@@ -33,231 +19,135 @@ _LONGEST = 14
 _PLANE = 440  # px high
 
 
-def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int, theme: str) -> go.Figure:
+def rotation_figure(matrix: NDArray, dimensions: Sequence[int], k: int) -> Chart:
     """Draw the rows and columns `dimensions` of R_k with their numbers; zeros stay blank."""
     shown = matrix[np.ix_(dimensions, dimensions)]
     names = [str(d) for d in dimensions]
     N, cell = len(names), 40
-    ticks = word_ticks(names, cell, 6)
-    figure = go.Figure(
-        go.Heatmap(
-            z=shown,
-            zmin=-1,
-            zmax=1,
-            colorscale=diverging(theme),
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            text=[["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)],
-            hovertemplate="row %{y}, column %{x}: <b>%{z:.4f}</b><extra></extra>",
-        ),
-        layout(
-            theme,
-            f"R, for k = {k}",
-            f"{N} of its {len(matrix)} rows and columns",
-            height=86 + cell * N + 16,
-        ),
+    texts = [["" if v == 0 else number(v, 2) for v in line] for line in np.round(shown, 4)]
+    hover = "row %{y}, column %{x}: <b>%{z:.4f}</b>"
+    axes = {
+        "x": words(names, cell, 6, **FRAMED, side="top", tickangle=0),
+        "y": words(names, cell, 6, "dimension", from_top=True, **FRAMED),
+    }
+    return Chart(
+        f"R, for k = {k}",
+        f"{N} of its {len(matrix)} rows and columns",
+        axes,
+        [Cells(shown, 1, True, hover, texts=texts, text_size=12)],
+        86 + cell * N + 16,
+        (60, 12, 86, 16),
+        max(60 + cell * N + 12, 340),
     )
-    figure.add_trace(cell_numbers(figure.data[0], 12))
-    figure.update_layout(
-        width=max(60 + cell * N + 12, 340),
-        margin={"l": 60, "r": 12, "t": 86, "b": 16},
-        xaxis={**ticks, **framed_axis(theme), "side": "top", "tickangle": 0},
-        yaxis={
-            **ticks,
-            **framed_axis(theme),
-            "range": ticks["range"][::-1],
-            "title": {"text": "dimension"},
-        },
-    )
-    return figure
 
 
-def circles_figure(
-    table: NDArray, position: int, k: int, dimensions: Sequence[int], theme: str
-) -> go.Figure:
+def circles_figure(table: NDArray, position: int, k: int, dimensions: Sequence[int]) -> Chart:
     """Draw pairs of dimensions as points on circles: PE(p) → PE(p+k) rotates each pair.
 
     `table` is [length, d_model]; `dimensions` are the even dimensions of the pairs.
     """
-    palette = PALETTES[theme]
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            f"From pos {position} to pos {position + k}",
-            "each pair of dimensions (sin, cos) turns by k · 2π / λ",
-            height=290,
-        )
-    )
-    columns = len(dimensions)
-    base = figure.layout.xaxis.to_plotly_json()
+    axes, marks, notes = {}, [], []
+    columns, d_model = len(dimensions), table.shape[1]
+    square = {**AXIS, "range": [-1.25, 1.25], "tickvals": []}
+    turn = np.linspace(0, 2 * np.pi, 90)
     for i, even in enumerate(dimensions):
-        name = "" if i == 0 else str(i + 1)
-        figure.update_layout(
-            {
-                f"xaxis{name}": {
-                    **base,
-                    "domain": [i / columns + 0.01, (i + 1) / columns - 0.01],
-                    "range": [-1.25, 1.25],
-                    "tickvals": [],
-                    "anchor": f"y{name}",
-                },
-                f"yaxis{name}": {
-                    **base,
-                    "range": [-1.25, 1.25],
-                    "tickvals": [],
-                    "scaleanchor": f"x{name}",
-                    "anchor": f"x{name}",
-                },
-            }
-        )
-        figure.add_annotation(  # axis titles would be at different heights
-            text=f"{even} and {even + 1}<br>λ = {wavelength_words(even, table.shape[1])}",
-            x=(i + 0.5) / columns,
-            y=0,
-            xref="paper",
-            yref="paper",
-            xanchor="center",
-            yanchor="top",
-            showarrow=False,
-            font={"size": 12, "color": palette.second},
-        )
-        turn = np.linspace(0, 2 * np.pi, 90)
-        axes = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
-        figure.add_trace(curve(np.cos(turn), np.sin(turn), palette.line, 1, **axes))
+        n = "" if i == 0 else str(i + 1)
+        over = {"xaxis": f"x{n}", "yaxis": f"y{n}"}
+        domain = [i / columns + 0.01, (i + 1) / columns - 0.01]
+        axes[f"x{n}"] = Axis(square | {"domain": domain, "anchor": f"y{n}"})
+        axes[f"y{n}"] = Axis(square | {"scaleanchor": f"x{n}", "anchor": f"x{n}"})
+        place = {"xref": "paper", "yref": "paper", "xanchor": "center", "yanchor": "top"}
+        waves = f"{even} and {even + 1}<br>λ = {wavelength_words(even, d_model)}"
+        # Axis titles would be at different heights.
+        notes.append(note(waves, (i + 0.5) / columns, 0, 12, **place))
         sine, cosine = table[:, even], table[:, even + 1]
-        start = np.arctan2(sine[position], cosine[position])
-        angle = 2 * np.pi * k / wavelength(even, table.shape[1])
-        arc = start + np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))
-        arc = arc[:400]
-        figure.add_trace(curve(1.1 * np.cos(arc), 1.1 * np.sin(arc), palette.third, 1.5, **axes))
+        angle = 2 * np.pi * k / wavelength(even, d_model)
+        arc = np.linspace(0, angle, max(2, int(24 * abs(angle)) + 2))[:400]
+        arc += np.arctan2(sine[position], cosine[position])
+        for x, y, colour, width in (
+            (np.cos(turn), np.sin(turn), LINE, 1),
+            (1.1 * np.cos(arc), 1.1 * np.sin(arc), THIRD, 1.5),
+        ):
+            marks.append(Mark("line", x, y, colour=colour, width=width, more=over))
         for at, symbol in ((position, "circle-open"), (position + k, "circle")):
-            figure.add_trace(
-                go.Scatter(
-                    x=[cosine[at]],
-                    y=[sine[at]],
-                    **axes,
-                    mode="markers",
-                    marker=marker_style(11, palette.ink, symbol),
-                    hovertemplate=f"pos {at}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>",
-                )
-            )
-    figure.update_layout(margin={"l": 12, "r": 12, "t": 70, "b": 48})
-    return figure
+            hover = f"pos {at}: sin %{{y:.4f}}, cos %{{x:.4f}}"
+            ends = (f"dimension {even}", sine[at]), (f"dimension {even + 1}", cosine[at])
+            said = [(f"pos {at}, {name}", value) for name, value in ends]
+            marks.append(Mark("dot", [cosine[at]], [sine[at]], hover, size=11, symbol=symbol,
+                              said=said, more=over))  # fmt: skip
+    return Chart(
+        f"From pos {position} to pos {position + k}",
+        "each pair of dimensions (sin, cos) turns by k · 2π / λ",
+        axes,
+        marks,
+        290,
+        (12, 12, 70, 48),
+        notes=notes,
+    )
 
 
-def lengths_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
+def lengths_figure(sums: Sums, words: Sequence[str]) -> Chart:
     """Draw the norms of each token's embedding, its positional encoding, and their sum."""
-    palette = PALETTES[theme]
-    N = len(words)
-    ticks, bottom, pitch = words_below(words, _LONGEST)
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            "How long the vectors are",
-            "bar: embedding; dash: position; dot: their sum",
-            height=round(72 + 190 + bottom),
-        )
-    )
-    size = float(np.clip(pitch * 0.4, 5, 9))
-    shown = [tick(word) for word in words]
-    data = np.array(
-        list(zip(shown, sums.content, sums.position, sums.total, sums.cosine, strict=True)),
-        dtype=object,
-    )
+    across, bottom, pitch = words_below(words, _LONGEST)
+    x, size = np.arange(len(words)), float(np.clip(pitch * 0.4, 5, 9))
+    columns = map(tick, words), sums.content, sums.position, sums.total, sums.cosine
+    rows = np.array(list(zip(*columns, strict=True)), dtype=object)
     hover = (
         "<b>%{customdata[0]}</b><br>embedding: %{customdata[1]:.3f}<br>"
         "position: %{customdata[2]:.3f}<br>sum: %{customdata[3]:.3f}<br>"
-        "cosine of embedding and sum: %{customdata[4]:.4f}<extra></extra>"
+        "cosine of embedding and sum: %{customdata[4]:.4f}"
     )
-    figure.add_trace(
-        go.Bar(
-            x=np.arange(N),
-            y=sums.content,
-            width=0.62,
-            marker={"color": palette.line, "line": {"width": 0}},
-            customdata=data,
-            hovertemplate=hover,
-        )
-    )
-    for values, symbol, wide in (
-        (sums.position, "line-ew-open", 2 * size),
-        (sums.total, "circle", size),
-    ):
-        figure.add_trace(
-            go.Scatter(
-                x=np.arange(N),
-                y=values,
-                mode="markers",
-                marker=marker_style(wide, palette.ink, symbol),
-                hoverinfo="skip",
-            )
-        )
-    figure.update_layout(
-        margin={"l": 60, "r": 12, "t": 72, "b": bottom},
-        xaxis=ticks,
-        yaxis={
-            "title": {"text": "length of the vector"},
-            "rangemode": "tozero",
-            **ruled_axis(theme),
-        },
-    )
-    return figure
+    marks = [
+        Mark("bar", x, sums.content, hover, rows, LINE, width=0.62, series="embedding"),
+        Mark("dot", x, sums.position, size=2 * size, symbol="line-ew-open", series="position"),
+        Mark("dot", x, sums.total, size=size, series="sum"),
+    ]
+    said = "bar: embedding; dash: position; dot: their sum"
+    axes = {"x": across, "y": numbers("length of the vector", ruled=5, rangemode="tozero")}
+    margins = 60, 12, 72, bottom
+    return Chart("How long the vectors are", said, axes, marks, 262 + bottom, margins)
 
 
-def plane_figure(sums: Sums, words: Sequence[str], theme: str) -> go.Figure:
+def plane_figure(sums: Sums, words: Sequence[str]) -> Chart:
     """Draw tokens on the first two principal components: ring = embedding, dot = sum.
 
     Zooming is enabled, as similar tokens lie close together.
     """
-    palette = PALETTES[theme]
-    N = len(words)
-    shown = [tick(word, _LONGEST) for word in words]
-    scale = [[0, sequential(theme)[9][1]], [1, sequential(theme)[30][1]]]
-    figure = go.Figure(
-        layout=layout(
-            theme,
-            "The tokens in two dimensions",
-            "ring: embedding; dot: with its position (stronger colour: later in the "
-            "sentence)<br>"
-            f"principal components of both: {percent(sums.explained)} of their variance",
-            height=_PLANE + 84 + 48,
-        )
-    )
-    sides = _label_sides(sums, words)
+    N, shown = len(words), [tick(word, _LONGEST) for word in words]
     path = np.stack([sums.before, sums.after, np.full((N, 2), np.nan)], axis=1).reshape(-1, 2)
-    figure.add_trace(curve(path[:, 0], path[:, 1], palette.third, 1))
-    for points, where, marker in (
-        (sums.before, "embedding alone", {"symbol": "circle-open", "color": palette.third}),
-        (
-            sums.after,
-            "with its position",
-            {"color": np.arange(N), "colorscale": scale, "line": {"width": 0}},
-        ),
-    ):
-        figure.add_trace(
-            go.Scatter(
-                x=points[:, 0],
-                y=points[:, 1],
-                mode="markers" if points is sums.before else "markers+text",
-                marker={"size": 8, **marker},
-                text=shown,
-                textposition=sides,
-                textfont={"size": 12 if N <= 30 else FLOOR, "color": palette.ink},
-                cliponaxis=False,
-                customdata=shown,
-                hovertemplate=f"<b>%{{customdata}}</b>, {where}<br>%{{x:.3f}}, %{{y:.3f}}"
-                "<extra></extra>",
-            )
-        )
-    grid = {**ruled_axis(theme, 6), "fixedrange": False}
-    figure.update_layout(
-        dragmode="zoom",
-        margin={"l": 56, "r": 40, "t": 84, "b": 48},
-        xaxis={**grid, "title": {"text": "first component"}},
-        yaxis={**grid, "title": {"text": "second component"}, "scaleanchor": "x"},
+    marks = [Mark("line", path[:, 0], path[:, 1], colour=THIRD, width=1)]
+    later = [[0, Ink("sequential", 9)], [1, Ink("sequential", 30)]]
+    names = {
+        "text": shown,
+        "textposition": _label_sides(sums, words),
+        "textfont": small(12 if N <= 30 else FLOOR, INK),
+        "cliponaxis": False,
+    }
+    for points, where, colour, more in (
+        (sums.before, "embedding alone", THIRD, {"marker": {"symbol": "circle-open"}}),
+        (sums.after, "with its position", np.arange(N),
+         {"mode": "markers+text", "marker": {"colorscale": later, "line": {"width": 0}}}),
+    ):  # fmt: skip
+        said = [
+            (f"{word}, {side} component", value)
+            for word, point in zip(words, points, strict=True)
+            for side, value in zip(("first", "second"), point, strict=True)
+        ]
+        hover = f"<b>%{{customdata}}</b>, {where}<br>%{{x:.3f}}, %{{y:.3f}}"
+        marks.append(Mark("dot", points[:, 0], points[:, 1], hover, shown, colour, 8,
+                          series=where, said=said, more=names | more))  # fmt: skip
+    zoomed: dict[str, Any] = {"ruled": 6, "fixedrange": False}
+    axes = {
+        "x": numbers("first component", **zoomed),
+        "y": numbers("second component", scaleanchor="x", **zoomed),
+    }
+    subtitle = (
+        "ring: embedding; dot: with its position (stronger colour: later in the sentence)\n"
+        f"principal components of both: {percent(sums.explained)} of their variance"
     )
-    return figure
+    title, margins = "The tokens in two dimensions", (56, 40, 84, 48)
+    more = {"dragmode": "zoom"}
+    return Chart(title, subtitle, axes, marks, _PLANE + 84 + 48, margins, more=more)
 
 
 def _label_sides(sums: Sums, words: Sequence[str]) -> list[str]:

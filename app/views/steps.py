@@ -125,7 +125,7 @@ def show_tree(
             f"{' · '.join(isolated(label(token)) for token in path.target_in[-_READ:])}”"
         )
     show(
-        heads_figure(path, session.theme()),
+        heads_figure(path),
         "step_heads",
         f"Each row shows how one head spreads its attention over the {record.source_language} "
         "tokens at this step. A head attends before the next token is chosen, so all continuations "

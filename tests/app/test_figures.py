@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 
 from app.figures import comparison, experiments, grid, inside_head, masks, positions, style, vectors
-from app.figures.grid import cell_numbers
+from app.figures.chart import Chart, cell_numbers
 from app.figures.steps import heads_figure
 from app.figures.style import diverging, sequential
 from app.figures.why import terms_figure
@@ -108,7 +108,7 @@ def mask_of(padding: np.ndarray, causal: np.ndarray, theme: str = "light") -> go
     words = [f"w{i}" for i in range(len(padding))]
     both = grid.Axes(words, words, "query", "key", list(range(len(words))))
     reasons = masks.reasons(padding, causal)
-    return masks.mask_figure(padding & causal, reasons, both, "Mask", "", theme)
+    return masks.mask_figure(padding & causal, reasons, both, "Mask", "").figure(theme)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -155,7 +155,8 @@ def test_finite_mask_values_are_printed_in_the_masked_cells():
     scores = np.array([0.5, -2.0, 3.0, 9.0])
     mask = np.array([True, True, True, False])
     masked, weights = np.where(mask, scores, -1e4), np.array([0.075, 0.006, 0.919, 0.0])
-    figure = masks.row_figure(scores, masked, weights, mask, "−10⁴", list("abcd"), "Row", "light")
+    chart = masks.row_figure(scores, masked, weights, mask, "−10⁴", list("abcd"), "Row")
+    figure = chart.figure("light")
     (hatched,) = hatched_cells(figure, (3, 4)).values()
     assert hatched.tolist() == [[False] * 4, [False] * 3 + [True], [False] * 3 + [True]]
     fills, on_scores, on_weights = (t for t in figure.data if t.type == "scatter")
@@ -167,7 +168,8 @@ def test_finite_mask_values_are_printed_in_the_masked_cells():
 def test_the_lines_of_a_change_lead_from_before_to_after():
     before, after = np.array([0.9, 0.2, 0.5]), np.array([0.1, 0.6, 0.5])
     names = ("with", "without")
-    figure = experiments.change_figure(["a", "b", "c"], before, after, names, "T", "light")
+    chart = experiments.change_figure(["a", "b", "c"], before, after, names, "T")
+    figure = chart.figure("light")
     lines = {t.line.color: t.y for t in figure.data if t.type == "scatter" and t.mode == "lines"}
     lengths = {is_blue(colour): [v for v in y if v == v] for colour, y in lines.items()}
     assert lengths == {True: [0.2, 0.6, 0.5, 0.5], False: [0.9, 0.1]}
@@ -199,10 +201,10 @@ def test_a_learned_table_is_not_called_sinusoidal():
     assert positions.is_sinusoidal(formula) and not positions.is_sinusoidal(learned)
     formula[3, 5] += 0.01
     assert not positions.is_sinusoidal(formula)
-    products = positions.dot_product_figure(learned, "dark")
+    products = positions.dot_product_figure(learned).figure("dark")
     for figure in (
-        positions.table_figure(learned, tokens, "dark"),
-        positions.waves_figure(learned, tokens, (0, 4), "dark"),
+        positions.table_figure(learned, tokens).figure("dark"),
+        positions.waves_figure(learned, tokens, (0, 4)).figure("dark"),
         products,
     ):
         text = figure.to_json()
@@ -218,7 +220,7 @@ def test_a_learned_table_is_not_called_sinusoidal():
 
 
 def terms(names: list[str], values: list[float], **options: Any) -> go.Figure:
-    return terms_figure(names, values, "title", "subtitle", "nats", "light", **options)
+    return terms_figure(names, values, "title", "subtitle", "nats", **options).figure("light")
 
 
 def test_a_term_with_two_lines_gets_a_higher_bar():
@@ -248,7 +250,8 @@ def test_a_row_of_small_numbers_shows_more_decimals():
 
 def test_a_very_long_row_of_scores_prints_the_chosen_one_only():
     words = [f"w{i}" for i in range(70)]
-    figure = inside_head.scores_figure(np.arange(70.0), np.ones(70, bool), words, 3, "light")
+    chart = inside_head.scores_figure(np.arange(70.0), np.ones(70, bool), words, 3)
+    figure = chart.figure("light")
     assert [text for text in figure.data[0].text if text] == ["3.0000"]
     assert 3 in figure.layout.yaxis.tickvals
     assert figure.data[0].customdata[69][1] == "69.0000"
@@ -267,7 +270,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def all_figures(record: TranslationRecord) -> list[go.Figure]:
+def all_charts(record: TranslationRecord) -> list[Chart]:
     vectors_, tokens = record.source_positions, record.source
     words = labels(tokens, 1)
     n = len(words)
@@ -277,20 +280,24 @@ def all_figures(record: TranslationRecord) -> list[go.Figure]:
     summed = sums(np.eye(n, 16), vectors_.astype(float))
     ones = np.full(n, 0.5)
     return [
-        masks.mask_figure(np.eye(n, dtype=bool), masked, both, "t", "s", "light"),
-        masks.row_figure(ones, ones, ones, np.arange(n) < n - 1, "−∞", words, "t", "light"),
-        experiments.change_figure(words, ones, ones, ("a", "b"), "t", "light"),
-        vectors.lengths_figure(summed, words, "light"),
-        vectors.plane_figure(summed, words, "light"),
-        positions.table_figure(vectors_, tokens, "light"),
-        positions.table_figure(vectors_, None, "light"),
-        positions.waves_figure(vectors_, tokens, positions.sample_dimensions(16), "light"),
-        positions.dot_product_figure(vectors_, "light"),
-        terms_figure(words, [0.5] * n, words[2], "s", "nats", "light"),
-        comparison.scores_figure(record, -1.0, words[2], "light"),
-        comparison.curves_figure({words[2]: []}, "light"),
-        heads_figure(record, "light"),
+        masks.mask_figure(np.eye(n, dtype=bool), masked, both, "t", "s"),
+        masks.row_figure(ones, ones, ones, np.arange(n) < n - 1, "−∞", words, "t"),
+        experiments.change_figure(words, ones, ones, ("a", "b"), "t"),
+        vectors.lengths_figure(summed, words),
+        vectors.plane_figure(summed, words),
+        positions.table_figure(vectors_, tokens),
+        positions.table_figure(vectors_, None),
+        positions.waves_figure(vectors_, tokens, positions.sample_dimensions(16)),
+        positions.dot_product_figure(vectors_),
+        terms_figure(words, [0.5] * n, words[2], "s", "nats"),
+        comparison.scores_figure(record, -1.0, words[2]),
+        comparison.curves_figure({words[2]: []}),
+        heads_figure(record),
     ]
+
+
+def all_figures(record: TranslationRecord) -> list[go.Figure]:
+    return [chart.figure("light") for chart in all_charts(record)]
 
 
 def test_ticks_are_cut_before_they_are_escaped():
@@ -313,7 +320,7 @@ def test_hostile_words_are_shown_literally_in_a_browser(serve, local_page, tmp_p
         "mask = np.tril(np.ones((len(words), len(words)), bool))\n"
         "axes = Axes(words, words, 'row', 'column', list(range(len(words))))\n"
         "masked = masks.reasons(np.ones_like(mask), mask)\n"
-        "figure = masks.mask_figure(mask, masked, axes, 'Mask', '', 'light')\n"
+        "figure = masks.mask_figure(mask, masked, axes, 'Mask', '').figure('light')\n"
         "st.plotly_chart(figure, width='content', theme=None, config=style.CONFIG, key='mask')\n"
     )
     page = local_page

@@ -210,9 +210,9 @@ def why_figures(words: Sequence[str]) -> list[go.Figure]:
     ]
     title = f"Why {words[0]} and not {words[1]}?"
     return [
-        terms_figure(words, values, title, title, "nats", "light"),
-        words_grid_figure(grid, title, title, 1.0, True, "dark"),
-        ribbons_figure(ribbons, (words[0], f"{words[1]}."), title, title, "light"),
+        terms_figure(words, values, title, title, "nats").figure("light"),
+        words_grid_figure(grid, title, title, 1.0, True).figure("dark"),
+        ribbons_figure(ribbons, (words[0], f"{words[1]}."), title, title).figure("light"),
     ]
 
 

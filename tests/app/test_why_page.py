@@ -22,6 +22,7 @@ from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
+from tests.app.charts import shows_grid, shows_terms
 from tests.app.page_checks import (
     SUBSCRIPT,
     axis_titles,
@@ -64,11 +65,6 @@ def net():
 def blue(trace: dict) -> list[bool]:
     """Return for each bar whether it is blue."""
     return [is_blue(colour) for colour in trace["marker"]["color"]]
-
-
-def first_row_is_on_top(figure: dict) -> bool:
-    bottom, top = figure["layout"]["yaxis"]["range"]
-    return top < bottom
 
 
 def check_the_rest(page: Rendered, *figures: str) -> None:
@@ -129,21 +125,12 @@ def test_the_most_important_heads_are_shown_and_counted(net, source, token):
         f"{percent(math.exp(before + change))} ({signed(change, 2)} nats).",
         "why_matters",
     )
-    figure = page.figure("why_heads")
-    assert titles(figure) == (
-        f"The 12 heads of {len(heads)} that matter most",
-        "each switched off alone, with the same target: change of log-probability",
+    said = "each switched off alone, with the same target: change of log-probability"
+    rows = [(f"{k} {n + 1}.{h + 1}", v) for k, n, h, v in heads[:12]]
+    shows_terms(
+        page, "why_heads", (f"The 12 heads of {len(heads)} that matter most", said), "nats", rows
     )
-    assert axis_titles(figure)[0] == "nats"
-    labels = [f"{k} {n + 1}.{h + 1}" for k, n, h, _ in heads[:12]]
-    values = [v for *_, v in heads[:12]]
-    (bars,) = figure["data"]
-    assert bars["customdata"] == figure["layout"]["yaxis"]["ticktext"] == labels
-    assert bars["hovertemplate"] == "%{customdata}: <b>%{x:+.3f}</b> nats<extra></extra>"
-    np.testing.assert_allclose(array(bars["x"]), values, atol=1e-5)
-    assert blue(bars) == [v > 0 for v in values]
-    assert list(array(bars["y"])) == list(range(12)) and first_row_is_on_top(figure)
-    harm = sum(v > 0 for v in values)
+    harm = sum(v > 0 for _, v in rows)
     page.claim(
         f"{harm} of these 12 heads {'lowers' if harm == 1 else 'lower'} the probability: "
         "it rises when the head is switched off."
@@ -382,11 +369,6 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
 
 
 def check_terms(page, net, rec, choice, pair) -> None:
-    figure = page.figure("why_terms")
-    assert titles(figure) == (
-        f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”",
-        "colour: a term; grey: the true effect, measured by switching the head off",
-    )
     order = np.argsort(-np.abs(choice.terms), kind="stable")[:14]
     parts, terms = [choice.components[i] for i in order], choice.terms[order].tolist()
     labels = [
@@ -394,21 +376,12 @@ def check_terms(page, net, rec, choice, pair) -> None:
         for p in parts
     ]
     every = [*terms, float(choice.terms.sum()) - sum(terms)]
-    bars, grey = figure["data"]
-    np.testing.assert_allclose(array(bars["x"]), every, atol=1e-5)
-    assert sum(array(bars["x"])) == pytest.approx(choice.difference, abs=1e-4)
-    assert blue(bars) == [v > 0 for v in every]
-    assert figure["layout"]["yaxis"]["ticktext"] == bars["customdata"] == [*labels, "all others"]
-    assert grey["customdata"][0] == f"lost without {labels[0]}"
-    for trace in (bars, grey):
-        assert trace["hovertemplate"] == "%{customdata}: <b>%{x:+.3f}</b> logit<extra></extra>"
-    assert axis_titles(figure)[0] == "logit"
+    assert sum(every) == pytest.approx(choice.difference, abs=1e-4)
     lost = [math.nan if p.head is None else -without(net, rec, choice, p) for p in parts]
-    sent = [math.nan if v is None else float(v) for v in grey["x"]]
-    np.testing.assert_allclose(sent, [*lost, math.nan], atol=1e-5)
-    assert all(y > x for x, y in zip(array(bars["y"]), array(grey["y"]), strict=True))
-    low, high = figure["layout"]["xaxis"]["range"]
-    assert low <= np.nanmin(lost) and np.nanmax(lost) <= high
+    said = f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”"
+    how = "colour: a term; grey: the true effect, measured by switching the head off"
+    rows = [*zip([*labels, "all others"], every, strict=True)]
+    shows_terms(page, "why_terms", (said, how), "logit", rows, [*lost, math.nan])
     match = page.claim_matching(
         rf"All {len(choice.terms)} terms add up to the difference to within (.+?), with layer "
         "norms fixed at their actual scale. Only heads have a grey bar: how much the difference "
@@ -550,25 +523,19 @@ def test_each_lens_shows_the_most_probable_token_in_every_row(
 ):
     rec, page = record(SHORT), open_page(SHORT, fold)
     grid = question(net, rec)
-    figure = page.figure(key)
-    subtitle = "darker = more probable; the last row is the output, bit for bit"
-    assert titles(figure) == (title, subtitle)
+    said = title, "darker = more probable; the last row is the output, bit for bit"
     rows, columns = ["embeddings", *rows], drawn(names(rec.target_out, 1))
-    assert figure["layout"]["yaxis"]["ticktext"] == rows and first_row_is_on_top(figure)
-    assert figure["layout"]["xaxis"]["ticktext"] == columns
-    heat = figure["data"][0]
-    np.testing.assert_allclose(array(heat["z"]), grid.probabilities, atol=1e-5)
-    assert (heat["zmin"], heat["zmax"]) == (0, 1)
-    for r, row in enumerate(rows):
-        best = drawn(t.text for t in net.target_tokens([int(i) for i in grid.ids[r]]))
-        for word, text in zip(best, heat["text"][r], strict=True):
-            assert text == word or (text.endswith("…") and word.startswith(text[:-1]))
-        assert heat["customdata"][r] == [
-            f"{row}<br>most probable: <b>{best[t]}</b> {percent(grid.probabilities[r, t])}<br>"
+    best = [drawn(t.text for t in net.target_tokens([*map(int, ids)])) for ids in grid.ids]
+    hovers = [
+        [
+            f"{row}<br>most probable: <b>{best[r][t]}</b> {percent(grid.probabilities[r, t])}<br>"
             f"{column}: {percent(grid.written_probabilities[r, t])}, "
             f"rank {grid.written_ranks[r, t]:,}"
             for t, column in enumerate(columns)
         ]
+        for r, row in enumerate(rows)
+    ]
+    shows_grid(page, key, said, rows, columns, grid.probabilities, best, hovers)
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
     check_the_rest(page, key)
 
@@ -618,24 +585,12 @@ def test_sources_of_a_token_match_the_methods_and_shapley_values(net, source):
         "why_seen",
     )
     values, low, high = (a[step] for a in (referee.values, referee.low, referee.high))
-    figure = page.figure("why_shapley")
     how = "exact" if exact else "sampled from 64 orders; lines: 95 % intervals"
-    assert titles(figure) == (f"What each source word adds to “{token}”", f"Shapley values, {how}")
-    assert axis_titles(figure)[0] == "nats"
-    assert figure["layout"]["yaxis"]["ticktext"] == columns
-    (bars,) = figure["data"]
-    np.testing.assert_allclose(array(bars["x"]), values, atol=1e-5)
-    assert blue(bars) == [v >= 0 for v in values]
+    said = f"What each source word adds to “{token}”", f"Shapley values, {how}"
+    rows = [*zip(columns, values, strict=True)]
+    shows_terms(page, "why_shapley", said, "nats", rows, ends=None if exact else (low, high))
     unsure = ""
-    if exact:
-        assert "error_x" not in bars and bars["customdata"] == columns
-    else:
-        np.testing.assert_allclose(values + array(bars["error_x"]["array"]), high, atol=1e-5)
-        np.testing.assert_allclose(values - array(bars["error_x"]["arrayminus"]), low, atol=1e-5)
-        assert bars["customdata"] == [
-            [c, f"{signed(a, 2)} to {signed(b, 2)}"]
-            for c, a, b in zip(columns, low, high, strict=True)
-        ]
+    if not exact:
         count = ((low <= 0) & (high >= 0)).sum()
         unsure = (
             f" {count} of the {len(words)} intervals include 0: whether these help is uncertain."
@@ -652,8 +607,7 @@ def test_sources_of_a_token_match_the_methods_and_shapley_values(net, source):
 
 
 def check_methods(page, answers, referee, step, token, columns) -> None:
-    figure = page.figure("why_sources")
-    assert titles(figure) == (
+    said = (
         f"Where “{token}” came from, by each method",
         "colours: relative to the row's largest; the first four rows are shares or lengths, the "
         "others nats",
@@ -677,13 +631,8 @@ def check_methods(page, answers, referee, step, token, columns) -> None:
         z.append(np.zeros(len(half)))
         texts.append(short(half, 2))
         hovers.append([f"{c}: ± {number(h, 2)} nats" for c, h in zip(columns, half, strict=True)])
-    heat = figure["data"][0]
     labels = [name for name, _ in rows] + ([] if exact else ["± (95 %)"])
-    assert figure["layout"]["yaxis"]["ticktext"] == labels
-    assert figure["layout"]["xaxis"]["ticktext"] == columns
-    np.testing.assert_allclose(array(heat["z"]), z, atol=1e-4)
-    assert (heat["zmin"], heat["zmax"]) == (-1, 1) and orange_to_blue(heat)
-    assert (heat["text"], heat["customdata"]) == (texts, hovers)
+    shows_grid(page, "why_sources", said, labels, columns, z, texts, hovers, signed=True)
 
 
 def check_agreement(page, answers, referee, step) -> None:
@@ -821,9 +770,9 @@ def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:
     found: list[tuple[str, dict, str]] = []
     real = module.show
 
-    def noted(figure, key, caption):
-        found.append((key, json.loads(figure.to_json()), caption))
-        real(figure, key, caption)
+    def noted(chart, key, caption):
+        found.append((key, json.loads(chart.figure("light").to_json()), caption))
+        real(chart, key, caption)
 
     monkeypatch.setattr(module, "show", noted)
     monkeypatch.setattr(module, "_SOON_S", -1.0)

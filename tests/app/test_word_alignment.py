@@ -108,7 +108,8 @@ def test_links_are_the_largest_weights_of_the_reading(
     page.claim("\n".join([" ".join(WORDS), " ".join(target), text]), "word_alignment", "code_text")
     (chart,) = page.app.get("plotly_chart")
     pairs = ", ".join(f"{WORDS[s]} – {target[t]}" for s, t in sorted(links))
-    assert chart.proto.alt == f"Word alignment: {pairs}"
+    alt = chart.proto.alt
+    assert alt.startswith(f"Word alignment: {pairs}. ")
     left = [word for s, word in enumerate(WORDS) if s not in {s for s, _ in links}]
     assert left, "this sentence has a source word without a link"
     page.claim("Not linked: " + ", ".join(f"“{word}”" for word in left), kind="caption")

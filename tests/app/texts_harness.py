@@ -84,7 +84,9 @@ def main() -> None:
     map_row(MapRow(texts[0], range(2), *both, [Map(texts[1], texts[2], "", weights)]), key="row")
     mask = np.tril(np.ones((ROWS, ROWS), bool))
     reasons = masks.reasons(np.ones_like(mask), mask)
-    figure = masks.mask_figure(mask, reasons, Axes(words, words, "row", "key"), "M", "", "light")
+    figure = masks.mask_figure(mask, reasons, Axes(words, words, "row", "key"), "M", "").figure(
+        "light"
+    )
     st.plotly_chart(figure, width="content", theme=None, config=style.CONFIG, key="mask")
     st.selectbox("Words", words, key="words")
     said = [text for text in texts if text.split()]

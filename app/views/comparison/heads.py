@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.figures import comparison
 from app.look.numbers import percent
-from app.state import session, waiting
+from app.state import waiting
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from core.analysis.matching import Matching
@@ -20,7 +20,7 @@ def show_matching(matchings: Mapping[str, Matching], same_weights: bool) -> None
     matching = matchings[kind]
     N = len(matching.partner)
     with st.container(horizontal=True, gap="medium"):
-        show(comparison.matching_figure(matching, kind, session.theme()), "matched_heads")
+        show(comparison.matching_figure(matching, kind), "matched_heads")
         with st.container(width=340):
             if same_weights and matching.kept == N:
                 st.write(

@@ -10,7 +10,7 @@ from app.figures import comparison
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import address, models, results, session
+from app.state import address, models, results
 from app.views.comparison.checklist import show_checklist
 from app.views.comparison.heads import show_matching
 from app.views.comparison.maps import Matchings, show_agreement, show_maps
@@ -198,12 +198,12 @@ for column, label, implementation, record, key in zip(
     with column:
         st.text(record.translation)
         title = f"{label}: {CODE[implementation.architecture]}"
-        show(comparison.scores_figure(record, lowest, title, session.theme()), key)
+        show(comparison.scores_figure(record, lowest, title), key)
 show_facts(pair, own, shared)
 show_speed(pair, source, chosen)
 curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
 if curves:
-    show(comparison.curves_figure(curves, session.theme()), "curves")
+    show(comparison.curves_figure(curves), "curves")
     if same_weights:
         st.caption("Both models have the weights of this one training run.")
 

@@ -125,7 +125,7 @@ else:
             f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
             f"{number(inside.weights_K[key])}."
         )
-    head_stages = stages(inside, key, keys, first, float(row[key]), session.theme())
+    head_stages = stages(inside, key, keys, first, float(row[key]))
     show_overview(head_stages)
     show_stages(head_stages, card.architecture)
     section(

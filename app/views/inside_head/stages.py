@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from app.figures import inside_head as figures
+from app.figures.chart import Chart
 from app.figures.style import CONFIG
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.look.numbers import number
-from app.state import waiting
+from app.state import session, waiting
 from app.views.shared.figure import show
 from core.analysis.inside_head import PLACES, InsideHead, largest
 
@@ -36,8 +36,8 @@ class Stage:
     formula: str
     words: str
     result: str
-    small: go.Figure
-    figure: go.Figure | None
+    small: Chart
+    figure: Chart | None
     table_title: str = ""
     table: Callable[[], pd.DataFrame] | None = None
 
@@ -51,7 +51,7 @@ def show_overview(stages: list[Stage]) -> None:
             ):
                 st.markdown(f"[{n} · {stage.short}](#stage-{stage.name})")
                 st.plotly_chart(
-                    stage.small,
+                    stage.small.figure(session.theme()),
                     width="content",
                     theme=None,
                     config={**CONFIG, "staticPlot": True},
@@ -103,7 +103,7 @@ def _show_table(name: str, title: str, table: Callable[[], pd.DataFrame]) -> Non
 
 
 def stages(
-    inside: InsideHead, key: int, keys: list[str], first: int, map_weight: float, theme: str
+    inside: InsideHead, key: int, keys: list[str], first: int, map_weight: float
 ) -> list[Stage]:
     """Return the stages for one query and one key.
 
@@ -116,7 +116,7 @@ def stages(
     highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
-    small = figures.small_figures(inside, key, theme)
+    small = figures.small_figures(inside, key)
     return [
         Stage(
             "project",
@@ -131,7 +131,7 @@ def stages(
             f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
             f"2 × {E} numbers",
             small["project"],
-            figures.projection_figure(inside, key, theme),
+            figures.projection_figure(inside, key),
             f"All {D} numbers of both vectors x",
             lambda: pd.DataFrame(
                 {
@@ -152,7 +152,7 @@ def stages(
             "lowers it.",
             f"q·k = {number(product)}",
             small["product"],
-            figures.product_figure(inside, key, theme),
+            figures.product_figure(inside, key),
             f"All {E} numbers of q and k, and their products",
             lambda: pd.DataFrame(
                 {
@@ -175,7 +175,7 @@ def stages(
             "which gives the same score.",
             f"÷ √{E} = {number(score)}",
             small["scale"],
-            figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key, theme),
+            figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key),
         ),
         Stage(
             "mask",
@@ -191,7 +191,7 @@ def stages(
             else f"None of these {K} keys is masked, so no score changes.",
             f"{masked_keys} of {K} masked" if masked_keys else "no key masked",
             small["mask"],
-            figures.scores_figure(inside.masked_K, inside.open_K, keys, key, theme)
+            figures.scores_figure(inside.masked_K, inside.open_K, keys, key)
             if masked_keys
             else None,
         ),
@@ -211,7 +211,7 @@ def stages(
             f"(float32); recomputed here in float64 it is {number(weight, 7)}.",
             f"weight {number(weight)}",
             small["softmax"],
-            figures.softmax_figure(inside, keys, key, theme),
+            figures.softmax_figure(inside, keys, key),
             f"All {K} keys: product, score, exponential and weight",
             lambda: pd.DataFrame(
                 {
@@ -238,7 +238,7 @@ def stages(
             f"result of the head. {_largest_weights(inside.weights_K, keys)}",
             f"z, {E} numbers",
             small["values"],
-            figures.values_figure(inside, keys, theme),
+            figures.values_figure(inside, keys),
             f"All {E} numbers of z, and what each key adds",
             lambda: pd.DataFrame(
                 {"dimension": np.arange(1, E + 1), "z": inside.z_E}
@@ -255,7 +255,7 @@ def stages(
             f"and the bias add up to the output of the attention. {_rank(lengths, inside.head)}",
             f"length {number(lengths[inside.head], 2)}",
             small["output"],
-            figures.output_figure(inside, theme),
+            figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",
             lambda: pd.DataFrame(
                 {"dimension": np.arange(1, D + 1)}

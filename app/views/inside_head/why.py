@@ -10,7 +10,7 @@ import streamlit as st
 import core
 from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.numbers import number, scientific
-from app.state import results, session
+from app.state import results
 from app.views.shared.figure import show
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -50,7 +50,6 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
             f"all cells add up to the score within {scientific(split.largest_error)}",
             float(np.abs(sums).max()) or 1.0,
             True,
-            session.theme(),
         ),
         "why_score",
         "Large position × position: position contributes much to this score. Large token × token: "
@@ -67,7 +66,6 @@ def show_score_split(card: Card, record: TranslationRecord, place: dict[str, int
             "The largest single terms",
             f"of {split.terms.size:,}; layer norms fixed at their actual scale",
             "score",
-            session.theme(),
         ),
         "why_terms",
     )

@@ -7,7 +7,6 @@ import streamlit as st
 from app.figures.amounts import spread, with_interval
 from app.figures.literature import MEAN, claim_figure
 from app.look.markdown import plain
-from app.state import session
 from app.views.shared.figure import show
 from core.atlas.claims.board import Row
 from core.atlas.claims.claim import (
@@ -69,7 +68,7 @@ def show_claim(row: Row) -> None:
                 chance = spread(nulls, claim.unit)
                 look_for.append(f"Chance level (short lines; {claim.null}): {chance}.")
             show(
-                claim_figure(row, session.theme()),
+                claim_figure(row),
                 f"literature_{claim.id.replace('-', '_')}",
                 " ".join(look_for),
                 alt=f"{claim.claim} {row.reason}",

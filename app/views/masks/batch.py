@@ -17,7 +17,7 @@ from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, session, waiting
+from app.state import address, results, waiting
 from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -112,7 +112,7 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     )
     found = ask("batch", [lambda: asked.padded(result, words["target"] if words else None)])
     if not covered("batch", hidden or found.hides("masked")):
-        _show_masks(result, words, session.theme())
+        _show_masks(result, words)
     return texts
 
 
@@ -132,7 +132,7 @@ def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Ro
 
 
 @waiting.fragment
-def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
+def _show_masks(result: BatchMasks, words: Words | None) -> None:
     """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = choose(
@@ -166,7 +166,7 @@ def _show_masks(result: BatchMasks, words: Words | None, theme: str) -> None:
             )
             title = PARTS[part] if kind == "decoder" else "Padding mask: the only one"
             subtitle = f"{int(mask.sum()):,} of {mask.size:,} cells are unmasked"
-            figure = masks.mask_figure(mask, masked, axes, title, subtitle, theme)
+            figure = masks.mask_figure(mask, masked, axes, title, subtitle)
             show(figure, f"mask_{part}")
     st.caption(_look_for(kind, bool((ids[keys] == 0).any()), len(ids[keys])))
     st.latex(DECODER_FORMULA if kind == "decoder" else PADDING_FORMULA)

@@ -13,7 +13,7 @@ from app.figures import masks
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
-from app.state import results, session, waiting
+from app.state import results, waiting
 from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
@@ -65,7 +65,6 @@ def show_mask_values(inspection: Inspection) -> None:
             FILLS[fill],
             words,
             title,
-            session.theme(),
         ),
         "closing_strip",
         _look_for(masked, len(words) - masked, variant.on_masked) if masked else _say("nothing"),

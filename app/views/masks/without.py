@@ -63,7 +63,6 @@ def show_without_causal_mask(inspection: Inspection) -> None:
             leak.open,
             _states("causal"),
             _say("causal.chart"),
-            session.theme(),
         ),
         "leak",
         _say("causal.look"),
@@ -133,7 +132,6 @@ def _draw(placeholder: DeltaGenerator, points: list[CheatingPoint], key: str) ->
         [p.open for p in points],
         STEPS,
         1 / WORDS,
-        session.theme(),
     )
     with placeholder.container():
         show(figure, key)
@@ -166,7 +164,6 @@ def show_without_padding_mask(inspection: Inspection, texts: tuple[str, ...]) ->
             result.open,
             _states("padding"),
             _say("padding.chart"),
-            session.theme(),
             control=(_say("padding.control.state"), result.masked),
         ),
         "padding_effect",

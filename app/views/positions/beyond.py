@@ -8,7 +8,7 @@ from app.figures.experiments import extrapolation_figure
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import models, results, session, waiting
+from app.state import models, results, waiting
 from app.views.positions.formula import embedding
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -29,7 +29,7 @@ def compare_tables() -> None:
         return
     names = {name: plain(name) for name in cards}
     name = choose("Learned by", names, next(iter(names)), "learned_model")
-    card, theme = cards[name], session.theme()
+    card = cards[name]
     length = min(_ROWS, card.model.max_length)
     tables = {
         "waves": positions.sinusoid_table(length, card.model.d_model),
@@ -39,8 +39,8 @@ def compare_tables() -> None:
     for column, (kind, rows) in zip(columns, tables.items(), strict=True):
         with column:
             title = "Sinusoids, by the formula" if kind == "waves" else f"Learned, {name}"
-            show(positions.table_figure(rows, None, theme, title), f"table_{kind}")
-            show(positions.dot_product_figure(rows, theme), f"products_{kind}")
+            show(positions.table_figure(rows, None, title), f"table_{kind}")
+            show(positions.dot_product_figure(rows), f"products_{kind}")
     st.caption(text("positions", "learned.look"))
     st.latex(rf"x_p = {embedding(card)} + P_p, \quad P \text{{ trained like }} E")
 
@@ -56,7 +56,7 @@ def show_extrapolation(inspection: Inspection) -> None:
     steps = tuple(sorted({*range(0, last + 1, max(1, last // 32)), last}))
     result = inspection.run(core.extrapolation, inspection.source_ids, inspection.target_ids, steps)
     show(
-        extrapolation_figure(result.shift, result.probability, longest - own, session.theme()),
+        extrapolation_figure(result.shift, result.probability, longest - own),
         "extrapolation",
         text("positions", "beyond.look" if own <= longest else "beyond.never"),
     )

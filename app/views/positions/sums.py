@@ -7,7 +7,7 @@ import core
 from app.figures import positions, vectors
 from app.lessons.texts import text
 from app.look.labels import labels
-from app.state import results, session, waiting
+from app.state import results, waiting
 from app.views.positions.formula import embedding, in_words
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -25,9 +25,8 @@ def show_sums(inspection: Inspection) -> None:
     side = choose("Sentence", sides, "source", "sum_side")
     tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
     result = summed(*inspection.run(core.embedded, results.token_ids(tokens), side))
-    theme = session.theme()
     show(
-        vectors.lengths_figure(result, positions.position_labels(tokens, first), theme),
+        vectors.lengths_figure(result, positions.position_labels(tokens, first)),
         "sum_lengths",
         text("positions", "sums.lengths"),
     )
@@ -44,7 +43,7 @@ def show_sums(inspection: Inspection) -> None:
     )
     repeated = len({token.id for token in tokens}) < len(tokens)
     show(
-        vectors.plane_figure(result, labels(tokens, first), theme),
+        vectors.plane_figure(result, labels(tokens, first)),
         "sum_plane",
         text("positions", "sums.repeated" if repeated else "sums.distinct"),
     )

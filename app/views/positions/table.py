@@ -22,7 +22,7 @@ _ROWS = 64  # rows of the table that `show_rotation` compares: more than most se
 @waiting.fragment
 def show_table(inspection: Inspection) -> None:
     """Show this sentence's rows of the table, and a few columns as waves."""
-    record, theme = inspection.record, session.theme()
+    record = inspection.record
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "position_side")
     if side == "source":
@@ -30,7 +30,7 @@ def show_table(inspection: Inspection) -> None:
     else:
         rows, tokens, first = record.target_positions, record.target_in, 0
     show(
-        positions.table_figure(rows, tokens, theme, first=first),
+        positions.table_figure(rows, tokens, first=first),
         "position_table",
         text("positions", "table.look" if positions.is_sinusoidal(rows) else "table.learned"),
     )
@@ -60,7 +60,7 @@ def show_table(inspection: Inspection) -> None:
     drawn = sorted(chosen or default)
     address.write_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, default)))
     show(
-        positions.waves_figure(rows, tokens, drawn, theme, first),
+        positions.waves_figure(rows, tokens, drawn, first),
         "position_waves",
         f"{text('positions', 'table.waves')} {text('positions', 'table.digits')}"
         if positions.is_sinusoidal(rows)
@@ -75,7 +75,7 @@ def show_products(inspection: Inspection) -> None:
     rows = inspection.record.source_positions
     sinusoidal = positions.is_sinusoidal(rows)
     show(
-        positions.dot_product_figure(rows, session.theme()),
+        positions.dot_product_figure(rows),
         "position_products",
         text("positions", "distance.look" if sinusoidal else "distance.learned"),
     )
@@ -89,7 +89,6 @@ def show_products(inspection: Inspection) -> None:
 @waiting.fragment
 def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
-    theme = session.theme()
     rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))
     half, d_model = len(rows) // 2, rows.shape[1]
     if not positions.is_sinusoidal(rows):
@@ -113,13 +112,13 @@ def show_rotation(inspection: Inspection) -> None:
     matrix = rotation_matrix(k, d_model)
     with st.container(horizontal=True, gap="medium"):
         show(
-            vectors.rotation_figure(matrix, near, k, theme),
+            vectors.rotation_figure(matrix, near, k),
             "rotation_matrix",
             text("positions", "rotation.blocks"),
         )
         with st.container(width=520):
             show(
-                vectors.circles_figure(rows, position, k, pairs, theme),
+                vectors.circles_figure(rows, position, k, pairs),
                 "rotation_circles",
                 text("positions", "rotation.circles"),
             )

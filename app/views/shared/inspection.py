@@ -13,7 +13,7 @@ from app import controls
 from app.figures.experiments import change_figure
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import results, session
+from app.state import results
 from app.state.results import Function
 from app.views.shared.figure import show
 from app.views.shared.quality_warnings import show_quality_warnings
@@ -128,7 +128,6 @@ def show_edited_translation(
             np.exp(result.after.log_probs),
             states,
             "Probability of each token of the first translation",
-            session.theme(),
         ),
         f"{key}_probabilities",
         look_for,

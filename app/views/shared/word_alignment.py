@@ -12,7 +12,7 @@ from app.look.glossary import meaning
 from app.look.labels import label, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent
-from app.state import atlases, results, session
+from app.state import atlases, results
 from app.views.shared.figure import show
 from core.analysis.alignment import SentenceAlignment, align_sentence, pharaoh
 from core.atlas.atlas import AlignmentHeads, Origin
@@ -98,12 +98,12 @@ def _show(card: Card, record: TranslationRecord, found: AlignmentHeads, origin: 
                 (LANGUAGES[record.source_language], LANGUAGES[record.target_language]),
                 f"{len(aligned.values)} links between {len(source)} and {len(target)} words",
                 "a thicker line has a larger " + ("weight" if by_weights else "value norm"),
-                session.theme(),
             ),
             "alignment_figure",
             "Not linked: " + plain(", ".join(f"“{word}”" for word in alone)) if alone else "",
             alt="Word alignment: "
-            + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values)),
+            + ", ".join(f"{source[s]} – {target[t]}" for s, t in sorted(aligned.values))
+            + ".",
         )
     st.caption(
         _error(found, origin, record), help=meaning("alignment error rate", "teacher-forced")

@@ -160,7 +160,6 @@ def _show_ranking(inspection: Inspection, effects: HeadEffects, token: int | Non
             f"The {len(shown)} heads {of} that matter most",
             "each switched off alone, with the same target: change of log-probability",
             "nats",
-            session.theme(),
         ),
         "why_heads",
         f"{harm} of these {len(shown)} heads {'lower' if harm > 1 else 'lowers'} the "
@@ -218,7 +217,7 @@ def show_pairs(inspection: Inspection) -> None:
     ranked = effects.ranked()
     with st.container(horizontal=True, gap="medium"):
         title = f"Pairs of {kind} heads"
-        show(pairs_figure(beyond, effects.heads, title, session.theme()), "why_pairs_map")
+        show(pairs_figure(beyond, effects.heads, title), "why_pairs_map")
         with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
             for pair, sign, lost in (

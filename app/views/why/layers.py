@@ -89,7 +89,6 @@ def _show_grid(
             + (", bit for bit" if result.exact else ""),
             1.0,
             False,
-            session.theme(),
         ),
         key,
         look_for,

@@ -15,7 +15,6 @@ from app.figures.why import Grid, terms_figure, words_grid_figure
 from app.look.labels import labels, word_labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, within
-from app.state import session
 from app.views.shared.choices import choose_token
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
@@ -132,7 +131,6 @@ def _show_values(shapley: Shapley, chosen: int, token: str, columns: list[str]) 
             else f"Shapley values, sampled from {shapley.permutations} orders; lines: 95 % "
             "intervals",
             "nats",
-            session.theme(),
             intervals=None if shapley.exact else (low.tolist(), high.tolist()),
         ),
         "why_shapley",
@@ -189,7 +187,6 @@ def _show_methods(
             "the others nats",
             1.0,
             True,
-            session.theme(),
         ),
         "why_sources" if shapley else f"why_sources_{len(scores)}",
         "Compare each row with the Shapley values. A method that highlights other words "

@@ -16,7 +16,7 @@ from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
 from app.look.labels import isolated, label, labels
 from app.look.markdown import plain
 from app.look.numbers import number, percent, within
-from app.state import results, session
+from app.state import results
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
@@ -79,7 +79,6 @@ def show_word_choice(inspection: Inspection) -> None:
                 f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”",
                 "colour: a term; grey: the true effect, measured by switching the head off",
                 "logit",
-                session.theme(),
                 [*measured, math.nan],
             ),
             key,
@@ -110,7 +109,6 @@ def show_word_choice(inspection: Inspection) -> None:
             pair,
             "The same sum as ribbons",
             "left: tokens; middle: layers",
-            session.theme(),
         ),
         "why_ribbons",
         f"{plain(record.source_language)} tokens contribute through cross-attention heads, "
