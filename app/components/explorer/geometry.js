@@ -1,6 +1,7 @@
 // Computes the position of a map's cells and labels for the available width.
 
-import { fontOf, labelsOf, widest } from "../shared/grid.js";
+import { labelsOf, widest } from "../shared/grid.js";
+import { fontOf } from "../shared/plot.js";
 import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
 
 /**
