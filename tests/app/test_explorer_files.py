@@ -87,8 +87,6 @@ def in_picture(text: Mark, width: float, height: float) -> bool:
 
 
 def test_no_text_is_cut_by_its_canvas(shown: Scene) -> None:
-    shown.page.evaluate("host.style.width = '1400px'")
-    shown.page.wait_for_selector("#host [data-width=wide]")
     for view in ("map", "lines"):
         for scene in scenes(shown):
             scene.show(view)
@@ -97,7 +95,6 @@ def test_no_text_is_cut_by_its_canvas(shown: Scene) -> None:
             )
             for text in (m for m in scene.marks() if m.what == "text"):
                 assert in_picture(text, *size), f"{scene}, {text.words}"
-    shown.page.evaluate("host.style.width = ''")
 
 
 def caption(scene: Scene, layer: int, head: int) -> tuple[str, set[str]]:

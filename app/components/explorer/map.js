@@ -202,8 +202,14 @@ function drawLabels(context, explorer, geometry, focus) {
 
 /* The first and last token of each word of several tokens. */
 export function longWords(labels) {
-  const starts = labels.flatMap(({ token }, index) => (index === 0 || token.startsWord ? [index] : []));
-  return starts.map((first, place) => [first, (starts[place + 1] ?? labels.length) - 1]).filter(([first, last]) => last > first);
+  const found = [];
+  let first = 0;
+  for (let index = 1; index <= labels.length; index++) {
+    if (index < labels.length && !labels[index].token.startsWord) continue;
+    if (index - 1 > first) found.push([first, index - 1]);
+    first = index;
+  }
+  return found;
 }
 
 /**

@@ -24,10 +24,12 @@ export function mapPixels(map, theme, hide) {
   const name = `${theme.name} ${[...hide]}`;
   if (map.image?.name === name) return map.image.data;
   const { pixel } = rampOf(theme, map);
-  const hidden = map.columns.map((_, key) => isHidden(map, key, hide));
-  const data = imageOf(map.keys, map.queries, (cell) => {
-    if (!map.unmasked[cell]) return theme.maskedPixel;
-    return hidden[cell % map.keys] ? theme.hiddenPixel : pixel[stepOf(map, map.values[cell])];
+  const data = imageOf(map.keys, map.queries, (pixels) => {
+    for (let cell = 0; cell < pixels.length; cell++) pixels[cell] = map.unmasked[cell] ? pixel[stepOf(map, map.values[cell])] : theme.maskedPixel;
+    for (let key = 0; hide.size && key < map.keys; key++) {
+      if (!isHidden(map, key, hide)) continue;
+      for (let cell = key; cell < pixels.length; cell += map.keys) if (map.unmasked[cell]) pixels[cell] = theme.hiddenPixel;
+    }
   });
   map.image = { name, data };
   return data;

@@ -85,7 +85,7 @@ export function drawStill(context, { theme, data }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
   const { pixel } = rampOf(theme, map);
-  const image = imageOf(shown.keys, shown.queries, (place) => pixel[colourStep(map, map.values[place])]);
+  const image = imageOf(shown.keys, shown.queries, (pixels) => map.values.forEach((value, place) => (pixels[place] = pixel[colourStep(map, value)])));
   context.drawImage(rasterOf(image), left, top, gridWidth, gridHeight);
   if (cell > 9) {
     for (let key = 1; key < shown.keys; key++) drawBox(context, theme.page, left + key * cell - 1, top, 1, gridHeight);

@@ -62,7 +62,8 @@ function drawTable(canvas, figure, { names, values, width }) {
   sizeCanvas(canvas, figure.clientWidth, height);
   const context = prepareCanvas(canvas, figure.clientWidth, height);
   const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
-  const image = imageOf(width, names.length, (cell) => theme.signed.pixel[signedStep(values[cell] / limit)]);
+  const { pixel } = theme.signed;
+  const image = imageOf(width, names.length, (pixels) => values.forEach((value, cell) => (pixels[cell] = pixel[signedStep(value / limit)])));
   context.imageSmoothingEnabled = false;
   context.drawImage(rasterOf(image), left, MARGIN.top, room, ROW * names.length);
   drawNote(context, theme, `dimension 0 to ${width - 1}`, left, 10);

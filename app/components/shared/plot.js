@@ -151,10 +151,10 @@ function drawDisc(context, colour, x, y, radius) {
 
 /* Cells and colours, at one pixel each. */
 
-export function imageOf(columns, rows, pixelOf) {
+/** An image whose pixels, one number each, `fill` sets. @param {(pixels: Uint32Array) => void} fill */
+export function imageOf(columns, rows, fill) {
   const image = new ImageData(columns, rows);
-  const pixels = new Uint32Array(image.data.buffer);
-  for (let cell = 0; cell < pixels.length; cell++) pixels[cell] = pixelOf(cell);
+  fill(new Uint32Array(image.data.buffer));
   return image;
 }
 
@@ -167,7 +167,7 @@ export function rasterOf(image, canvas = document.createElement("canvas")) {
 }
 
 /** The 256 colours of a table, side by side. @param {Table} table @param {HTMLCanvasElement} [canvas] */
-export const scaleRaster = (table, canvas) => rasterOf(imageOf(256, 1, (step) => table.pixel[step]), canvas);
+export const scaleRaster = (table, canvas) => rasterOf(imageOf(256, 1, (pixels) => pixels.set(table.pixel)), canvas);
 
 /* A scale of colours with labels at both ends and the middle, and its name to the left. */
 export function drawColourBar(context, theme, table, left, top, width, labels, name = "") {
