@@ -33,11 +33,12 @@ test: check  ## everything that CI runs
 soak: $(ENV)/tests  ## the tests that take minutes: load and crash recovery
 	$(BIN)/python -m pytest -m soak -s
 
-check: $(ENV)/tests types-js  ## formatting, lint and types
+check: $(ENV)/tests types-js  ## formatting, lint, types, and ceilings on code lines
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/oxlint app/components
 	$(BIN)/ty check
+	$(BIN)/python .ci/lines.py
 
 types-js:  ## JavaScript types; needs TypeScript: npm install --global typescript
 	@if command -v tsc > /dev/null; then tsc --project app/components/jsconfig.json; \

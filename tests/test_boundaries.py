@@ -43,7 +43,7 @@ def roots(file: Path) -> set[str]:
 # Packages of the same layer do not import each other.
 LAYERS = (
     ("core.config", "core.kinds", "core.files", "core.frozen", "core.fair_lock"),
-    ("core.device",),
+    ("core.device", "core.cluster"),
     ("core.command", "core.text"),
     ("core.data",),
     ("core.model",),
@@ -88,7 +88,10 @@ PLAIN = {
     ),
     *(
         f"core.record.adapters.{name}"
-        for name in ("arrays", "fields", "generate", "map_checks", "tokens", "transformer_lens")
+        for name in (
+            *("arrays", "ends", "fields", "generate", "map_checks", "steps", "tokens"),
+            *("transformer_lens", "values", "vocabulary"),
+        )
     ),
 }
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 import streamlit as st
 
@@ -15,25 +14,19 @@ from app.serving.connections import network_of
 from app.streamlit_internals import is_active_session, is_server_running
 from core.serving.fair_share import FairShare
 
-NEW_RUNS = 2
-"""A session's first runs: opening the page and the first request."""
+OPENING_S = 0.1
+"""Seconds that a new session costs outside its runs, where they are not measured."""
 
 
 def _is_open(session: str) -> bool:
     return not is_server_running() or is_active_session(session)
 
 
-@dataclass
-class _Visit:
-    address: Hashable  # the account of its address
-    runs: int = 0
-
-
 class Visits:
     """The open sessions and their addresses. Thread-safe.
 
     A session that ends leaves its debt to the account of its address. While that account is heavy,
-    it pays for the first runs of new sessions from there. Readers leave no debt: it decays while
+    it pays for the first run of each new session from there. Readers leave no debt: it decays while
     they read.
     """
 
@@ -41,28 +34,27 @@ class Visits:
         self._shares = shares
         self._is_open = is_open
         self._lock = threading.Lock()
-        self._visits: dict[str, _Visit] = {}
+        self._addresses: dict[str, Hashable] = {}  # the account of each session's address
 
     def begin(self, session: str | None) -> Hashable:
         """Return the account that pays for a session's next run, and mark the visitor as active."""
         if session is None:
             return None
         with self._lock:
-            visit = self._visits.get(session)
-            if visit is None:
+            if session not in self._addresses:
                 self._settle_ended()
-                visit = self._visits[session] = _Visit(("address", _address()))
-            visit.runs += 1
-            if visit.runs <= NEW_RUNS and not self._shares.is_light(visit.address):
-                return visit.address
+                address = self._addresses[session] = ("address", _address())
+                payer = session if self._shares.is_light(address) else address
+                self._shares.charge(payer, OPENING_S)
+                if payer == address:
+                    return address
         self._shares.arrive(session)
         return session
 
     def _settle_ended(self) -> None:
         """Move the debts of ended sessions to their addresses. The caller holds the lock."""
-        for session in [one for one in self._visits if not self._is_open(one)]:
-            visit = self._visits.pop(session)
-            self._shares.move(session, visit.address)
+        for session in [one for one in self._addresses if not self._is_open(one)]:
+            self._shares.move(session, self._addresses.pop(session))
 
 
 def _address() -> str:

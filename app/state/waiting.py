@@ -60,14 +60,15 @@ def fair_run() -> Generator[None]:
         return
     account = VISITS.begin(session_id())
     in_advance = _throttle(account)
-    start = time.thread_time()
-    _RUN.active, _RUN.refused = True, False
+    cpu, start = time.thread_time(), time.monotonic()
+    _RUN.active, _RUN.refused, _RUN.asking_s = True, False, 0.0
     try:
         yield
     finally:
         _RUN.active = False
-        cost_s = min(_MAX_CHARGE_S, time.thread_time() - start) - in_advance
-        SHARES.charge(account, cost_s)
+        wall_s = time.monotonic() - start - _RUN.asking_s  # the queue charges its own work
+        costs = (min(_MAX_CHARGE_S, cost) for cost in (time.thread_time() - cpu, wall_s))
+        SHARES.charge(account, *(cost - in_advance for cost in costs))
         if _RUN.refused:  # the page already shows the reason
             time.sleep(_PAUSE_S)
 
@@ -101,6 +102,7 @@ def _throttle(account: Hashable) -> float:
 
 def request_record(queue: Queue, request: InspectRequest) -> TranslationRecord:
     """Return the record for a request. Raises UnansweredError and the errors of the request."""
+    asked = time.monotonic()
     try:
         return queue.ask(request, session_id(), raise_if_cancelled, _log_wait)
     except Replaced:  # superseded by the session's next run
@@ -108,6 +110,8 @@ def request_record(queue: Queue, request: InspectRequest) -> TranslationRecord:
     except BusyError:
         _RUN.refused = True
         raise
+    finally:
+        _RUN.asking_s = getattr(_RUN, "asking_s", 0.0) + time.monotonic() - asked
 
 
 def run_queued(

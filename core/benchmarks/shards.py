@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +64,12 @@ def rows(options: Options) -> Iterator[Row | Missing]:
         yield Missing("all", "processes can be measured only on Linux")
         return
     kinds = ["processes"]
-    if find_spec("ray") is not None:
+    try:
+        import ray  # noqa: F401
+
         kinds.append("ray")
-    else:
-        yield Missing("ray", 'pip install -e ".[ray]"')
+    except ImportError:
+        yield Missing("ray", 'ray is not installed: pip install -e ".[ray]"')
     for axis in options.axes or AXES:
         if axis not in AXES:
             raise ValueError(f"unknown axis {axis!r}: choose from {', '.join(AXES)}")

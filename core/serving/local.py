@@ -56,9 +56,9 @@ class LocalBackend:
 def backend_of(translator: Translator) -> Backend:
     """Return the backend of a loaded model: remote if an address is set, otherwise local."""
     if address := os.environ.get(SETTING):
-        from core.serving.ray_serve import RayBackend
+        from core.serving.remote import RemoteBackend
 
-        return RayBackend(address, translator.card)
+        return RemoteBackend(address, translator.card)
     return LocalBackend(translator)
 
 

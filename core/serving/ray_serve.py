@@ -1,9 +1,8 @@
-"""Serve checkpoints with Ray Serve, and query them with a Backend.
+"""Serve checkpoints with Ray Serve.
 
 python -m core.serving.ray_serve FOLDER... [--replicas N] [--port PORT]
 
-The server and the Backend communicate over HTTP, so the Backend's process needs no Ray and survives
-the loss of a server.
+Its clients are in core.serving.remote.
 Install Ray with the extra `ray`. Set up a cluster with Ray's own tools (`ray start`, RAY_ADDRESS);
 each machine needs this project and the checkpoint folders at the same paths.
 """
@@ -11,67 +10,23 @@ each machine needs this project and the checkpoint folders at the same paths.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import os
 import sys
 import time
-import urllib.request
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from core.checkpoint.folder import Card, CheckpointError
+from core.checkpoint.folder import CheckpointError
 from core.cluster import ROOT, connect
 from core.command import Parser, main, whole_number
-from core.record.record import TranslationRecord
-from core.serving.backend import SETTING, Backend, InspectRequest, TranslateRequest
+from core.serving.backend import SETTING, Backend, InspectRequest
 from core.serving.local import LocalBackend
-from core.serving.queue import UnansweredError
 from core.serving.wire import from_bytes, to_bytes
-from core.translator import Translation, Translator
+from core.translator import Translator
 
-TIMEOUT_S = 15.0
-"""Timeout of a batch in seconds; shorter than the queue's deadline."""
 _MAX_BYTES = 4 << 20  # of a request; a batch of the longest texts with edits is far smaller
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-class LostError(UnansweredError):
-    """The server with the models does not answer; the message is one line for the user."""
-
-
-class RayBackend:
-    """Sends each batch to the server at an address as one HTTP request."""
-
-    def __init__(self, address: str, card: Card, timeout_s: float = TIMEOUT_S) -> None:
-        self._address = address
-        self._model = card.folder.name, card.config_sha256, card.architecture
-        self._timeout_s = timeout_s
-
-    def translate(self, batch: Sequence[TranslateRequest]) -> list[Translation | Exception]:
-        """Translate each text. Raises LostError and CheckpointError."""
-        return self._request(batch)
-
-    def inspect(self, batch: Sequence[InspectRequest]) -> list[TranslationRecord | Exception]:
-        """Return a record with checks for each sentence. Raises LostError and CheckpointError."""
-        return self._request(batch)
-
-    def _request(self, batch: Sequence[Any]) -> list[Any]:
-        content = to_bytes([self._model, list(batch)])
-        try:
-            request = urllib.request.Request(self._address, content)
-            with _DIRECT.open(request, timeout=self._timeout_s) as response:
-                answer = from_bytes(response.read())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            raise LostError(
-                f"the server at {SETTING} does not answer ({str(reason)[:100] or 'no reason'}): "
-                "try again in a minute"
-            ) from None
-        if isinstance(answer, Exception):
-            raise answer
-        return list(answer)
 
 
 class Server:

@@ -47,6 +47,29 @@ def test_a_heavy_session_waits_only_while_others_are_active(clock):
     assert seconds_of(a_run) > 0.4
 
 
+@pytest.mark.parametrize(("before", "charged"), [(0.2, 0.0), (3.0, 0.4)])
+def test_a_heavy_run_is_charged_what_others_waited_for(clock, monkeypatch, before, charged):
+    """A run lasts longer than it computes; the time in the queue is charged by the queue."""
+    now = [0.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    for name in ("SHARE", "LIGHT_SHARE", "IDLE_SHARE"):
+        monkeypatch.setattr(fair_share, name, 0.0)
+    clock["cost"] = 0.0
+
+    class Queue:
+        def ask(self, *rest):
+            now[0] += 0.3
+            return "record"
+
+    a_run()  # opens the session
+    shares = waiting.SHARES
+    shares.charge("heavy", before - shares._owed["heavy"])
+    with waiting.fair_run():
+        assert waiting.request_record(Queue(), None) == "record"
+        now[0] += 0.4
+    assert shares._owed["heavy"] == pytest.approx(before + charged)
+
+
 def test_a_fragment_run_counts_as_a_run(clock, monkeypatch):
     monkeypatch.setattr(waiting.st, "fragment", lambda body, **options: body)
     fragment = waiting.fragment(lambda: "shown")

@@ -46,6 +46,7 @@ HOW_SEQUENCES_END = {  # tokenizer, config, what fills up; whether a record is p
                                   eos_token_id=20), PAD, True),
     "no end known, padding follows": (Ends(None), None, PAD, True),
     "another id, padding follows": (Ends(29), None, PAD, True),
+    "a separator within a sequence": (Ends(None, 20), None, PAD, False),
     "a tokenizer's end within a sequence": (Ends(20), None, PAD, False),
     "filled with the end id": (Ends(20), {"eos_token_id": EOS}, EOS, True),
     "filled with an id that only config knows": (
@@ -128,6 +129,13 @@ def from_generate(change, beams: bool = True, tokenizer=None, **named):
     return TranslationRecord.from_generate(outputs, tokenizer, inputs, **({"index": 0} | named))
 
 
+class Lenient(Tokenizer):
+    """Like the library's slower tokenizers: an id beyond the vocabulary is the unknown token."""
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [self.pieces[id] if id < len(self.pieces) else self.unk_token for id in ids]
+
+
 def lengthened(name: str, by: int):
     def change(outputs, _):
         steps = getattr(outputs, name)
@@ -185,6 +193,9 @@ MIXED = {  # change, whether with beams, further arguments, and the line
         lambda o, i: setattr(o, "sequences", o.sequences * float("nan")), True, {}, "whole num"),
     "ids beyond the vocabulary": (
         lambda o, i: o.sequences[0, 1].fill_(77), True, {}, "no target token with id 77"),
+    "ids that the tokenizer calls unknown": (
+        lambda o, i: o.sequences[0, 1].fill_(77), True, {"tokenizer": Lenient()},
+        "no target token with id 77"),
     "no tokenizer": (
         lambda o, i: None, True, {"tokenizer": object()}, "tokenizer is object, which has no"),
     "two vocabularies, one tokenizer": (

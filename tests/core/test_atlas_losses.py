@@ -262,6 +262,8 @@ def test_the_removal_order_is_greedy(curve):
         assert len(parts) == 2, "the loss is a sum over chunks"
         return Sums.total(parts)["choice_loss"]
 
+    alone = [sum(token_losses(network, s, [head]).sum() for s in some) for head in own]
+    assert losses(tuple((head,) for head in own)) == pytest.approx(alone)
     assert removal_order(heads_on(network.model, curve), losses, removed.append) == expected
     assert len(removed) == sum(removed) == len(own)
 

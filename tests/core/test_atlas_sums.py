@@ -2,7 +2,6 @@
 
 import gc
 import os
-import random
 import signal
 import sys
 import time
@@ -85,7 +84,7 @@ def test_processes_give_the_same_bytes_for_every_measure(whole, checkpoint_folde
 
 
 class Pool:
-    """Workers of a pretended cluster: threads that finish in a random order, and die as told.
+    """Workers of a pretended cluster: threads that do not finish in order, and die as told.
 
     `deaths` says how often the worker dies that measures the chunk beginning at a line.
     """
@@ -102,7 +101,8 @@ class Pool:
         return self.threads.submit(self._measured, measure, chunk)
 
     def _measured(self, measure, chunk):
-        time.sleep(random.Random(chunk[0].index).random() / 50)
+        if chunk[0].index % 2 == 0:
+            time.sleep(0.1)  # so that the next chunk is ready earlier
         if self.deaths.get(chunk[0].index, 0):
             self.deaths[chunk[0].index] -= 1
             raise BrokenExecutor

@@ -131,6 +131,17 @@ def test_the_printed_lines_convert_what_training_wrote(seed, case, tmp_path, mon
     assert types - {"I64", "BOOL"} == {"F32"}
 
 
+def test_the_printed_lines_store_a_tied_table_twice(tmp_path, monkeypatch):
+    """Two names of one tensor, as in a network whose classifier is the embedding."""
+    table = torch.arange(12.0).view(3, 4)
+    torch.save({"model": {"embedding": table, "classifier": table}}, tmp_path / "model.pt")
+    monkeypatch.chdir(tmp_path)
+    exec("; ".join(TO_SAFETENSORS), {})
+    weights = Weights(tmp_path / "model.safetensors")
+    assert weights.names == ["classifier", "embedding"]
+    assert all(torch.equal(weights.take(name), table) for name in weights.names)
+
+
 def test_a_whole_network_needs_its_classes(seed, tmp_path, monkeypatch):
     torch.save(seed.network, tmp_path / "model.pt")
     lines = printed_lines(seed, tmp_path / "model.pt", tmp_path / "mine-de-en")

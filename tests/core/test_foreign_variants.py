@@ -194,6 +194,22 @@ REFUSED: dict[str, tuple[Change, str]] = {
         r"pytorch_model\.bin is a pickle.*write model\.safetensors into this folder.*"
         r'load\("pytorch_model\.bin"',
     ),
+    "a pickle of old versions": (
+        all_of(drop("model.safetensors"), put("pytorch_model.bin", b"\x80\x02}q\x00.")),
+        r"pytorch_model\.bin is a pickle",
+    ),
+    "a pickle named model.safetensors": (
+        all_of(trainer, renamed("pytorch_model.bin", "model.safetensors")),
+        r"model\.safetensors is a pickle.*put the new file into its place",
+    ),
+    "a Trainer's folder without weights": (
+        all_of(trainer, drop("pytorch_model.bin")),
+        r"has no model\.safetensors: save the network again",
+    ),
+    "a checkpoint beside an optimiser": (
+        all_of(trainer, renamed("pytorch_model.bin", "weights.ckpt")),
+        r"weights\.ckpt is a pickle",
+    ),
     "a Trainer's parent folder": (
         all_of(
             drop("model.safetensors"),

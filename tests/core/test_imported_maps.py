@@ -129,6 +129,10 @@ AXES = {
     "no eager attention": ((), 'attn_implementation="eager"'),
     "layers without weights": ((None, None), 'attn_implementation="eager"'),
     "another model's layers": ([CROSS[0], CROSS[1][:, :3]], "differ in shape"),
+    "an expanded array": (
+        np.broadcast_to(CROSS[:1, :1, :1, :1], (2, 3, 10**4, 10**4)),
+        "would hold",
+    ),
     "a sparse tensor": (torch.from_numpy(CROSS).to_sparse(), "cannot be read as an array"),
 }
 

@@ -19,7 +19,8 @@ from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
 from core.serving.backend import SETTING, InspectRequest, TranslateRequest
 from core.serving.local import LocalBackend, backend_of
-from core.serving.ray_serve import LostError, RayBackend, Server
+from core.serving.ray_serve import Server
+from core.serving.remote import LostError, RemoteBackend
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
 from tests.core.remote_server import free_port, served
@@ -83,14 +84,14 @@ def port() -> int:
 
 
 @pytest.fixture
-def backend(port, translator, monkeypatch) -> RayBackend:
+def backend(port, translator, monkeypatch) -> RemoteBackend:
     monkeypatch.setenv(SETTING, f"http://127.0.0.1:{port}")
     found = backend_of(translator)
-    assert isinstance(found, RayBackend)
+    assert isinstance(found, RemoteBackend)
     return found
 
 
-def assert_same_answers(backend: RayBackend, translator: Translator) -> None:
+def assert_same_answers(backend: RemoteBackend, translator: Translator) -> None:
     local = LocalBackend(translator)
     for here, there in zip(local.inspect(ASKED), backend.inspect(ASKED), strict=True):
         if isinstance(here, Exception):
@@ -103,7 +104,7 @@ def assert_same_answers(backend: RayBackend, translator: Translator) -> None:
     assert here.text == there.text and isinstance(refused, InputError)
 
 
-def assert_lost(backend: RayBackend) -> None:
+def assert_lost(backend: RemoteBackend) -> None:
     with pytest.raises(LostError) as caught:
         backend.translate([TranslateRequest("Ein Hund.")])
     line = str(caught.value)
@@ -122,19 +123,19 @@ def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatc
     address = f"http://127.0.0.1:{port}"
     with served(port, FOLDER):
         twin = translator.other_implementation()
-        assert RayBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
+        assert RemoteBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
         for changed, says in (("config_sha256", "is different"), ("folder", "not among")):
             card = translator.card
             value = "0" * 64 if changed == "config_sha256" else Path("x/other-de-en")
             other = type(card)(**{**vars(card), changed: value})
             with pytest.raises(CheckpointError, match=says):
-                RayBackend(address, other).inspect(ASKED[:1])
+                RemoteBackend(address, other).inspect(ASKED[:1])
 
 
 def test_the_backend_follows_the_setting(translator, monkeypatch):
     monkeypatch.delenv(SETTING, raising=False)
     assert isinstance(backend_of(translator), LocalBackend)
-    code = "import sys, core.serving.local; assert 'core.serving.ray_serve' not in sys.modules"
+    code = "import sys, core.serving.local; assert 'core.serving.remote' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     for odd in ("127.0.0.1:8000", "x", "http://"):
         monkeypatch.setenv(SETTING, odd)
@@ -188,7 +189,7 @@ def replicas(command: subprocess.Popen) -> list[int]:
     ]
 
 
-def until_answered(backend: RayBackend) -> float:
+def until_answered(backend: RemoteBackend) -> float:
     started = time.monotonic()
     while True:
         try:

@@ -23,7 +23,7 @@ class Tokenizer:
     """The part of a Hugging Face tokenizer that the adapter uses."""
 
     pad_token_id, eos_token_id, unk_token_id = PAD, EOS, UNK
-    all_special_ids = (PAD, EOS, UNK)
+    all_special_ids, unk_token = (PAD, EOS, UNK), "<unk>"
 
     def __init__(self, mark: str = "▁") -> None:
         self.pieces = ["<pad>", "</s>", "<unk>", *(f"{mark}w{id}" for id in range(3, 30))]

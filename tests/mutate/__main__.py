@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -60,6 +61,13 @@ def mistakes(paths: Sequence[str] = ()) -> Iterator[Mutant]:
         yield Mutant(file, text.count("\n", 0, start) + 1, start, start + len(old), new)
 
 
+def drawn(found: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants that parse, without replacement."""
+    order = random.Random(seed).sample(found, len(found))
+    valid = (one for one in order if one.parses((ROOT / one.file).read_text(encoding="utf-8")))
+    return list(islice(valid, count))
+
+
 def is_noticed(copy: Path, mutant: Mutant, names: Sequence[str], limit: float) -> bool:
     """Make a mistake in a copy, run its tests until one fails, and restore the file."""
     path = copy / mutant.file
@@ -95,9 +103,7 @@ def main() -> int:
         if options.mistakes
         else [one for file in sources(options.paths) for one in mutants(ROOT, file)]
     )
-    chosen = found
-    if options.sample is not None and options.sample < len(found):
-        chosen = random.Random(options.seed).sample(found, options.sample)
+    chosen = found if options.sample is None else drawn(found, options.sample, options.seed)
     known = covered.Map()
     with tempfile.TemporaryDirectory(prefix="mutate-") as name:
         copies: SimpleQueue[Path] = SimpleQueue()

@@ -52,6 +52,13 @@ class Mutant:
     def apply(self, text: str) -> str:
         return text[: self.start] + self.new + text[self.end :]
 
+    def parses(self, text: str) -> bool:
+        """Whether a Python file still parses with the mutant; scripts are not parsed."""
+        try:
+            return not self.file.endswith(".py") or bool(ast.parse(self.apply(text)))
+        except (SyntaxError, ValueError):
+            return False
+
     def told(self, text: str) -> str:
         """Describe the mutant: its place and the line before and after."""
         begin = text.rfind("\n", 0, self.start) + 1
@@ -64,25 +71,16 @@ class Mutant:
 
 
 def mutants(root: Path, file: str) -> list[Mutant]:
-    """Return all mutants of a file that still parse and differ from it."""
+    """Return all mutants of a file that differ from it; some may not parse."""
     text = (root / file).read_text(encoding="utf-8")
     known = set(re.findall(r"\w+", text))
     swapped = {name: other for name, other in SWAPPED.items() if other in known}
     found = _python(text, swapped) if file.endswith(".py") else _javascript(text, swapped)
-    made = [
+    return [
         Mutant(file, text.count("\n", 0, start) + 1, start, end, new)
         for start, end, new in dict.fromkeys(found)
         if text[start:end] != new
     ]
-    return [one for one in made if not file.endswith(".py") or _parses(one.apply(text))]
-
-
-def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _python(text: str, swapped: dict[str, str]) -> Iterator[tuple[int, int, str]]:

@@ -1,1 +1,0 @@
-"""Fault injection: which one-line faults do the tests not notice?"""
