@@ -205,6 +205,9 @@
  *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string,
  *   hatch: string, "hatch-ground": string}} Theme
  * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas or an SvgContext
+ * @typedef {{theme: Theme, title: string, about?: string, width: number, height: number, before?: number,
+ *   draw: (context: Drawing) => void}} PictureFile  a picture to save, in px; about: its description in an SVG; before:
+ *   space left of its origin
  */
 
 /**

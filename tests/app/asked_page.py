@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page
+import pytest
+from playwright.sync_api import Browser, Page
 
 from app.components.assets import as_module, joined, palette, read
 from app.components.question import Asked, payload
@@ -46,6 +48,14 @@ def open_page(page: Page) -> None:
         "<div id='host' style='width: 900px'></div>"
     )
     page.add_script_tag(content=f"{{ {script} {_DRIVER} }}")
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page()
+    open_page(page)
+    yield page
+    page.close()
 
 
 def show(page: Page, asked: Asked | dict[str, Any], again: bool = False) -> dict[str, Any]:

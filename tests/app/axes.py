@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 from playwright.sync_api import Page
 
 from app.look.palette import PALETTES, diverging_table, sequential_table
@@ -108,15 +111,15 @@ def segments(
     ]
 
 
-def same_places(found: ArrayLike, expected: ArrayLike, off: float = 1.0) -> None:
+def same_places(found: ArrayLike, expected: ArrayLike, off: float = 1.0, what: str = "") -> None:
     """Fail unless both hold the same places, each a row of numbers in px, in any order."""
     found, expected = (np.asarray(rows, float) for rows in (found, expected))
-    assert found.shape == expected.shape
+    assert found.shape == expected.shape, f"{what}: {len(found)} for {len(expected)}"
     left = list(found)
     for row in expected:
         far = [np.abs(other - row).max() for other in left]
         at = int(np.argmin(far))
-        assert far[at] <= off, f"nothing is drawn at {row.round(1)}: nearest {left[at].round(1)}"
+        assert far[at] <= off, f"{what}: not at {row}, nearest is {left[at]}"
         left.pop(at)
 
 
@@ -137,34 +140,58 @@ def png_marks(page: Page, save: Callable[[], object]) -> list[Mark]:
 
 
 _TAG = "{http://www.w3.org/2000/svg}"
+_KINDS = {"path": "line", "image": "pixels", "text": "text"}
 
 
 def svg_marks(content: str | bytes) -> list[Mark]:
-    """Return the marks of an SVG that a component saved, first drawn first."""
-    return [
-        _from_svg(element)
-        for element in ElementTree.fromstring(content).iter()
-        if element.tag.removeprefix(_TAG) in ("rect", "path", "text")
-    ]
+    """Return the marks of an SVG that a component saved, first drawn first; clips are left out."""
+    root = ElementTree.fromstring(content)
+    clips = {part for clip in root.iter(f"{_TAG}clipPath") for part in clip}
+    drawn = {_TAG + name for name in ("rect", *_KINDS)}
+    return [_from_svg(part) for part in root.iter() if part.tag in drawn and part not in clips]
+
+
+def _matrix(transform: str) -> NDArray[np.float64]:
+    """Return the matrix of an SVG transform that consists of translations and rotations."""
+    matrix = np.eye(3)
+    for name, inside in re.findall(r"(\w+)\(([^)]*)\)", transform):
+        numbers = [float(part) for part in inside.split()]
+        step = np.eye(3)
+        if name == "translate":
+            step[:2, 2] = numbers
+        else:
+            cos, sin = np.cos(np.radians(numbers[0])), np.sin(np.radians(numbers[0]))
+            step[:2, :2] = [[cos, -sin], [sin, cos]]
+        matrix = matrix @ step
+    return matrix
+
+
+def png_pixels(address: str) -> NDArray[np.uint8]:
+    """Return the pixels of a PNG in a data URL, [y, x, rgba]."""
+    image = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+    return np.asarray(image.convert("RGBA"))
 
 
 def _from_svg(element: ElementTree.Element) -> Mark:
     tag = element.tag.removeprefix(_TAG)
-    shift = re.search(r"translate\((\S+) (\S+)\)", element.get("transform", ""))
-    dx, dy = (float(part) for part in shift.groups()) if shift else (0.0, 0.0)
+    matrix = _matrix(element.get("transform", ""))
     fill, stroke = element.get("fill", "none"), element.get("stroke", "#000000")
     x, y, width, height = (float(element.get(name, 0)) for name in ("x", "y", "width", "height"))
+    size = element.get("font-size", "0")
+    y -= 0.35 * float(size)  # the y of a text is its baseline in SVG, but its middle on the canvas
+    corners = [(matrix @ (x + dx, y + dy, 1))[:2] for dx in (0, width) for dy in (0, height)]
+    x, y = np.min(corners, 0)
+    width, height = np.ptp(corners, 0)
     lines: list[list[tuple[float, float]]] = []
     for move, text in re.findall(r"([MLC])([^MLC]*)", element.get("d", "")):
-        points = np.array(text.split(), float).reshape(-1, 2) + np.array([dx, dy])
+        points = np.array(text.split(), float).reshape(-1, 2)
         if move == "M":
             lines.append([])
-        lines[-1] += [(px, py) for px, py in points.tolist()]
-    size = element.get("font-size", "0")
+        lines[-1] += [(px, py) for px, py in (points @ matrix[:2, :2].T + matrix[:2, 2]).tolist()]
     return Mark(
-        what={"rect": "frame" if fill == "none" else "fill", "path": "line"}.get(tag, tag),
-        x=x + dx,
-        y=y + dy - 0.35 * float(size),
+        what=_KINDS.get(tag, "frame" if fill == "none" else "fill"),
+        x=x,
+        y=y,
         width=width,
         height=height,
         fill=colour("#000000" if fill == "none" else fill),
@@ -175,8 +202,10 @@ def _from_svg(element: ElementTree.Element) -> Mark:
         clip=None,
         lines=tuple(map(tuple, lines)),
         words=element.text or "" if tag == "text" else "",
+        turn=float(np.arctan2(matrix[1, 0], matrix[0, 0])),
         align={"middle": "center", "end": "right"}.get(element.get("text-anchor", ""), "left"),
         font=f"{element.get('font-weight', '400')} {size}px {element.get('font-family')}",
+        pixels=png_pixels(element.get("href", "")) if tag == "image" else None,
     )
 
 
@@ -188,10 +217,14 @@ def same_picture(saved: Sequence[Mark], shown: Sequence[Mark], by: tuple[float, 
         assert (file.alpha, file.dash) == (canvas.alpha, canvas.dash), canvas
         if canvas.what == "text":
             assert (file.align, file.font) == (canvas.align, canvas.font), canvas
+            assert abs(file.turn - canvas.turn) < 1e-3, canvas
         if canvas.what in ("text", "fill"):
             assert file.fill == canvas.fill, canvas
+        elif canvas.what == "pixels":
+            assert np.array_equal(file.pixels, canvas.pixels), canvas
         else:
-            assert (file.stroke, file.thickness) == (canvas.stroke, canvas.thickness), canvas
+            assert file.stroke == canvas.stroke, canvas
+            assert abs(file.thickness - canvas.thickness) < 0.006, canvas
         if canvas.what == "line":
             for one, other in zip(file.lines, canvas.lines, strict=True):
                 np.testing.assert_allclose(one, np.array(other) + by, atol=0.03)

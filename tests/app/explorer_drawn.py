@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page
 from app.components.explorer.payload import payload
 from app.look.palette import PALETTES, Palette, diverging_table, sequential_table
 from core.kinds import KINDS
+from tests.app.axes import same_places
 from tests.app.drawn import Colour, Mark, colour, marks_of, record
 from tests.app.explorer_harness import Record, synthetic_record
 from tests.app.mounted import Mounted
@@ -224,6 +225,16 @@ def near(one: Iterable[float], other: Iterable[float], by: float = SIZE) -> bool
     return all(abs(a - b) <= by for a, b in zip(one, other, strict=True))
 
 
+def fixed(value: float, digits: int) -> str:
+    """Return a number as the page writes it, with a true minus."""
+    return f"{value:.{digits}f}".replace("-", "\u2212")
+
+
+def entropy(weights: NDArray) -> NDArray:
+    """Return the entropy of each row, in bits."""
+    return -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+
+
 def box(mark: Mark) -> tuple[float, float, float, float]:
     return mark.x, mark.y, mark.width, mark.height
 
@@ -245,13 +256,8 @@ def text_at(marks: list[Mark], words: str, x: float, y: float, align: str) -> Ma
 
 def same_boxes(what: str, seen: Iterable[Iterable[float]], expected: Iterable) -> None:
     """Assert that two sets of boxes (or other numbers) are equal within `SIZE`, in any order."""
-    seen, expected = (sorted(tuple(map(float, one)) for one in boxes) for boxes in (seen, expected))
-    assert len(seen) == len(expected), f"{what}: {len(seen)} for {len(expected)}: {seen} {expected}"
-    rest = list(expected)
-    for one in seen:
-        found = next((other for other in rest if near(one, other)), None)
-        assert found is not None, f"{what}: {one} is none of {rest}"
-        rest.remove(found)
+    seen, expected = ([tuple(one) for one in boxes] for boxes in (seen, expected))
+    same_places(seen, expected, SIZE, what)
 
 
 def direction(arrow: Mark) -> str:

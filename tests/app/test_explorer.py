@@ -1,7 +1,7 @@
 """The explorer in a browser: pointer, keyboard, layout, links, requests to Python, files.
 
 Its texts and pictures in each state are tested without a server: see test_explorer_text.py and
-test_pictures.py.
+test_explorer_canvases.py and its neighbours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Each command of the explorer's canvases is that of the record: map, lines, overview, ticks.
 
 Two records differ in sentences, layers and heads; words split into tokens, unknown and repeated
-tokens; both themes. `test_pictures.py` reads the pixels of a bundled network's maps.
+tokens; both themes. `test_explorer_files.py` reads saved pictures, and the pixels themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.app.axes import ink_on
 from tests.app.drawn import Mark
 from tests.app.explorer_drawn import (
     Geometry,
@@ -18,6 +19,8 @@ from tests.app.explorer_drawn import (
     at,
     box,
     direction,
+    entropy,
+    fixed,
     is_label,
     labelled,
     mount,
@@ -31,7 +34,6 @@ from tests.app.explorer_drawn import (
 )
 from tests.app.explorer_harness import synthetic_quantity, synthetic_record
 from tests.app.mounted import Mounted
-from tests.app.pictures import entropy, fixed
 
 __all__ = ["at", "shown"]
 Focus = tuple[int | None, int | None]
@@ -116,6 +118,42 @@ def check_cells(scene: Scene, marks: list[Mark], g: Geometry, part: Part) -> Non
         if scene.mask[q, k]
     ]
     same_boxes(f"{scene}, bars of hidden columns", map(box, inside), bars)
+
+
+def check_digits(scene: Scene, marks: list[Mark], g: Geometry) -> None:
+    """Large cells print their number, without its leading zero; small weights none."""
+    name = scene.quantity[0] if scene.quantity else ""
+    high = scene.ends[1]
+
+    def digits(value: float) -> str:
+        if name == "scores":
+            return fixed(value, 1).replace("\u22120.0", "0.0")
+        if value < 0.095 * high:
+            return ""
+        if high == 1:
+            return "1" if value >= 0.995 else fixed(value, 2)[1:]
+        return fixed(value, 0) if value >= 9.95 else fixed(value, 1).removeprefix("0")
+
+    inside = [m for m in marks if m.what == "text" and not m.turn and m.align == "center"]
+    seen = {
+        (int((m.y - g.y(0)) // g.cell), int((m.x - g.x(0)) // g.cell)): m
+        for m in inside
+        if g.top < m.y < g.y(len(scene.mask)) and m.x > g.left
+    }
+    for place in np.argwhere(scene.mask).tolist():
+        (q, k), where = place, f"{scene}, digits of {place}"
+        value = scene.values[q, k]
+        ways = {digits(value + d) for d in (-scene.near, 0, scene.near)}
+        text = seen.pop((q, k), None)
+        if g.cell < 23 or k in scene.hidden():
+            assert text is None, where
+        elif text is None:
+            assert "" in ways, where
+        else:
+            assert text.words in ways, where
+            assert near((text.x, text.y), (g.x(k) + (g.cell - 1) / 2, g.y(q + 0.5))), where
+            assert text.fill in {ink_on(ground) for ground in scene.colours(value)}, where
+    assert not seen, f"{scene}, digits in masked cells"
 
 
 def check_strips(scene: Scene, marks: list[Mark], g: Geometry, part: Part, focus: Focus) -> None:
@@ -291,6 +329,8 @@ def check_map(scene: Scene, focus: Focus = NONE, pinned: Focus = NONE) -> Part:
     check_legend(scene)
     check_axes(scene, marks, g, part)
     check_cells(scene, marks, g, part)
+    if len(part[0]) == len(scene.mask):
+        check_digits(scene, marks, g)
     check_strips(scene, marks, g, part, focus)
     check_labels(scene, marks, g, part, focus)
     check_focus(scene, marks, g, part, focus, pinned)

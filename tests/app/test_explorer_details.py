@@ -19,6 +19,7 @@ from app.components.assets import joined
 from app.components.explorer.payload import payload
 from app.look.glossary import TERMS
 from app.look.numbers import number, percent
+from tests.app.drawn import marks_of, record
 from tests.app.explorer_harness import Token, synthetic_record
 from tests.app.mounted import Mounted, plain
 
@@ -32,7 +33,9 @@ RECORD = replace(
 @pytest.fixture(scope="module")
 def at(browser: Browser) -> Iterator[Mounted]:
     context = browser.new_context(viewport={"width": 1000, "height": 1000})
-    yield Mounted(context.new_page())
+    page = context.new_page()
+    record(page)
+    yield Mounted(page)
     context.close()
 
 
@@ -175,36 +178,8 @@ def test_a_saved_picture_of_any_text_is_xml(at: Mounted) -> None:
     assert at.page.evaluate("legalInXml('a\\ud800b\\u{1F600}')") == "a‹U+D800›b\U0001f600"
 
 
-WATCH = """() => {
-    window.drawn = [];
-    const { fillText } = CanvasRenderingContext2D.prototype;
-    CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
-        const { a, b, d } = this.getTransform();
-        const size = Number(/([\\d.]+)px/.exec(this.font)[1]);
-        const { width } = this.measureText(words);
-        if (b === 0 && this.textAlign === "left") drawn.push({ words, x, y, width, size, on: this.canvas.width });
-        return fillText.call(this, words, x, y);
-    };
-}"""
-QUIET = """async () => {  // wait for fonts and pending paints
-    await document.fonts.ready;
-    for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
-    drawn.length = 0;
-}"""
-CAPTIONS = """() => {
-    const places = [...root().querySelectorAll(".thumbnail:not(.missing)")].map((at) => ({
-        left: at.offsetLeft, top: at.offsetTop, size: at.offsetWidth, below: at.offsetTop + at.offsetHeight,
-        name: at.ariaLabel,
-    }));
-    const under = ({ x, y }) => places.find(
-        ({ left, top, size, below }) => left === x && top + size < y && y < below + 2);
-    const { width } = root().querySelector(".overview-maps");
-    return {
-        places,
-        texts: drawn.filter(({ on }) => on === width).length,
-        drawn: drawn.map((text) => ({ ...text, under: under(text) })).filter(({ under }) => under),
-    };
-}"""
+PLACES = """(all) => all.map((at) =>
+    [at.offsetLeft, at.offsetTop, at.offsetWidth, at.offsetTop + at.offsetHeight])"""
 
 
 @pytest.mark.parametrize("width", [1440, 1000, 390])
@@ -212,34 +187,28 @@ CAPTIONS = """() => {
 @pytest.mark.parametrize("sort", ["layer", "spread"])
 def test_captions_neither_overlap_nor_lose_digits(at: Mounted, width: int, heads: int, sort: str):
     at.page.set_viewport_size({"width": width, "height": 900})
-    at.page.evaluate(WATCH)
-    at.page.evaluate(QUIET)
     at.show(payload(synthetic_record("short", 4, heads), {**VIEW, "sort": sort}))
-    found = at.page.evaluate(CAPTIONS)
-    rows = {place["top"] for place in found["places"]}
-    room = found["places"][0]["below"] - found["places"][0]["top"] - found["places"][0]["size"]
-    for text in found["drawn"]:
-        place, words = text["under"], plain(text["words"])
-        nexts = [
-            p["left"]
-            for p in found["places"]
-            if p["top"] == place["top"] and p["left"] > place["left"]
-        ]
-        end = text["x"] + text["width"]
-        assert end <= min(nexts, default=1e9) + 0.5, f"{words} runs into the next head"
-        assert end <= place["left"] + place["size"] + 1.5, f"{words} leaves its thumbnail's column"
-        assert text["size"] >= 9.5
-        if re.search(r"\d", words) and not words.endswith("back"):
-            whole = r"[<>]?[−+]?\d[\d,]*(\.\d+)?( ?%| b)?"
-            assert re.fullmatch(whole, words), f"{words} is not a whole number"
-    numbers = [plain(t["words"]) for t in found["drawn"] if re.search(r"\d", plain(t["words"]))]
+    places = at.page.locator("#host .thumbnail:not(.missing)").evaluate_all(PLACES)
+    texts = marks_of(at.page.locator("#host .overview-maps"), "text")
+    numbers = 0
+    for left, top, size, below in places:
+        under = [m for m in texts if m.x == left and top + size < m.y < below + 2]
+        nexts = [p[0] for p in places if p[1] == top and p[0] > left]
+        for mark in under:
+            words, end = plain(mark.words), mark.x + mark.width
+            assert end <= min(nexts, default=1e9) + 0.5, f"{words} runs into the next head"
+            assert end <= left + size + 1.5, f"{words} leaves its thumbnail's column"
+            assert float(re.findall(r"([\d.]+)px", mark.font)[0]) >= 9.5
+            if re.search(r"\d", words) and not words.endswith("back"):
+                whole = r"[<>]?[−+]?\d[\d,]*(\.\d+)?( ?%| b)?"
+                assert re.fullmatch(whole, words), f"{words} is not a whole number"
+            numbers += bool(re.search(r"\d", words))
     if heads == 4:
-        assert found["texts"] >= len(numbers) >= len(found["places"]), (
-            "with few heads every number is drawn"
-        )
+        assert len(texts) >= numbers >= len(places), "with few heads every number is drawn"
     if heads == 16:
-        assert not found["texts"] and room < 3, "no caption, and no room for one"
-    assert len(rows) > 4
+        room = places[0][3] - places[0][1] - places[0][2]
+        assert not texts and room < 3, "no caption, and no room for one"
+    assert len({top for _, top, *_ in places}) > 4
     line = at.page.evaluate("root().querySelector('.overview-caption').hidden")
     assert line == (heads <= 5)
 

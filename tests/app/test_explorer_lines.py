@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.app.drawn import Mark
-from tests.app.explorer_drawn import Scene, at, near, only, same_boxes, scenes, shown
-from tests.app.pictures import fixed
+from tests.app.explorer_drawn import Scene, at, fixed, near, only, same_boxes, scenes, shown
 
 __all__ = ["at", "shown"]
 

@@ -10,10 +10,21 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.app.drawn import Mark
-from tests.app.explorer_drawn import Scene, at, box, mount, near, only, same_boxes, scenes, shown
+from tests.app.explorer_drawn import (
+    Scene,
+    at,
+    box,
+    entropy,
+    fixed,
+    mount,
+    near,
+    only,
+    same_boxes,
+    scenes,
+    shown,
+)
 from tests.app.explorer_harness import synthetic_quantity, synthetic_record
 from tests.app.mounted import Mounted
-from tests.app.pictures import entropy, fixed
 
 __all__ = ["at", "shown"]
 MAPS, OVER = ".overview-maps", ".overview-focus"
@@ -53,17 +64,22 @@ def own(scene: Scene, layer: int, head: int) -> NDArray:
 
 def check_thumbnails(scene: Scene) -> None:
     """Every cell of every thumbnail has its weight's colour, or the grey of masked or hidden."""
-    for (layer, head), picture in thumbnails(scene, scene.marks(MAPS)).items():
-        values, where = own(scene, layer, head), f"{scene}, thumbnail {layer}, {head}"
-        pixels = picture.pixels[..., :3].astype(int)
-        assert pixels.shape[:2] == values.shape, where
-        one, other = ((pixels == scene.table[steps]).all(-1) for steps in scene.steps(values))
-        fits = one | other
-        greys = np.where(scene.mask[..., None], scene.ink("left_out"), scene.ink("masked"))
-        hidden = np.zeros(values.shape, bool)
-        hidden[:, scene.hidden()] = True
-        fits = np.where(hidden | ~scene.mask, (pixels == greys).all(-1), fits)
-        assert fits.all(), f"{where}: {np.argwhere(~fits)[:4].tolist()}"
+    for place, picture in thumbnails(scene, scene.marks(MAPS)).items():
+        check_pixels(scene, *place, picture.pixels)
+
+
+def check_pixels(scene: Scene, layer: int, head: int, pixels: NDArray) -> None:
+    """Compare the pixels of a head's map, one per cell."""
+    values, where = own(scene, layer, head), f"{scene}, thumbnail {layer}, {head}"
+    pixels = pixels[..., :3].astype(int)
+    assert pixels.shape[:2] == values.shape, where
+    one, other = ((pixels == scene.table[steps]).all(-1) for steps in scene.steps(values))
+    fits = one | other
+    greys = np.where(scene.mask[..., None], scene.ink("left_out"), scene.ink("masked"))
+    hidden = np.zeros(values.shape, bool)
+    hidden[:, scene.hidden()] = True
+    fits = np.where(hidden | ~scene.mask, (pixels == greys).all(-1), fits)
+    assert fits.all(), f"{where}: {np.argwhere(~fits)[:4].tolist()}"
 
 
 def captions(scene: Scene) -> dict[tuple[int, int], list[Mark]]:

@@ -6,21 +6,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from playwright.sync_api import Browser
 
 from app.components.explorer.payload import effects_answer, payload
 from app.look.palette import diverging, sequential
+from tests.app.explorer_drawn import at
 from tests.app.explorer_harness import Record, Token, synthetic_quantity, synthetic_record
 from tests.app.mounted import Mounted, plain
 from tests.app.test_explorer_arithmetic import groups
 
+__all__ = ["at"]
 LAYERS = {"encoder": 3, "decoder": 2, "cross": 2}
 HEADS = 4
 VERB = {"encoder": "reading", "decoder": "producing", "cross": "producing"}
@@ -71,16 +72,6 @@ WHAT_IF = {
 def sent(record: Record = RECORD, **more: Any) -> dict[str, Any]:
     view = {"kind": "cross", "layer": 0, "head": 1}
     return payload(record, view, **{"quantities": QUANTITIES, **more})
-
-
-@pytest.fixture(scope="module")
-def at(browser: Browser) -> Iterator[Mounted]:
-    page = browser.new_page(viewport={"width": 1000, "height": 900})
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield Mounted(page)
-    page.close()
-    assert not errors
 
 
 @pytest.fixture

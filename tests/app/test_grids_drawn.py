@@ -14,23 +14,18 @@ from app.components.token_table import payload as batch
 from app.look.palette import PALETTES, diverging_table, sequential_table
 from core.analysis.questions import Question
 from tests.app import asked_page
+from tests.app.asked_page import page
+from tests.app.axes import THEMES, ink_on
 from tests.app.drawn import Colour, colour, drawn_component
 from tests.app.quiz_harness import open_quiz
 from tests.app.test_question_component import WORDS, grid, option
 from tests.app.test_quiz import BOTH, ITEMS, WRONG, cells, item, payload
 
-THEMES = ("light", "dark")
+__all__ = ["page"]
 
 
 def step_of(theme: str, weight: float) -> Colour:
     return tuple(map(int, sequential_table(theme)[int(255 * weight + 0.5)]))
-
-
-def readable(ground: Colour) -> Colour:
-    """Return black or white, whichever has the higher contrast (WCAG 2)."""
-    linear = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in ground]
-    luminance = np.dot(linear, [0.2126, 0.7152, 0.0722])
-    return (0, 0, 0) if (luminance + 0.05) ** 2 > 1.05 * 0.05 else (255, 255, 255)
 
 
 # The test.
@@ -58,7 +53,7 @@ def check_picture(own: dict, drawn: list, chosen: str, theme: str) -> None:
             if re.fullmatch(r"[\d.]+", weight):
                 assert words == f"{float(weight):.2f}"
                 assert colour(ground) == step_of(theme, float(weight)), f"cell {r}, {c}"
-                assert colour(ink) == readable(colour(ground)), f"cell {r}, {c}"
+                assert colour(ink) == ink_on(colour(ground)), f"cell {r}, {c}"
             else:
                 assert words == (marks.get((r, c)) or weight.strip("_")), f"cell {r}, {c}"
             assert not hatched
@@ -107,14 +102,6 @@ OPTION = """[at.dataset.state, at.querySelector(".mark").textContent,
   getComputedStyle(at).color, getComputedStyle(at).outlineColor, getComputedStyle(at).outlineStyle,
   getComputedStyle(at).backgroundImage.includes("gradient"),
   ...["left", "top", "width", "height"].map((side) => at.getBoundingClientRect()[side])]"""
-
-
-@pytest.fixture(scope="module")
-def page(browser) -> Page:
-    page = browser.new_page()
-    asked_page.open_page(page)
-    yield page
-    page.close()
 
 
 def grid_question(rows: int, columns: int, **more) -> Asked:
@@ -174,7 +161,7 @@ def test_a_grid_marks_and_colours_its_own_cells(page: Page, shape, theme: str, s
             table = sequential_table(theme) if scale == "weight" else diverging_table(theme)
             step = round(255 * shade) if scale == "weight" else 128 + round(127 * shade)
             assert colour(ground) == tuple(table[step]), f"option {i}"
-            assert colour(ink) == readable(colour(ground)), f"option {i}"
+            assert colour(ink) == ink_on(colour(ground)), f"option {i}"
             styles = {"": "none", "near": "dashed", "also": "dashed"}
             assert style == styles.get(state, "solid"), f"option {i}"
             if state:

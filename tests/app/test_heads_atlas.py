@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -223,34 +222,6 @@ def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
         "encoder.0.2", "decoder.0.0", "decoder.1.0", "decoder.1.0", "encoder.1.2", "encoder.0.2",
         "encoder.0.2",
     ]  # fmt: skip
-
-
-def test_the_scatter_plot_places_heads_by_both_measures(mounted: Mounted) -> None:
-    """Both measures of a head set its point's position; values grow to the right and upwards."""
-    mounted.show(SMALL, opened={"x": "entropy", "y": "largest"})
-    width, height = mounted.page.evaluate(
-        "(() => { const c = root().querySelector('[data-part=scatter]');"
-        "return [c.clientWidth, c.clientHeight]; })()"
-    )
-    plot = (58, 12, width - 58 - 14, height - 12 - 74)  # left, top, width, height
-    across, up = SMALL.arrays["entropy"][:, 0], SMALL.arrays["largest"][:, 0]
-    xs = plot[0] + 6 + across * (plot[2] - 12)
-    ys = plot[1] + plot[3] - 6 - up * (plot[3] - 12)
-    found = 0
-    for n, (kind, layer, head) in enumerate(SMALL.heads):
-        near = np.hypot(xs - xs[n], ys - ys[n])
-        if np.sort(near)[1] < 6:
-            continue  # another point is too close
-        said = mounted.does(("at", "scatter", float(xs[n]), float(ys[n])))
-        assert said["data"]["head"] == f"{kind}.{layer}.{head}"
-        found += 1
-    assert found > 9
-    left = int(across.argmin())
-    mounted.does(("at", "scatter", float(xs[left]), float(ys[left])))
-    said = mounted.does(("key", "scatter", "ArrowRight"))
-    kind, layer, head = said["data"]["head"].split(".")
-    n = SMALL.heads.index((kind, int(layer), int(head)))
-    assert across[n] > across[left]
 
 
 def test_numbers_of_one_head_are_those_of_the_atlas(mounted: Mounted) -> None:
@@ -665,64 +636,3 @@ def test_saved_tables_hold_the_atlas(mounted: Mounted) -> None:
     kind, layer, number = SMALL.heads[12 + SMALL.arrays["prune_cross_order"][0]]
     assert curve[1][2:4] == ["1", f"{kind} {layer + 1}.{number + 1}"]
     assert float(curve[3][4]) == pytest.approx(SMALL.arrays["prune_cross_loss"][3, 0], abs=1e-4)
-
-
-@pytest.mark.parametrize("name", ["heads", "scatter", "roles", "distance", "pruning"])
-def test_saved_pictures_name_what_they_show(mounted: Mounted, name: str) -> None:
-    mounted.show(SMALL, opened={"head": "decoder.0.1"})
-    kind, content = mounted.saves(f"{name} png")
-    assert kind == "image/png" and content.startswith(b"\x89PNG")
-    kind, content = mounted.saves(f"{name} svg")
-    assert kind == "image/svg+xml"
-    texts = [text for text in ElementTree.fromstring(content).itertext() if text.strip()]
-    wanted = {
-        "heads": ["Encoder self-attention", "Decoder self-attention", "Cross-attention"],
-        "scatter": ["x: Entropy", "y: Loss change, zero ablation, nats per token"],
-        "roles": [*ROLES["decoder"], "random networks"],
-        "distance": ["key position minus query position, in tokens"],
-        "pruning": ["all kinds", "encoder only", "heads removed"],
-    }[name]
-    assert set(wanted) <= set(texts)
-
-
-def test_the_nulls_of_roles_are_named_on_one_line(mounted: Mounted) -> None:
-    mounted.show(SMALL, opened={"head": "cross.0.1"})
-    svg = ElementTree.fromstring(mounted.saves("roles svg")[1])
-    texts = {
-        "".join(text.itertext()): text for text in svg.iter("{http://www.w3.org/2000/svg}text")
-    }
-    named = [texts[words] for words in ("rows shuffled", "random networks", "distances only")]
-    assert len({text.get("y") for text in named}) == 1
-    assert float(named[0].get("y")) <= float(svg.get("height"))
-
-
-def colours_of(mounted: Mounted, place: tuple) -> list[int]:
-    """Return the colour [R, G, B] near a cell's upper left corner, which no bar should cover."""
-    x, y = cell_of(mounted, SMALL, *place)
-    return mounted.page.evaluate(
-        """([x, y]) => {
-            const canvas = root().querySelector("[data-part=heads]");
-            const by = canvas.width / canvas.clientWidth;
-            const { data } = canvas.getContext("2d").getImageData(x * by, y * by, 1, 1);
-            return [...data].slice(0, 3);
-        }""",
-        [x - 22, y - 24],
-    )
-
-
-def test_colours_follow_the_measure(mounted: Mounted) -> None:
-    """Helping heads are blue, harmful ones orange; the head needed most is the darkest."""
-    zero = SMALL.arrays["zero"].copy()
-    zero[:] = (0.05, 0.04, 0.06)
-    zero[8] = (0.8, 0.7, 0.9)  # decoder 1.3
-    zero[14] = (-0.4, -0.5, -0.3)  # cross 1.3
-    arrays = {**SMALL.arrays, "zero": zero, "distance": np.zeros_like(SMALL.arrays["distance"])}
-    whole = dataclasses.replace(SMALL, arrays=arrays)
-    mounted.show(whole, opened={"head": "encoder.0.0"})
-    most, harm, little = (
-        colours_of(mounted, place)
-        for place in (("decoder", 0, 2), ("cross", 0, 2), ("encoder", 1, 1))
-    )
-    assert most[2] - most[0] > 60 and harm[0] - harm[2] > 40
-    assert 0 < little[2] - little[0] < most[2] - most[0]
-    assert sum(most) < sum(little)

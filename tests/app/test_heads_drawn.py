@@ -331,6 +331,13 @@ def test_frames_mark_the_chosen_head_and_the_one_under_the_pointer(
 
 # The scatter plot.
 
+
+def place_of(page: Mounted) -> tuple[str, int, int]:
+    """Return the chosen head."""
+    kind, layer, head = page.does()["data"]["head"].split(".")
+    return kind, int(layer), int(head)
+
+
 PAIRS = (
     ("entropy", "zero"),
     ("zero", "bleu"),
@@ -462,6 +469,13 @@ def test_the_scatter_plot_names_the_chosen_head_and_the_one_under_the_pointer(
                          (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
         ]  # fmt: skip
         same_places(segments(marks, stroke=of_theme["ink"], alpha=1), expected, off=2)
+    left, right = min(alone, key=lambda n: xs[n, 0]), max(alone, key=lambda n: xs[n, 0])
+    page.does(("at", "scatter", xs[left, 0], ys[left, 0]))
+    for key, ways in (("ArrowRight", 1), ("ArrowLeft", -1)):
+        before = xs[whole.heads.index(place_of(page)), 0]
+        page.does(("key", "scatter", key))
+        after = xs[whole.heads.index(place_of(page)), 0]
+        assert ways * (after - before) > 0 and after <= xs[right, 0] + 1
 
 
 # Pruning curves.
@@ -524,15 +538,16 @@ def test_the_pruning_curves_show_each_step_with_its_interval(
 # One head: its roles and its distances.
 
 
-def marks_in_legend(marks: list[Mark], ink: Any) -> dict[str, tuple]:
+def marks_in_legend(marks: list[Mark], ink: Any, narrow: bool) -> dict[str, tuple]:
     """Return the shape left of each word of the legend, relative to its centre."""
-    found = {}
+    found, heights = {}, set()
     for text in words_of(marks):
         if text.words in ("rows shuffled", "random networks", "distances only"):
             beside = [m for m in marks if 0 < text.x - m.middle[0] < 14 and m.stroke == ink]
             (shape,) = [m for m in beside if m.what == "line" and abs(m.middle[1] - text.y) < 2]
             found[text.words] = outline(shape)
-    assert len(set(found.values())) == 3
+            heights.add(text.y)
+    assert len(set(found.values())) == 3 and len(heights) == 1 + narrow
     return found
 
 
@@ -553,7 +568,7 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
         if n:
             page.does(("press", "[data-part=next]"))
         marks = drawn(page, "roles")
-        legend = marks_in_legend(marks, of_theme["ink"])
+        legend = marks_in_legend(marks, of_theme["ink"], width == 300)
         ticks = [text for text in words_of(marks) if text.align == "center"]
         assert [plain(text) for text in texts(ticks)] == ["0 %", "50 %", "100 %"]
         x = axis([(number(text.words), text.x) for text in ticks])
@@ -662,7 +677,9 @@ def test_saved_pictures_show_what_the_canvases_show(shown: Any, whole: Atlas, th
     inks = {colours(theme)[name] for name in ("ink", "second", "third")}
     for picture in PICTURES:
         assert {text.fill for text in words_of(drawn(page, picture))} <= inks
-        svg = svg_marks(page.saves(f"{picture} svg")[1])
+        sort, content = page.saves(f"{picture} svg")
+        assert sort == "image/svg+xml" and page.saves(f"{picture} png")[0] == "image/png"
+        svg = svg_marks(content)
         png = png_marks(page.page, partial(page.saves, f"{picture} png"))
         for ground, title, *marks in (svg, png):
             assert ground.fill == colours(theme)["page"] and title.words == titles[picture]

@@ -14,9 +14,10 @@ from app.components.assets import palette, read
 from app.components.explorer.payload import pack
 from app.components.map_row.payload import Difference, Map, MapRow, Scale, Side, payload
 from app.look.numbers import scientific
-from app.look.palette import PALETTES, diverging_table, sequential_table
+from app.look.palette import PALETTES
 from core.record.record import RecordToken
-from tests.app.drawn import RECORDER, Mark, colour, marks_of
+from tests.app.axes import colours, same_picture, svg_marks, table
+from tests.app.drawn import RECORDER, Mark, marks_of
 from tests.app.explorer_drawn import box, is_label, labelled, near, only, runs, same_boxes, text_at
 from tests.app.map_row_harness import scores_row, weights_row
 from tests.app.test_map_row import FOLDER, MOUNT
@@ -68,7 +69,7 @@ def drawn(request, page: Page) -> Callable[..., list[list[Mark]]]:
         )
         page.add_script_tag(content=RECORDER)
         text = base64.b64encode(pack(payload(row))).decode()
-        page.evaluate(MOUNT, [text, [list(act) for act in acts]])
+        show.said = page.evaluate(MOUNT, [text, [list(act) for act in acts]])
         return [marks_of(canvas) for canvas in page.locator(".map-row canvas").all()]
 
     show.theme = request.param
@@ -106,7 +107,7 @@ def check(
     focus: tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
     where = f"{row.site}, map {place}, {layer}.{head}, {theme}"
-    ink = {name: colour(getattr(PALETTES[theme], name)) for name in vars(PALETTES[theme])}
+    ink = colours(theme)
     values, mask = values_of(row, place, layer, head), mask_of(row, place)
     queries, keys = values.shape
     left, top, cell = (float(at[name]) for name in ("left", "top", "cell"))
@@ -114,7 +115,7 @@ def check(
     scale = row.maps[place].scale
     shape = len(row.layers), row.maps[0].values.shape[1]
     limit = None if scale.limit is None else float(np.broadcast_to(scale.limit, shape)[layer, head])
-    table = sequential_table(theme) if limit is None else diverging_table(theme)
+    steps_of = np.array(table(theme, limit is not None))
     maps = [m for m in marks if m.what == "pixels"]
     raster, bar = maps
     assert near(box(raster), (left, top, width, height)), where
@@ -122,12 +123,12 @@ def check(
     for d in (-1e-6, 1e-6):
         share = np.clip(values + d, 0, 1) if limit is None else np.clip((values + d) / limit, -1, 1)
         steps = np.round(255 * share) if limit is None else 128 + np.round(127 * share)
-        fits |= (raster.pixels[..., :3] == table[steps.astype(int)]).all(-1)
+        fits |= (raster.pixels[..., :3] == steps_of[steps.astype(int)]).all(-1)
     assert fits[mask].all(), f"{where}: {np.argwhere(~fits & mask).tolist()}"
     # The scale.
     wide = max(96, width)
     assert near(box(bar), (left, top + height + 10, wide, 10)), where
-    assert (bar.pixels[0, :, :3] == table).all(), f"{where}, scale"
+    assert (bar.pixels[0, :, :3] == steps_of).all(), f"{where}, scale"
     text_at(marks, scale.word, left - 8, top + height + 15, "right")
     ends = ["0", "0.5", "1"] if limit is None else [scientific(-limit), "0", scientific(limit)]
     for n, align in enumerate(("left", "center", "right")):
@@ -198,3 +199,18 @@ def test_each_map_is_drawn_as_its_array(drawn: Callable[..., list[list[Mark]]], 
         assert len(shown) == len(row.maps)
         for place, marks in enumerate(shown):
             check(row, place, layer, head, marks, drawn.theme, drawn.at(), focus)
+        check_file(drawn.said, shown, drawn.theme)
+
+
+def check_file(said: dict, shown: list[list[Mark]], theme: str) -> None:
+    """The saved file has the heading, then each map below its name and note."""
+    ground, heading, *marks = svg_marks(said["svg"])
+    assert ground.fill == colours(theme)["page"] and heading.words == said["title"]
+    wide = ground.width / len(shown)
+    for place, canvas in enumerate(shown):
+        (name, note), marks = marks[:2], marks[2:]
+        assert (name.words, note.words) == (said["names"][place], said["notes"][place])
+        assert name.x == note.x == 8 + place * wide and name.y < note.y < 68
+        same_picture(marks[: len(canvas)], canvas, (8 + place * wide, 68))
+        marks = marks[len(canvas) :]
+    assert not marks

@@ -15,6 +15,9 @@ from app.components.question.mount import Answer, read_answer
 from app.look.palette import diverging_table, sequential_table
 from core.analysis.questions import Question
 from tests.app import asked_page
+from tests.app.asked_page import page
+
+__all__ = ["page"]
 
 WORDS = {
     "check": "Check it",
@@ -120,14 +123,6 @@ def test_an_answer_is_read():
 
 
 # In the browser.
-
-
-@pytest.fixture(scope="module")
-def page(browser) -> Page:
-    page = browser.new_page()
-    asked_page.open_page(page)
-    yield page
-    page.close()
 
 
 def lines(page: Page) -> list[list[str]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page
 
 import core
 from app.components.question import Asked
@@ -21,7 +20,10 @@ from core.config import DecodeConfig
 from core.record.edits import Edits, PositionEdit
 from core.record.record import RecordToken, TranslationRecord
 from tests.app import asked_page
+from tests.app.asked_page import page
 from tests.app.page_checks import record, translator
+
+__all__ = ["page"]
 
 SENTENCES = {
     "scratch-de-en": (
@@ -157,14 +159,6 @@ def cases(name: str, text: str) -> list[tuple[Asked, set[frozenset[int]]]]:
         except wording.NotAskable:
             assert make is wins
     return made
-
-
-@pytest.fixture(scope="module")
-def page(browser) -> Page:
-    page = browser.new_page()
-    asked_page.open_page(page)
-    yield page
-    page.close()
 
 
 def wrong(asked: Asked, right: set[frozenset[int]], seed: random.Random) -> list[int]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -334,40 +332,19 @@ def lanes_at(mounted: Mounted, point: int, value: float, lane: int) -> tuple[flo
     return x, box["y"] + tops[lane] + 62 * (1 - value)
 
 
-def test_the_curves_are_drawn_at_their_values_below_the_sliders_thumb(mounted: Mounted) -> None:
-    run = snapshots()
-    mounted.show(run, kind="encoder", layer=1, head=0)
-    go(mounted, 3)
-    page = mounted.page
-    page.locator("canvas.lanes").scroll_into_view_if_needed()
-    for lane, value in (
-        (2, run.entropy["encoder"][3, 1, 0]),
-        (3, run.roles["encoder"][3, 0, 1, 0]),
-        (6, run.roles["encoder"][3, 2, 1, 0]),
-    ):
-        x, y = lanes_at(mounted, 3, float(value), lane)
-        for side in (-2, 2):  # a dot of 8 px; the cursor is 1 px wide, the line 2 px high
-            rows = page.evaluate(
-                """([x, y]) => {
-                  const canvas = training().querySelector("canvas.lanes");
-                  const box = canvas.getBoundingClientRect(), ratio = canvas.width / box.width;
-                  const context = canvas.getContext("2d");
-                  const isDark = (dy) => {
-                    const at = [x - box.left, y + dy - box.top].map((px) => Math.round(px * ratio));
-                    const [red, , , opacity] = context.getImageData(...at, 1, 1).data;
-                    return opacity > 128 && red < 70;
-                  };
-                  return [...Array(23).keys()].map((row) => row - 11).filter(isDark);
-                }""",
-                [x + side, y],
-            )
-            assert len(rows) >= 5 and max(map(abs, rows)) <= 5, (lane, side, rows)
-            assert np.mean(rows) == pytest.approx(0, abs=1.5)
-    # The thumb's centre is above the cursor.
+@pytest.mark.parametrize(("window", "width", "look"), [(1000, 980, "wide"), (390, 358, "narrow")])
+def test_the_cursor_is_below_the_sliders_thumb(
+    page: Page, window: int, width: int, look: str
+) -> None:
+    page.set_viewport_size({"width": window, "height": 900})
+    mounted = Mounted(page, width)
+    assert mounted.show(snapshots())["data"]["width"] == look
+    assert page.evaluate("document.documentElement.scrollWidth") <= window
+    go(mounted, 2)
     box = page.locator("[data-part=point]").bounding_box()
     assert box is not None
-    centre = box["x"] + 8 + 3 / 4 * (box["width"] - 16)
-    assert centre == pytest.approx(lanes_at(mounted, 3, 0, 2)[0], abs=1)
+    centre = box["x"] + 8 + 2 / 4 * (box["width"] - 16)
+    assert centre == pytest.approx(lanes_at(mounted, 2, 0, 2)[0], abs=1)
 
 
 def test_pressing_in_the_lanes_moves_the_cursor_and_a_mark_opens_its_head(
@@ -395,21 +372,6 @@ def test_pressing_in_the_lanes_moves_the_cursor_and_a_mark_opens_its_head(
     mounted.page.mouse.click(*mark)
     said = mounted.state()
     assert said["data"]["step"] == "400" and said["explorer"]["layer"] == "1"
-
-
-def test_labels_of_marks_have_the_order_of_their_dots(mounted: Mounted) -> None:
-    """For two heads that take on a role at the same step, the upper label is the upper dot's."""
-    run = snapshots()
-    roles = {kind: values.copy() for kind, values in run.roles.items()}
-    roles["encoder"][2:, 0, 1, 0] = 0.60  # the higher dot is the first mark
-    roles["encoder"][2:, 0, 1, 1] = 0.55
-    mounted.show(dataclasses.replace(run, roles=roles), kind="encoder", layer=0, head=0)
-    texts = {
-        element.text: float(element.get("y", "nan"))
-        for element in ElementTree.fromstring(mounted.file("svg")).iter()
-        if element.text in ("2.1", "2.2")
-    }
-    assert texts["2.2"] - texts["2.1"] >= 12, texts
 
 
 def test_an_aligning_head_says_how_much_of_it_is_near_the_diagonal(mounted: Mounted) -> None:
@@ -489,22 +451,6 @@ def test_the_csv_holds_every_measure(mounted: Mounted) -> None:
         assert at == pytest.approx(run.entropy["cross"][p, 1, 1], rel=1e-6)
 
 
-def test_the_svg_names_what_it_shows(mounted: Mounted) -> None:
-    run = snapshots()
-    mounted.show(run, kind="encoder", layer=1, head=0)
-    go(mounted, 3)
-    svg = ElementTree.fromstring(mounted.file("svg"))
-    texts = [plain(part.text or "") for part in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts[0] == "small: encoder, head 2.1, through training; cursor at step 1,655 of 2,900"
-    for lane in ("loss", "BLEU", "entropy", "previous token", "itself", "<eos>", "pinned weight"):
-        assert lane in texts
-    share = run.roles["encoder"][3, 0, 1, 0]
-    assert f"{100 * share:.0f} % in head 2.1" in texts and "2.1" in texts
-    assert [text for text in texts if text in ("0", "50", "400", "1,655", "2,900")]
-    paths = [part.get("d") or "" for part in svg.iter("{http://www.w3.org/2000/svg}path")]
-    assert sum(path.count("L") == len(STEPS) - 1 for path in paths) >= 2 + 4 * 5
-
-
 def test_the_maps_files_name_the_step(mounted: Mounted) -> None:
     run = snapshots()
     mounted.show(run)
@@ -523,19 +469,6 @@ def test_the_maps_files_name_the_step(mounted: Mounted) -> None:
     for q, line in enumerate(lines[1:]):
         expected = run.maps["cross"][0][3, 1, 1, q].astype(np.float32)
         np.testing.assert_allclose([float(cell) for cell in line[1:]], expected, rtol=1e-6)
-
-
-def test_a_narrow_page_has_the_same_curves(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    mounted = Mounted(page, width=358)
-    said = mounted.show(snapshots())
-    assert said["data"]["width"] == "narrow"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    go(mounted, 2)
-    box = page.locator("[data-part=point]").bounding_box()
-    assert box is not None
-    centre = box["x"] + 8 + 2 / 4 * (box["width"] - 16)
-    assert centre == pytest.approx(lanes_at(mounted, 2, 0, 2)[0], abs=1)
 
 
 # The page.

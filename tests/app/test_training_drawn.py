@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,10 +258,16 @@ def lane_is(here: list[Mark], lane: Lane, y: Axis, xs: list[float], of_theme: di
         m for m in here if m.what == "text" and m.words in {name for _, name, *_ in lane.marks}
     ]
     assert sorted(texts(named)) == sorted(name for _, name, *_ in lane.marks)
+    upwards = sorted(zip(places, lane.marks, strict=True), key=lambda dot: -dot[0][1])
+    heights = {label.words: label.y for label in named}
+    for ((x, _), (_, lower, *_)), ((other_x, _), (_, upper, *_)) in pairwise(upwards):
+        assert abs(other_x - x) > 24 or heights[upper] < heights[lower], "labels like their dots"
     for (x, dot_y), (_, name, _, is_shown) in zip(places, lane.marks, strict=True):
         (label,) = [m for m in named if m.words == name]
         assert abs(label.x - x) <= 7 and abs(label.y - dot_y) <= 30
         assert label.align == ("right" if x > xs[-1] - 20 else "left")
+        close = [other for other in named if label.y - other.y > 0 and abs(other.x - label.x) < 24]
+        assert all(label.y - other.y >= 12 for other in close), f"{name} covers another label"
         assert label.font.startswith("650" if is_shown else "400")
         (dot,) = [m for m in marks if m.middle == pytest.approx((x, dot_y), abs=1)]
         assert dot.stroke == label.fill == of_theme["ink" if is_shown else "second"]

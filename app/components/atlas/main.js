@@ -2,12 +2,12 @@
 
 import { sameBytes } from "../shared/bytes.js";
 import { copyText, flashText } from "../shared/clipboard.js";
-import { element, partsOf } from "../shared/dom.js";
-import { prepareCanvas } from "../shared/grid.js";
+import { element, fillSelect, partsOf, pointIn } from "../shared/dom.js";
 import { ARROWS, handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { wrapped } from "../shared/numbers.js";
-import { readTheme } from "../shared/theme.js";
+import { copyBase, prepareCanvas, sizeCanvas } from "../shared/plot.js";
+import { renewTheme } from "../shared/theme.js";
 import { asPythonWrites, prepareSwitch, writeParameters } from "../shared/url.js";
 import { decodeAtlas, headId } from "./data.js";
 import { fillExamples, fillNotes, fillOrigin, fillPanel, fillReadout } from "./panel.js";
@@ -67,10 +67,7 @@ const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
 /* Pointer and arrow keys on a canvas: the pointer previews a head, a click or an arrow chooses it. */
 function listen(view, name, under, beside) {
   const canvas = view.parts[name];
-  const headUnder = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return under(event.clientX - box.left, event.clientY - box.top);
-  };
+  const headUnder = (event) => under(...pointIn(canvas, event));
   canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && hover(view, headUnder(event)));
   canvas.addEventListener("pointerleave", () => hover(view, null));
   canvas.addEventListener("click", (event) => {
@@ -153,8 +150,8 @@ function applyData(view, bytes) {
   const [measure, x, y] = SELECTS.map((name) => (kept[name] in data.byKey ? kept[name] : data.opened[name]));
   const curve = [kept.curve, data.opened.curve].find((what) => curves.includes(what)) ?? curves[0] ?? "loss";
   view.chosen = { head: head < 0 ? data.opened.head : head, curve, measure, x, y };
-  for (const name of SELECTS) fillOptions(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
-  fillOptions(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
+  for (const name of SELECTS) fillSelect(view.parts[name], data.measures.map(({ key, label }) => [key, label]));
+  fillSelect(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
   fillOrigin(view);
   figureOf(view, "pruning").hidden = !curves.length;
   remember(view);
@@ -163,16 +160,6 @@ function applyData(view, bytes) {
 
 /** @returns {HTMLElement} */
 const figureOf = ({ root }, name) => root.querySelector(`[data-picture=${name}]`);
-
-function fillOptions(select, options) {
-  select.replaceChildren(
-    ...options.map(([value, words]) => {
-      const option = element("option", "", words);
-      option.value = value;
-      return option;
-    }),
-  );
-}
 
 /** @param {AtlasView} view */
 function layOut(view) {
@@ -223,7 +210,8 @@ function paint(view) {
   for (const name of ["roles", "distance", "pruning"]) {
     if (figureOf(view, name).hidden) continue;
     const { width, height, draw } = pictureOf(view, name);
-    draw(sized(parts[name], width, height));
+    sizeCanvas(parts[name], width, height);
+    draw(prepareCanvas(parts[name], width, height));
   }
   if (data.pruning.length) {
     parts["pruning-note"].replaceChildren(pruningText(data, chosen.head, chosen.curve), " In the file: ", element("code", "", `prune_…_order, prune_…_${chosen.curve}`));
@@ -236,19 +224,12 @@ function paint(view) {
   paintFocus(view);
 }
 
-function sized(canvas, width, height) {
-  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
-  return prepareCanvas(canvas, width, height);
-}
-
 /** Paint what depends on the head under the pointer. @param {AtlasView} view */
 function paintFocus(view) {
   const { data, parts, root, chosen, hovered, geometries } = view;
   for (const [name, draw] of /** @type {const} */ ([["heads", drawPlacesFocus], ["scatter", drawScatterFocus]])) {
-    const { width, height } = geometries[name];
-    const context = sized(parts[name], width, height);
-    context.drawImage(view.bases[name], 0, 0, width, height);
-    draw(context, view, geometries[name]);
+    sizeCanvas(parts[name], geometries[name].width, geometries[name].height);
+    draw(copyBase(parts[name], view.bases[name], geometries[name]), view, geometries[name]);
   }
   root.dataset.values = fillReadout(view);
   Object.assign(root.dataset, { head: headId(data, chosen.head), hovered: hovered === null ? "" : headId(data, hovered) });
@@ -260,9 +241,7 @@ const viewAt = mounts(createView);
 
 export function render({ data, parentElement, key, setTriggerValue }) {
   const view = viewAt(parentElement, key);
-  const theme = readTheme(view.root);
-  const themeChanged = view.theme?.signature !== theme.signature;
-  view.theme = theme;
+  const themeChanged = renewTheme(view, view.root);
   view.open = (link) => setTriggerValue("link", link);
   const dataChanged = !sameBytes(view.bytes, data);
   if (dataChanged) applyData(view, data);

@@ -1,6 +1,6 @@
 // Fills the panel of one head: its sentences, numbers, pairs, tokens, counterpart and quoted sentences.
 
-import { element } from "../shared/dom.js";
+import { buttonOf, element, headingCell, rowOf } from "../shared/dom.js";
 import { percent, signed } from "../shared/numbers.js";
 import { counted, fullName, fullText, hasIntervals, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
 import { mainDistance, rolesOf } from "./roles.js";
@@ -21,13 +21,6 @@ export function fillPanel(view) {
   fillTokens(view, n);
   fillPartner(view, n);
   fillExamples(view);
-}
-
-
-function row(...cells) {
-  const made = element("tr");
-  made.append(...cells);
-  return made;
 }
 
 /* Cards without content are hidden. */
@@ -59,8 +52,7 @@ function fillNumbers({ data, parts }, n) {
   const shown = data.measures.filter((measure) => isMeasured(measure, n) && !/^(role|aer)-/.test(measure.key));
   parts.numbers.replaceChildren(
     ...shown.map((measure) => {
-      const name = element("th", "", measure.label);
-      name.scope = "row";
+      const name = headingCell(measure.label, "row");
       name.title = measure.explanation;
       const value = element("td", "amount", fullText(measure, n));
       value.title = whereOf(data, measure, n);
@@ -69,7 +61,7 @@ function fillNumbers({ data, parts }, n) {
       const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : ranked;
       const rest = element("td", "rest");
       rest.append(element("small", "", remark));
-      return row(name, value, rest);
+      return rowOf(name, value, rest);
     }),
   );
   const where = [...new Set(shown.map((measure) => whereOf(data, measure, n)))].join(" · ");
@@ -128,8 +120,7 @@ function fillPairs(view, n) {
     items.append(
       ...heads.map(([head, value, low, high, digits]) => {
         const item = element("li");
-        const button = element("button", "jump", headName(data, head));
-        button.type = "button";
+        const button = buttonOf("jump", headName(data, head));
         button.dataset.head = head;
         item.append(button, element("span", "numbers", `${signed(value, digits)} nats per token (${signed(low, digits)} to ${signed(high, digits)})`));
         return item;
@@ -162,7 +153,7 @@ function fillAlignment(view, n) {
   parts.alignment.replaceChildren(
     ...about.rows.map(({ reading, quantity, heads }) => {
       const [aer, low, high, precision, recall] = heads[at];
-      return row(
+      return rowOf(
         element("th", "", reading.replace(/^the row that /, "").replace("target ", "")),
         element("th", "", quantity.replace(/^(attention|value) /, "")),
         element("td", "", aer === null ? "not measured" : `${share(aer)} (${share(low)} to ${share(high)})`),
@@ -191,11 +182,10 @@ function fillTokens(view, n) {
   show(view, "tokens", tokens.length > 0);
   parts.tokens.replaceChildren(
     ...tokens.map(([text, change, count]) => {
-      const name = element("th", "", text);
-      name.scope = "row";
+      const name = headingCell(text, "row");
       const times = element("td", "rest");
       times.append(element("small", "", `seen ${count.toLocaleString("en")} times`));
-      return row(name, element("td", "amount", `${signed(change, 2)} nats`), times);
+      return rowOf(name, element("td", "amount", `${signed(change, 2)} nats`), times);
     }),
   );
   noteWith(
@@ -276,8 +266,7 @@ export function fillExamples(view) {
       said.append(link, element("span", "", target));
       item.append(which, said);
       if (sentences.length > 1) {
-        const another = element("button", "another", `Another sentence (${sentences.length} in this decile)`);
-        another.type = "button";
+        const another = buttonOf("another", `Another sentence (${sentences.length} in this decile)`);
         another.dataset.decile = at;
         item.append(another);
       }

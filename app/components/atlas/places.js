@@ -1,7 +1,8 @@
 // Draws a grid of all heads: one block per kind, a row per layer, a column per head.
 
-import { drawText } from "../shared/grid.js";
 import { between } from "../shared/numbers.js";
+import { drawBox, drawFrame, drawInterval, drawNote, drawText } from "../shared/plot.js";
+import { rampStep, signedStep } from "../shared/theme.js";
 import { intervalOf, isMeasured, profileOf, valueOf, withUnit } from "./data.js";
 import { colourOf, scaleOf, ticksOf } from "./scale.js";
 
@@ -71,10 +72,10 @@ export function drawPlaces(context, { data, theme, chosen }, geometry) {
     const { left, top } = geometry.blocks[kind];
     drawText(context, theme, words[0].toUpperCase() + words.slice(1), left, top - 30, { weight: 600 });
     for (let head = 0; head < data.heads; head++) {
-      drawText(context, theme, String(head + 1), left + (head + 0.5) * geometry.cell - 1, top - 10, { size: 12, colour: "ink3", align: "center" });
+      drawNote(context, theme, String(head + 1), left + (head + 0.5) * geometry.cell - 1, top - 10, "center", "ink3");
     }
     for (let layer = 0; layer < data.layers[kind]; layer++) {
-      drawText(context, theme, String(layer + 1), left - 7, top + (layer + 0.5) * geometry.tall - 1, { size: 12, colour: "ink3", align: "right" });
+      drawNote(context, theme, String(layer + 1), left - 7, top + (layer + 0.5) * geometry.tall - 1, "right", "ink3");
     }
   }
   data.places.forEach((place, n) => drawCell(context, data, theme, scale, n, boxOf(geometry, place)));
@@ -85,44 +86,35 @@ function drawCell(context, data, theme, scale, n, { left, top, width, height }) 
   const { measure } = scale;
   const colour = colourOf(theme, scale, valueOf(measure, n));
   const ink = colour ? colour.table.ink[colour.step] : theme.ink2;
-  context.fillStyle = colour ? colour.table.css[colour.step] : theme.well;
-  context.fillRect(left, top, width, height);
+  drawBox(context, colour ? colour.table.css[colour.step] : theme.well, left, top, width, height);
   const profile = profileOf(data, n);
   const peak = Math.max(...profile) || 1;
   const step = (width - 4) / profile.length;
   const tall = height - STRIP - 3;
-  context.fillStyle = ink;
   context.globalAlpha = 0.62;
   profile.forEach((share, at) => {
     const size = (share / peak) * tall;
-    if (size > 0.1) context.fillRect(left + 2 + at * step, top + height - STRIP - size, Math.max(0.75, step - 0.15), size);
+    if (size > 0.1) drawBox(context, ink, left + 2 + at * step, top + height - STRIP - size, Math.max(0.75, step - 0.15), size);
   });
   context.globalAlpha = 0.3;
-  context.fillRect(left + 2, top + height - STRIP, width - 4, 0.75);
+  drawBox(context, ink, left + 2, top + height - STRIP, width - 4, 0.75);
   context.globalAlpha = 1;
   if (!isMeasured(measure, n)) return;
-  drawInterval(context, ink, scale, intervalOf(measure, n), left + 3, top + height - STRIP / 2, width - 6);
-  if (measure.no_effect?.has(n)) drawSquare(context, ink, left + width - 6, top + 6);
+  drawValue(context, ink, scale, intervalOf(measure, n), left + 3, top + height - STRIP / 2, width - 6);
+  // An empty square: not distinguishable from 0.
+  if (measure.no_effect?.has(n)) drawFrame(context, ink, 1, left + width - 8.5, top + 3.5, 5, 5);
 }
 
 /* The interval as a line with the value as a tick; for changes, a faint mark at 0. */
-function drawInterval(context, ink, scale, [value, low, high], left, y, width) {
+function drawValue(context, ink, scale, [value, low, high], left, y, width) {
   const x = (amount) => left + scale.at(amount) * width;
-  context.fillStyle = ink;
   if (scale.measure.signed) {
     context.globalAlpha = 0.35;
-    context.fillRect(x(0) - 0.5, y - 5, 1, 10);
+    drawBox(context, ink, x(0) - 0.5, y - 5, 1, 10);
     context.globalAlpha = 1;
   }
-  if (Number.isFinite(low) && Number.isFinite(high)) context.fillRect(x(low), y - 0.75, Math.max(1, x(high) - x(low)), 1.5);
-  context.fillRect(x(value) - 1, y - 4, 2, 8);
-}
-
-/* An empty square: not distinguishable from 0. */
-function drawSquare(context, ink, x, y) {
-  context.strokeStyle = ink;
-  context.lineWidth = 1;
-  context.strokeRect(x - 2.5, y - 2.5, 5, 5);
+  drawInterval(context, ink, x(low), x(high), y);
+  drawBox(context, ink, x(value) - 1, y - 4, 2, 8);
 }
 
 function drawLegend(context, theme, scale, { legend, width }) {
@@ -132,28 +124,23 @@ function drawLegend(context, theme, scale, { legend, width }) {
   const slices = 64;
   for (let slice = 0; slice < slices; slice++) {
     const share = (slice + 0.5) / slices;
-    const table = measure.signed ? theme.signed : theme.ramp;
-    const step = measure.signed ? 128 + Math.round(127 * (2 * share - 1)) : Math.round(255 * share);
-    context.fillStyle = table.css[step];
-    context.fillRect(left + (slice * length) / slices, legend, length / slices + 0.5, 9);
+    const colour = measure.signed ? theme.signed.css[signedStep(2 * share - 1)] : theme.ramp.css[rampStep(share)];
+    drawBox(context, colour, left + (slice * length) / slices, legend, length / slices + 0.5, 9);
   }
   for (const [value, text] of ticksOf(scale, length, 44)) {
     const x = left + scale.at(value) * length;
-    context.fillStyle = theme.ink3;
-    context.fillRect(x - 0.5, legend + 9, 1, 3);
-    drawText(context, theme, text, x, legend + 20, { size: 12, colour: "ink2", align: "center" });
+    drawBox(context, theme.ink3, x - 0.5, legend + 9, 1, 3);
+    drawNote(context, theme, text, x, legend + 20, "center");
   }
   const unit = measure.signed ? `${withUnit(measure, "")}, square-root scale`.trim() : "";
-  drawText(context, theme, unit, left, legend + 36, { size: 12, colour: "ink2" });
+  drawNote(context, theme, unit, left, legend + 36);
 }
 
 /** Frame the chosen head and the head under the pointer. */
 export function drawPlacesFocus(context, { data, theme, chosen, hovered }, geometry) {
   const frame = (n, width, colour, by) => {
     const { left, top, width: wide, height } = boxOf(geometry, data.places[n]);
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(left - by, top - by, wide + 2 * by, height + 2 * by);
+    drawFrame(context, colour, width, left - by, top - by, wide + 2 * by, height + 2 * by);
   };
   if (hovered !== null && hovered !== chosen.head) frame(hovered, 1.5, theme.ink2, 0);
   frame(chosen.head, 3, theme.page, -1.5);

@@ -1,7 +1,7 @@
 // Draws the pruning curves: loss or BLEU against the number of heads removed, least needed first.
 
-import { drawGround, drawText } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
+import { drawFrame, drawLevel, drawNote, drawOnGround, drawPath, roundTicks } from "../shared/plot.js";
 import { headsOfKind } from "./data.js";
 
 const EDGE_OF_CURVES = { left: 52, right: 128, top: 28, bottom: 44 };
@@ -34,16 +34,11 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   const plot = { left: EDGE_OF_CURVES.left, top: EDGE_OF_CURVES.top, width: width - EDGE_OF_CURVES.left - (width < 600 ? 12 : EDGE_OF_CURVES.right), height: height - EDGE_OF_CURVES.top - EDGE_OF_CURVES.bottom };
   const x = (count) => plot.left + (count / most) * plot.width;
   const y = (value) => plot.top + plot.height - ((value - low) / (high - low || 1)) * plot.height;
-  for (const value of roundValues(low, high)) {
-    context.fillStyle = theme.line;
-    context.fillRect(plot.left, y(value) - 0.5, plot.width, 1);
-    drawText(context, theme, String(value), plot.left - 7, y(value), { size: 12, colour: "ink2", align: "right" });
-  }
-  for (let count = 0; count <= most; count += Math.max(1, Math.round(most / 12))) {
-    drawText(context, theme, String(count), x(count), plot.top + plot.height + 14, { size: 12, colour: "ink2", align: "center" });
-  }
-  drawText(context, theme, "heads removed", plot.left + plot.width, plot.top + plot.height + 32, { size: 12, colour: "ink2", align: "right" });
-  drawText(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, 0, plot.top - 14, { size: 12, colour: "ink2" });
+  const bottom = plot.top + plot.height;
+  for (const value of roundTicks(low, high)) drawLevel(context, theme, String(value), y(value), plot.left, plot.width, 7);
+  for (let count = 0; count <= most; count += Math.max(1, Math.round(most / 12))) drawNote(context, theme, String(count), x(count), bottom + 14, "center");
+  drawNote(context, theme, "heads removed", plot.left + plot.width, bottom + 32, "right");
+  drawNote(context, theme, `${CURVES[what].words}, ${CURVES[what].unit}`, 0, plot.top - 14);
   /* A label that does not fit right of its curve's end goes above the curve, at three quarters of the removals. */
   const besideCurve = (curve) => {
     const points = curve[what];
@@ -54,48 +49,24 @@ export function drawPruning(context, { data, theme, chosen }, { width, height })
   const labels = [];
   for (const curve of shown) {
     const points = curve[what];
-    context.lineWidth = 1;
-    context.strokeStyle = theme.ink3;
     context.globalAlpha = 0.5;
     points.forEach(([, from, to], count) => {
-      if (from !== null && to !== null) stroke(context, [[x(count), y(from)], [x(count), y(to)]]);
+      if (from !== null && to !== null) drawPath(context, theme.ink3, 1, [[x(count), y(from)], [x(count), y(to)]]);
     });
     context.globalAlpha = 1;
-    context.strokeStyle = theme.ink;
-    context.lineWidth = curve.kind === "all" ? 2.5 : 1.6;
     context.setLineDash(DASHES[curve.kind]);
-    stroke(context, points.map(([value], count) => [x(count), y(value)]));
+    drawPath(context, theme.ink, curve.kind === "all" ? 2.5 : 1.6, points.map(([value], count) => [x(count), y(value)]));
     context.setLineDash([]);
     const end = x(points.length - 1);
     let label = y(points[points.length - 1][0]);
     while (labels.some((other) => Math.abs(other.end - end) < 90 && Math.abs(other.label - label) < 15)) label += label > plot.top + plot.height / 2 ? -15 : 15;
     labels.push(width >= 600 || end < plot.left + plot.width - 90 ? { kind: curve.kind, end, label, at: end + 8, align: "left" } : besideCurve(curve));
     const rank = rankIn(curve, chosen.head);
-    if (rank !== null) {
-      context.strokeStyle = theme.ink;
-      context.lineWidth = 2;
-      context.strokeRect(x(rank) - 4, y(points[rank][0]) - 4, 8, 8);
-    }
+    if (rank !== null) drawFrame(context, theme.ink, 2, x(rank) - 4, y(points[rank][0]) - 4, 8, 8);
   }
   for (const { kind, at, label, align } of labels) {
-    const style = { size: 12, weight: kind === "all" ? 650 : 400, align };
-    drawGround(context, theme, removedWords(kind), at, label, style);
-    drawText(context, theme, removedWords(kind), at, label, style);
+    drawOnGround(context, theme, removedWords(kind), at, label, { size: 12, weight: kind === "all" ? 650 : 400, align });
   }
-}
-
-function stroke(context, points) {
-  context.beginPath();
-  points.forEach(([x, y], at) => (at ? context.lineTo(x, y) : context.moveTo(x, y)));
-  context.stroke();
-}
-
-function roundValues(low, high) {
-  const power = 10 ** Math.floor(Math.log10((high - low || 1) / 4));
-  const step = [1, 2, 5, 10].map((digit) => digit * power).find((size) => (high - low) / size <= 6);
-  const found = [];
-  for (let at = Math.ceil(low / step); at * step <= high; at++) found.push(Number((at * step).toPrecision(6)));
-  return found;
 }
 
 /** How many heads can be removed before the change reaches `lost`; all if it never does. */

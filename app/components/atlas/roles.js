@@ -1,7 +1,7 @@
 // Draws one head's roles beside their nulls, and its mean attention by distance.
 
-import { cutLabel, drawText, fontOf } from "../shared/grid.js";
 import { between, percent } from "../shared/numbers.js";
+import { cutLabel, drawBox, drawInterval, drawLevel, drawMark, drawNote, drawText, fontOf } from "../shared/plot.js";
 import { profileOf } from "./data.js";
 
 const ROW = 24;
@@ -14,7 +14,12 @@ const ONE_LINE = 340; // px: in a narrower picture the legend takes two lines
 
 const NUMBERS = 7; // per role: score, two bounds, three nulls (shuffled rows, random networks, and attention by distance only), share of rows measured
 
-const NULLS = { shuffled: "rows shuffled", random: "random networks", profile: "distances only" };
+/* Nulls, each marked by a shape: a diamond, a cross, a triangle. */
+const NULLS = {
+  shuffled: { words: "rows shuffled", lines: [[[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]]] },
+  random: { words: "random networks", lines: [[[-4, -4], [4, 4]], [[-4, 4], [4, -4]]] },
+  profile: { words: "distances only", lines: [[[0, -5], [5, 4], [-5, 4], [0, -5]]] },
+};
 
 /** A head's roles, the largest score first: name, title, score, bounds, nulls, share of rows measured, and `isLabel`. */
 export function rolesOf({ places, starts, roles, roleValues, labels, reordered }, n) {
@@ -44,47 +49,31 @@ export function drawRoles(context, { data, theme, chosen }, { left, width, lengt
   const x = (share) => left + between(0, share, 1) * length;
   const foot = rows.length * ROW;
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
-    context.fillStyle = theme.line;
-    context.fillRect(x(share) - 0.5, 0, 1, foot + 4);
-    if (share * 4 !== 1 && share * 4 !== 3) drawText(context, theme, percent(share), x(share), foot + 13, { size: 12, colour: "ink2", align: "center" });
+    drawBox(context, theme.line, x(share) - 0.5, 0, 1, foot + 4);
+    if (Number.isInteger(share * 2)) drawNote(context, theme, percent(share), x(share), foot + 13, "center");
   }
   rows.forEach((role, row) => {
     const { title, score, low, high, isLabel } = role;
     const y = row * ROW + ROW / 2;
     context.font = fontOf(theme, 13, isLabel ? 650 : 400);
     drawText(context, theme, cutLabel(context, title, left - 8), left - 8, y, { weight: isLabel ? 650 : 400, colour: isLabel ? "ink" : "ink2", align: "right" });
-    context.fillStyle = theme.ramp.css[150];
-    context.fillRect(x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
-    context.fillStyle = theme.ink;
-    if (Number.isFinite(low) && Number.isFinite(high)) context.fillRect(x(low), y - 0.75, Math.max(1, x(high) - x(low)), 1.5);
-    for (const what of Object.keys(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, what, x(role[what]), y);
+    drawBox(context, theme.ramp.css[150], x(0), y - 5, Math.max(1, x(score) - x(0)), 10);
+    drawInterval(context, theme.ink, x(low), x(high), y);
+    for (const [what, { lines }] of Object.entries(NULLS)) if (Number.isFinite(role[what])) drawNull(context, theme, lines, x(role[what]), y);
     drawText(context, theme, percent(score), left + length + 48, y, { weight: isLabel ? 650 : 400, align: "right" });
   });
   let [at, y] = [4, height - keyHeight(width) + 10];
   context.font = fontOf(theme, 12);
-  for (const [what, words] of Object.entries(NULLS)) {
+  for (const { words, lines } of Object.values(NULLS)) {
     const span = context.measureText(words).width;
     if (at + 12 + span > width) [at, y] = [4, y + 20];
-    drawNull(context, theme, what, at + 3, y);
-    drawText(context, theme, words, at + 12, y, { size: 12, colour: "ink2" });
+    drawNull(context, theme, lines, at + 3, y);
+    drawNote(context, theme, words, at + 12, y);
     at += 30 + span;
   }
 }
 
-/* Mark a null by shape: a diamond for shuffled rows, a cross for random networks, a triangle for distances only. */
-function drawNull(context, theme, what, x, y) {
-  const mark = (points) => {
-    context.beginPath();
-    points.forEach(([dx, dy, jump], at) => (at && !jump ? context.lineTo(x + dx, y + dy) : context.moveTo(x + dx, y + dy)));
-    context.stroke();
-  };
-  const shape = { shuffled: [[0, -5], [5, 0], [0, 5], [-5, 0], [0, -5]], random: [[-4, -4], [4, 4], [-4, 4, true], [4, -4]], profile: [[0, -5], [5, 4], [-5, 4], [0, -5]] }[what];
-  for (const [colour, width] of [[theme.page, 4], [theme.ink, 1.6]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    mark(shape);
-  }
-}
+const drawNull = (context, theme, lines, x, y) => drawMark(context, theme, theme.ink, 1.6, x, y, ...lines);
 
 const PROFILE = { left: 44, right: 8, top: 8, height: 150, foot: 40 };
 
@@ -104,31 +93,23 @@ export function drawDistance(context, { data, theme, chosen }, { width }) {
   const step = length / profile.length;
   const high = ceiling(Math.max(...profile));
   const y = (share) => top + height - (share / high) * height;
-  for (const share of [0, high / 2, high]) {
-    context.fillStyle = theme.line;
-    context.fillRect(left, y(share) - 0.5, length, 1);
-    drawText(context, theme, percent(share), left - 6, y(share), { size: 12, colour: "ink2", align: "right" });
-  }
+  for (const share of [0, high / 2, high]) drawLevel(context, theme, percent(share), y(share), left, length, 6);
   const first = data.distances[0];
   const last = data.distances[data.distances.length - 1];
   profile.forEach((share, at) => {
     const x = left + at * step;
-    context.fillStyle = theme.ramp.css[150];
-    if (share > 0) context.fillRect(x + 0.5, y(share), Math.max(1, step - 1), top + height - y(share));
+    if (share > 0) drawBox(context, theme.ramp.css[150], x + 0.5, y(share), Math.max(1, step - 1), top + height - y(share));
     const distance = data.distances[at];
     if (distance % 5) return;
-    if (distance === 0) {
-      context.fillStyle = theme.ink;
-      context.fillRect(x + step / 2 - 0.5, top + height, 1, 6);
-    }
+    if (distance === 0) drawBox(context, theme.ink, x + step / 2 - 0.5, top + height, 1, 6);
     if (distance % 10 && width < 420) return;
     const sign = distance > 0 ? "+" : distance < 0 ? "\u2212" : "";
     const text = `${distance === first ? "\u2026" : ""}${sign}${Math.abs(distance)}${distance === last ? "\u2026" : ""}`;
     const [at0, align] = distance === first ? [x, "left"] : distance === last ? [x + step, "right"] : [x + step / 2, "center"];
-    drawText(context, theme, text, at0, top + height + 13, { size: 12, colour: distance ? "ink2" : "ink", align });
+    drawNote(context, theme, text, at0, top + height + 13, align, distance ? "ink2" : "ink");
   });
   const words = data.places[chosen.head].kind === "cross" ? "key position minus the diagonal's, in tokens" : "key position minus query position, in tokens";
-  drawText(context, theme, words, left, top + height + 31, { size: 12, colour: "ink2" });
+  drawNote(context, theme, words, left, top + height + 31);
 }
 
 /* The upper end of an axis that shows this share. Its half, which is a tick, is also a whole percentage. */

@@ -1,18 +1,11 @@
 // Saves the pictures as PNG or SVG, and their numbers as CSV.
 
 import { csvOf, quoted, shortest } from "../shared/csv.js";
-import { element } from "../shared/dom.js";
-import { drawText } from "../shared/grid.js";
+import { buttonOf, element } from "../shared/dom.js";
+import { savePicture, withTitle } from "../shared/picture_files.js";
 import { save } from "../shared/save.js";
-import { SvgContext } from "../shared/svg.js";
 import { counted, fullName, headName, profileOf } from "./data.js";
 import { rolesOf } from "./roles.js";
-
-const MARGIN = 16;
-
-const TITLE_HEIGHT = 28;
-
-const PNG_SCALE = 2;
 
 const number = (value) => (value === null || !Number.isFinite(value) ? "" : shortest(value));
 
@@ -79,44 +72,24 @@ export function addSaves(view, drawn) {
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", `Save: ${figure.querySelector("h2, h3").textContent}`);
     for (const ending of ["png", "svg", "csv"]) {
-      const button = element("button", "", ending.toUpperCase());
-      button.type = "button";
+      const button = buttonOf("", ending.toUpperCase());
       button.dataset.save = `${name} ${ending}`;
-      button.addEventListener("click", () => savePicture(view, name, ending, drawn(view, name)));
+      button.addEventListener("click", () => saveFile(view, name, ending, drawn(view, name)));
       group.append(button);
     }
     figure.querySelector("h2, h3").after(group);
   }
 }
 
-async function savePicture(view, name, ending, picture) {
-  const make = { png: asPng, svg: asSvg, csv: () => PICTURES[name].csv(view) }[ending];
-  const head = name === "roles" || name === "distance" ? `_${headName(view.data, view.chosen.head).replace(" ", "_")}` : "";
-  save(`headlight_${view.data.origin.checkpoint}_${name}${head}.${ending}`, await make(view, PICTURES[name].title(view), picture));
-}
-
-function drawWhole(context, { theme }, title, { width, height, draw }) {
-  context.fillStyle = theme.page;
-  context.fillRect(0, 0, width + 2 * MARGIN, height + TITLE_HEIGHT + 2 * MARGIN);
-  drawText(context, theme, title, MARGIN, MARGIN + 10, { size: 14, weight: 600 });
-  context.translate(MARGIN, MARGIN + TITLE_HEIGHT);
-  draw(context);
-}
-
-function asPng(view, title, picture) {
-  const canvas = document.createElement("canvas");
-  canvas.width = (picture.width + 2 * MARGIN) * PNG_SCALE;
-  canvas.height = (picture.height + TITLE_HEIGHT + 2 * MARGIN) * PNG_SCALE;
-  const context = canvas.getContext("2d");
-  context.scale(PNG_SCALE, PNG_SCALE);
-  drawWhole(context, view, title, picture);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-function asSvg(view, title, picture) {
-  const context = new SvgContext(picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN, document.createElement("canvas").getContext("2d"));
-  const { origin, network } = view.data;
-  context.describe(title, `${network}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`);
-  drawWhole(context, view, title, picture);
-  return new Blob([context.toText()], { type: "image/svg+xml" });
+/** @param {AtlasView} view */
+function saveFile(view, name, ending, { width, height, draw }) {
+  const { data, theme } = view;
+  const { origin, network } = data;
+  const { title, csv } = PICTURES[name];
+  const head = name === "roles" || name === "distance" ? `_${headName(data, view.chosen.head).replace(" ", "_")}` : "";
+  const file = `headlight_${origin.checkpoint}_${name}${head}`;
+  if (ending === "csv") return save(`${file}.csv`, csv(view));
+  const corpus = `${network}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`;
+  const picture = { theme, title: title(view), about: corpus, width, height, draw };
+  return savePicture(file, ending, withTitle(picture, { margin: 16, above: 28, style: { size: 14, weight: 600 } }));
 }

@@ -1,6 +1,7 @@
 // Scales of measures: from values to positions and colours, and the ticks to label.
 
 import { between } from "../shared/numbers.js";
+import { spacedTicks } from "../shared/plot.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { intervalOf, valueText } from "./data.js";
 
@@ -38,12 +39,7 @@ export function colourOf(theme, scale, value) {
 export function ticksOf(scale, length, least) {
   const { measure, low, high } = scale;
   const candidates = measure.signed ? changes(low, high) : measure.unit === "place" ? [1, high, ...tens(high)] : [0, 1, 0.5, 0.25, 0.75];
-  const chosen = [];
-  for (const value of candidates) {
-    const place = scale.at(value) * length;
-    if (chosen.every((other) => Math.abs(place - scale.at(other) * length) >= least)) chosen.push(value);
-  }
-  return chosen.toSorted((a, b) => a - b).map((value) => [value, tickText(measure, value)]);
+  return spacedTicks(candidates, (value) => scale.at(value) * length, least).map((value) => [value, tickText(measure, value)]);
 }
 
 const tens = (high) => Array.from({ length: Math.floor(high / 10) }, (_, i) => 10 * (i + 1));

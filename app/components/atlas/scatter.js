@@ -1,7 +1,7 @@
 // Draws the scatter plot: all heads by two measures, with their intervals.
 
-import { drawGround, drawText } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
+import { drawMark, drawNote, drawOnGround, drawPath } from "../shared/plot.js";
 import { headName, intervalOf, isMeasured, valueOf, withUnit } from "./data.js";
 import { scaleOf, ticksOf } from "./scale.js";
 
@@ -11,7 +11,12 @@ const NEAR = 18; // px: the pointer selects a point that is nearer than this
 
 const RADIUS = 4;
 
-const SHAPES = { encoder: "circle", decoder: "square", cross: "triangle" };
+/* A circle, a square and a triangle. */
+const SHAPES = {
+  encoder: { corners: 14, turn: 0, larger: 1 },
+  decoder: { corners: 4, turn: Math.PI / 4, larger: 1.25 },
+  cross: { corners: 3, turn: -Math.PI / 2, larger: 1.35 },
+};
 
 export function scatterGeometry(data, { x, y }, width, height) {
   const [across, up] = [x, y].map((key) => scaleOf(data, data.byKey[key], false));
@@ -60,43 +65,37 @@ export function pointBeside(data, geometry, n, key) {
 /** @param {Drawing} context @param {AtlasView} view */
 export function drawScatter(context, { data, theme }, geometry) {
   const { plot, across, up } = geometry;
-  context.lineWidth = 1;
+  const { left, top } = plot;
+  const [right, bottom] = [left + plot.width, top + plot.height];
+  const gridLine = ({ measure }, value, from, to) => drawPath(context, value === 0 && measure.signed ? theme.ink3 : theme.line, 1, [from, to]);
   for (const [value, text] of ticksOf(across, plot.width - 12, 44)) {
     const x = Math.round(xAt(geometry, value)) + 0.5;
-    line(context, value === 0 && across.measure.signed ? theme.ink3 : theme.line, x, plot.top, x, plot.top + plot.height);
-    drawText(context, theme, text, x, plot.top + plot.height + 14, { size: 12, colour: "ink2", align: "center" });
+    gridLine(across, value, [x, top], [x, bottom]);
+    drawNote(context, theme, text, x, bottom + 14, "center");
   }
   for (const [value, text] of ticksOf(up, plot.height - 12, 26)) {
     const y = Math.round(yAt(geometry, value)) + 0.5;
-    line(context, value === 0 && up.measure.signed ? theme.ink3 : theme.line, plot.left, y, plot.left + plot.width, y);
-    drawText(context, theme, text, plot.left - 7, y, { size: 12, colour: "ink2", align: "right" });
+    gridLine(up, value, [left, y], [right, y]);
+    drawNote(context, theme, text, left - 7, y, "right");
   }
-  drawText(context, theme, `x: ${axisName(across)}`, plot.left, plot.top + plot.height + 34, { size: 12, colour: "ink2" });
-  drawText(context, theme, `y: ${axisName(up)}`, plot.left, plot.top + plot.height + 50, { size: 12, colour: "ink2" });
-  drawKey(context, data, theme, plot.left, plot.top + plot.height + 66);
+  drawNote(context, theme, `x: ${axisName(across)}`, left, bottom + 34);
+  drawNote(context, theme, `y: ${axisName(up)}`, left, bottom + 50);
+  drawKey(context, data, theme, left, bottom + 66);
   data.places.forEach((_, n) => {
     if (!isShown(geometry, n)) return;
     drawWhiskers(context, theme.ink3, geometry, n, 0.35);
     const [x, y] = pointOf(geometry, n);
-    drawPoint(context, data.places[n].kind, x, y, RADIUS, theme.ink2, theme.page);
+    drawPoint(context, theme, theme.ink2, data.places[n].kind, x, y, RADIUS);
   });
 }
 
 const axisName = ({ measure }) => [measure.label, measure.signed ? withUnit(measure, "").trim() : ""].filter(Boolean).join(", ");
 
-function line(context, colour, x0, y0, x1, y1) {
-  context.strokeStyle = colour;
-  context.beginPath();
-  context.moveTo(x0, y0);
-  context.lineTo(x1, y1);
-  context.stroke();
-}
-
 function drawKey(context, data, theme, left, y) {
   let x = left + 5;
   for (const kind of Object.keys(data.kinds)) {
-    drawPoint(context, kind, x, y, RADIUS, theme.ink2, theme.page);
-    drawText(context, theme, kind, x + 9, y, { size: 12, colour: "ink2" });
+    drawPoint(context, theme, theme.ink2, kind, x, y, RADIUS);
+    drawNote(context, theme, kind, x + 9, y);
     x += 28 + context.measureText(kind).width;
   }
 }
@@ -107,30 +106,19 @@ function drawWhiskers(context, colour, geometry, n, alpha) {
   const [x, y] = pointOf(geometry, n);
   const [, left, right] = intervalOf(across.measure, n);
   const [, low, high] = intervalOf(up.measure, n);
+  const whisker = (bounds, ends) => bounds.every(Number.isFinite) && drawPath(context, colour, 1, bounds.map(ends));
   context.globalAlpha = alpha;
-  context.lineWidth = 1;
-  if (Number.isFinite(left) && Number.isFinite(right)) line(context, colour, xAt(geometry, left), y, xAt(geometry, right), y);
-  if (Number.isFinite(low) && Number.isFinite(high)) line(context, colour, x, yAt(geometry, low), x, yAt(geometry, high));
+  whisker([left, right], (bound) => [xAt(geometry, bound), y]);
+  whisker([low, high], (bound) => [x, yAt(geometry, bound)]);
   context.globalAlpha = 1;
 }
 
 /* Shapes, not hues, show the kinds. Polygons suit both a canvas and an SVG. */
-function drawPoint(context, kind, x, y, radius, fill, edge) {
-  const corners = { circle: 14, square: 4, triangle: 3 }[SHAPES[kind]];
-  const turn = { circle: 0, square: Math.PI / 4, triangle: -Math.PI / 2 }[SHAPES[kind]];
-  const size = radius * { circle: 1, square: 1.25, triangle: 1.35 }[SHAPES[kind]];
-  const corner = (i, by) => [x + by * Math.cos(turn + (2 * Math.PI * i) / corners), y + by * Math.sin(turn + (2 * Math.PI * i) / corners)];
-  for (const [colour, by, width] of [[edge, size, 4], [fill, size, 2]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.beginPath();
-    for (let i = 0; i <= corners; i++) {
-      const [px, py] = corner(i % corners, by - 1);
-      if (i) context.lineTo(px, py);
-      else context.moveTo(px, py);
-    }
-    context.stroke();
-  }
+function drawPoint(context, theme, colour, kind, x, y, radius) {
+  const { corners, turn, larger } = SHAPES[kind];
+  const size = radius * larger - 1;
+  const angles = Array.from({ length: corners + 1 }, (_, corner) => turn + (2 * Math.PI * (corner % corners)) / corners);
+  drawMark(context, theme, colour, 2, x, y, angles.map((angle) => [size * Math.cos(angle), size * Math.sin(angle)]));
 }
 
 /** Highlight and name the chosen head and the head under the pointer. */
@@ -140,12 +128,10 @@ export function drawScatterFocus(context, { data, theme, chosen, hovered }, geom
     const [x, y] = pointOf(geometry, n);
     const isChosen = n === chosen.head;
     drawWhiskers(context, theme.ink, geometry, n, 1);
-    drawPoint(context, data.places[n].kind, x, y, RADIUS + (isChosen ? 3 : 1), theme.ink, theme.page);
+    drawPoint(context, theme, theme.ink, data.places[n].kind, x, y, RADIUS + (isChosen ? 3 : 1));
     const name = headName(data, n);
     const isRight = x > geometry.plot.left + geometry.plot.width / 2;
     const [nameX, nameY] = [x + (isRight ? -11 : 11), Math.max(geometry.plot.top + 8, y - 11)];
-    const style = { size: 13, weight: isChosen ? 650 : 400, align: isRight ? "right" : "left" };
-    drawGround(context, theme, name, nameX, nameY, style);
-    drawText(context, theme, name, nameX, nameY, style);
+    drawOnGround(context, theme, name, nameX, nameY, { size: 13, weight: isChosen ? 650 : 400, align: isRight ? "right" : "left" });
   }
 }

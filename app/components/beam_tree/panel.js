@@ -1,6 +1,6 @@
 // Fills the panel of a node: its path, its score as a sum, and alternative tokens.
 
-import { barOf, element } from "../shared/dom.js";
+import { barOf, buttonOf, element } from "../shared/dom.js";
 import { chance, fixed } from "../shared/numbers.js";
 import { idsBefore, pathTo, wordsOfStatus } from "./nodes.js";
 
@@ -78,8 +78,7 @@ function fillAlternatives(view, node) {
   parts.alternatives.replaceChildren(
     ...options.map(([id, logProb]) => {
       const probability = Math.exp(logProb);
-      const button = element("button", "alternative");
-      button.type = "button";
+      const button = buttonOf("alternative");
       button.disabled = parent !== null && id === node.id;
       button.append(formOf(data.tokens[id]), element("span", "share", chance(probability)), barOf("bar", probability));
       button.dataset.force = JSON.stringify([...path, id]);
@@ -96,8 +95,7 @@ export function fillResults(view) {
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {
       const item = element("li");
-      const button = element("button", place ? "result" : "result first");
-      button.type = "button";
+      const button = buttonOf(place ? "result" : "result first");
       const sum = element("span", "sum");
       const tokens = data.nodes[end].step;
       const penalty = ((5 + tokens) / 6) ** data.alpha;

@@ -1,8 +1,8 @@
 // Draws the tree: one column per step, hypotheses sorted by sum, best on top.
 
 import { svgElement } from "../shared/dom.js";
-import { cutLabel } from "../shared/grid.js";
 import { fixed } from "../shared/numbers.js";
+import { cutLabel } from "../shared/plot.js";
 import { isolated } from "../shared/tokens.js";
 import { nameOf, pathTo } from "./nodes.js";
 

@@ -7,7 +7,7 @@ import { currentMap } from "./focus.js";
 import { writeLink } from "./link.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
-import { aboutLines, overviewPicture, pictureAsPng, pictureAsSvg, rowName, viewPicture } from "./saved_picture.js";
+import { aboutLines, overviewPicture, rowName, saveView, viewPicture } from "./saved_picture.js";
 import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
@@ -42,16 +42,14 @@ function fileName({ data, view }, what) {
 
 /** @type {Record<string, (explorer: Explorer, button: HTMLElement) => unknown>} */
 const EXPORTS = {
-  "map-png": async (explorer) => save(`${fileName(explorer)}.png`, await pictureAsPng(explorer, viewPicture(explorer))),
-  "map-svg": (explorer) => save(`${fileName(explorer)}.svg`, pictureAsSvg(explorer, viewPicture(explorer))),
+  "map-png": (explorer) => saveView(explorer, fileName(explorer), "png", viewPicture(explorer)),
+  "map-svg": (explorer) => saveView(explorer, fileName(explorer), "svg", viewPicture(explorer)),
   "map-csv": (explorer) => {
     const chosen = { ...explorer, view: { ...explorer.view, picture: /** @type {"map"} */ ("map") } };
     withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
   },
-  "overview-png": async (explorer) =>
-    save(`${fileName(explorer, "overview")}.png`, await pictureAsPng(explorer, overviewPicture(explorer))),
-  "overview-svg": (explorer) =>
-    save(`${fileName(explorer, "overview")}.svg`, pictureAsSvg(explorer, overviewPicture(explorer))),
+  "overview-png": (explorer) => saveView(explorer, fileName(explorer, "overview"), "png", overviewPicture(explorer)),
+  "overview-svg": (explorer) => saveView(explorer, fileName(explorer, "overview"), "svg", overviewPicture(explorer)),
   page: savePage,
   link: copyLink,
 };

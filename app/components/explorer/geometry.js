@@ -1,6 +1,7 @@
 // Computes the position of a map's cells and labels for the available width.
 
-import { fontOf, labelsOf, widest } from "../shared/grid.js";
+import { labelsOf, widest } from "../shared/grid.js";
+import { fontOf } from "../shared/plot.js";
 import { COLUMN_SIDE, ROW_SIDE } from "./data.js";
 
 /**
@@ -24,9 +25,9 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const rowLabels = labelsOf(context, rows, small ? 84 : Math.min(150, room * 0.24));
   const columnLabels = labelsOf(context, columns, small ? 96 : 140);
   const numberRoom = small ? 0 : 20;
-  const strip = small ? 40 : 78;
-  // Measured, because the width of this text depends on the theme's font.
+  // Measured, because the width of texts depends on the theme's font.
   context.font = fontOf(theme, 13);
+  const strip = small ? 40 : Math.max(78, 10 + Math.ceil(context.measureText("entropy, bits").width));
   const beside = Math.ceil(context.measureText(small ? "received" : "mean of column").width) + (small ? 24 : 10);
   const left = Math.max(Math.ceil(widest(rowLabels)) + numberRoom + 16, small ? 78 : 96, beside);
 

@@ -1,9 +1,8 @@
 // Responsive layout: size class, space reserved for the map, repaint on resize.
 
-import { prepareCanvas } from "../shared/grid.js";
 import { onNewSize } from "../shared/mounts.js";
 import { heightBelow, onceSettled, screenOf } from "../shared/presented.js";
-import { drawHatch } from "../shared/theme.js";
+import { drawHatch, prepareCanvas } from "../shared/plot.js";
 import { KINDS } from "./data.js";
 import { mapGeometry } from "./geometry.js";
 import { level } from "./level.js";

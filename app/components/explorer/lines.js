@@ -1,9 +1,10 @@
 // Draws a head as lines between two columns of tokens: the fewest that cover most of each row's weight.
 
-import { drawText, fontOf, labelsOf, widest } from "../shared/grid.js";
+import { labelsOf, widest } from "../shared/grid.js";
+import { drawBox, drawFrame, drawNote, drawPath, drawText, fontOf } from "../shared/plot.js";
 import { rampStep } from "../shared/theme.js";
 import { currentMap, focusOf } from "./focus.js";
-import { forEachWord } from "./map.js";
+import { longWords } from "./map.js";
 import { isMasked, isSigned, mapOf, rampOf, shadeOf, shareOf, valueAt, WEIGHTS } from "./maps.js";
 import { hiddenMass, isHidden, smallestSet } from "./measures.js";
 import { mapFigure, QUANTITIES, summedFigure } from "./words.js";
@@ -135,7 +136,7 @@ export function drawLines(context, explorer, geometry) {
   if (any) for (const line of lines) if (!belongs(line)) drawLine(context, theme, geometry, map, line, true);
   for (const line of lines) if (belongs(line)) drawLine(context, theme, geometry, map, line, false);
 
-  const number = (value, x, y, align) => drawText(context, theme, mapFigure(map, value, 2), x, y, { size: 12, align });
+  const number = (value, x, y, align) => drawNote(context, theme, mapFigure(map, value, 2), x, y, align, "ink");
   const enough = enoughOf(map);
   const keyValue = (k) =>
     query !== null && !isHidden(map, k, hide) && !isMasked(map, query, k) ? valueAt(map, query, k) : null;
@@ -165,7 +166,7 @@ export function drawLines(context, explorer, geometry) {
     });
     if (value !== null && value >= enough) number(value, right - 6, y - Math.max(8, geometry.pitches.query * 0.32), "right");
     const mass = q === query && hide.size && !small ? hiddenMass(map, hide, q) : 0;
-    if (mass > 0) drawText(context, theme, `hidden ${summedFigure(map, mass, map.columns.filter((_, k) => isHidden(map, k, hide)).length)}`, end + 8, y, { size: 12, colour: "ink2" });
+    if (mass > 0) drawNote(context, theme, `hidden ${summedFigure(map, mass, map.columns.filter((_, k) => isHidden(map, k, hide)).length)}`, end + 8, y);
   }
   drawBrackets(context, theme, geometry);
 }
@@ -212,15 +213,8 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
   }
   const start = align === "right" ? x - wide + 3 : x - 3;
   const high = named && (shaded || focused) ? Math.max(pitch, size + 5) : pitch;
-  if (shaded || focused) {
-    context.fillStyle = shaded ? rampOf(theme, map).css[step] : theme.page;
-    context.fillRect(start, y - high / 2 + 1, wide, high - 2);
-  }
-  if (focused) {
-    context.strokeStyle = theme.ink;
-    context.lineWidth = 1.5;
-    context.strokeRect(start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
-  }
+  if (shaded || focused) drawBox(context, shaded ? rampOf(theme, map).css[step] : theme.page, start, y - high / 2 + 1, wide, high - 2);
+  if (focused) drawFrame(context, theme.ink, 1.5, start + 0.5, y - high / 2 + 1.5, wide - 1, high - 3);
   if (!named) return start + wide;
   const colour = shaded ? rampOf(theme, map).ink[step] : token.special || hidden ? "ink3" : "ink";
   const weight = focused ? 650 : 400;
@@ -233,18 +227,10 @@ function drawChip(context, theme, geometry, map, label, x, y, pitch, align, { va
 /** @param {Drawing} context @param {Theme} theme */
 function drawBrackets(context, theme, geometry) {
   const { left, right, keyLabels, queryLabels, pitches } = geometry;
-  context.strokeStyle = theme.ink2;
-  context.lineWidth = 1;
-  context.beginPath();
-  forEachWord(keyLabels, (first, last) => {
-    context.moveTo(left - 3.5, keyY(geometry, first) - pitches.key / 2 + 3);
-    context.lineTo(left - 3.5, keyY(geometry, last) + pitches.key / 2 - 3);
-  });
-  forEachWord(queryLabels, (first, last) => {
-    context.moveTo(right + 3.5, queryY(geometry, first) - pitches.query / 2 + 3);
-    context.lineTo(right + 3.5, queryY(geometry, last) + pitches.query / 2 - 3);
-  });
-  context.stroke();
+  const bracket = (x, yAt, pitch) => ([first, last]) => [[x, yAt(geometry, first) - pitch / 2 + 3], [x, yAt(geometry, last) + pitch / 2 - 3]];
+  const ofKeys = longWords(keyLabels).map(bracket(left - 3.5, keyY, pitches.key));
+  const ofQueries = longWords(queryLabels).map(bracket(right + 3.5, queryY, pitches.query));
+  drawPath(context, theme.ink2, 1, ...ofKeys, ...ofQueries);
 }
 
 /** @param {Explorer} explorer */

@@ -1,7 +1,8 @@
 // Draws the map: a cached base of cells, axes and strips, with labels and focus drawn on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
-import { fixed, percent } from "../shared/numbers.js";
+import { drawFocus, drawLabel, emphasisOf, hatchMasked, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
+import { between, fixed, percent } from "../shared/numbers.js";
+import { drawBox, drawFrame, drawNote, drawPath, drawText, fontOf } from "../shared/plot.js";
 import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
@@ -43,9 +44,7 @@ function drawCells(context, theme, map, geometry, hide) {
   });
   hatchMasked(context, theme, geometry, (query, key) => isMasked(map, query, key));
   forShown(geometry, null, (key) => isHidden(map, key, hide) && drawHiddenColumn(context, theme, map, geometry, key));
-  context.strokeStyle = theme.line;
-  context.lineWidth = 1;
-  context.strokeRect(left - 0.5, top - 0.5, gridWidth, gridHeight);
+  drawFrame(context, theme.line, 1, left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
 /** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
@@ -55,8 +54,7 @@ function drawCell(context, theme, map, geometry, query, key) {
   const value = valueAt(map, query, key);
   const step = stepOf(map, value);
   const ramp = rampOf(theme, map);
-  context.fillStyle = ramp.css[step];
-  context.fillRect(x, y, cell - gap, cell - gap);
+  drawBox(context, ramp.css[step], x, y, cell - gap, cell - gap);
   if (cell < 23) return;
   const digits = cellDigits(map, value);
   const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
@@ -95,11 +93,9 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
   forShown(geometry, (query) => {
     if (isMasked(map, query, key)) return;
     const y = yOf(geometry, query);
-    context.fillStyle = theme.well;
-    context.fillRect(x, y, cell, cell);
-    context.fillStyle = theme.ink3;
-    const share = Math.max(0, Math.min(1, strengthOf(map, valueAt(map, query, key))));
-    context.fillRect(x + 1, y + 1, Math.max(0, (cell - 2) * share), Math.max(1, cell - 3));
+    drawBox(context, theme.well, x, y, cell, cell);
+    const share = between(0, strengthOf(map, valueAt(map, query, key)), 1);
+    drawBox(context, theme.ink3, x + 1, y + 1, Math.max(0, (cell - 2) * share), Math.max(1, cell - 3));
   });
 }
 
@@ -114,7 +110,7 @@ function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridH
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
   if (map.sumsToOne) {
     const full = `${small ? "full" : "full bar"}: ${percent(fullShare(map))}`;
-    drawText(context, theme, full, left - 8, top + gridHeight + 31, { size: 12, colour, align: "right" });
+    drawNote(context, theme, full, left - 8, top + gridHeight + 31, "right");
   }
   const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
   drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
@@ -123,15 +119,8 @@ function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridH
 /** @param {Drawing} context */
 function drawArrow(context, colour, x, y, dx, dy) {
   const [endX, endY] = [x + dx, y + dy];
-  context.strokeStyle = colour;
-  context.lineWidth = 1.2;
-  context.beginPath();
-  context.moveTo(x, y);
-  context.lineTo(endX, endY);
-  context.moveTo(endX - 3, endY - 3);
-  context.lineTo(endX, endY);
-  context.lineTo(dx ? endX - 3 : endX + 3, dx ? endY + 3 : endY - 3);
-  context.stroke();
+  const tip = [[endX - 3, endY - 3], [endX, endY], dx ? [endX - 3, endY + 3] : [endX + 3, endY - 3]];
+  drawPath(context, colour, 1.2, [[x, y], [endX, endY]], tip);
 }
 
 /**
@@ -149,15 +138,11 @@ function drawRowStrip(context, theme, map, geometry, query, focused) {
   const y = yOf(geometry, query);
   const room = small ? 26 : 34;
   const length = Math.max(1, (room * value) / (largest || 1));
-  context.fillStyle = focused ? theme.ink : theme.ink3;
-  context.fillRect(x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
+  drawBox(context, focused ? theme.ink : theme.ink3, x, y + cell * 0.3, length, Math.max(2, cell * 0.4 - 1));
   if (small || (cell < 14 && !focused)) return;
-  if (focused) {
-    context.fillStyle = theme.page;
-    context.fillRect(x + room + 4, y + cell / 2 - 8, 30, 16);
-  }
+  if (focused) drawBox(context, theme.page, x + room + 4, y + cell / 2 - 8, 30, 16);
   const number = map.sumsToOne ? measuredFigure(map, entropy[query]) : fixed(peaks[query], 1);
-  drawText(context, theme, number, x + room + 6, y + cell / 2, { size: 12, colour: focused ? "ink" : "ink2" });
+  drawNote(context, theme, number, x + room + 6, y + cell / 2, "left", focused ? "ink" : "ink2");
 }
 
 /* The share that a full-length bar stands for: at least 0.25, so that uniform weights have short bars. */
@@ -173,9 +158,8 @@ function columnBar(map, key) {
 /** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
 function drawColumnStrip(context, theme, map, geometry, key, focused) {
   const { top, cell, gridHeight } = geometry;
-  context.fillStyle = focused ? theme.ink : theme.ink3;
-  const x = xOf(geometry, key + 0.25);
-  context.fillRect(x, top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
+  const colour = focused ? theme.ink : theme.ink3;
+  drawBox(context, colour, xOf(geometry, key + 0.25), top + gridHeight + 8, Math.max(2, cell * 0.5 - 1), columnBar(map, key));
 }
 
 /** @param {Drawing} context @param {Explorer} explorer @param {MapGeometry} geometry */
@@ -206,33 +190,26 @@ function drawLabels(context, explorer, geometry, focus) {
     }
     context.restore();
   });
-  context.strokeStyle = theme.ink2;
-  context.lineWidth = 1;
-  context.beginPath();
   const { first: seen, shown } = geometry;
-  forEachWord(rowLabels, (start, end) => {
-    const [first, last] = [Math.max(start, seen.query), Math.min(end, seen.query + shown.queries - 1)];
-    if (first > last) return;
-    context.moveTo(left - 4.5, yOf(geometry, first) + 3);
-    context.lineTo(left - 4.5, yOf(geometry, last + 1) - 4);
-  });
-  forEachWord(columnLabels, (start, end) => {
-    const [first, last] = [Math.max(start, seen.key), Math.min(end, seen.key + shown.keys - 1)];
-    if (first > last) return;
-    context.moveTo(xOf(geometry, first) + 3, top - 4.5);
-    context.lineTo(xOf(geometry, last + 1) - 4, top - 4.5);
-  });
-  context.stroke();
+  const inView = (labels, start, count) =>
+    longWords(labels)
+      .map(([first, last]) => [Math.max(first, start), Math.min(last, start + count - 1)])
+      .filter(([first, last]) => first <= last);
+  const ofRows = inView(rowLabels, seen.query, shown.queries).map(([first, last]) => [[left - 4.5, yOf(geometry, first) + 3], [left - 4.5, yOf(geometry, last + 1) - 4]]);
+  const ofColumns = inView(columnLabels, seen.key, shown.keys).map(([first, last]) => [[xOf(geometry, first) + 3, top - 4.5], [xOf(geometry, last + 1) - 4, top - 4.5]]);
+  drawPath(context, theme.ink2, 1, ...ofRows, ...ofColumns);
 }
 
-/* Call `mark(first, last)` for each word of several tokens. */
-export function forEachWord(labels, mark) {
+/* The first and last token of each word of several tokens. */
+export function longWords(labels) {
+  const found = [];
   let first = 0;
   for (let index = 1; index <= labels.length; index++) {
     if (index < labels.length && !labels[index].token.startsWord) continue;
-    if (index - 1 > first) mark(first, index - 1);
+    if (index - 1 > first) found.push([first, index - 1]);
     first = index;
   }
+  return found;
 }
 
 /**
@@ -256,7 +233,7 @@ export function drawLiveMap(context, explorer, geometry) {
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
     const number = map.sumsToOne ? percent(received[named], map.error) : fixed(received[named], 1);
-    drawText(context, theme, number, xOf(geometry, named + 0.5), y, { size: 12, colour, align: "center" });
+    drawNote(context, theme, number, xOf(geometry, named + 0.5), y, "center", colour);
   }
   drawFocus(context, { theme, pinned: explorer.view.pinned }, geometry, focus);
 }

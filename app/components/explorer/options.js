@@ -1,8 +1,8 @@
 // Paints the controls: attention type, view, unit, hidden columns, order, mean or maximum, and quantity.
 
-import { element } from "../shared/dom.js";
+import { fillSelect } from "../shared/dom.js";
 import { fixed } from "../shared/numbers.js";
-import { drawScale } from "../shared/theme.js";
+import { scaleRaster } from "../shared/plot.js";
 import { HIDEABLE, OPTIONS, QUANTITY_OPTIONS } from "./choices.js";
 import { explain } from "./help.js";
 import { currentMap } from "./focus.js";
@@ -13,13 +13,7 @@ import { isSortedInGrid } from "./overview_picture.js";
 export function buildQuantities({ dom: { parts }, data }) {
   const options = OPTIONS.quantity.filter((name) => data.offered.includes(name));
   if (options.join() === [...parts.quantity.options].map(({ value }) => value).join()) return;
-  parts.quantity.replaceChildren(
-    ...options.map((name) => {
-      const option = element("option", "", QUANTITY_OPTIONS[name]);
-      option.value = name;
-      return option;
-    }),
-  );
+  fillSelect(parts.quantity, options.map((name) => [name, QUANTITY_OPTIONS[name]]));
 }
 
 /* Maps from other tools may lack a kind. */
@@ -59,7 +53,7 @@ export function paintOptions(explorer) {
   const specials = new Set(map.columns.flatMap(({ special, label }) => (special ? [label] : [])));
   parts["hide-eos-name"].textContent = [...specials].join(", ");
   const [low, high] = [map.lo, map.hi].map((end) => fixed(end, Number.isInteger(end) ? 0 : 1));
-  drawScale(parts.scale, rampOf(explorer.theme, map));
+  scaleRaster(rampOf(explorer.theme, map), parts.scale);
   parts["scale-low"].textContent = low;
   parts["scale-high"].textContent = high;
   parts.scale.setAttribute("aria-label", `Colour scale from ${low} to ${high}`);

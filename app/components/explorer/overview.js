@@ -1,6 +1,6 @@
 // The overview: a thumbnail per head, by layer or sorted by a measure, plus means or maxima.
 
-import { element } from "../shared/dom.js";
+import { buttonOf, element } from "../shared/dom.js";
 import { wrapped } from "../shared/numbers.js";
 import { isolated, tokenName } from "../shared/tokens.js";
 import { orderMeaning, pinnedProduced } from "./captions.js";
@@ -60,8 +60,7 @@ const columnOf = (data, head) => head + 2 + (head === data.heads ? 1 : 0);
 
 /* Map and caption are drawn on one shared canvas: see overview_picture.js. */
 function buildThumbnail() {
-  const button = element("button", "thumbnail");
-  button.type = "button";
+  const button = buttonOf("thumbnail");
   button.append(element("span", "frame"));
   return { button, layer: 0, head: 0, exists: true, chosen: null, spoken: "" };
 }
@@ -118,8 +117,7 @@ export function paintOverview(explorer) {
 function buildOrderLabel() {
   const label = element("span", "order-label");
   const switches = [false, true].map((whole) => {
-    const button = element("button", "effect-of");
-    button.type = "button";
+    const button = buttonOf("effect-of");
     button.dataset.whole = whole;
     return button;
   });

@@ -1,6 +1,6 @@
 // Draws the overview: a cached picture of all thumbnails and captions, with the focus drawn on top.
 
-import { cutLabel, drawText, fontOf, prepareCanvas } from "../shared/grid.js";
+import { copyBase, cutLabel, drawFrame, drawText, fontOf, prepareCanvas, sizeCanvas } from "../shared/plot.js";
 import { isolated } from "../shared/tokens.js";
 import { captionOf, isOrdered, isOverview, orderValue } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
@@ -92,24 +92,17 @@ function drawOverview(explorer, { cells, canvas }) {
 export function showOverview(explorer) {
   const { layer, head } = explorer.view;
   const { overviewMaps } = explorer.dom;
-  const { places, width, height, captions } = explorer.layout.places;
+  const { places, captions } = explorer.layout.places;
   const { cells, canvas } = overviewOf(explorer);
-  const context = prepareCanvas(overviewMaps, width, height);
-  context.drawImage(canvas, 0, 0, width, height);
+  const context = copyBase(overviewMaps, canvas, explorer.layout.places);
   const index = cells.findIndex((cell) => cell.exists && cell.layer === layer && cell.head === head);
   if (index < 0) return;
   const { left, top, size } = places[index];
-  if (isCrowded(explorer.data)) frameChosen(context, explorer, places[index]);
+  // The button's own outline is hidden by the neighbours' thumbnails, which are drawn above it.
+  if (isCrowded(explorer.data)) drawFrame(context, explorer.theme.ink, 2, left - 1, top - 1, size + 2, size + 2);
   if (captions.height <= 1) return;
   context.clearRect(left, top + size + 1, size + REACH, captions.height - 1);
   drawCaption(context, explorer, cells[index], places[index], true);
-}
-
-/* The button's own outline is hidden by the neighbours' thumbnails, which are drawn above it. */
-function frameChosen(context, { theme }, { left, top, size }) {
-  context.strokeStyle = theme.ink;
-  context.lineWidth = 2;
-  context.strokeRect(left - 1, top - 1, size + 2, size + 2);
 }
 
 export const isDense = ({ heads }) => heads > 5;
@@ -198,10 +191,7 @@ export function overviewPlaces(explorer) {
     top: button.offsetTop,
     size: button.offsetWidth,
   }));
-  for (const { style } of [overviewMaps, overviewFocus]) {
-    style.width = `${width}px`;
-    style.height = `${height}px`;
-  }
+  for (const canvas of [overviewMaps, overviewFocus]) sizeCanvas(canvas, width, height);
   const [{ button }] = thumbnails; // square, plus the caption's height
   const captions = { size: isDense(explorer.data) ? 10.5 : 11.5, height: button.offsetHeight - button.offsetWidth };
   return { places, width, height, captions };

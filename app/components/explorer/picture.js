@@ -1,6 +1,7 @@
 // Paints the map or the lines on their shared canvas.
 
-import { placeAt, prepareCanvas } from "../shared/grid.js";
+import { placeAt } from "../shared/grid.js";
+import { copyBase, prepareCanvas, sizeCanvas } from "../shared/plot.js";
 import { geometryOf } from "./geometry.js";
 import { drawLines, lineAt, linesGeometry } from "./lines.js";
 import { drawLiveMap, drawStillMap } from "./map.js";
@@ -36,9 +37,9 @@ export function drawBase(explorer) {
  */
 export function paintLive(explorer) {
   const geometry = shownGeometry(explorer);
-  const context = prepareCanvas(explorer.dom.parts.map, geometry.width, geometry.height);
+  const { base, parts } = explorer.dom;
   const { still, live } = VIEWS[explorer.view.picture];
-  if (still) context.drawImage(explorer.dom.base, 0, 0, geometry.width, geometry.height);
+  const context = still ? copyBase(parts.map, base, geometry) : prepareCanvas(parts.map, geometry.width, geometry.height);
   live(context, explorer, geometry);
 }
 
@@ -47,8 +48,7 @@ export function placeMap(explorer) {
   const { map } = explorer.dom.parts;
   explorer.layout.linesGeometry = null;
   const geometry = shownGeometry(explorer);
-  map.style.width = `${geometry.width}px`;
-  map.style.height = `${geometry.height}px`;
+  sizeCanvas(map, geometry.width, geometry.height);
   const isMap = explorer.view.picture === "map";
   map.dataset.left = isMap ? geometry.left : "";
   map.dataset.top = isMap ? geometry.top : "";

@@ -1,7 +1,8 @@
 // Renders map, lines or overview to PNG and SVG files.
 
-import { cutLabel, drawText, fontOf, showsLabel, yOf } from "../shared/grid.js";
-import { SvgContext } from "../shared/svg.js";
+import { showsLabel, yOf } from "../shared/grid.js";
+import { savePicture, withTitle } from "../shared/picture_files.js";
+import { cutLabel, drawFrame, drawText, fontOf } from "../shared/plot.js";
 import { isOverview, orderMeaning } from "./captions.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { linesMap, namedQueries, queryY } from "./lines.js";
@@ -10,12 +11,6 @@ import { isSortedInGrid, overviewOf } from "./overview_picture.js";
 import { shownGeometry, VIEWS } from "./picture.js";
 import { drawThumbnail } from "./raster.js";
 import { derivation, mapTitle, pictureTitle } from "./words.js";
-
-const TITLE_HEIGHT = 34;
-
-const MARGIN = 12;
-
-const PNG_SCALE = 2;
 
 /**
  * The picture in view: its size, the space to the left of its origin, and how to draw it.
@@ -101,9 +96,7 @@ export function overviewPicture(explorer) {
         const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
         const map = mapOf(data, atHead(explorer.view, layer, head));
         drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
-        context.strokeStyle = theme.line;
-        context.lineWidth = 1;
-        context.strokeRect(x - 0.5, y - 0.5, TILE + 1, TILE + 1);
+        drawFrame(context, theme.line, 1, x - 0.5, y - 0.5, TILE + 1, TILE + 1);
         const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
         // While sorted, the caption already names the head.
         const name = isSortedInGrid(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
@@ -116,37 +109,12 @@ export function overviewPicture(explorer) {
   };
 }
 
-/* Draw background, title and picture. */
-function drawPicture(context, { theme }, picture) {
-  context.fillStyle = theme.page;
-  context.fillRect(0, 0, picture.width + 2 * MARGIN, picture.height + TITLE_HEIGHT + 2 * MARGIN);
-  context.font = fontOf(theme, 13);
-  const title = cutLabel(context, picture.title, picture.width);
-  drawText(context, theme, title, MARGIN, MARGIN + 10, { size: 13, colour: "ink2" });
-  context.translate(MARGIN + (picture.before ?? 0), MARGIN + TITLE_HEIGHT);
-  picture.draw(context);
-}
-
-const sizeOfPicture = ({ width, height }) => [width + 2 * MARGIN, height + TITLE_HEIGHT + 2 * MARGIN];
-
-/** @param {Explorer} explorer */
-export function pictureAsPng(explorer, picture) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = sizeOfPicture(picture).map((size) => Math.round(size * PNG_SCALE));
-  const context = canvas.getContext("2d");
-  context.scale(PNG_SCALE, PNG_SCALE);
-  drawPicture(context, explorer, picture);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-/** @param {Explorer} explorer */
-export function pictureAsSvg(explorer, picture) {
-  const [width, height] = sizeOfPicture(picture);
-  const context = new SvgContext(width, height, explorer.dom.base.getContext("2d"));
+/** Save a picture that `viewPicture` or `overviewPicture` describes. @param {Explorer} explorer */
+export function saveView(explorer, name, ending, described) {
   const { sourceText, translation } = explorer.data;
-  context.describe(picture.title, [...aboutLines(explorer), sourceText, translation].join("\n"));
-  drawPicture(context, explorer, picture);
-  return new Blob([context.toText()], { type: "image/svg+xml" });
+  const about = [...aboutLines(explorer), sourceText, translation].join("\n");
+  const frame = { margin: 12, above: 34, style: { size: 13, colour: "ink2" }, isCut: true };
+  return savePicture(name, ending, withTitle({ theme: explorer.theme, about, ...described }, frame));
 }
 
 /**

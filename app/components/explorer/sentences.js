@@ -1,6 +1,6 @@
 // Builds the two sentence rows and shades their tokens by the focused row or column.
 
-import { barOf, element } from "../shared/dom.js";
+import { barOf, buttonOf, element } from "../shared/dom.js";
 import { chance, fixed, signed } from "../shared/numbers.js";
 import { directionOf, isolated } from "../shared/tokens.js";
 import { hasProbabilities } from "./data.js";
@@ -64,8 +64,7 @@ function buildRow(explorer, host, tokens, isTarget) {
 }
 
 function buildToken(token) {
-  const button = element("button", token.special ? "token special" : "token");
-  button.type = "button";
+  const button = buttonOf(token.special ? "token special" : "token");
   const form = element("bdi", `form${token.unknown ? " unknown" : ""}${token.blank ? " blank" : ""}`);
   for (const [words, hidden] of token.parts) form.append(hidden ? element("span", "hidden-mark", words) : words);
   button.append(form);

@@ -1,8 +1,8 @@
 // Shows the chosen head's measures as a tall tick among short ticks for all heads of its kind.
 
 import { element } from "../shared/dom.js";
-import { prepareCanvas } from "../shared/grid.js";
 import { fixed, percent } from "../shared/numbers.js";
+import { drawBox, prepareCanvas } from "../shared/plot.js";
 import { measuredMap, measuresOf } from "./captions.js";
 import { KINDS } from "./data.js";
 import { explain } from "./help.js";
@@ -88,10 +88,7 @@ export function paintStatistics(explorer) {
 /** @param {Drawing} context @param {Theme} theme */
 function drawTicks(context, theme, width, top, values, value, most) {
   const x = (v) => 3 + ((width - 6) * v) / most;
-  context.fillStyle = theme.line;
-  context.fillRect(3, top + 19, width - 6, 1);
-  context.fillStyle = theme.ink3;
-  for (const v of values) context.fillRect(x(v) - 0.5, top + 12, 1, 7);
-  context.fillStyle = theme.ink;
-  context.fillRect(x(value) - 1.5, top + 5, 3, 15);
+  drawBox(context, theme.line, 3, top + 19, width - 6, 1);
+  for (const v of values) drawBox(context, theme.ink3, x(v) - 0.5, top + 12, 1, 7);
+  drawBox(context, theme.ink, x(value) - 1.5, top + 5, 3, 15);
 }

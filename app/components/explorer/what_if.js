@@ -1,6 +1,6 @@
 // What if: the edits on offer, the active edits, and their effect on each token.
 
-import { element } from "../shared/dom.js";
+import { buttonOf, element } from "../shared/dom.js";
 import { fixed, signed } from "../shared/numbers.js";
 import { signedStep } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
@@ -172,8 +172,7 @@ export function buildWhatIf(explorer) {
   parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));
   if (whatIf.edits.length > 1 && canEdit(explorer)) {
     const all = element("li", "command");
-    const button = element("button", "all", "Remove all");
-    button.type = "button";
+    const button = buttonOf("all", "Remove all");
     button.addEventListener("click", () => requestEdit(explorer, ""));
     all.append(button);
     parts.edits.append(all);
@@ -194,8 +193,7 @@ function editItem(explorer, { text, label }) {
   const item = element("li", "", label);
   item.dataset.edit = text;
   if (!canEdit(explorer)) return item;
-  const button = element("button", "take-back", "\u00d7");
-  button.type = "button";
+  const button = buttonOf("take-back", "\u00d7");
   button.setAttribute("aria-label", `Remove: ${label}`);
   button.addEventListener("click", () => requestEdit(explorer, `-${text}`));
   item.append(button);

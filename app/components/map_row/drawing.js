@@ -1,9 +1,10 @@
 // Draws the row's maps: a cached base of cells, hatching, axes and scale, with labels and focus on top.
 
-import { drawFocus, drawLabel, drawText, emphasisOf, fontOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
+import { drawFocus, drawLabel, emphasisOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
 import { scientific } from "../shared/numbers.js";
+import { drawBox, drawColourBar, drawFrame, drawNote, fontOf, imageOf, rasterOf } from "../shared/plot.js";
 import { heightBelow, screenOf } from "../shared/presented.js";
-import { drawScale, rampStep, signedStep } from "../shared/theme.js";
+import { rampStep, signedStep } from "../shared/theme.js";
 import { subscript } from "../shared/tokens.js";
 
 export const GAP = 24;
@@ -22,7 +23,7 @@ const LEAST_WIDTH = 240; // px, for the text above a map
 
 const PRESENTED_TEXT = 40; // px of the name above a presented map, and of the margin below it
 
-const BAR = { top: 10, height: 10, foot: 40 };
+const BAR = { top: 10, foot: 40 };
 
 /** @param {Theme} theme */
 const rampOf = (theme, map) => (map.limit === null ? theme.ramp : theme.signed);
@@ -83,62 +84,36 @@ export function rowGeometry({ data, theme, parts }) {
 export function drawStill(context, { theme, data }, geometry, map) {
   const { left, top, cell, gridWidth, gridHeight, shown } = geometry;
   context.imageSmoothingEnabled = false;
-  context.drawImage(raster(rampOf(theme, map), map, shown), left, top, gridWidth, gridHeight);
+  const { pixel } = rampOf(theme, map);
+  const image = imageOf(shown.keys, shown.queries, (pixels) => map.values.forEach((value, place) => (pixels[place] = pixel[colourStep(map, value)])));
+  context.drawImage(rasterOf(image), left, top, gridWidth, gridHeight);
   if (cell > 9) {
-    context.fillStyle = theme.page;
-    for (let key = 1; key < shown.keys; key++) context.fillRect(left + key * cell - 1, top, 1, gridHeight);
-    for (let query = 1; query < shown.queries; query++) context.fillRect(left, top + query * cell - 1, gridWidth, 1);
+    for (let key = 1; key < shown.keys; key++) drawBox(context, theme.page, left + key * cell - 1, top, 1, gridHeight);
+    for (let query = 1; query < shown.queries; query++) drawBox(context, theme.page, left, top + query * cell - 1, gridWidth, 1);
   }
   hatchMasked(context, theme, geometry, (query, key) => !map.unmasked[query * shown.keys + key]);
-  context.strokeStyle = theme.line;
-  context.lineWidth = 1;
-  context.strokeRect(left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
-  if (data.outlined !== null) {
-    context.strokeStyle = theme.ink;
-    context.lineWidth = 2;
-    context.strokeRect(left - 1, yOf(geometry, data.outlined) - 1, gridWidth + 2, cell + 1);
-  }
+  drawFrame(context, theme.line, 1, left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
+  if (data.outlined !== null) drawFrame(context, theme.ink, 2, left - 1, yOf(geometry, data.outlined) - 1, gridWidth + 2, cell + 1);
   drawTitles(context, theme, geometry);
   drawBar(context, theme, geometry, map);
 }
 
-/* Rasterise a map at one pixel per cell. */
-function raster(ramp, map, { queries, keys }) {
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [keys, queries];
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(keys, queries);
-  const pixels = new Uint32Array(image.data.buffer);
-  map.values.forEach((value, cell) => (pixels[cell] = ramp.pixel[colourStep(map, value)]));
-  context.putImageData(image, 0, 0);
-  return canvas;
-}
-
 function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {
-  drawText(context, theme, titles.key, left, 9, { size: 12, colour: "ink2" });
+  drawNote(context, theme, titles.key, left, 9);
   // A long title next to few rows extends into the top margin.
   const middle = queryTitle <= gridHeight ? top + gridHeight / 2 : height / 2;
   context.save();
   context.translate(8, middle);
   context.rotate(-Math.PI / 2);
-  drawText(context, theme, titles.query, 0, 0, { size: 12, colour: "ink2", align: "center" });
+  drawNote(context, theme, titles.query, 0, 0, "center");
   context.restore();
 }
 
 /* Colour scale below the grid, with its ends and its name to the left. */
 function drawBar(context, theme, { left, top, gridWidth, gridHeight }, map) {
-  const width = Math.max(96, gridWidth);
   const y = top + gridHeight + BAR.top;
-  const scale = document.createElement("canvas");
-  [scale.width, scale.height] = [256, 1];
-  drawScale(scale, rampOf(theme, map));
-  context.drawImage(scale, left, y, width, BAR.height);
-  const small = { size: 12, colour: "ink2" };
-  drawText(context, theme, map.word, left - 8, y + BAR.height / 2, { ...small, align: "right" });
   const ends = map.limit === null ? ["0", "0.5", "1"] : [scientific(-map.limit), "0", scientific(map.limit)];
-  ["left", "center", "right"].forEach((align, place) =>
-    drawText(context, theme, ends[place], left + (place * width) / 2, y + BAR.height + 10, { ...small, align }),
-  );
+  drawColourBar(context, theme, rampOf(theme, map), left, y, Math.max(96, gridWidth), ends, map.word);
 }
 
 /* Draw labels and crosshair. */

@@ -2,17 +2,18 @@
 
 import { sameBytes, unpack } from "../shared/bytes.js";
 import { element, partsOf, pointIn } from "../shared/dom.js";
-import { NO_CELL, placeAt, prepareCanvas, samePlace } from "../shared/grid.js";
+import { NO_CELL, placeAt, samePlace } from "../shared/grid.js";
 import { ARROWS } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, exactly } from "../shared/numbers.js";
+import { copyBase, prepareCanvas, sizeCanvas } from "../shared/plot.js";
 import { onceSettled, screenOf } from "../shared/presented.js";
-import { readTheme } from "../shared/theme.js";
+import { renewTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
 import { writeParameters } from "../shared/url.js";
 import { drawLive, drawStill, focusOf, GAP, rowGeometry } from "./drawing.js";
 import { decodeRow, mapAt, noteOf } from "./numbers.js";
-import { headingOf, rowAsCsv, rowAsSvg, saveRow } from "./saving.js";
+import { headingOf, saveRow } from "./saving.js";
 
 function createView(parent, key) {
   const root = parent.querySelector(".map-row");
@@ -39,8 +40,7 @@ function createView(parent, key) {
   for (const name of ["layer", "head"]) {
     parts[`${name}s`].addEventListener("change", (event) => choose(view, { [name]: Number(event.target.value) }));
   }
-  parts.svg.addEventListener("click", () => saveRow(view, "svg", rowAsSvg(view)));
-  parts.csv.addEventListener("click", () => saveRow(view, "csv", rowAsCsv(view)));
+  for (const ending of ["svg", "csv"]) parts[ending].addEventListener("click", () => saveRow(view, ending));
   listenToMaps(view);
   const check = () => {
     // Skip hidden tabs: they have no width.
@@ -123,7 +123,7 @@ function layOut(view) {
   const { width, height, left, top, cell } = view.geometry;
   for (const { figure, canvas } of view.maps) {
     figure.style.width = `${width}px`;
-    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    sizeCanvas(canvas, width, height);
     Object.assign(canvas.dataset, { left, top, cell });
   }
   parts.maps.style.columnGap = `${GAP}px`;
@@ -150,9 +150,7 @@ function paintFocus(view) {
   const focus = focusOf(view);
   const { query, key } = focus;
   for (const { canvas, base } of maps) {
-    const context = prepareCanvas(canvas, geometry.width, geometry.height);
-    context.drawImage(base, 0, 0, geometry.width, geometry.height);
-    drawLive(context, view, geometry, focus);
+    drawLive(copyBase(canvas, base, geometry), view, geometry, focus);
   }
   const cell = query === null ? null : query * data.keys.length + key;
   const unmasked = cell !== null && data.unmasked[cell] === 1;
@@ -233,9 +231,7 @@ const viewAt = mounts(createView);
 
 export function render({ data, parentElement, key }) {
   const view = viewAt(parentElement, key);
-  const theme = readTheme(view.root);
-  const themeChanged = view.theme?.signature !== theme.signature;
-  view.theme = theme;
+  const themeChanged = renewTheme(view, view.root);
   const dataChanged = !sameBytes(view.bytes, data);
   if (dataChanged) applyData(view, data);
   if (dataChanged || themeChanged) layOut(view);

@@ -1,9 +1,9 @@
 // Saves all maps as one SVG, or their values as CSV with one line per cell.
 
 import { csvOf, numbered, quoted } from "../shared/csv.js";
-import { drawText } from "../shared/grid.js";
+import { savePicture } from "../shared/picture_files.js";
+import { drawText } from "../shared/plot.js";
 import { save } from "../shared/save.js";
-import { SvgContext } from "../shared/svg.js";
 import { drawLive, drawStill, focusOf, GAP } from "./drawing.js";
 import { noteOf } from "./numbers.js";
 
@@ -11,31 +11,29 @@ import { noteOf } from "./numbers.js";
 export const headingOf = ({ data, layer, head }) =>
   data.layers.length * data.heads === 1 ? data.site : `${data.site}, layer ${data.layers[layer] + 1}, head ${head + 1}`;
 
-/** @param {RowView} view */
-export function rowAsSvg(view) {
+const ABOVE = 44;
+
+/** @param {RowView} view @returns {PictureFile} */
+function rowPicture(view) {
   const { theme, geometry, maps } = view;
-  const above = 44;
-  const width = maps.length * (geometry.width + GAP);
-  const height = 24 + above + geometry.height;
-  const context = new SvgContext(width, height, document.createElement("canvas").getContext("2d"));
-  context.fillStyle = theme.page;
-  context.fillRect(0, 0, width, height);
-  drawText(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
-  maps.forEach(({ map }, place) => {
-    context.save();
-    context.translate(place * (geometry.width + GAP) + 8, 24);
-    drawText(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
-    drawText(context, theme, noteOf(map), 0, 32, { colour: "ink2" });
-    context.translate(0, above);
-    drawStill(context, view, geometry, map);
-    drawLive(context, view, geometry, focusOf(view));
-    context.restore();
-  });
-  return new Blob([context.toText()], { type: "image/svg+xml" });
+  const draw = (context) => {
+    drawText(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
+    maps.forEach(({ map }, place) => {
+      context.save();
+      context.translate(place * (geometry.width + GAP) + 8, 24);
+      drawText(context, theme, map.name, 0, 14, { size: 15, weight: 600 });
+      drawText(context, theme, noteOf(map), 0, 32, { colour: "ink2" });
+      context.translate(0, ABOVE);
+      drawStill(context, view, geometry, map);
+      drawLive(context, view, geometry, focusOf(view));
+      context.restore();
+    });
+  };
+  return { theme, title: headingOf(view), width: maps.length * (geometry.width + GAP), height: 24 + ABOVE + geometry.height, draw };
 }
 
 /* Masked cells are empty. */
-export function rowAsCsv({ data, maps }) {
+function rowAsCsv({ data, maps }) {
   const named = ({ label, number }) => numbered(label, number);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
@@ -48,7 +46,10 @@ export function rowAsCsv({ data, maps }) {
   return csvOf(lines);
 }
 
-export function saveRow({ data, layer, head }, ending, blob) {
-  const place = `layer${data.layers[layer] + 1}_head${head + 1}`;
-  save(`headlight_${data.site.toLowerCase()}_${place}_maps.${ending}`, blob);
+/** @param {RowView} view */
+export function saveRow(view, ending) {
+  const { data, layer, head } = view;
+  const name = `headlight_${data.site.toLowerCase()}_layer${data.layers[layer] + 1}_head${head + 1}_maps`;
+  if (ending === "csv") return save(`${name}.csv`, rowAsCsv(view));
+  return savePicture(name, ending, rowPicture(view));
 }

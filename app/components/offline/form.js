@@ -1,6 +1,6 @@
 // The form around the explorer: direction, search, text, target and examples; reports each new choice.
 
-import { element } from "../shared/dom.js";
+import { buttonOf, element } from "../shared/dom.js";
 import { keepOnOneLine } from "../shared/single_line.js";
 import { BEAMS, modelOf, searchName, turned } from "./choice.js";
 
@@ -89,8 +89,7 @@ function paintExamples(parts, { direction, examples }, { source }, change) {
     parts.examples.replaceChildren(
       ...examples.map(({ title, text, hint }) => {
         const item = element("li");
-        const button = element("button", "", title);
-        button.type = "button";
+        const button = buttonOf("", title);
         button.addEventListener("click", () => change({ source: text, target: "" }));
         item.append(button, element("p", "", hint));
         return item;

@@ -1,10 +1,11 @@
 // Draws the position encodings of a sentence: one row for each token, one column for each dimension.
 
 import { element } from "../shared/dom.js";
-import { drawText, fontOf, labelsOf, prepareCanvas, widest } from "../shared/grid.js";
+import { labelsOf, widest } from "../shared/grid.js";
 import { exactly, scientific } from "../shared/numbers.js";
 import { onNewSize } from "../shared/mounts.js";
-import { drawScale, readTheme, signedStep } from "../shared/theme.js";
+import { drawColourBar, drawNote, drawText, fontOf, imageOf, prepareCanvas, rasterOf, sizeCanvas } from "../shared/plot.js";
+import { readTheme, signedStep } from "../shared/theme.js";
 
 const ROW = 20;
 
@@ -58,29 +59,15 @@ function drawTable(canvas, figure, { names, values, width }) {
   const left = Math.ceil(widest(labels)) + MARGIN.gap;
   const room = figure.clientWidth - left - 2;
   const height = MARGIN.top + ROW * names.length + MARGIN.foot;
-  Object.assign(canvas.style, { width: `${figure.clientWidth}px`, height: `${height}px` });
+  sizeCanvas(canvas, figure.clientWidth, height);
   const context = prepareCanvas(canvas, figure.clientWidth, height);
   const limit = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1;
-  const picture = document.createElement("canvas");
-  [picture.width, picture.height] = [width, names.length];
-  const image = picture.getContext("2d").createImageData(width, names.length);
-  const pixels = new Uint32Array(image.data.buffer);
-  values.forEach((value, cell) => (pixels[cell] = theme.signed.pixel[signedStep(value / limit)]));
-  picture.getContext("2d").putImageData(image, 0, 0);
+  const { pixel } = theme.signed;
+  const image = imageOf(width, names.length, (pixels) => values.forEach((value, cell) => (pixels[cell] = pixel[signedStep(value / limit)])));
   context.imageSmoothingEnabled = false;
-  context.drawImage(picture, left, MARGIN.top, room, ROW * names.length);
-  drawText(context, theme, `dimension 0 to ${width - 1}`, left, 10, { size: 12, colour: "ink2" });
+  context.drawImage(rasterOf(image), left, MARGIN.top, room, ROW * names.length);
+  drawNote(context, theme, `dimension 0 to ${width - 1}`, left, 10);
   labels.forEach(({ text }, row) => drawText(context, theme, text, left - MARGIN.gap, MARGIN.top + (row + 0.5) * ROW, { align: "right" }));
-  drawLegend(context, theme, left, MARGIN.top + ROW * names.length + 10, limit);
+  drawColourBar(context, theme, theme.signed, left, MARGIN.top + ROW * names.length + 10, 160, [-limit, 0, limit].map(scientific));
   return { left, cellWidth: room / width, rows: names.length, columns: width };
-}
-
-function drawLegend(context, theme, left, top, limit) {
-  const scale = document.createElement("canvas");
-  [scale.width, scale.height] = [256, 1];
-  drawScale(scale, theme.signed);
-  context.drawImage(scale, left, top, 160, 10);
-  ["left", "center", "right"].forEach((align, place) =>
-    drawText(context, theme, scientific((place - 1) * limit), left + place * 80, top + 20, { size: 12, colour: "ink2", align }),
-  );
 }

@@ -1,7 +1,7 @@
 // Asks one question on any page: builds it, takes an answer by pointer or keyboard, scores it and reveals the answer.
 
 import { element, partsOf } from "../shared/dom.js";
-import { readTheme } from "../shared/theme.js";
+import { renewTheme } from "../shared/theme.js";
 import { buildOptions, makeCurrent, markAnswered, markChosen, shadeOptions } from "./options.js";
 import { fillText, optionAfterKey, scoreAnswer } from "./score.js";
 
@@ -27,16 +27,14 @@ export function askingView(root, tell) {
  * `data.given` answers it.
  */
 export function showQuestion(view, data) {
-  const theme = readTheme(view.root);
-  const themeChanged = view.theme?.signature !== theme.signature;
-  view.theme = theme;
+  const themeChanged = renewTheme(view, view.root);
   const isNew = view.data?.question !== data.question;
   const changed = isNew || JSON.stringify(withoutAnswer(view.data)) !== JSON.stringify(withoutAnswer(data));
   view.data = data;
   if (isNew) Object.assign(view, { chosen: new Set(), answered: null });
   if (data.given && !view.answered) view.answered = data.given;
   if (changed) buildQuestion(view);
-  else if (themeChanged && view.answered) shadeOptions(view.parts.options, view.buttons, data, theme);
+  else if (themeChanged && view.answered) shadeOptions(view.parts.options, view.buttons, data, view.theme);
   if (view.answered && (changed || view.root.dataset.answered === "")) revealAnswer(view);
 }
 

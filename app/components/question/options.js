@@ -1,7 +1,8 @@
 // Builds the options of a question: words of a sentence, cells of a grid, or a list of texts. One option is a tab stop.
 
-import { element } from "../shared/dom.js";
-import { drawScale, rampStep, signedStep } from "../shared/theme.js";
+import { buttonOf, element } from "../shared/dom.js";
+import { scaleRaster } from "../shared/plot.js";
+import { rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, isolated } from "../shared/tokens.js";
 
 /** Fill the box with the options and return their buttons, in order. */
@@ -15,8 +16,7 @@ export function buildOptions(box, data) {
 }
 
 function optionButton(option, index, { every, layout }) {
-  const button = element("button", "option");
-  button.type = "button";
+  const button = buttonOf("option");
   button.dataset.option = index;
   button.tabIndex = index ? -1 : 0;
   button.setAttribute("aria-label", option.name);
@@ -84,7 +84,7 @@ export function shadeOptions(parent, buttons, data, theme) {
     line.append(Object.assign(element("canvas"), { width: 256, height: 1 }), "1");
     parent.append(line);
   }
-  drawScale(parent.querySelector(".scale canvas"), theme.ramp);
+  scaleRaster(theme.ramp, parent.querySelector(".scale canvas"));
 }
 
 function shadeOption(button, shade, scale, theme) {

@@ -1,6 +1,6 @@
 // Mounts the test: one question at a time, answered by pointing; the score and all explanations at the end.
 
-import { element, partsOf } from "../shared/dom.js";
+import { buttonOf, element, partsOf } from "../shared/dom.js";
 import { mounts } from "../shared/mounts.js";
 import { save } from "../shared/save.js";
 import { readTheme } from "../shared/theme.js";
@@ -112,8 +112,7 @@ function paintTest(test) {
 
 function paintForms(test, forms) {
   const buttons = forms.map((form) => {
-    const button = /** @type {HTMLButtonElement} */ (element("button", form === test.form ? "chosen" : "", `Form ${form}`));
-    button.type = "button";
+    const button = buttonOf(form === test.form ? "chosen" : "", `Form ${form}`);
     button.setAttribute("aria-pressed", String(form === test.form));
     button.addEventListener("click", () => openForm(test, form));
     return button;
@@ -139,8 +138,7 @@ function paintQuestion(test, item) {
 
 /* A radio button. Arrows choose among the options; Tab reaches only one of them. */
 function optionOf(test, { letter, text }, chosen, place) {
-  const button = /** @type {HTMLButtonElement} */ (element("button", letter === chosen ? "option chosen" : "option"));
-  button.type = "button";
+  const button = buttonOf(letter === chosen ? "option chosen" : "option");
   button.setAttribute("role", "radio");
   button.setAttribute("aria-checked", String(letter === chosen));
   button.tabIndex = letter === chosen || (chosen === null && place === 0) ? 0 : -1;

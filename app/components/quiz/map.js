@@ -1,6 +1,6 @@
 // Draws an item's small map as a table; cells that are options can be pointed at.
 
-import { element } from "../shared/dom.js";
+import { buttonOf, element, headingCell } from "../shared/dom.js";
 import { rampStep } from "../shared/theme.js";
 
 const WORDS = { "?": "?", _: "", "#": "" }; // the text of cells to find, empty cells, masked cells
@@ -28,11 +28,11 @@ function cellOf(value, theme) {
 export function mapOf(picture, theme, chosen, choose) {
   const table = element("table", "picture");
   const head = element("tr");
-  head.append(element("td", "corner", "query \u2193  key \u2192"), ...picture.columns.map((word) => labelOf(word, "col")));
+  head.append(element("td", "corner", "query \u2193  key \u2192"), ...picture.columns.map((word) => headingCell(word, "col")));
   table.append(head);
   picture.cells.forEach((values, row) => {
     const line = element("tr");
-    line.append(labelOf(picture.rows[row], "row"));
+    line.append(headingCell(picture.rows[row], "row"));
     values.forEach((value, column) => {
       const cell = cellOf(value, theme);
       const letter = inMark(picture.marks, row, column);
@@ -45,17 +45,11 @@ export function mapOf(picture, theme, chosen, choose) {
 }
 
 function markOf(letter, isChosen, choose, place) {
-  const mark = /** @type {HTMLButtonElement} */ (element(choose ? "button" : "span", isChosen ? "mark chosen" : "mark", letter));
-  if (!choose) return mark;
-  mark.type = "button";
+  const className = isChosen ? "mark chosen" : "mark";
+  if (!choose) return element("span", className, letter);
+  const mark = buttonOf(className, letter);
   mark.setAttribute("aria-pressed", String(isChosen));
   mark.setAttribute("aria-label", `${letter}: ${place}`);
   mark.addEventListener("click", () => choose(letter));
   return mark;
-}
-
-function labelOf(word, scope) {
-  const label = element("th", "", word);
-  label.scope = scope;
-  return label;
 }

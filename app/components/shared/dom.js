@@ -9,6 +9,27 @@ export function element(tag, className, words) {
   return made;
 }
 
+/* A button that submits no form. */
+export function buttonOf(className, words) {
+  const button = element("button", className, words);
+  button.type = "button";
+  return button;
+}
+
+/** Offer options, each a value and its text, in a select list. @param {[string | number, string][]} options */
+export function fillSelect(select, options) {
+  select.replaceChildren(...options.map(([value, text]) => Object.assign(element("option", "", text), { value })));
+}
+
+/* The heading of a row ("row") or a column ("col") of a table. */
+export const headingCell = (words, scope) => Object.assign(element("th", "", words), { scope });
+
+export function rowOf(...cells) {
+  const row = element("tr");
+  row.append(...cells);
+  return row;
+}
+
 export function svgElement(tag, attributes = {}) {
   const made = document.createElementNS(SVG_NAMESPACE, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

@@ -1,29 +1,11 @@
-// Shared by all labelled grids: canvas setup, text and labels, hit testing, focus frames.
+// Shared by all labelled grids: labels, hit testing, focus frames.
 
-import { drawHatch } from "./theme.js";
-import { graphemes, isolated } from "./tokens.js";
+import { cutLabel, drawFrame, drawHatch, drawText } from "./plot.js";
+import { isolated } from "./tokens.js";
 
 export const NO_CELL = Object.freeze({ query: null, key: null });
 
 export const samePlace = (one, other) => one.query === other.query && one.key === other.key;
-
-/** @param {Theme} theme */
-export const fontOf = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}`;
-
-/** Truncate a label to `limit` px at a grapheme boundary, with an ellipsis. @param {Drawing} context */
-export function cutLabel(context, text, limit) {
-  if (context.measureText(text).width <= limit) return text;
-  const characters = graphemes(text);
-  let low = 1;
-  let high = characters.length;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    const fits = context.measureText(`${characters.slice(0, middle).join("")}\u2026`).width <= limit;
-    if (fits) low = middle;
-    else high = middle - 1;
-  }
-  return `${characters.slice(0, low).join("")}\u2026`;
-}
 
 /** @param {Drawing} context */
 export function labelsOf(context, tokens, limit) {
@@ -34,41 +16,6 @@ export function labelsOf(context, tokens, limit) {
 }
 
 export const widest = (labels) => Math.max(...labels.map((label) => label.width));
-
-export function drawText(context, theme, words, x, y, { size = 13, weight = 400, colour = "ink", align = "left" } = {}) {
-  context.font = fontOf(theme, size, weight);
-  context.fillStyle = theme[colour] ?? colour;
-  context.textAlign = align;
-  context.textBaseline = "middle";
-  context.fillText(words, x, y);
-}
-
-/* A background in the page's colour, so that a label can be read on curves and points. */
-export function drawGround(context, theme, words, x, y, { size = 13, weight = 400, align = "left" } = {}) {
-  context.font = fontOf(theme, size, weight);
-  const { width } = context.measureText(words);
-  context.globalAlpha = 0.8;
-  context.fillStyle = theme.page;
-  context.fillRect(align === "right" ? x - width : x, y - size / 2, width, size);
-  context.globalAlpha = 1;
-}
-
-/*
- * Resize a canvas to device pixels, clear it, and scale drawing to CSS pixels. `shown` is the
- * canvas on the page that the drawing is copied to, if it is another one.
- */
-export function prepareCanvas(canvas, width, height, shown = canvas) {
-  const ratio = Math.max(1, (window.devicePixelRatio || 1) * (shown.currentCSSZoom || 1));
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) {
-    canvas.width = w;
-    canvas.height = h;
-  }
-  const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
 
 /* Whether to draw a label: every `every`-th and the focused one, whose close neighbours are left out. */
 export function showsLabel(index, every, focused) {
@@ -85,11 +32,9 @@ export function drawLabel(context, geometry, theme, label, x, y, align, emphasis
   drawText(context, theme, label.text, x, y + 1, { size, weight: emphasis === "strong" ? 650 : 400, colour, align });
   if (!token.unknown) return;
   const { width } = context.measureText(label.text);
-  context.strokeStyle = theme.ink3;
-  context.lineWidth = 1;
   context.setLineDash([2, 2]);
   const start = Math.round(align === "right" ? x - width - 2 : x - 2) + 0.5;
-  context.strokeRect(start, y - size / 2 - 1.5, width + 4, size + 4);
+  drawFrame(context, theme.ink3, 1, start, y - size / 2 - 1.5, width + 4, size + 4);
   context.setLineDash([]);
 }
 
@@ -139,30 +84,25 @@ export function hatchMasked(context, theme, geometry, isMasked) {
 
 export function drawFocus(context, { theme, pinned }, geometry, focus) {
   const { left, top, cell, gridWidth, gridHeight } = geometry;
-  const frameRow = (query) => {
-    if (showsQuery(geometry, query)) context.strokeRect(left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
+  const frameRow = (colour, query) => {
+    if (showsQuery(geometry, query)) drawFrame(context, colour, 1, left - 0.5, yOf(geometry, query) - 0.5, gridWidth, cell);
   };
-  const frameColumn = (key) => {
-    if (showsKey(geometry, key)) context.strokeRect(xOf(geometry, key) - 0.5, top - 0.5, cell, gridHeight);
+  const frameColumn = (colour, key) => {
+    if (showsKey(geometry, key)) drawFrame(context, colour, 1, xOf(geometry, key) - 0.5, top - 0.5, cell, gridHeight);
   };
-  context.lineWidth = 1;
   if (focus.previewed) {
-    context.strokeStyle = theme.ink3;
     context.setLineDash([3, 3]);
-    if (pinned.query !== null && pinned.query !== focus.query) frameRow(pinned.query);
-    if (pinned.key !== null && pinned.key !== focus.key) frameColumn(pinned.key);
+    if (pinned.query !== null && pinned.query !== focus.query) frameRow(theme.ink3, pinned.query);
+    if (pinned.key !== null && pinned.key !== focus.key) frameColumn(theme.ink3, pinned.key);
     context.setLineDash([]);
   }
-  context.strokeStyle = theme.ink;
   context.globalAlpha = 0.75;
-  if (focus.query !== null) frameRow(focus.query);
-  if (focus.key !== null) frameColumn(focus.key);
+  if (focus.query !== null) frameRow(theme.ink, focus.query);
+  if (focus.key !== null) frameColumn(theme.ink, focus.key);
   context.globalAlpha = 1;
   if (focus.query === null || focus.key === null) return;
   if (!showsQuery(geometry, focus.query) || !showsKey(geometry, focus.key)) return;
   for (const [colour, width] of [[theme.page, 5], [theme.ink, 2.5]]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.strokeRect(xOf(geometry, focus.key) - 1, yOf(geometry, focus.query) - 1, cell + 1, cell + 1);
+    drawFrame(context, colour, width, xOf(geometry, focus.key) - 1, yOf(geometry, focus.query) - 1, cell + 1, cell + 1);
   }
 }

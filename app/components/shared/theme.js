@@ -69,30 +69,9 @@ export function readTheme(root) {
   return theme;
 }
 
-/** @param {Drawing} context @param {Theme} theme */
-export function drawHatch(context, theme, left, top, width, height) {
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  context.fillStyle = theme["hatch-ground"];
-  context.fillRect(left, top, width, height);
-  context.strokeStyle = theme.hatch;
-  context.lineWidth = 1;
-  context.beginPath();
-  // Hatch where x + y is a multiple of 6, so that adjacent hatched areas join.
-  const bottom = top + height;
-  for (let sum = Math.floor((left + top) / 6) * 6; sum < left + width + bottom; sum += 6) {
-    context.moveTo(sum - bottom, bottom);
-    context.lineTo(sum - top, top);
-  }
-  context.stroke();
-  context.restore();
-}
-
-export function drawScale(canvas, ramp) {
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(256, 1);
-  new Uint32Array(image.data.buffer).set(ramp.pixel);
-  context.putImageData(image, 0, 0);
+/** Give a view the page's theme; returns whether it is another one. @param {{theme: Theme}} view */
+export function renewTheme(view, root) {
+  const before = view.theme?.signature;
+  view.theme = /** @type {Theme} */ (readTheme(root));
+  return before !== view.theme.signature;
 }

@@ -1,6 +1,6 @@
 // Fills the table: one column per token, one row per sentence, each cell a token above its id.
 
-import { element, partsOf } from "../shared/dom.js";
+import { element, headingCell, partsOf, rowOf } from "../shared/dom.js";
 import { readTheme } from "../shared/theme.js";
 
 function cellOf([id, word]) {
@@ -15,18 +15,6 @@ function cellOf([id, word]) {
   return cell;
 }
 
-function heading(words, scope) {
-  const head = element("th", "", words);
-  head.scope = scope;
-  return head;
-}
-
-function rowOf(name, cells) {
-  const row = element("tr");
-  row.append(heading(name, "row"), ...cells);
-  return row;
-}
-
 export default function render({ data, parentElement }) {
   const root = parentElement.querySelector(".token-table");
   const parts = partsOf(root);
@@ -34,7 +22,7 @@ export default function render({ data, parentElement }) {
   parts.title.textContent = data.title;
   parts.note.textContent = data.note;
   parts.box.setAttribute("aria-label", data.title);
-  const numbers = data.rows[0].map((_, place) => heading(data.first + place, "col"));
-  const body = data.rows.map((cells, row) => rowOf(`sentence ${row + 1}`, cells.map(cellOf)));
-  parts.table.replaceChildren(rowOf("token", numbers), ...body);
+  const numbers = data.rows[0].map((_, place) => headingCell(data.first + place, "col"));
+  const body = data.rows.map((cells, row) => rowOf(headingCell(`sentence ${row + 1}`, "row"), ...cells.map(cellOf)));
+  parts.table.replaceChildren(rowOf(headingCell("token", "row"), ...numbers), ...body);
 }

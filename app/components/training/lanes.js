@@ -8,7 +8,15 @@ export const KIND_NAMES = { encoder: "encoder", decoder: "decoder", cross: "cros
 
 export const nameOfHead = ({ layer, head }) => `${layer + 1}.${head + 1}`;
 
-const SHARE_TICKS = [0, 0.5, 1].map((value) => ({ value, text: percent(value) }));
+/* What most lanes have in common; a lane states the rest. */
+const PLAIN = { unit: "", others: [], chance: null, level: null, marks: [], logarithmic: false, aside: "" };
+
+const OF_SHARES = { ...PLAIN, low: 0, high: 1, ticks: ticksAt([0, 0.5, 1], percent), shown: (value) => percent(value) };
+
+/** @param {number[]} values @param {(value: number) => string} textOf */
+function ticksAt(values, textOf = (value) => String(value)) {
+  return values.map((value) => ({ value, text: textOf(value) }));
+}
 
 /** Name of the heads behind a view. @param {Run} run @param {Link} view */
 export function viewName(run, view) {
@@ -20,36 +28,27 @@ export function viewName(run, view) {
 /** @param {Run} run @returns {Lane[]} */
 const curvesOfRun = ({ loss, bleu }) => [
   {
+    ...PLAIN,
     title: "loss",
     meaning: "Cross-entropy per target token on the validation sample, in nats; logarithmic scale.",
     unit: " nats per token",
     curve: loss,
-    others: [],
-    chance: null,
-    level: null,
-    marks: [],
     logarithmic: true,
     low: Math.min(...loss) * 0.9,
     high: Math.max(...loss) * 1.1,
-    ticks: [0.1, 0.2, 0.5, 1, 2, 5, 10].map((value) => ({ value, text: String(value) })),
+    ticks: ticksAt([0.1, 0.2, 0.5, 1, 2, 5, 10]),
     shown: (value) => fixed(value, 2),
     aside: "log scale",
   },
   {
+    ...PLAIN,
     title: "BLEU",
     meaning: "BLEU of the greedy translations of the validation sample, 0 to 100.",
-    unit: "",
     curve: bleu,
-    others: [],
-    chance: null,
-    level: null,
-    marks: [],
-    logarithmic: false,
     low: 0,
     high: Math.max(10, ...bleu) * 1.1,
-    ticks: [0, 20, 40, 60, 80, 100].map((value) => ({ value, text: String(value) })),
+    ticks: ticksAt([0, 20, 40, 60, 80, 100]),
     shown: (value) => fixed(value, 1),
-    aside: "",
   },
 ];
 
@@ -59,9 +58,9 @@ function curvesOfHeads(run, view) {
   const shown = headsOf(run, view);
   const all = headsOf(run, { kind });
   return run.measures[kind].map((measure) => ({
+    ...OF_SHARES,
     title: measure.short,
     meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences.`,
-    unit: "",
     curve: meanCurve(run, kind, measure, shown),
     others: all.map((head) => curveOf(run, kind, measure, head)),
     chance: measure.name === "entropy" ? null : measure.chance,
@@ -69,11 +68,6 @@ function curvesOfHeads(run, view) {
     marks: run.marks
       .filter((mark) => mark.kind === kind && mark.measure === measure.name)
       .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
-    logarithmic: false,
-    low: 0,
-    high: 1,
-    ticks: SHARE_TICKS,
-    shown: (value) => percent(value),
     aside: measure.name === "entropy" || measure.chance === null ? "" : `by chance ${percent(measure.chance)}`,
   }));
 }
@@ -85,19 +79,10 @@ function curveOfCell(run, sentence, view) {
   const [query, key] = [Number(view.q), Number(view.k)];
   const curve = pinned && !merged ? cellCurve(run, sentence, view, query, key) : null;
   return {
+    ...OF_SHARES,
     title: "pinned weight",
     meaning: "The attention weight of the cell that is pinned in the map.",
-    unit: "",
     curve,
-    others: [],
-    chance: null,
-    level: null,
-    marks: [],
-    logarithmic: false,
-    low: 0,
-    high: 1,
-    ticks: SHARE_TICKS,
-    shown: (value) => percent(value),
     aside: curve ? cellName(run, sentence, view, query, key) : "",
     empty: merged && pinned
       ? "Choose Tokens to follow one weight."

@@ -3,12 +3,12 @@
 import { render } from "../explorer/main.js";
 import { CHOSEN } from "../explorer/together.js";
 import { sameBytes, unpack } from "../shared/bytes.js";
-import { element, partsOf } from "../shared/dom.js";
-import { prepareCanvas } from "../shared/grid.js";
+import { buttonOf, element, fillSelect, partsOf, pointIn } from "../shared/dom.js";
 import { handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, fixed, percent } from "../shared/numbers.js";
-import { readTheme } from "../shared/theme.js";
+import { copyBase, prepareCanvas } from "../shared/plot.js";
+import { renewTheme } from "../shared/theme.js";
 import { trainingHost } from "./host.js";
 import { KIND_NAMES, lanesOf, nameOfHead, viewName } from "./lanes.js";
 import { decodeRun, explorerPayload, GROUP, headsOf, stepName } from "./run.js";
@@ -87,13 +87,8 @@ function applyRun(view, bytes) {
     Object.assign(view, { sentence: at.sentence, point: nearestPoint(run, at.step), link: at.link });
   }
   view.sentence = between(0, view.sentence, run.sentences.length - 1);
-  view.parts["training-sentence"].replaceChildren(
-    ...run.sentences.map(({ source_text, translation }, place) => {
-      const option = element("option", "", `${source_text} \u2192 ${translation}`);
-      option.value = String(place);
-      return option;
-    }),
-  );
+  const sentences = run.sentences.map(({ source_text, translation }) => `${source_text} \u2192 ${translation}`);
+  fillSelect(view.parts["training-sentence"], [...sentences.entries()]);
   view.parts.point.max = run.points - 1;
   view.parts.meanings.dataset.kind = "";
   buildMarks(view);
@@ -206,10 +201,7 @@ function listenToTransport(view) {
 /** Pressing or dragging moves the cursor; pressing a mark opens its head. @param {TrainingView} view */
 function listenToLanes(view) {
   const { lanes } = view.parts;
-  const placeOf = (event) => {
-    const box = lanes.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
+  const placeOf = (event) => pointIn(lanes, event);
   const scrub = (event) => {
     stopRun(view);
     goToPoint(view, pointAt(view.geometry, placeOf(event)[0]));
@@ -254,8 +246,7 @@ function buildMarks(view) {
   }
   const parted = [...rows].flatMap(([name, marks]) => {
     const buttons = marks.map((mark) => {
-      const button = element("button", "numbers");
-      button.type = "button";
+      const button = buttonOf("numbers");
       const diagonal = mark.diagonal === null ? "" : `, ${percent(mark.diagonal)} near the diagonal`;
       button.append(element("b", "", nameOfHead(mark)), ` step ${fixed(run.steps[mark.point], 0)}${diagonal}`);
       button.title = markInWords(view, mark);
@@ -310,9 +301,7 @@ function paintMeanings({ parts, run, link }) {
 /** Draw everything that depends on the point. @param {TrainingView} view */
 function paintPoint(view) {
   const { root, parts, base, theme, run, geometry, lanes, link, point } = view;
-  const context = prepareCanvas(parts.lanes, geometry.width, geometry.height);
-  context.drawImage(base, 0, 0, geometry.width, geometry.height);
-  drawLiveTimeline(context, theme, geometry, lanes, point, viewName(run, link));
+  drawLiveTimeline(copyBase(parts.lanes, base, geometry), theme, geometry, lanes, point, viewName(run, link));
   parts.point.value = String(point);
   parts.at.textContent = fixed(run.steps[point], 0);
   parts.earlier.disabled = point === 0;
@@ -351,10 +340,8 @@ const trainingAt = mounts(createTraining);
 /* Streamlit calls this for every change of data or theme. */
 export function renderTraining({ data, parentElement, key }) {
   const view = trainingAt(parentElement, key);
-  const theme = readTheme(view.root);
-  const dataChanged = !sameBytes(view.bytes, data);
-  view.theme = theme;
-  if (dataChanged) applyRun(view, data);
+  renewTheme(view, view.root);
+  if (!sameBytes(view.bytes, data)) applyRun(view, data);
   showMaps(view);
   layOutTimeline(view);
   return view.destroy;

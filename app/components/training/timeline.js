@@ -1,7 +1,7 @@
 // Draws the timeline: lanes of curves over the points of training, with marks and a cursor.
 
-import { cutLabel, drawGround, drawText, fontOf } from "../shared/grid.js";
-import { fixed } from "../shared/numbers.js";
+import { between, fixed } from "../shared/numbers.js";
+import { cutLabel, drawDot, drawNote, drawOnGround, drawPath, drawText, fontOf } from "../shared/plot.js";
 import { nameOfHead } from "./lanes.js";
 
 /* Half the width of the slider's thumb: its centre stops this far from either end. */
@@ -11,7 +11,6 @@ const GUTTERS = { wide: 212, narrow: 0 };
 const LANE = 62;
 const GAPS = { wide: 22, narrow: 38 };
 const AXIS = 34;
-const DOT = 3.5;
 
 /** @param {Run} run @returns {TimelineGeometry} */
 export function timelineGeometry(run, lanes, width, narrow) {
@@ -30,7 +29,7 @@ const pointX = ({ left, plot, points }, point) =>
 /** The point of training nearest to a horizontal position. @param {TimelineGeometry} geometry */
 export function pointAt({ left, plot, points }, x) {
   const share = (x - left - INSET) / (plot - 2 * INSET);
-  return Math.max(0, Math.min(points - 1, Math.round(share * (points - 1))));
+  return between(0, Math.round(share * (points - 1)), points - 1);
 }
 
 /** The lane at a vertical position, or null. @param {TimelineGeometry} geometry */
@@ -92,59 +91,33 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
   const top = tops[place];
   const y = (value) => laneY(lane, top, value);
   for (const { value, text } of lane.ticks.filter((tick) => tick.value >= lane.low && tick.value <= lane.high)) {
-    stroke(context, theme.line, 1, [[left, y(value)], [left + plot, y(value)]]);
-    drawText(context, theme, text, left + plot + 6, y(value), { size: 12, colour: "ink3" });
+    drawPath(context, theme.line, 1, [[left, y(value)], [left + plot, y(value)]]);
+    drawNote(context, theme, text, left + plot + 6, y(value), "left", "ink3");
   }
   drawText(context, theme, lane.title, 0, narrow ? top - 14 : top + 8, { size: 14, weight: 600 });
   if (!lane.curve) {
     const words = cut(context, theme, lane.empty, plot - 12);
-    drawGround(context, theme, words, left + 8, top + LANE / 2);
-    drawText(context, theme, words, left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
+    drawOnGround(context, theme, words, left + 8, top + LANE / 2, { size: 13, colour: "ink2" });
     return;
   }
   const path = (curve) => curve.map((value, point) => [pointX(geometry, point), y(value)]);
   context.globalAlpha = 0.8;
-  for (const other of lane.others) stroke(context, theme.ink3, 1, path(other));
+  for (const other of lane.others) drawPath(context, theme.ink3, 1, path(other));
   context.globalAlpha = 1;
   const across = (value, dash) => {
     context.setLineDash(dash);
-    stroke(context, theme.ink2, 1, [[left, y(value)], [left + plot, y(value)]]);
+    drawPath(context, theme.ink2, 1, [[left, y(value)], [left + plot, y(value)]]);
     context.setLineDash([]);
   };
   if (lane.chance !== null) across(lane.chance, [1, 3]);
   if (lane.level !== null) across(lane.level, [5, 4]);
-  stroke(context, theme.ink, 2, path(lane.curve));
+  drawPath(context, theme.ink, 2, path(lane.curve));
   for (const { mark, x, y: dotY, textX, textY, align } of dotsOf(geometry, lane, place)) {
     const isChosen = chosen.some(([layer, head]) => layer === mark.layer && head === mark.head) && chosen.length === 1;
-    drawDot(context, x, dotY, DOT + 1.5, theme.page);
-    drawDot(context, x, dotY, DOT, isChosen ? theme.ink : theme.ink2);
     const colour = isChosen ? "ink" : "ink2";
-    drawGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: 650, align });
-    drawText(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align });
+    drawDot(context, theme, theme[colour], x, dotY, 3.5);
+    drawOnGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align }, 650);
   }
-}
-
-/* A disc as a thick circle of half its radius: SvgContext has neither arcs nor filled paths. */
-function drawDot(context, x, y, radius, colour) {
-  const r = radius / 2;
-  const bend = 0.5523 * r;
-  context.strokeStyle = colour;
-  context.lineWidth = radius;
-  context.beginPath();
-  context.moveTo(x + r, y);
-  context.bezierCurveTo(x + r, y + bend, x + bend, y + r, x, y + r);
-  context.bezierCurveTo(x - bend, y + r, x - r, y + bend, x - r, y);
-  context.bezierCurveTo(x - r, y - bend, x - bend, y - r, x, y - r);
-  context.bezierCurveTo(x + bend, y - r, x + r, y - bend, x + r, y);
-  context.stroke();
-}
-
-function stroke(context, colour, width, points) {
-  context.strokeStyle = colour;
-  context.lineWidth = width;
-  context.beginPath();
-  points.forEach(([x, y], place) => (place ? context.lineTo(x, y) : context.moveTo(x, y)));
-  context.stroke();
 }
 
 function cut(context, theme, text, limit) {
@@ -162,13 +135,13 @@ function drawSteps(context, theme, geometry, run) {
   let free = Infinity;
   for (let point = run.points - 1; point >= 0; point--) {
     const x = pointX(geometry, point);
-    stroke(context, theme.ink3, 1, [[x, bottom + 4], [x, bottom + 8]]);
+    drawPath(context, theme.ink3, 1, [[x, bottom + 4], [x, bottom + 8]]);
     const text = fixed(run.steps[point], 0);
     context.font = fontOf(theme, 12);
     const { width } = context.measureText(text);
     const right = Math.min(x + width / 2, left + plot + RIGHT);
     if (right > free) continue;
-    drawText(context, theme, text, right, bottom + 18, { size: 12, colour: "ink2", align: "right" });
+    drawNote(context, theme, text, right, bottom + 18, "right");
     free = right - width - 10;
   }
   if (!geometry.narrow) drawText(context, theme, "training step", 0, bottom + 18, { size: 13, colour: "ink2" });
@@ -181,16 +154,13 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   context.globalAlpha = 0.8;
   // On a narrow screen the titles are between the lanes: leave gaps in the cursor.
   const spans = narrow ? tops.map((top) => [top - 4, top + LANE]) : [[tops[0] - 8, bottom + 8]];
-  for (const [from, to] of spans) stroke(context, theme.ink, 1, [[x, from], [x, to]]);
+  for (const [from, to] of spans) drawPath(context, theme.ink, 1, [[x, from], [x, to]]);
   context.globalAlpha = 1;
   lanes.forEach((lane, place) => {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
     const isOfHead = lane.others.length > 0;
-    if (lane.curve) {
-      drawDot(context, x, laneY(lane, top, lane.curve[point]), 5.5, theme.page);
-      drawDot(context, x, laneY(lane, top, lane.curve[point]), 4, theme.ink);
-    }
+    if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
     const named = isOfHead ? `${first} in ${name}` : first;
     if (narrow) {
       context.font = fontOf(theme, 14, 600);
