@@ -162,7 +162,7 @@ REPEATED = (
         "tokens, warm-up {}, the last {} of its snapshots averaged",
         "4,000 5",
     ),
-    ("app/views/positions/beyond.py", "BLEU (§{}, table {}, row E)", "3.5 3"),
+    ("app/lessons/en/positions.toml", "BLEU (§{}, table {}, row E)", "3.5 3"),
     ("core/model/positions.py", "the table of paper §{}", "3.5"),
     ("core/data/corpora.py", "(Elliott, Frank, Sima'an & Specia 2016): {} English", "29,000"),
     ("core/data/corpora.py", "(state of 2018-05-13, {} pairs)", "169,813"),
