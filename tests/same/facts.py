@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -181,20 +182,15 @@ def exports(_: int) -> Iterator[tuple[str, str]]:
             yield from _files(browser, f"exports/{direction}/offline", address)
 
 
-def _browser() -> Any:
-    from contextlib import contextmanager
-
+@contextmanager
+def _browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     from app.benchmark.browser import BROWSERS, chromium
 
-    @contextmanager
-    def opened() -> Iterator[Any]:
-        path = chromium(("chromium-headless-shell", *BROWSERS))
-        with sync_playwright() as playwright:
-            yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-
-    return opened()
+    path = chromium(("chromium-headless-shell", *BROWSERS))
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
 def _files(browser: Any, where: str, address: str) -> Iterator[tuple[str, str]]:
