@@ -27,6 +27,7 @@ from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 from core.serving.queue import UnansweredError
+from core.text.tokenizer import normalise
 
 if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.record.edits import Edits
@@ -154,7 +155,7 @@ with page:
     )
     show_glance("softmax", "outputs", in_view=text("figure_one", "steps"), beside=beside)
     with st.container(key="steps_source"):
-        st.text(record.source_text)
+        st.text(normalise(record.source_text))
     # Always present, so that the elements below keep their position.
     above = st.container(key="steps_above")
     edits, problems = current_edits(card, record)

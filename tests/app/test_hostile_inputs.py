@@ -71,14 +71,15 @@ def test_a_doubtful_text_gets_a_warning(name, text, warning):
 
 
 def test_html_escapes_of_the_corpus_are_not_shown_in_texts():
-    """A model can learn `&amp;` from its corpus; only the tokens show it."""
+    """A model can learn `&amp;` from its corpus; no text shows it."""
     source, target = "Ich esse Fisch & Chips.", "I eat fish &amp; chips."
     for name, given in (("", ""), ("steps", ""), ("", target)):
         texts = enter(name, source, target=given).texts(kind="text")
         assert not any("&amp;" in text for text in texts)
         assert not given or "I eat fish & chips." in texts
     record = results.inspect(models.cards()["de-en", "scratch"], source, target)
-    assert "amp" in "".join(token.piece for token in record.target_out)
+    plain = results.inspect(models.cards()["de-en", "scratch"], source, "I eat fish & chips.")
+    assert record.target_out == plain.target_out  # escapes of a given target are read as meant
 
 
 @each_page

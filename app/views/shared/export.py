@@ -13,6 +13,7 @@ from core.checkpoint.folder import Card
 from core.kinds import KINDS
 from core.record.adapters.map_checks import check_maps
 from core.record.record import TranslationRecord
+from core.text.tokenizer import normalise
 
 
 def offline_page(card: Card) -> bytes:
@@ -73,7 +74,7 @@ def export(record: TranslationRecord, card: Card) -> None:
     st.subheader(f"Opened: {plain(uploaded.name)}")
     # Imported maps may name no model.
     made = ", ".join(filter(None, (opened.model_title, opened.search)))
-    st.text(f"{opened.source_text}\n{opened.translation}\n{made}")
+    st.text(f"{normalise(opened.source_text)}\n{opened.translation}\n{made}")
     if opened.origin:
         maps = {kind: opened.maps(kind) for kind in KINDS}
         opened, made_by, checked = replace(opened, checks=check_maps(maps)), None, "here"

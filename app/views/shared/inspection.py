@@ -21,6 +21,7 @@ from app.views.shared.what_if import note_unused_edits
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.record.record import TranslationRecord
+from core.text.tokenizer import normalise
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.experiment import Progress
@@ -77,7 +78,7 @@ def ask_for_inspection() -> Inspection:
     card, record = controls.ask_for_record(given_target=False)
     chosen = controls.selection()
     with st.container(key="lesson_sentence"):
-        st.text(f"{record.source_text}\n→ {record.translation}")
+        st.text(f"{normalise(record.source_text)}\n→ {record.translation}")
     note_unused_edits()
     show_quality_warnings(record, controls.training_domain(card), chosen.source)
     return Inspection(card, record, chosen.decode, chosen.direction)

@@ -10,6 +10,7 @@ from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import plans, session
 from core.record.record import TranslationRecord
+from core.text.tokenizer import normalise
 
 PROJECTED = (386.0, 414.0)
 """Width and height of a map in px, before the page enlarges it to about 1.45 times that size."""
@@ -36,7 +37,7 @@ def show_line(record: TranslationRecord | None, more: str = "") -> None:
     with st.container(
         horizontal=True, wrap=False, vertical_alignment="center", key="presented_line"
     ):
-        texts = f"{record.source_text} → {record.translation}" if record else ""
+        texts = f"{normalise(record.source_text)} → {record.translation}" if record else ""
         st.text(texts, width="stretch")
         turn = plans.screen()
         if turn and plans.running() is None:  # a running plan has a bar with the button

@@ -26,6 +26,7 @@ from app.views.tour.bench import show_trial
 from app.views.tour.highlight import Highlight
 from app.views.tour.stops import STOPS, Stop, measured, tokens_in_words
 from core.record.record import TranslationRecord
+from core.text.tokenizer import normalise
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
 """Lessons that the last stop links to, by their name in a plan."""
@@ -114,8 +115,8 @@ def questions(
 def texts_of(stop: Stop, record: TranslationRecord) -> str:
     """Return the texts that the stop's question is about, unless its options show them."""
     if stop.asks in ("order", "leak"):
-        return f"{record.source_text} → {record.translation}"
-    return record.source_text if stop.asks == "wins" else ""
+        return f"{normalise(record.source_text)} → {record.translation}"
+    return normalise(record.source_text) if stop.asks == "wins" else ""
 
 
 def _own_question(name: str, chosen: controls.Selection, record: TranslationRecord) -> Asked:
