@@ -623,7 +623,7 @@ class _Saved:
     alternatives: tuple[tuple[RecordToken, ...], ...]
     hypotheses: tuple[RecordHypothesis, ...]
     checks: tuple[RecordCheck, ...]
-    edits: str = ""
+    edits: str | None = None
     origin: Annotated[str, characters(1, _MAX_ORIGIN)] = ""
     credit: Annotated[str, characters(0, _MAX_CREDIT)] = ""
 
@@ -635,7 +635,7 @@ def _read_metadata(members: Archive) -> dict[str, Any]:
         _Saved, members.json("words", _MAX_JSON_BYTES, finite=False), "its metadata"
     )
     metadata = {n: v for n, v in vars(saved).items() if n not in ("format", "search")}
-    metadata["edits"], problems = Edits.parse(saved.edits)
+    metadata["edits"], problems = Edits.parse(saved.edits or "")
     if problems:  # the maps depend on them
         raise ValueError(f"its edits cannot be read: {problems[0]}")
     if saved.origin:

@@ -196,7 +196,7 @@ def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
-        (3, "edits is not a text"),
+        (3, "edits is 3, not a text"),
         ("off.cross.1", "its edits cannot be read"),
         ("off.cross.9.0", "cross layer 9, head 0 cannot be switched off"),
         ("temp.cross.0.9.2", "counted from 0"),
