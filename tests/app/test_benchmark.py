@@ -113,8 +113,7 @@ def test_bertviz_gets_as_many_maps_as_the_explorer():
 def test_edits_ablate_one_head_after_the_other(local_page, serve):
     local_page.goto(serve(ROOT / "app/main.py"))
     wait_for_explorer(local_page)
-    painted, answered = edits(local_page, 5)
-    assert 0 < painted < answered
+    assert all(seconds > 0 for seconds in edits(local_page, 5))
     heads = read_card(ROOT / "checkpoints/scratch-de-en").model.num_heads
     off = re.findall(r"off\.cross\.(\d)\.(\d)", unquote(local_page.url))
     assert off == [(str(n // heads), str(n % heads)) for n in range(6)]

@@ -4,6 +4,8 @@
     python -m tests.mutate --seed 1 --sample 400          random mistakes in core and app
     python -m tests.mutate --seed 1 --sample 20 app/plan.py core/analysis
     python -m tests.mutate --mistakes [PATH …]            the mistakes of tests/mutate/mistakes.txt
+    python -m tests.mutate --sample 20 --tests tests/app/test_plan.py -- app/plan.py
+                                                          without a map: run these tests
 
 Exits with 1 if a mistake goes unnoticed. A mistake that no test covers is not noticed.
 """
@@ -91,6 +93,7 @@ def main() -> int:
     parser.add_argument("--mistakes", action="store_true", help="the listed mistakes instead")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
     parser.add_argument("--sample", type=int, metavar="N", help="N random ones (all)")
+    parser.add_argument("--tests", nargs="+", metavar="FILE", help="run these tests, not the map's")
     parser.add_argument("--jobs", type=int, default=1, help="mistakes to test in parallel (1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to a file")
     options = parser.parse_args()
@@ -104,15 +107,15 @@ def main() -> int:
         else [one for file in sources(options.paths) for one in mutants(ROOT, file)]
     )
     chosen = found if options.sample is None else drawn(found, options.sample, options.seed)
-    known = covered.Map()
+    known = None if options.tests else covered.Map()
     with tempfile.TemporaryDirectory(prefix="mutate-") as name:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):
             copies.put(copy_of_the_project(Path(name) / str(number)))
 
         def tried(mutant: Mutant) -> tuple[str, bool]:
-            names = known.tests_of(mutant.file, mutant.line)
-            limit = 60 + PATIENCE * known.seconds(names)
+            names = known.tests_of(mutant.file, mutant.line) if known else options.tests
+            limit = 60 + PATIENCE * known.seconds(names) if known else covered.LIMIT
             copy, start = copies.get(), time.monotonic()
             try:
                 noticed = is_noticed(copy, mutant, names, limit)
