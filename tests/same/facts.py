@@ -196,10 +196,11 @@ def _browser() -> Iterator[Any]:
 def _files(browser: Any, where: str, address: str) -> Iterator[tuple[str, str]]:
     """Yield the visible text of a page with an explorer, and what its save buttons write."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, bypass_csp=True)
-    page.add_init_script("URL.createObjectURL = (blob) => ((window.kept = blob), '#kept');")
     page.goto(address)
     page.wait_for_function("document.querySelector('.explorer')?.dataset.painted", timeout=300_000)
     page.wait_for_timeout(500)
+    # Only now: the offline page starts its worker from such an address.
+    page.evaluate("URL.createObjectURL = (blob) => ((window.kept = blob), '#kept')")
     for kind in ("encoder", "decoder", "cross"):
         page.locator(f"[data-kind-option={kind}]").click()
         yield f"{where}/{kind}/text", page.locator(".explorer").inner_text()
