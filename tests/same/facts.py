@@ -193,12 +193,21 @@ def _browser() -> Iterator[Any]:
         yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
+_AT_REST = """
+() => {
+    const now = document.querySelector('.explorer').dataset.painted;
+    if (window.seen !== now) { window.seen = now; window.since = Date.now(); }
+    return Date.now() - window.since > 3000;
+}
+"""
+
+
 def _files(browser: Any, where: str, address: str) -> Iterator[tuple[str, str]]:
     """Yield the visible text of a page with an explorer, and what its save buttons write."""
     page = browser.new_page(viewport={"width": 1440, "height": 900}, bypass_csp=True)
     page.goto(address)
     page.wait_for_function("document.querySelector('.explorer')?.dataset.painted", timeout=300_000)
-    page.wait_for_timeout(500)
+    page.wait_for_function(_AT_REST, timeout=300_000)
     # Only now: the offline page starts its worker from such an address.
     page.evaluate("URL.createObjectURL = (blob) => ((window.kept = blob), '#kept')")
     for kind in ("encoder", "decoder", "cross"):
