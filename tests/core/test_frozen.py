@@ -8,7 +8,6 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -200,13 +199,3 @@ def test_maps_of_other_heads_make_another_record(record):
     reshaped = {kind: m.reshape(2, 1, *m.shape[2:]) for kind, m in maps.items()}
     other = dataclasses.replace(record, activations=None, **reshaped)
     assert other != record and other.checks == ()
-
-
-def test_a_save_that_fails_keeps_the_old_file(record, tmp_path, monkeypatch):
-    file = tmp_path / "record.npz"
-    file.write_bytes(b"old")
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr("core.files.os.fsync", Mock(side_effect=full))
-    with pytest.raises(OSError, match="No space left"):
-        record.save(file)
-    assert file.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
