@@ -90,25 +90,10 @@ def test_the_error_for_a_file_given_as_a_checkpoint_does_not_say_delete(tmp_path
     assert "delete" not in str(error.value)
 
 
-def of(dtype: object = "F32", shape: int = 1, at: tuple[int, int] = (0, 4)) -> str:
-    entry = {"dtype": dtype, "shape": [shape], "data_offsets": at}
-    return json.dumps(entry)
-
-
 HEADERS = {
     "no safetensors": b"hello world, this is text",
-    "longer than the file": (10**9).to_bytes(8, "little") + b"{}",
-    **{
-        name: header.encode()
-        for name, header in {
-            "twice the same name": f'{{"a": {of()}, "a": {of()}}}',
-            "an overlap": f'{{"a": {of()}, "b": {of()}}}',
-            "another type": f'{{"a": {of("F8_E4M3", 4)}}}',
-            "a wrong size": f'{{"a": {of(shape=9)}}}',
-            "a negative place": f'{{"a": {of(at=(-4, 0))}}}',
-            "cut off": f'{{"a": {of(shape=2, at=(0, 8))}}}',
-        }.items()
-    },
+    "another type": b'{"a": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}',
+    "cut off": b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}',
 }
 
 
@@ -116,8 +101,7 @@ HEADERS = {
 def test_hostile_headers_are_refused(tmp_path, case):
     header = HEADERS[case]
     if header.startswith(b"{"):
-        data = bytes(8 if case == "an overlap" else 4)
-        header = len(header).to_bytes(8, "little") + header + data
+        header = len(header).to_bytes(8, "little") + header + bytes(4)
     (tmp_path / "x.safetensors").write_bytes(header)
     with pytest.raises(ValueError, match="cannot be read .*: save it as safetensors again"):
         Weights(tmp_path / "x.safetensors")

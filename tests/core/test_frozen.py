@@ -14,8 +14,7 @@ import pytest
 
 import core
 from core.analysis.attribution import Attributions, Shapley
-from core.analysis.head_effects import HeadEffects, PairEffects
-from core.analysis.matching import Matching
+from core.analysis.head_effects import HeadEffects
 from core.frozen import Frozen
 from core.record.record import TranslationRecord
 from core.text.tokenizer import special
@@ -68,8 +67,6 @@ def ones(*shape: int) -> np.ndarray:
 
 VALUES = {
     "effects": lambda: HeadEffects(ones(3), {"cross": ones(2, 2, 3)}),
-    "pairs": lambda: PairEffects("cross", 1, 2, ones(2, 2, 3)),
-    "matching": lambda: Matching(1, 2, (1, 0), ones(2, 2)),
     "attributions": lambda: Attributions(((0,),), (5, 6), {"rollout": ones(2, 1)}),
     "shapley": lambda: Shapley(((0,),), (5,), *[ones(1, 1)] * 3, ones(1), ones(1), 2, 0),
 }

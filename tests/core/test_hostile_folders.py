@@ -100,14 +100,12 @@ CONFIG_JSON: dict[str, tuple[Change, str]] = {
 
 TOP_LEVEL: list[tuple[str, str, tuple]] = [
     ("format", "format is", (2,)),
-    ("architecture", "architecture", ("lstm", ESCAPE)),
+    ("architecture", "architecture", ("lstm",)),
     (
         "source_language",
         "a language code",
         ("f", "DE", "de\n", "de-at", "fr1", "français", "x" * 9),
     ),
-    ("target_language", "a language code", ("FR", ESCAPE)),
-    ("parameters", "parameters", (-1, 10**30)),
     ("files", "files are not", ({},)),
     ("tokenizers", "tokenizers.target is missing", ({"source": TOKENIZER},)),
     *(
@@ -115,24 +113,12 @@ TOP_LEVEL: list[tuple[str, str, tuple]] = [
         for target in ("another.json", WEIGHTS)
     ),
 ]
-TRAINING: dict[str, tuple] = {
-    "longest": ([0, 1], [1, 10**30]),
-    "recipe": ("a b", "", "x" * 201),
-    "corpora": ({"x": -1}, {ESCAPE: 1}),
-    "config": ({"max_pair_tokens": 0}, {"steps": 0}, {"seed": -(2**65)}),
-    "kept": ("a\x00b", "x" * 4_001),
-}
 COMPARED = {"what": "logits", "max_abs_diff": 0.5, "limit": 1.0, "passed": True}
 FROM = {"family": "marian", "source": "opus-mt", "sha256": "0" * 64}
 IMPORTED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("source is", {"source": "a\nb"}),
-    ("at most 500 printable", {"author": "x" * 501}),
-    ("SHA-256", {"sha256": "0" * 63}),
     ("a list of length from 0 to 40", {"compared": [COMPARED] * 41}),
-    ("a number from 0 to 1e+30", {"compared": [COMPARED | {"limit": 10**400}]}),
     ("compared.0.max_abs_diff is -1.0", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
     ("verdict", {"compared": [COMPARED | {"max_abs_diff": 2.0}]}),
-    ("not_proven.0 is", {"not_proven": ["a\x1b[2J"]}),
 )
 BAD_NAMES = (
     *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
@@ -164,10 +150,10 @@ def config_cases() -> list[Case]:
             for value in values
         ),
         *(
-            Case(f"training {name} {value!r}"[:60], s.inside("training", **{name: value}), name)
-            for name, values in TRAINING.items()
-            for value in values
+            Case(f"recipe {name!r}"[:60], s.inside("training", recipe=name), "recipe")
+            for name in ("a b", "", "x" * 201)
         ),
+        Case("longest", s.inside("training", longest=[0, 1]), "longest"),
         *(
             Case(f"imported {changes!r}"[:60], s.inside("training", imported=FROM | changes), says)
             for says, changes in IMPORTED
@@ -179,8 +165,6 @@ def config_cases() -> list[Case]:
         *(Case(f"weights called {n!r}", s.renamed(n), "reserved file name") for n in RESERVED),
         Case("a tokenizer called metrics.json", s.renamed("metrics.json", TOKENIZER), "reserved"),
         Case("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain file name"),
-        Case("bytes of -1", s.entry(bytes=-1), "from 0"),
-        Case("no SHA-256", s.entry(sha256="A" * 64), "a SHA-256"),
         Case("no own hash", s.edited(CONFIG, without_hash), "core.checkpoint.add_checksum"),
         Case("another own hash", s.unsigned("sha256", value="0" * 64), "its own SHA-256"),
         *(
@@ -188,19 +172,6 @@ def config_cases() -> list[Case]:
             for path, value in stale.items()
         ),
     ]
-
-
-OF_MODEL: dict[str, Any] = {  # whose limits test_model.py tries
-    "d_model": 10**30,
-    "num_heads": 3,
-    "num_encoder_layers": 97,
-    "source_vocab_size": None,
-    "target_vocab_size": 61,
-    "dim_feedforward": 10**7,
-    "layer_norm_eps": 10**400,
-    "mask_score": -104,
-    "a_further_one": 1,
-}
 
 
 def consistent(**sizes: Any) -> Change:
@@ -291,8 +262,6 @@ HEADER: dict[str, tuple[Change, str]] = {
     "an empty dimension": (s.of(NORM, shape=[0], data_offsets=[0, 0]), "shape.0 is"),
     "float64": (typed(torch.float64), ""),
     "two types": (s.tensors(lambda t: t.update({NORM: t[NORM].half()})), "several types"),
-    "another type": (s.of(NORM, dtype=ESCAPE), "of type"),
-    "a negative offset": (s.of(NORM, data_offsets=[-32, 0]), "data_offsets.0 is -32"),
     "backward offsets": (s.of(NORM, data_offsets=[32, 0]), "do not match its shape"),
     "an overlap": (s.of(NORM, data_offsets=[0, 32]), "overlap"),
     "a gap": (s.header(lambda v: v, more=b"1234"), "bytes, but the file has"),
@@ -361,21 +330,17 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [
-    ({"language": "../../os"}, "a language code"),
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
     ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
-    ({"vocabulary": [ESCAPE]}, "characters without control"),
 ]
 SCORED = [-1.0] * 55
 PIECES: list[tuple[dict[str, Any], str]] = [
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": [f"▁{i}" for i in range(55)] + ["<eos>"]}, "special token <eos>"),
-    ({"vocabulary": [ESCAPE], "scores": [0]}, "characters without control"),
     ({"vocabulary": ["a"], "scores": [0]}, "a vocabulary of 5 tokens"),
     ({"scores": SCORED}, "56 pieces, but 55 scores"),
     ({"scores": [None] * 56}, "no piece has a score"),
-    *(({"scores": [*SCORED, score]}, "from -1,000 to 0") for score in (0.5, -1001, 10**400)),
     ({"charsmap": "AAA"}, "the character map is not base64"),
     ({"unlisted": {"▁3": -1.0}}, "'▁3' is unlisted, but has an id"),
     ({"unlisted": {"<eos>": -1.0}}, "'<eos>' is unlisted, but has an id"),
@@ -391,7 +356,6 @@ CASES = [
     *file_cases(),
     *cases("config", CONFIG_JSON),
     *config_cases(),
-    *(Case(f"{name} {v!r}"[:50], s.network(**{name: v})) for name, v in OF_MODEL.items()),
     *cases("network", NETWORK),
     *cases("header", HEADER),
     *cases("value", VALUES, late=True),
