@@ -166,9 +166,8 @@ def test_pieces_of_control_characters_are_shown_by_their_codes(theirs):
     for id, piece in zip(free, shown.values(), strict=True):
         assert before.tokenizer.token(found[piece]).piece == piece_of[id]
     assert tokenizer.token(found["▁white space U+0085"]).starts_word
-    assert [said[:34] for said in result.imported.not_proven[:2]] == [
-        f"3 pieces of the {side} vocabulary" for side in ("source", "target")
-    ]
+    for side, said in zip(("source", "target"), result.imported.not_proven[:2], strict=True):
+        assert said.startswith(f"3 pieces of the {side} vocabulary contain control characters")
     typed = tokenizer.encode("a\x1b[31m \x85 \u2028 characters U+0061 white space U+2028")
     assert not {token.id for token in typed} & {found[piece] for piece in shown.values()}
 
