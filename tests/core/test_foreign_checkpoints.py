@@ -45,15 +45,10 @@ def views(state: State) -> State:
 def lightning(state: State) -> dict[str, Any]:
     """Return what Lightning's ModelCheckpoint writes for a module whose network is `model`."""
     return {
-        "epoch": 3,
-        "global_step": 400,
-        "pytorch-lightning_version": "2.5.0",
         "state_dict": prefixed(state, "model."),
         "loops": {"fit_loop": {"state_dict": {}, "epoch_progress": {"total": {"ready": 4}}}},
         "callbacks": {"ModelCheckpoint{}": {"best_model_score": torch.tensor(1.5)}},
         "optimizer_states": [{"state": {0: {"step": torch.tensor(4.0)}}, "param_groups": []}],
-        "lr_schedulers": [],
-        "hparams_name": "kwargs",
         "hyper_parameters": {f"setting_{i}": i for i in range(200)},
     }
 

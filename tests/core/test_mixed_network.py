@@ -212,12 +212,3 @@ def test_the_bias_of_the_classifier_counts_in_word_choice_and_lens(translator, r
     last = lens(translator, record)
     assert last.exact
     assert np.abs(last.written_probabilities[-1] - np.exp(record.log_probs)).max() < 1e-5
-
-
-def test_the_other_implementation_agrees(translator, record):
-    other = translator.other_implementation()
-    given = [t.id for t in record.target_out]
-    theirs = other.inspect(TEXT, target_ids=given)
-    assert np.abs(theirs.log_probs - record.log_probs).max() < 1e-4
-    for kind in ("encoder", "decoder", "cross"):
-        assert np.abs(theirs.maps(kind) - record.maps(kind)).max() < 1e-5
