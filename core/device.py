@@ -16,11 +16,9 @@ def pick_device(name: str) -> str:
     For "auto", return "cuda" if torch sees a CUDA device, else "cpu". Raises ValueError, with a
     one-line message, for an invalid name or an unavailable device.
     """
-    if not isinstance(name, str):
-        raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|mps|cuda(:[0-9]{1,3})?", name):
+    if not isinstance(name, str) or not re.fullmatch(r"cpu|mps|cuda(:[0-9]{1,3})?", name):
         raise ValueError(f"unknown device {name!r}: choose auto, cpu, cuda, cuda:1 or mps")
     if name == "mps" and not torch.backends.mps.is_available():
         raise ValueError("torch sees no Apple GPU (mps) here: choose cpu")

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from core.analysis.alignment import Gold
 from core.atlas.roles import ITSELF, ROLES
+from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Card, Checkpoint
 from core.config import ModelConfig
 from core.frozen import Doubles
@@ -88,11 +89,11 @@ def planted(sentences: int = 60, seed: int = 0) -> Planted:
         source_language=LANGUAGE,
         target_language=LANGUAGE,
         model=network.config,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
         training={},
         metrics={},
-        weights_sha256="",
-        config_sha256="",
+        weights=(file := ListedFile("", 0, "")),
+        tokenizers=(file, file),
+        sha256="",
     )
     checkpoint = Checkpoint(card, network, tokenizer, tokenizer)
     return Planted(checkpoint, pairs, tuple(gold for *_, gold in generated), heads)

@@ -86,17 +86,20 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The validated content of config.json; `shapes` follow from `model`, `sha256` is its hash."""
+    """The validated content of config.json; `sha256` is its hash."""
 
     architecture: str
     source_language: str
     target_language: str
     model: ModelConfig
-    shapes: Shapes
     training: dict[str, Any]
     weights: ListedFile
     tokenizers: tuple[ListedFile, ListedFile]
     sha256: str
+
+    @property
+    def shapes(self) -> Shapes:
+        return weight_shapes(self.architecture, self.model)
 
     @property
     def parameters(self) -> int:
@@ -129,8 +132,7 @@ def _validated(file: Path, values: Any, require_checksum: bool) -> Configuration
     if require_checksum:
         _check_sha256(file, values)
     architecture, model = config["architecture"], config["model"]
-    shapes = weight_shapes(architecture, model)
-    count = count_parameters(shapes)
+    count = count_parameters(weight_shapes(architecture, model))
     if count > MAX_PARAMETERS:
         raise ValueError(f"{count:,} parameters, the limit is {MAX_PARAMETERS:,}")
     if (claimed := config["parameters"]) != count:
@@ -142,7 +144,6 @@ def _validated(file: Path, values: Any, require_checksum: bool) -> Configuration
         config["source_language"],
         config["target_language"],
         model,
-        shapes,
         values["training"],
         *_files(config),
         own_sha256(values),

@@ -30,7 +30,6 @@ from core.checkpoint.header import check_range
 from core.checkpoint.imported import Imported
 from core.checkpoint.metrics import metrics_bytes, read_metrics
 from core.checkpoint.validate import VerifiedFiles, read_verified
-from core.config import ModelConfig
 from core.files import (
     content_size,
     finish_commit,
@@ -52,20 +51,20 @@ _MAX_NAME = 100  # characters of a folder's name
 
 
 @dataclass(frozen=True)
-class Card:
+class Card(Configuration):
     """A checkpoint's metadata, readable without its weights."""
 
     folder: Path
-    architecture: str
-    source_language: str
-    target_language: str
-    model: ModelConfig
-    parameters: int
-    training: dict[str, Any]
     metrics: dict[str, Any]
-    weights_sha256: str
-    config_sha256: str
     note: str = ""  # why the metrics cannot be used, although the network can
+
+    @property
+    def weights_sha256(self) -> str:
+        return self.weights.sha256
+
+    @property
+    def config_sha256(self) -> str:
+        return self.sha256
 
     @property
     def direction(self) -> str:
@@ -117,12 +116,37 @@ def save(
 
     `half_precision` rounds the weights to float16; they are loaded as float32.
     """
+    source, target = tokenizers
+    names = {"source": "tokenizer.json", "target": "tokenizer.json"}
+    if source is not target:
+        names = {"source": "tokenizer.source.json", "target": "tokenizer.target.json"}
+    files: dict[str, bytes | Path] = {}
+    for side, tokenizer in (("source", source), ("target", target)):
+        text = json.dumps(tokenizer.to_json(), ensure_ascii=False, separators=(",", ":"))
+        files[names[side]] = text.encode()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".saving-", dir=folder.parent) as place:
         # Serialise to a file: serialising to bytes takes three times the memory of the weights.
         weights = Path(place) / "model.safetensors"
         _write_weights(weights, model, half_precision)
-        _save(folder, weights, model, architecture, languages, tokenizers, training, metrics)
+        files = {weights.name: weights, **files}
+        config = {
+            "format": FORMAT,
+            "architecture": architecture,
+            "source_language": languages[0],
+            "target_language": languages[1],
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "model": model.config.to_json(),
+            "training": training,
+            "tokenizers": names,
+            "files": {
+                name: {"bytes": content_size(content), "sha256": sha256(content)}
+                for name, content in files.items()
+            },
+        }
+        config["sha256"] = own_sha256(config)
+        files |= {"metrics.json": metrics_bytes(metrics), "config.json": json_bytes(config)}
+        write_transaction(folder, files, manifest="config.json")
 
 
 def _write_weights(file: Path, model: Model, half_precision: bool) -> None:
@@ -132,43 +156,6 @@ def _write_weights(file: Path, model: Model, half_precision: bool) -> None:
     if half_precision:
         tensors = {name: tensor.half() for name, tensor in tensors.items()}
     save_file(tensors, file)
-
-
-def _save(
-    folder: Path,
-    weights: Path,
-    model: Model,
-    architecture: str,
-    languages: tuple[str, str],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    training: dict[str, Any],
-    metrics: dict[str, Any],
-) -> None:
-    files: dict[str, bytes | Path] = {weights.name: weights}
-    source, target = tokenizers
-    names = {"source": "tokenizer.json", "target": "tokenizer.json"}
-    if source is not target:
-        names = {"source": "tokenizer.source.json", "target": "tokenizer.target.json"}
-    for side, tokenizer in (("source", source), ("target", target)):
-        text = json.dumps(tokenizer.to_json(), ensure_ascii=False, separators=(",", ":"))
-        files[names[side]] = text.encode()
-    config = {
-        "format": FORMAT,
-        "architecture": architecture,
-        "source_language": languages[0],
-        "target_language": languages[1],
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "model": model.config.to_json(),
-        "training": training,
-        "tokenizers": names,
-        "files": {
-            name: {"bytes": content_size(content), "sha256": sha256(content)}
-            for name, content in files.items()
-        },
-    }
-    config["sha256"] = own_sha256(config)
-    files |= {"metrics.json": metrics_bytes(metrics), "config.json": json_bytes(config)}
-    write_transaction(folder, files, manifest="config.json")
 
 
 def save_metrics(folder: Path, metrics: dict[str, Any]) -> None:
@@ -184,19 +171,7 @@ def read_card(folder: Path) -> Card:
 
 def _card(folder: Path, config: Configuration) -> Card:
     metrics, note = read_metrics(folder)
-    return Card(
-        folder=folder,
-        architecture=config.architecture,
-        source_language=config.source_language,
-        target_language=config.target_language,
-        model=config.model,
-        parameters=config.parameters,
-        training=config.training,
-        metrics=metrics,
-        weights_sha256=config.weights.sha256,
-        config_sha256=config.sha256,
-        note=note,
-    )
+    return Card(**vars(config), folder=folder, metrics=metrics, note=note)
 
 
 def list_cards(root: Path) -> tuple[list[Card], list[str]]:
@@ -249,7 +224,7 @@ def load(folder: Path | str, device: str = "cpu", require_checksum: bool = True)
     try:
         config = read_configuration(folder, require_checksum)
         files = read_verified(folder, config)
-        return _build(_card(folder, config), config, files, device)
+        return _build(_card(folder, config), files, device)
     except CheckpointError:
         raise
     except Exception as error:  # all hashes match, so the files were already wrong when written
@@ -260,7 +235,7 @@ def _unexpected(folder: Path, error: Exception) -> CheckpointError:
     return unusable(folder, f"{type(error).__name__}: {error}", restore_hint(folder))
 
 
-def _build(card: Card, config: Configuration, files: VerifiedFiles, device: str) -> Checkpoint:
+def _build(card: Card, files: VerifiedFiles, device: str) -> Checkpoint:
     import torch
     from safetensors.torch import load as from_bytes
 
@@ -271,7 +246,7 @@ def _build(card: Card, config: Configuration, files: VerifiedFiles, device: str)
     from core.text import load as load_tokenizer
 
     tensors = from_bytes(files.weights)
-    with checkpoint_errors(card.folder / config.weights.name):
+    with checkpoint_errors(card.folder / card.weights.name):
         for name, tensor in tensors.items():
             check_range(name, tensor)
     with torch_defaults(device), torch.no_grad():

@@ -17,6 +17,7 @@ from core.config import ModelConfig
 from core.files import printable
 from core.foreign.sources import shown
 from core.foreign.weights import MissingError, Weights
+from core.model.interface import Projections
 from core.model.positions import sinusoids
 from core.model.shapes import count_parameters, weight_shapes
 from core.model.transformer import Transformer
@@ -72,6 +73,12 @@ class Vocabulary:
     def theirs_to_ours(self) -> dict[int, int]:
         """Our id for each of the original's ids."""
         return {int(theirs): ours for ours, theirs in enumerate(self.rows) if theirs != ABSENT}
+
+
+def attention(ours: str, theirs: str, *names: str) -> dict[str, str]:
+    """Return the original's names of an attention's projections: q, k, v and output."""
+    parts = zip(Projections._fields, names, strict=True)
+    return {f"{ours}.{part}": f"{theirs}.{name}" for part, name in parts}
 
 
 @dataclass(frozen=True)
@@ -139,8 +146,6 @@ def signature(names: Names, *, tied: bool = False, final_norm: bool = True) -> f
     config = ModelConfig(
         source_vocab_size=8,
         target_vocab_size=8,
-        d_model=2,
-        num_heads=1,
         num_encoder_layers=1,
         num_decoder_layers=1,
         share_embeddings=tied,

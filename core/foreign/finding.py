@@ -8,10 +8,8 @@ from typing import NoReturn, TypedDict
 
 from core.checkpoint.configuration import MAX_PARAMETERS
 from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS
-from core.checkpoint.strict_json import parse
 from core.files import printable
-from core.foreign.sources import opened, read, shown
-from core.typed import typed
+from core.foreign.sources import opened, read, read_json, shown
 
 MAX_BYTES = 8 * MAX_PARAMETERS  # of one file; tied tables may be stored twice
 
@@ -123,11 +121,7 @@ def _refuse_folder(folder: Path) -> NoReturn:
 def _shards(folder: Path) -> list[Path]:
     """Return the shards that the index lists. Raises ValueError if the index is wrong."""
     index = folder / _INDEX
-    content = read(index, MAX_HEADER_BYTES)
-    try:
-        listed = typed(_Index, parse(content, 4 * MAX_TENSORS))["weight_map"]
-    except ValueError as error:
-        raise ValueError(f"{shown(index)} cannot be read ({error}): get the file again") from None
+    listed = read_json(_Index, index, MAX_HEADER_BYTES, 4 * MAX_TENSORS)["weight_map"]
     shards = sorted(set(listed.values()))
     for shard in shards:
         if Path(shard).name != shard or len(shard) > 200 or not os.path.lexists(folder / shard):
@@ -147,7 +141,8 @@ def listed_elsewhere(folder: Path, held: dict[str, str]) -> None:
     """
     if not os.path.lexists(folder / _INDEX):
         return
-    listed = parse(read(folder / _INDEX, MAX_HEADER_BYTES), 4 * MAX_TENSORS)["weight_map"]
+    index = read_json(_Index, folder / _INDEX, MAX_HEADER_BYTES, 4 * MAX_TENSORS)
+    listed = index["weight_map"]
     if wrong := sorted(name for name, shard in listed.items() if held.get(name) != shard):
         raise ValueError(
             f"{shown(folder)}: {printable(wrong[0])[:100]} is not in the shard "

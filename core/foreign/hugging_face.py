@@ -7,30 +7,25 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
-from core.checkpoint.strict_json import parse
 from core.config import ModelConfig
 from core.files import MAX_CONFIG_BYTES, printable
-from core.foreign.family import Names, Options, Plan, signature
+from core.foreign.family import Names, Options, Plan, attention, signature
 from core.foreign.pieces import read_tokenizers
 from core.foreign.refusals import refusal
-from core.foreign.sources import naming, shown
-from core.foreign.sources import read as read_file
+from core.foreign.sources import naming, read_json, shown
 from core.foreign.weights import Weights
 from core.typed import typed
 
 _CONFIG = "config.json"
 
 
-def _attention(ours: str, theirs: str) -> dict[str, str]:
-    parts = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-    return {f"{ours}.{part}": f"{theirs}.{name}" for part, name in parts.items()}
-
+_PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 NAMES = Names(
     layer="model.{side}.layers.{layer}",
     parts={
-        **_attention("self_attention", "self_attn"),
-        **_attention("cross_attention", "encoder_attn"),
+        **attention("self_attention", "self_attn", *_PROJECTIONS),
+        **attention("cross_attention", "encoder_attn", *_PROJECTIONS),
         "feed_forward.inner": "fc1",
         "feed_forward.outer": "fc2",
         "norm1": "self_attn_layer_norm",
@@ -89,8 +84,18 @@ _CHANGES_TRANSLATIONS = {  # and the values with which they change nothing
     "repetition_penalty": (1,),
     "suppress_tokens": ([],),
 }
-_WITHOUT_EFFECT = {"chunk_size_feed_forward": 0, "pruned_heads": {}, "tie_encoder_decoder": False}
-"""Settings of the library that have these values unless something was changed by hand."""
+_FIXED = {
+    "normalize_embedding": False,
+    "static_position_embeddings": True,
+    "is_encoder_decoder": True,
+    "is_decoder": False,
+    "forced_bos_token_id": None,
+    "force_bos_token_to_be_generated": False,
+    "chunk_size_feed_forward": 0,
+    "pruned_heads": {},
+    "tie_encoder_decoder": False,
+}
+"""Settings of every family, and of the library unless something was changed by hand."""
 _FLAGS = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings")
 
 
@@ -130,12 +135,17 @@ def signature_of(final_norm: bool) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A family's settings that no file holds, and `fixed`: flags that must have these values."""
+    """A family's settings that no file holds."""
 
     family: str
     norm_first: bool
     final_norm: bool
-    fixed: dict[str, Any]
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The settings that must have these values."""
+        own = {"normalize_before": self.norm_first, "add_final_layer_norm": self.final_norm}
+        return _FIXED | own
 
 
 def read(weights: Weights, options: Options, kind: Kind) -> Plan:
@@ -248,21 +258,16 @@ def _settings(folder: Path, kind: Kind) -> dict[str, Any]:
             "model.safetensors, beside config.json, source.spm, target.spm and vocab.json, and "
             "give that folder"
         )
-    content = read_file(file, MAX_CONFIG_BYTES)
-    try:
-        config = typed(Mapping[str, Any], parse(content, MAX_CONFIG_BYTES))
-    except ValueError as error:
-        raise ValueError(f"{where} cannot be read ({error}): get the folder again") from None
+    config = read_json(Mapping[str, Any], file, MAX_CONFIG_BYTES, MAX_CONFIG_BYTES)
     _check_family(where, config, kind.family)
     config = {n: value for n, value in config.items() if value is not None or n in _FLAGS}
-    fixed = kind.fixed | _WITHOUT_EFFECT
-    if unknown := sorted(set(config) - _HARMLESS - _OF_SEARCH - set(fixed)):
+    if unknown := sorted(set(config) - _HARMLESS - _OF_SEARCH - set(kind.fixed)):
         raise ValueError(
             f"{where} sets {printable(unknown[0])[:60]} to "
             f"{printable(repr(config[unknown[0]]))[:60]}, which this converter does not know: it "
             "may change what the network computes; if it does not, delete that line"
         )
-    for name, value in fixed.items():
+    for name, value in kind.fixed.items():
         if config.get(name, value) != value:
             raise ValueError(
                 f"{where} sets {name} to {printable(repr(config[name]))[:60]}: only "

@@ -1,21 +1,16 @@
 """hyunwoongko/transformer: no final norms, no √d_model on the embeddings, masked with −10,000."""
 
-from core.config import ModelConfig
-from core.foreign.family import Names, Options, Plan, signature
+from core.foreign.family import Names, Options, Plan, attention, signature
 from core.foreign.seeds import plan
 from core.foreign.weights import Weights
 
-
-def _attention(ours: str, theirs: str) -> dict[str, str]:
-    parts = {"query": "w_q", "key": "w_k", "value": "w_v", "output": "w_concat"}
-    return {f"{ours}.{part}": f"{theirs}.{name}" for part, name in parts.items()}
-
+_PROJECTIONS = ("w_q", "w_k", "w_v", "w_concat")
 
 NAMES = Names(
     layer="{side}.layers.{layer}",
     parts={
-        **_attention("self_attention", "self_attention"),
-        **_attention("cross_attention", "enc_dec_attention"),
+        **attention("self_attention", "self_attention", *_PROJECTIONS),
+        **attention("cross_attention", "enc_dec_attention", *_PROJECTIONS),
         "feed_forward.inner": "ffn.linear1",
         "feed_forward.outer": "ffn.linear2",
         **{f"norm{i}": f"norm{i}" for i in (1, 2, 3)},
@@ -26,7 +21,7 @@ NAMES = Names(
         "embeddings.classifier": "decoder.linear",
     },
     norm_leaves={"weight": "gamma", "bias": "beta"},
-    encoder_parts=_attention("self_attention", "attention"),
+    encoder_parts=attention("self_attention", "attention", *_PROJECTIONS),
 )
 
 SIGNATURE = signature(NAMES, final_norm=False)
@@ -38,15 +33,11 @@ def read(weights: Weights, options: Options) -> Plan:
         weights,
         options,
         NAMES,
-        ModelConfig(
-            source_vocab_size=1,
-            target_vocab_size=1,
-            attention_dropout=0.0,
-            layer_norm_eps=1e-12,
-            mask_score=-10_000.0,
-            scale_embeddings=False,
-            final_norm=False,
-        ),
         min_count=2,
         lower=True,
+        attention_dropout=0.0,
+        layer_norm_eps=1e-12,
+        mask_score=-10_000.0,
+        scale_embeddings=False,
+        final_norm=False,
     )

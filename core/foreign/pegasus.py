@@ -4,21 +4,10 @@ from core.foreign import hugging_face
 from core.foreign.family import Options, Plan
 from core.foreign.weights import Weights
 
-_FIXED = {
-    "normalize_before": True,
-    "normalize_embedding": False,
-    "add_final_layer_norm": True,
-    "static_position_embeddings": True,
-    "is_encoder_decoder": True,
-    "is_decoder": False,
-    "forced_bos_token_id": None,
-    "force_bos_token_to_be_generated": False,
-}
-
 SIGNATURE = hugging_face.signature_of(final_norm=True)
 
 
 def read(weights: Weights, options: Options) -> Plan:
     """Return the plan for the folder of a PegasusForConditionalGeneration."""
-    kind = hugging_face.Kind("pegasus", norm_first=True, final_norm=True, fixed=_FIXED)
+    kind = hugging_face.Kind("pegasus", norm_first=True, final_norm=True)
     return hugging_face.read(weights, options, kind)

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from core.checkpoint.strict_json import parse
 from core.files import printable
 from core.foreign.family import Options, Vocabulary, check_ids, special_rows
-from core.foreign.sources import read, shown
+from core.foreign.sources import read, read_json, shown
 from core.foreign.words import stand_in
 from core.text import load
 from core.text.tokenizer import SPECIALS
-from core.typed import typed
 
 _MAX_BYTES = 32 << 20  # of one file
 _MAX_PIECES = 300_000
@@ -119,11 +117,8 @@ def _original(
 
 
 def _read_ids(file: Path, size: int) -> dict[str, int]:
-    where, content = shown(file), read(file, _MAX_BYTES)
-    try:
-        values: dict[str, int] = typed(Mapping[str, int], parse(content, 4 * _MAX_PIECES))
-    except ValueError as error:
-        raise ValueError(f"{where} cannot be read ({error}): get the file again") from None
+    where = shown(file)
+    values: dict[str, int] = read_json(Mapping[str, int], file, _MAX_BYTES, 4 * _MAX_PIECES)
     if len(values) != size:
         raise ValueError(
             f"{where} has {len(values):,} pieces, but the network's table has {size:,} rows: get "

@@ -1,6 +1,6 @@
 """Plan a network with a word vocabulary: shapes from the file, heads and words from the user."""
 
-from dataclasses import replace
+from typing import Any
 
 from core.config import ModelConfig
 from core.foreign.family import Names, Options, Plan, count_layers
@@ -15,13 +15,13 @@ def plan(
     weights: Weights,
     options: Options,
     names: Names,
-    settings: ModelConfig,
     *,
     position_tables: tuple[str, ...] = (),
     min_count: int = 1,
     lower: bool = False,
+    **settings: Any,
 ) -> Plan:
-    """Return the plan of a word-based network; `settings` holds what the shapes do not reveal.
+    """Return the plan of a word-based network; `settings` of ModelConfig that no shape reveals.
 
     Raises ValueError for a missing tensor, a wrong number of heads, a size out of range or a wrong
     vocabulary.
@@ -53,8 +53,8 @@ def plan(
         for side in ("encoder", "decoder")
     }
     with naming(weights.source):
-        config = replace(
-            settings,
+        config = ModelConfig(
+            **settings,
             source_vocab_size=source_size,
             target_vocab_size=target_size,
             d_model=d_model,

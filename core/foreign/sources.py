@@ -5,8 +5,11 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
+from core.checkpoint.strict_json import parse
 from core.files import printable, read_exactly, safe_open
+from core.typed import typed
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PAGES = (b"<!doctype html", b"<html")
@@ -49,6 +52,20 @@ def read(file: Path, max_bytes: int) -> bytes:
     """Return the content of a file opened by `opened`. Raises ValueError."""
     with opened(file, max_bytes) as stream:
         return read_exactly(stream, os.fstat(stream.fileno()).st_size)
+
+
+def read_json(kind: Any, file: Path, max_bytes: int, max_items: int) -> Any:
+    """Return the JSON of a file opened by `opened`, as `kind` (see core.typed).
+
+    Raises ValueError.
+    """
+    content = read(file, max_bytes)
+    try:
+        return typed(kind, parse(content, max_items))
+    except ValueError as error:
+        raise ValueError(
+            f"{shown(file)} cannot be read ({printable(str(error))[:200]}): get the file again"
+        ) from None
 
 
 @contextmanager

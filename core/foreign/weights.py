@@ -3,20 +3,17 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from core.checkpoint.header import MAX_HEADER_BYTES, MAX_TENSORS, TensorEntry
-from core.checkpoint.strict_json import parse
-from core.files import MAX_CONFIG_BYTES, printable, read_exactly
+from core.checkpoint.header import check_spans, read_entries
+from core.files import printable
 from core.foreign.finding import MAX_BYTES, find, listed_elsewhere
 from core.foreign.sources import opened, shown
-from core.typed import typed
 
 _TYPES = {
     "F64": torch.float64,
@@ -201,42 +198,24 @@ def _entries(file: Path) -> list[tuple[str, _Entry]]:
     with opened(file, MAX_BYTES) as stream:
         size = stream.seek(0, 2)
         stream.seek(0)
+        item_bytes = {name: dtype.itemsize for name, dtype in _TYPES.items()} | _WHOLE
         try:
-            length = int.from_bytes(read_exactly(stream, 8), "little")
-            if length > min(MAX_HEADER_BYTES, size):
-                raise ValueError("it is not safetensors")
-            header = read_exactly(stream, length)
-            if header.count(b'"data_offsets"') > MAX_TENSORS:
-                raise ValueError(f"more than {MAX_TENSORS:,} tensors")
-            return _checked(file, parse(header, MAX_CONFIG_BYTES), 8 + length, size)
+            header, entries, _ = read_entries(stream)
+            for name, entry in entries.items():
+                if entry.dtype not in item_bytes:
+                    raise ValueError(
+                        f"{name[:80]!r} is of type {entry.dtype[:20]!r}: convert it to float32 "
+                        "with .float()"
+                    )
+            check_spans(entries, item_bytes, size - len(header))
         except ValueError as error:
             raise ValueError(
                 f"{shown(file)} cannot be read ({printable(str(error))[:200]}): "
                 "save it as safetensors again"
             ) from None
-
-
-def _checked(file: Path, header: Any, begin: int, size: int) -> list[tuple[str, _Entry]]:
     found = []
-    for name, values in typed(Mapping[str, Any], header, "its header").items():
-        if name == "__metadata__":
-            continue
-        entry = typed(TensorEntry, values, repr(name[:80]))
-        if entry.dtype not in _TYPES | _WHOLE:
-            raise ValueError(
-                f"{name[:80]!r} is of type {entry.dtype[:20]!r}: convert it to float32 with "
-                ".float()"
-            )
-        bytes_each = _TYPES[dtype].itemsize if (dtype := entry.dtype) in _TYPES else _WHOLE[dtype]
+    for name, entry in entries.items():
         start, end = entry.data_offsets
-        if end - start != math.prod(entry.shape) * bytes_each:
-            raise ValueError(f"the data_offsets of {name[:80]!r} do not match its shape")
-        found.append((name, _Entry(file, dtype, entry.shape, begin + start, end - start)))
-    end = begin
-    for _, entry in sorted(found, key=lambda item: item[1].start):
-        if entry.start != end:
-            raise ValueError("its tensors overlap or leave a gap")
-        end += entry.size
-    if end != size:
-        raise ValueError("its tensors do not fill the file: it is cut off")
+        place = len(header) + start
+        found.append((name, _Entry(file, entry.dtype, entry.shape, place, end - start)))
     return found

@@ -10,7 +10,7 @@ from core.data.text_files import stream_lines
 from core.files import printable
 from core.foreign.family import Options, Vocabulary, special_rows
 from core.foreign.sources import opened, shown
-from core.text.tokenizer import BOS, SPECIALS
+from core.text.tokenizer import BOS, BOUNDARY, SPECIALS
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 from core.text.words import WordTokenizer, splitter
 
@@ -20,8 +20,6 @@ _THEIRS = ("<unk>", "<pad>", "<sos>", "<eos>")
 _MAX_WORDS = 400_000  # read of a list, which is more than a table may have
 _MAX_TEXT = 8 << 30  # bytes of a training text
 _MAX_LINE = 100_000  # bytes of a line of a word list or a training text
-
-_MARK = "▁"  # U+2581, SentencePiece's mark of a new word
 
 
 def word_vocabularies(
@@ -120,10 +118,10 @@ def stand_in(word: str) -> str:
     """
     if not UNPRINTABLE.search(word):
         return word
-    bare = word.removeprefix(_MARK)
+    bare = word.removeprefix(BOUNDARY)
     kind = "white space" if bare.isspace() else "characters"
     codes = " ".join([kind, *(f"U+{ord(c):04X}" for c in bare)])
-    return _MARK + codes if bare != word else codes
+    return BOUNDARY + codes if bare != word else codes
 
 
 def printable_words(words: list[str], file: Path) -> list[str]:

@@ -8,13 +8,12 @@ import tokenizers
 from tokenizers import models
 
 from core.text.charsmap import Character, CharacterMap
-from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
+from core.text.tokenizer import BOUNDARY, SPECIALS, UNK, Token, Tokenizer, normalise, unescaped
 
-_BOUNDARY = "▁"  # U+2581, marks the space before a word
 _UNKNOWN = "\U0010ffff"  # stands for unknown text in the model; typing it also gives <unk>
 
 
-class PieceTokenizer:
+class PieceTokenizer(Tokenizer):
     """The pieces of one side, with the ids of a vocabulary that both sides may share.
 
     A text passes through `normalise`, as in the project's other tokenizers, and then through
@@ -65,9 +64,6 @@ class PieceTokenizer:
 
     folds_quotes = False
 
-    def encode(self, text: str) -> tuple[Token, ...]:
-        return tuple(token for token, _ in self.placed(text))
-
     def placed(self, text: str) -> list[tuple[Token, int]]:
         text = normalise(text)
         marked = _marked(self._characters(text))
@@ -75,25 +71,20 @@ class PieceTokenizer:
         placed: list[tuple[Token, int]] = []
         for start, end in self._model.encode(read).offsets if read else ():
             piece = read[start:end]
-            starts_word = not start or piece.startswith(_BOUNDARY)
+            starts_word = not start or piece.startswith(BOUNDARY)
             id = self._ids.get(piece, UNK)
             typed = text[marked[start].start : marked[end - 1].end].strip()
-            shown = typed if id == UNK else piece.lstrip(_BOUNDARY)
+            shown = typed if id == UNK else piece.lstrip(BOUNDARY)
             token = Token(id, self._pieces[id], shown, starts_word, unknown=id == UNK)
             placed.append((token, marked[start].start))
         return placed
 
     def decode(self, ids: list[int]) -> str:
         pieces = ["⁇" if id == UNK else self._pieces[id] for id in ids if id >= UNK]
-        return unescaped("".join(pieces).replace(_BOUNDARY, " ").strip())
+        return unescaped("".join(pieces).replace(BOUNDARY, " ").strip())
 
-    def token(self, id: int) -> Token:
-        if 0 <= id < len(SPECIALS):
-            return special(id)
-        if not 0 <= id < self.size:
-            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
-        piece = self._pieces[id]
-        return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
+    def piece(self, id: int) -> str:
+        return self._pieces[id]
 
     def to_json(self) -> dict[str, Any]:
         values: dict[str, Any] = {
@@ -128,9 +119,9 @@ def _marked(characters: Sequence[Character]) -> list[Character]:
             is_space = True
             continue
         if is_space:
-            marked.append(space._replace(text=_BOUNDARY))
+            marked.append(space._replace(text=BOUNDARY))
         is_space = False
         marked.append(character)
-    while marked and marked[-1].text == _BOUNDARY:  # only a "▁" in the text can be last
+    while marked and marked[-1].text == BOUNDARY:  # only a "▁" in the text can be last
         marked.pop()
     return marked

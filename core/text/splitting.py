@@ -11,10 +11,9 @@ from typing import Any
 
 from core.text.pieces import PieceTokenizer
 from core.text.subwords import SubwordTokenizer
-from core.text.tokenizer import UNK, Tokenizer, normalise
+from core.text.tokenizer import BOUNDARY, UNK, Tokenizer, normalise
 from core.text.words import WordTokenizer
 
-_BOUNDARY = "▁"  # U+2581, marks the space before a word
 _KEPT = 3  # segmentations of a unit, the best one included
 # As in SentencePiece: an unknown character scores this much less than the least probable piece.
 _UNKNOWN_PENALTY = 10.0
@@ -157,7 +156,7 @@ def _segmented(tokenizer: PieceTokenizer, text: str) -> tuple[Unit, ...]:
     log_probs = tokenizer.log_probs
     words: list[list[Symbol]] = []
     for piece, id in tokenizer.segmented(text):
-        if piece.startswith(_BOUNDARY) or not words:
+        if piece.startswith(BOUNDARY) or not words:
             words.append([])
         words[-1].append(Symbol(piece, None if id == UNK else id))
     return tuple(_scored(tuple(word), log_probs) for word in words)

@@ -8,11 +8,10 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special, unescaped
+from core.text.tokenizer import BOUNDARY, SPECIALS, UNK, Token, Tokenizer, normalise, unescaped
 from core.text.vocabulary import MAX_TOKEN_CHARACTERS, UNPRINTABLE
 
-_BOUNDARY = "▁"  # U+2581, marks the space before a word
-_DIGIT = tokenizers.Regex(f"{_BOUNDARY}?[0-9]")
+_DIGIT = tokenizers.Regex(f"{BOUNDARY}?[0-9]")
 
 SPELLING = (
     "abcdefghijklmnopqrstuvwxyzäöüßáàâãåæçéèêëíìîïñóòôøúùûýčćđęěğıłńœřśşšžź"
@@ -42,7 +41,7 @@ def _assemble(model: models.BPE, single_digits: bool = False) -> tokenizers.Toke
     return backend
 
 
-class SubwordTokenizer:
+class SubwordTokenizer(Tokenizer):
     """Cased BPE that keeps word boundaries in its tokens, so decoding restores the spaces."""
 
     def __init__(
@@ -96,11 +95,6 @@ class SubwordTokenizer:
     def size(self) -> int:
         return self._backend.get_vocab_size()
 
-    folds_quotes = True
-
-    def encode(self, text: str) -> tuple[Token, ...]:
-        return tuple(token for token, _ in self.placed(text))
-
     def placed(self, text: str) -> list[tuple[Token, int]]:
         text = normalise(text)
         encoded = self._backend.encode(text)
@@ -109,12 +103,12 @@ class SubwordTokenizer:
             encoded.ids, encoded.tokens, encoded.offsets, strict=True
         ):
             # The network reads a typed "▁" as a space; show it as typed.
-            typed = text[start : start + 1] == _BOUNDARY
+            typed = text[start : start + 1] == BOUNDARY
             surface = text[start:end] if id == UNK else piece
-            starts_word = start == 0 or (not typed and surface.startswith((_BOUNDARY, " ")))
-            shown = surface.lstrip(_BOUNDARY + " ")
-            if typed and surface.startswith(_BOUNDARY):
-                shown = _BOUNDARY + shown
+            starts_word = start == 0 or (not typed and surface.startswith((BOUNDARY, " ")))
+            shown = surface.lstrip(BOUNDARY + " ")
+            if typed and surface.startswith(BOUNDARY):
+                shown = BOUNDARY + shown
             placed.append((Token(id, piece, shown, starts_word, unknown=id == UNK), start))
         return placed
 
@@ -126,13 +120,8 @@ class SubwordTokenizer:
         pieces = ["⁇" if id == UNK else self._backend.id_to_token(id) for id in ids if id >= UNK]
         return unescaped(self._backend.decoder.decode(pieces).strip())
 
-    def token(self, id: int) -> Token:
-        if 0 <= id < len(SPECIALS):
-            return special(id)
-        piece = self._backend.id_to_token(id) if id > 0 else None
-        if piece is None:
-            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
-        return Token(id, piece, piece.lstrip(_BOUNDARY), piece.startswith(_BOUNDARY))
+    def piece(self, id: int) -> str:
+        return self._backend.id_to_token(id)  # ty: ignore[invalid-explicit-return]
 
     def to_json(self) -> dict[str, Any]:
         model = json.loads(self._backend.to_str())["model"]

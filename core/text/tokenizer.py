@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNK = range(4)
+BOUNDARY = "▁"
+"""U+2581, marks the space before a word in subwords and pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +35,19 @@ def special(id: int) -> Token:
 class Tokenizer(Protocol):
     """Text of one language ↔ ids. Special tokens that a user types are plain text."""
 
+    first: tuple[int, ...]
+    """The ids in front of every source, such as <bos>; none in front of a target."""
+    folds_quotes: bool = True
+    """Whether `core.text.line.read` simplifies rare quotation marks for this tokenizer."""
+
     @property
     def size(self) -> int:
         """The number of ids, including the four special ones."""
         ...
 
-    @property
-    def first(self) -> tuple[int, ...]:
-        """The ids in front of every source, such as <bos>; none in front of a target."""
-        ...
-
-    @property
-    def folds_quotes(self) -> bool:
-        """Whether `core.text.line.read` simplifies rare quotation marks for this tokenizer."""
-        ...
-
     def encode(self, text: str) -> tuple[Token, ...]:
         """Tokenise a plain text, without <bos> and <eos>; see `core.text.line` for given lines."""
-        ...
+        return tuple(token for token, _ in self.placed(text))
 
     def placed(self, text: str) -> list[tuple[Token, int]]:
         """Return the tokens of `encode`, each with its offset in the normalised text.
@@ -67,7 +64,16 @@ class Tokenizer(Protocol):
         ...
 
     def token(self, id: int) -> Token:
-        """Return the token of an id, as displayed in a translation."""
+        """Return the token of an id, as displayed in a translation. Raises ValueError."""
+        if not 0 <= id < self.size:
+            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
+        if id < len(SPECIALS):
+            return special(id)
+        piece = self.piece(id)
+        return Token(id, piece, piece.lstrip(BOUNDARY), piece.startswith(BOUNDARY))
+
+    def piece(self, id: int) -> str:
+        """Return the vocabulary's entry of an id."""
         ...
 
     def to_json(self) -> dict[str, Any]:

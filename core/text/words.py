@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from core.text.tokenizer import SPECIALS, UNK, Token, normalise, special
+from core.text.tokenizer import SPECIALS, UNK, Token, Tokenizer, normalise
 from core.text.vocabulary import is_learnable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def splitter(language: str) -> Callable[[str], Doc]:
     return spacy.blank("xx").tokenizer
 
 
-class WordTokenizer:
+class WordTokenizer(Tokenizer):
     """One id per word of one language; words outside the vocabulary are <unk>.
 
     White space has no ids: `decode` restores it with the Moses detokenizer.
@@ -70,11 +70,6 @@ class WordTokenizer:
     def size(self) -> int:
         return len(self._vocabulary)
 
-    folds_quotes = True
-
-    def encode(self, text: str) -> tuple[Token, ...]:
-        return tuple(token for token, _ in self.placed(text))
-
     def placed(self, text: str) -> list[tuple[Token, int]]:
         placed = []
         for word in self._split(normalise(text)):
@@ -93,11 +88,11 @@ class WordTokenizer:
         return MosesDetokenizer(lang=self._language).detokenize(words)
 
     def token(self, id: int) -> Token:
-        if not 0 <= id < self.size:
-            raise ValueError(f"a vocabulary of {self.size:,} tokens has no id {id}")
-        if id < len(SPECIALS):
-            return special(id)
-        return Token(id, self._vocabulary.itos[id], self._vocabulary.itos[id])
+        token = super().token(id)  # a word may begin with the mark that subwords have
+        return token if token.special else Token(id, token.piece, token.piece)
+
+    def piece(self, id: int) -> str:
+        return self._vocabulary.itos[id]
 
     def to_json(self) -> dict[str, Any]:
         words = self._vocabulary.itos[len(SPECIALS) :]

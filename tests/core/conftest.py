@@ -17,6 +17,7 @@ from core.data.corpora import CORPORA
 from core.text.tokenizer import PAD
 from core.translator import Translator
 from tests import small
+from tests.core import saved_folders
 
 SPLITS = CORPORA["multi30k"].splits
 
@@ -71,6 +72,18 @@ def checkpoint_folder(data, tmp_path_factory) -> Path:
     ):  # keeps `make soak` readable
         run_train("--data", data, "--out", folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def opus(tmp_path_factory) -> Path:
+    """A Marian folder as Hugging Face saves it, with its reference.npz."""
+    return saved_folders.write(tmp_path_factory.mktemp("saved") / "opus")
+
+
+@pytest.fixture
+def theirs(opus, tmp_path) -> Path:
+    """A copy of `opus` that a test may change."""
+    return Path(shutil.copytree(opus, tmp_path / "theirs"))
 
 
 @pytest.fixture

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import safetensors.torch
 import sentencepiece
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from core.foreign.comparison import DifferentError
+from core.foreign.family import Options
+from core.foreign.importing import Result, import_network
 
 D, HEADS, INNER, ENCODERS, DECODERS, LENGTH = 16, 2, 24, 2, 3, 64
 TEXTS = {
@@ -88,9 +93,12 @@ def halves(length: int = LENGTH) -> Tensor:
 
 
 class Network(nn.Module):
-    """nn.Transformer with a tied classifier, a bias on the logits, and positions from `halves`."""
+    """nn.Transformer with a bias on the logits, and positions from `halves`.
 
-    def __init__(self, family: str, size: int, activation: str):
+    Source, target and classifier share a table, or have one each if `untied`.
+    """
+
+    def __init__(self, family: str, size: int, activation: str, untied: bool = False):
         super().__init__()
         self.size, self.first = size, family == "pegasus"
         self.core = nn.Transformer(
@@ -106,7 +114,8 @@ class Network(nn.Module):
         )
         if not self.first:
             self.core.encoder.norm = self.core.decoder.norm = None
-        self.table = nn.Parameter(torch.randn(size, D) * D**-0.5)
+        count = 3 if untied else 1
+        self.tables = nn.ParameterList(torch.randn(size, D) * D**-0.5 for _ in range(count))
         self.bias = nn.Parameter(torch.randn(1, size))
         with torch.no_grad():
             for parameter in self.core.parameters():
@@ -117,16 +126,18 @@ class Network(nn.Module):
         return self.size - 1
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        positions = halves().to(self.table.dtype)
+        positions = halves().to(self.bias.dtype)
+        first, second, classifier = [*self.tables, *self.tables, *self.tables][:3]
         x, y = (
-            self.table[ids] * math.sqrt(D) + positions[: ids.shape[1]] for ids in (source, target)
+            table[ids] * math.sqrt(D) + positions[: ids.shape[1]]
+            for table, ids in ((first, source), (second, target))
         )
         future = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
         hidden = source == self.pad
         states = self.core(
             x, y, tgt_mask=future, src_key_padding_mask=hidden, memory_key_padding_mask=hidden
         )
-        return states @ self.table.T + self.bias
+        return states @ classifier.T + self.bias
 
     def saved(self) -> dict[str, Tensor]:
         """Return the tensors by the names that transformers gives them."""
@@ -138,7 +149,11 @@ class Network(nn.Module):
             "self_attn.out_proj": "self_attn.out_proj",
             "multihead_attn.out_proj": "encoder_attn.out_proj",
         }
-        found = {"model.shared.weight": self.table, "final_logits_bias": self.bias}
+        tables = ["model.shared"]
+        if len(self.tables) == 3:
+            tables = ["model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"]
+        found = {f"{name}.weight": table for name, table in zip(tables, self.tables, strict=True)}
+        found["final_logits_bias"] = self.bias
         for name, value in self.core.named_parameters():
             side, _, rest = name.partition(".")
             if not rest.startswith("layers"):
@@ -157,9 +172,6 @@ class Network(nn.Module):
             middle = {"norm2": "encoder_attn_layer_norm", last: "final_layer_norm"}
             found[f"{place}.{(names | middle)[part]}.{leaf}"] = value
         return {name: value.detach().float().contiguous() for name, value in found.items()}
-
-
-Run = Callable[[Tensor, Tensor], Tensor]
 
 
 def maps_of(network: Network, source: Tensor, target: Tensor) -> dict[str, Tensor]:
@@ -215,14 +227,14 @@ def reference(network: Network, lines: dict[str, list[int]]) -> dict[str, np.nda
     return arrays
 
 
-def write(folder: Path, family: str, activation: str, seed: int = 7) -> Network:
-    """Write a complete folder and its reference.npz; return the network."""
+def write(folder: Path, family: str = "marian", untied: bool = False) -> Path:
+    """Write a complete folder and its reference.npz."""
     folder.mkdir(parents=True, exist_ok=True)
-    pieces = tokenizers(folder)
-    torch.manual_seed(seed)
-    network = Network(family, len(pieces), activation)
+    pieces, activation = tokenizers(folder), {"marian": "swish", "pegasus": "relu"}[family]
+    torch.manual_seed(7)
+    network = Network(family, len(pieces), activation, untied)
     safetensors.torch.save_file(network.saved(), folder / "model.safetensors", {"format": "pt"})
-    config = settings(family, len(pieces), activation)
+    config = settings(family, len(pieces), activation, tie_word_embeddings=not untied)
     (folder / "config.json").write_text(json.dumps(config))
     processor = sentencepiece.SentencePieceProcessor(str(folder / "source.spm"))
     lines = {
@@ -231,7 +243,28 @@ def write(folder: Path, family: str, activation: str, seed: int = 7) -> Network:
     }
     arrays: dict[str, Any] = dict(reference(network, lines))
     np.savez(folder / "reference.npz", **arrays)
-    return network
+    return folder
+
+
+def convert(folder: Path, family: str = "marian", reference: bool = True, **options) -> Result:
+    """Convert a folder with its reference, into mine-de-en beside it."""
+    given = folder / "reference.npz" if reference else None
+    chosen = Options(languages=("de", "en"), **options)
+    out = folder.parent / "mine-de-en"
+    return import_network(family, folder, out, chosen, given, "A. Person", "CC-BY 4.0")
+
+
+def refused(folder: Path, says: str, name: str = "theirs", **options) -> None:
+    """Convert a folder, which must fail in one line that names the file or folder.
+
+    A difference from the original names a layer instead. Nothing may be written.
+    """
+    with pytest.raises(ValueError, match=says) as error:
+        convert(folder, **options)
+    text = str(error.value)
+    assert isinstance(error.value, DifferentError) or name in text
+    assert len(text) < 1_500 and text.isprintable()
+    assert not list(folder.parent.glob("*de-en*")) + list(folder.parent.glob(".*"))
 
 
 # --- changes of a written folder
@@ -269,6 +302,13 @@ def vocabulary(edit: Callable[[dict[str, int]], object]) -> Change:
         (folder / "vocab.json").write_text(json.dumps(ids))
 
     return change
+
+
+def _last_piece_is_a_language(ids: dict[str, int]) -> None:
+    ids[">>fra<<"] = ids.pop(next(piece for piece in ids if ids[piece] == len(ids) - 2))
+
+
+language = vocabulary(_last_piece_is_a_language)
 
 
 def put(name: str, content: bytes = b"x") -> Change:

@@ -25,7 +25,7 @@ from core.data import tatoeba
 from core.record.attention_snapshots import FILE as SNAPSHOTS_FILE
 from core.record.attention_snapshots import AttentionSnapshots, Sentence
 from core.record.edits import Edits
-from core.record.record import TranslationRecord, check_size
+from core.record.record import TranslationRecord
 from core.serving import wire
 from core.translator import InputError, Translator
 from tests.core import strange_folders
@@ -140,31 +140,23 @@ def of_any_archive(maps: str) -> list[Case]:
     swapped = array(maps, lambda a: a.astype(a.dtype.newbyteorder()))
     shape = b"'shape': ("
     return [
-        *(Case(repr(c), "", spoil=lambda _, c=c: c) for c in (b"", b"no archive", b"\x80\x04N.")),
+        *(Case(repr(c), "", spoil=lambda _, c=c: c) for c in (b"", b"\x80\x04N.")),
         Case("an array", "", spoil=lambda c: npy(np.zeros(3))),
         Case("cut", "", spoil=lambda c: c[: len(c) // 2]),
         Case("encrypted", "", spoil=encrypted),
-        Case("packed by bzip2", "", packed=zipfile.ZIP_BZIP2),
         Case("packed by lzma", "", packed=zipfile.ZIP_LZMA),
         Case("a bomb", "it unpacks to", lambda m: m.update(bomb)),
         Case("a bomb of the words", "its metadata takes more than", raw("words", bytes(5 << 20))),
         Case("5,000 arrays", "arrays, the limit is 4,096", lambda m: m.update(many)),
         Case("no words", "words is missing", without("words")),
-        Case("words of another type", "words is missing", raw("words", npy(np.zeros(9)))),
         Case("words in 2D", "should be 1-D", raw("words", npy(np.zeros((3, 3), "u1")))),
         Case("a deep list", "nested deeper", text(b"[" * 100_000)),
-        Case("a deep object", "nested deeper", text(b'{"a":' * 100_000)),
         Case("nine levels", "nested deeper than 8", text(b"[" * 9 + b"]" * 9)),
-        Case("not JSON", "not JSON", text(b"{]")),
-        Case("not UTF-8", "not UTF-8", text(b"\xff\xfe")),
         Case("items without end", "the limit is 500,000", text(b"[" + b"0," * 500_001 + b"0]")),
         Case("empty lists without end", "its metadata", text(b"[" + b"[]," * 500_001 + b"0]")),
         Case("a name twice", "occurs twice", text(b'{"format": 2, "format": 2}')),
-        Case("a long number", "", text(b'{"format": ' + b"1" * 60_000 + b"}")),
-        Case("a list for words", "its metadata is [], not an object", text(b"[]")),
         Case("another format", "format", words(lambda w: w.update(format=99))),
         Case("no map", missing, without(maps)),
-        Case("an empty map", missing, raw(maps, b"")),
         Case("a map that is no array", missing, raw(maps, b"\x93NUMPY\x01\x00")),
         Case("a map of objects", missing, raw(maps, npy(np.array([[None]], object)))),
         Case("a map of doubles", missing, array(maps, lambda a: a.astype(np.float64))),
@@ -172,7 +164,6 @@ def of_any_archive(maps: str) -> list[Case]:
         Case("a map of fewer axes", "should be", array(maps, lambda a: a[0])),
         Case("a map of version 2", missing, version_2),
         Case("a map that is cut", "does not fit its shape", member(maps, lambda c: c[:-1])),
-        Case("a map that is longer", "does not fit its shape", member(maps, lambda c: c + b"\0")),
         Case("a shape of 10^18", "", header(maps, shape, shape + b"10000000000000000")),
         Case("a negative shape", "", header(maps, shape, shape + b"-")),
         *(Case(f"a weight of {w}", "", put(maps, (0,) * 4, w)) for w in (NAN, 1.5, -0.5)),
@@ -248,9 +239,7 @@ NOT_A_SHARE = "a value outside 0..1"
 SNAPSHOTS = [
     *of_any_archive("cross_0"),
     Case("no tokens", "an empty side", sentence(0, source=[])),
-    Case("steps of doubles", "steps is missing", array("steps", lambda a: a.astype(float))),
     Case("steps that fall", "the steps do not increase", array("steps", lambda a: a[::-1].copy())),
-    Case("a negative step", "the steps do not increase", put("steps", (0,), -1)),
     Case("a missing loss", "loss must hold", array("loss", lambda a: a[1:])),
     *(
         Case(
@@ -452,33 +441,6 @@ def test_folders_whose_names_collide_are_refused(folder, tmp_path):
     for name, words in {**says, "good": "would have the same name as good-de-en"}.items():
         (line,) = [p for p in problems if f"/{name} " in f"{p} " and words in p]
         assert line.endswith(("rename the folder", "rename one of them"))
-
-
-@pytest.mark.parametrize(
-    ("size", "fits"),
-    [
-        (((2, 2), 4, 100, 100), True),
-        (((4094, 1), 1, 1, 1), True),  # 4,096 maps
-        (((4095, 1), 1, 1, 1), False),
-        (((1, 2048), 1, 1, 1), False),  # 4,097: each decoder layer has two maps
-        (((1, 1), 1366, 1, 1), False),  # 4,098
-        (((63, 1), 1, 512, 256), True),  # 63·2^18 + 2^16 + 2^17
-        (((64, 1), 1, 512, 256), False),
-        (((1, 32), 1, 1, 512), True),  # 1 + 32·(2^18 + 2^9)
-        (((1, 64), 1, 1, 512), False),
-        (((1, 1), 64, 512, 1), False),  # 64·(2^18 + 1 + 2^9)
-    ],
-)
-def test_the_size_of_a_record_is_limited(size, fits):
-    (encoder, decoder), heads, S, T = size
-    maps, weights = encoder + 2 * decoder, encoder * S * S + decoder * T * (T + S)
-    assert (heads * maps <= 4_096 and heads * weights <= 16_777_216) == fits
-    if fits:
-        check_size(*size)
-        return
-    with pytest.raises(ValueError, match="maps are too many|the limit is 16,777,216") as caught:
-        check_size(*size)
-    assert str(caught.value).isprintable()
 
 
 def test_a_pass_too_large_for_a_record_is_not_made(folder, monkeypatch):

@@ -59,11 +59,6 @@ def test_cards_are_read_without_torch(checkpoint_folder):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match="nowhere/config.json is missing: .*git checkout -- "):
-        load(tmp_path / "nowhere")
-
-
 def test_an_unexpected_error_inside_the_loader_is_one_line(folder, monkeypatch):
     def fail(*_: object) -> None:
         raise ZeroDivisionError("modulo by\nzero \x1b[2J")
@@ -166,15 +161,10 @@ def test_languages_without_a_corpus_are_shown_by_name(folder):
 
 BROKEN_METRICS = {
     "not JSON": b"\xff",
-    "deep": b"[" * 60_000,
     "large": b" " * ((64 << 10) + 1),
-    "NaN": b'{"curve": [{"step": NaN}]}',
     "a name twice": b'{"final": {}, "final": {}}',
     "a score above the limit": b'{"final": {"a": {"sacrebleu": 1.1e15}}}',
-    "a score beyond numbers": b'{"final": {"a": {"sacrebleu": 1e999}}}',
     "a name for a terminal": b'{"final": {"\\u001b[2J": {"sacrebleu": 1}}}',
-    "a name of nothing": b'{"final": {"": {"sacrebleu": 1}}}',
-    "a name of 1,000": b'{"final": {"' + b"x" * 1_000 + b'": {"sacrebleu": 1}}}',
     "many": json.dumps({"final": {str(i): {"sacrebleu": 1} for i in range(200)}}).encode(),
 }
 
@@ -205,11 +195,6 @@ def test_a_curve_that_is_too_long_for_its_file_is_thinned(folder, best):
     assert curve[best] in kept and kept[-1] == curve[-1]
     save_metrics(folder, {"curve": curve[:100], "final": final})
     assert read_card(folder).metrics["curve"] == curve[:100]
-
-
-def test_missing_metrics_need_no_note(folder):
-    (folder / "metrics.json").unlink()
-    assert (read_card(folder).metrics, read_card(folder).note) == ({}, "")
 
 
 def test_a_broken_folder_does_not_hide_the_others(folder, monkeypatch):

@@ -25,8 +25,7 @@ from core.files import (
     write_json,
     write_transaction,
 )
-from tests.core import strange_folders
-from tests.core.crashes import fails, killed
+from tests.core.crashes import fails
 
 OLD = {"a": b"old a", "b": b"old b", "manifest": b"old"}
 NEW = {"a": b"new a", "b": b"new b", "manifest": b"new"}
@@ -34,24 +33,6 @@ NEW = {"a": b"new a", "b": b"new b", "manifest": b"new"}
 
 def content(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-
-def test_a_kill_between_any_two_steps_leaves_all_old_or_all_new(tmp_path):
-    found = []
-    for at in itertools.count(1):
-        folder = tmp_path / str(at)
-        write_transaction(folder, OLD, "manifest")
-        dead = killed(folder, at, lambda folder=folder: write_transaction(folder, NEW, "manifest"))
-        whole = {name: committed_file(folder, name, "manifest").read_bytes() for name in OLD}
-        assert whole in (OLD, NEW), at
-        finish_commit(folder, "manifest")
-        assert whole.items() <= content(folder).items()
-        found.append(whole == NEW)
-        if not dead:
-            break
-        write_transaction(folder, {**OLD, "a": b"later"}, "manifest")
-        assert content(folder) == {**OLD, "a": b"later"}, "leftovers are removed"
-    assert found == sorted(found) and found.count(False) > 10 and found.count(True) > 4
 
 
 def half_committed(folder: Path, start: Path) -> Path:
@@ -80,19 +61,6 @@ def test_sealing_a_half_committed_folder_keeps_its_staged_files(checkpoint_folde
     waiting.rename(folder / f"metrics-{mark}.json")
     add_checksum(folder)
     assert read_card(folder).metrics == read_card(checkpoint_folder).metrics != {}
-
-
-def test_a_half_committed_folder_is_read_without_writing(checkpoint_folder, tmp_path, monkeypatch):
-    folder = half_committed(tmp_path / "c", checkpoint_folder)
-    expected = json.loads((checkpoint_folder / "metrics.json").read_text())
-
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    for name in ("replace", "unlink", "mkdir"):
-        monkeypatch.setattr(Path, name, refuse)
-    assert read_card(folder).metrics == expected
-    load(folder)
 
 
 @pytest.mark.parametrize(
@@ -220,26 +188,6 @@ def test_a_swapped_file_is_not_read(tmp_path, monkeypatch, put):
     swap_at(monkeypatch, file, 1, put)
     with pytest.raises(ValueError, match="^it is a (link|folder)|^it is not a regular file"):
         safe_read(file, 100)
-
-
-@pytest.mark.usefixtures("no_blocking")
-@pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
-@pytest.mark.parametrize("at", range(1, 5))
-def test_loading_does_not_hang_when_files_are_swapped(tmp_path, monkeypatch, put, at):
-    folder = strange_folders.good(tmp_path / "good-de-en")
-    swap_at(monkeypatch, folder / "config.json", at, put)
-    try:
-        load(folder)
-    except checkpoint.CheckpointError as error:
-        assert str(error).isprintable()
-    assert not (folder / "config.json").is_file() or put is NOT_FILES["link"]
-
-
-@pytest.mark.parametrize("put", NOT_FILES.values(), ids=NOT_FILES)
-def test_a_manifest_that_is_not_a_regular_file_is_ignored(tmp_path, put):
-    put(tmp_path / "manifest")
-    assert committed_file(tmp_path, "a", "manifest") == tmp_path / "a"
-    finish_commit(tmp_path, "manifest")
 
 
 def test_a_manifest_over_the_size_limit_is_ignored(tmp_path):

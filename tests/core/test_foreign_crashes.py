@@ -10,9 +10,8 @@ import pytest
 from core.checkpoint.folder import list_cards, load, read_card
 from core.files import _locked, write_folder
 from core.foreign import importing
-from core.foreign.family import Options
-from tests.core import saved_folders
 from tests.core.crashes import fails, killed
+from tests.core.saved_folders import convert, refused
 
 NAMES = {
     *("MODEL_CARD.md", "config.json", "metrics.json", "model.safetensors"),
@@ -21,17 +20,13 @@ NAMES = {
 
 
 @pytest.fixture
-def write(tmp_path_factory, monkeypatch) -> Callable[[Path], object]:
-    """Return the function with which an import fills a folder; the network is read once."""
-    folder = tmp_path_factory.mktemp("saved") / "opus"
-    saved_folders.write(folder, "marian", "swish")
+def work(opus, monkeypatch) -> Callable[[Path], object]:
+    """Return a function that imports into a place; the network is read once."""
     found = []
     monkeypatch.setattr(importing, "write_folder", lambda _, write: found.append(write))
     monkeypatch.setattr(importing, "_verify", lambda *_: ([], ["A gap."]))
-    options = Options(languages=("de", "en"))
-    out = folder.parent / "mine-de-en"
-    importing.import_network("marian", folder, out, options, None, "A. Person", "MIT")
-    return found[0]
+    convert(opus)
+    return lambda place: write_folder(place / "mine-de-en", found[0])
 
 
 def is_complete(place: Path) -> bool:
@@ -45,23 +40,18 @@ def is_complete(place: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("empty", [False, True])
-def test_a_killed_import(write, tmp_path, empty):
+def test_a_killed_import(work, tmp_path):
     """Before the rename, nothing is listed, and the next import works and cleans up."""
     finished = []
     for at in itertools.count(1):
-        place = tmp_path / str(at)
+        place, empty = tmp_path / str(at), at % 2 == 0
         (place / "mine-de-en" if empty else place).mkdir(parents=True)
-
-        def work(place: Path = place) -> None:
-            write_folder(place / "mine-de-en", write)
-
-        if not killed(place, at, work):
+        if not killed(place, at, lambda place=place: work(place)):
             break
         finished.append(is_complete(place))
         if not finished[-1]:
             assert empty or list_cards(place) == ([], [])
-            work()
+            work(place)
             assert is_complete(place)
             assert [file.name for file in place.iterdir()] == ["mine-de-en"]
         left = [file for file in place.iterdir() if file.name != "mine-de-en"]
@@ -71,43 +61,27 @@ def test_a_killed_import(write, tmp_path, empty):
     assert load(tmp_path / "1/mine-de-en").card.imported is not None
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_full_or_broken_disk(write, tmp_path, code):
+def test_a_full_or_broken_disk(work, tmp_path):
     for at in itertools.count(1):
         place = tmp_path / str(at)
         place.mkdir()
-
-        def work(place: Path = place) -> None:
-            write_folder(place / "mine-de-en", write)
-
-        said = fails(place, at, code, work)
+        code = (errno.ENOSPC, errno.EIO)[at % 2]
+        said = fails(place, at, code, lambda place=place: work(place))
         if said is None:
             break
         if said:
-            assert not (place / "mine-de-en").exists() and list(place.iterdir()) == []
-        else:
-            assert is_complete(place)
-            continue
-        work()
+            assert list(place.iterdir()) == []
+            work(place)
         assert is_complete(place)
     assert at > 20
 
 
-def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    folder, out = tmp_path / "opus", tmp_path / "mine-de-en"
-    saved_folders.write(folder, "marian", "swish")
-
+def test_a_full_disk_is_named(theirs, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "/elsewhere/x.part")
 
     monkeypatch.setattr(importing, "save", full)
-    options = Options(languages=("de", "en"))
-    with pytest.raises(
-        ValueError, match="^.*/mine-de-en cannot be written .No space left"
-    ) as error:
-        importing.import_network("marian", folder, out, options, folder / "reference.npz")
-    assert str(error.value).endswith("nothing was written")
-    assert [file.name for file in tmp_path.iterdir()] == ["opus"]
+    refused(theirs, "cannot be written .No space left.*; nothing was written$", "/mine-de-en")
 
 
 def test_another_import_that_is_running_is_left_alone(tmp_path):

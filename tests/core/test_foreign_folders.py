@@ -1,9 +1,7 @@
-"""Marian and Pegasus folders are converted, compared with torch's layers, and refused if wrong."""
+"""Marian and Pegasus folders, as people have them, are converted with torch's numbers."""
 
 import json
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,52 +9,21 @@ import pytest
 import safetensors.torch
 import torch
 
-from core.accelerate import kernels
-from core.accelerate.library import library
 from core.checkpoint.folder import load
-from core.foreign import comparison, family, hugging_face, importing
+from core.foreign import importing
 from core.foreign.family import Options
-from core.foreign.importing import import_network
+from core.foreign.pieces import read_tokenizers
 from core.translator import Translator
-from tests.core.saved_folders import TEXTS, write
-
-FAMILIES = {"marian": "swish", "pegasus": "relu"}
+from tests.core import saved_folders as s
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def saved(request, tmp_path_factory) -> tuple[str, Path]:
-    folder = tmp_path_factory.mktemp("saved") / f"opus-{request.param}"
-    write(folder, request.param, FAMILIES[request.param])
-    return request.param, folder
-
-
-def convert(saved, out: Path, folder: Path | None = None, reference: Path | None = None, **options):
-    family, original = saved
-    chosen = Options(languages=("de", "en"), **options)
-    given = reference or original / "reference.npz"
-    return import_network(family, folder or original, out, chosen, given, "OPUS", "CC-BY 4.0")
-
-
-@pytest.fixture
-def copy(saved, tmp_path) -> Path:
-    return Path(shutil.copytree(saved[1], tmp_path / "copy"))
-
-
-def change_weights(folder: Path, change) -> None:
-    state = safetensors.torch.load_file(folder / "model.safetensors")
-    change(state)
-    state = {name: tensor.contiguous() for name, tensor in state.items()}
-    safetensors.torch.save_file(state, folder / "model.safetensors")
-
-
-def change_json(file: Path, change) -> None:
-    values = json.loads(file.read_text())
-    change(values)
-    file.write_text(json.dumps(values))
-
-
-def test_a_saved_network_gives_the_originals_numbers(saved, tmp_path):
-    result = convert(saved, tmp_path / "opus-de-en")
+@pytest.mark.parametrize(
+    ("family", "untied"), [("marian", False), ("marian", True), ("pegasus", False)]
+)
+def test_a_saved_network_gives_the_originals_numbers(family, untied, tmp_path):
+    """An untied network has three tables, all different: exchanging two shows in its logits."""
+    folder = s.write(tmp_path / "theirs", family, untied)
+    result = s.convert(folder, family)
     compared = {one.what: one for one in result.imported.compared}
     for what in ("attention maps", "logits", "log-probabilities", "logits of single steps"):
         assert compared[f"{what}, float64"].max_abs_diff < 1e-12
@@ -65,391 +32,187 @@ def test_a_saved_network_gives_the_originals_numbers(saved, tmp_path):
     assert compared["tokens of 200 generated source lines"].passed
     assert compared["tokens of 200 generated target lines"].passed
     assert result.imported.not_proven == ()
-    translator = Translator.load(tmp_path / "opus-de-en", "cpu")
+    translator = Translator.load(tmp_path / "mine-de-en", "cpu")
     assert translator.card.imported == result.imported
-    assert translator.card.model.activation == {"marian": "silu", "pegasus": "relu"}[saved[0]]
+    assert translator.card.model.activation == {"marian": "silu", "pegasus": "relu"}[family]
     record = translator.inspect("Ein Mann läuft </s> im Schnee.", beam=2)
     assert all(check.passed for check in record.checks)
     ids = [token.id for token in record.source]
     assert ids.count(2) == 1 and ids[-1] == 2  # a typed </s> is text
-    both = translator.inspect(TEXTS["source"][0], TEXTS["target"][0])
-    other = translator.other_implementation().inspect(TEXTS["source"][0], TEXTS["target"][0])
+    both = translator.inspect(s.TEXTS["source"][0], s.TEXTS["target"][0])
+    other = translator.other_implementation().inspect(s.TEXTS["source"][0], s.TEXTS["target"][0])
     assert np.allclose(both.cross, other.cross, atol=1e-5)
 
 
-def test_converting_twice_writes_equal_files(saved, tmp_path):
-    for name in ("a", "b"):
-        convert(saved, tmp_path / f"{name}-de-en")
-    for file in (tmp_path / "a-de-en").iterdir():
-        if file.name != "MODEL_CARD.md":
-            assert file.read_bytes() == (tmp_path / "b-de-en" / file.name).read_bytes()
-    weights = safetensors.torch.load_file(tmp_path / "a-de-en/model.safetensors")
-    assert {tensor.dtype for tensor in weights.values()} == {torch.float32}
+def as_links(folder: Path) -> None:
+    """Arrange the folder as Hugging Face's cache does: each file is a link to a blob."""
+    blobs = folder.parent / "blobs"
+    blobs.mkdir()
+    for file in list(folder.iterdir()):
+        file.rename(blobs / file.name)
+        file.symlink_to(Path("..") / "blobs" / file.name)
 
 
-def test_shards_are_read(saved, copy, tmp_path):
-    state = safetensors.torch.load_file(copy / "model.safetensors")
-    (copy / "model.safetensors").unlink()
-    names = sorted(state)
-    shards = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
-    for shard, held in shards.items():
-        safetensors.torch.save_file({name: state[name] for name in held}, copy / shard)
-    index = {"weight_map": {name: shard for shard, held in shards.items() for name in held}}
-    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
-    convert(saved, tmp_path / "a-de-en", copy)
-    convert(saved, tmp_path / "b-de-en")
-    same = [(tmp_path / f"{x}-de-en/model.safetensors").read_bytes() for x in "ab"]
-    assert same[0] == same[1]
-    (copy / "model-2.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"lacks the shard model-2\.safetensors"):
-        convert(saved, tmp_path / "c-de-en", copy)
+def sharded(folder: Path) -> None:
+    state = safetensors.torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    index = {name: f"model-{i % 2}.safetensors" for i, name in enumerate(sorted(state))}
+    for shard in set(index.values()):
+        held = {name: state[name] for name in index if index[name] == shard}
+        safetensors.torch.save_file(held, folder / shard)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
 
 
-def test_a_stored_position_table_is_compared(saved, copy, tmp_path):
-    table = torch.from_numpy(np.load(copy / "reference.npz")["positions"]).float()
-    name = "model.encoder.embed_positions.weight"
-    change_weights(copy, lambda state: state.update({name: table.clone()}))
-    convert(saved, tmp_path / "a-de-en", copy)
-    change_weights(copy, lambda state: state.update({name: table.roll(1, 0)}))
-    with pytest.raises(ValueError, match="embed_positions.* is not the table of sines"):
-        convert(saved, tmp_path / "b-de-en", copy)
+def untied(state) -> None:
+    """Store the one table under three names more, as transformers 5 does for an untied network."""
+    for name in ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head"):
+        state[f"{name}.weight"] = state["model.shared.weight"].clone()
+    state["model.shared.weight"] = torch.randn_like(state["model.shared.weight"])
 
 
-def test_a_copied_table_must_be_equal(saved, copy, tmp_path):
-    change_weights(
-        copy, lambda state: state.update({"lm_head.weight": state["model.shared.weight"].clone()})
-    )
-    convert(saved, tmp_path / "a-de-en", copy)
-    change_weights(copy, lambda state: state["lm_head.weight"].mul_(1.5))
-    with pytest.raises(ValueError, match="lm_head.weight differs from model.shared.weight"):
-        convert(saved, tmp_path / "b-de-en", copy)
-
-
-def exchange(first: str, second: str):
-    def change(state) -> None:
-        state[first], state[second] = state[second], state[first]
-
-    return change
-
-
-LAYER = "model.encoder.layers.0"
-WEIGHTS = {
-    "queries and keys": (
-        exchange(f"{LAYER}.self_attn.q_proj.weight", f"{LAYER}.self_attn.k_proj.weight"),
-        "first in the encoder attention of layer 1: its queries or keys",
-    ),
-    "a matrix whose rows have another order": (
-        lambda state: state.update(
-            {
-                f"{LAYER}.self_attn.out_proj.weight": state[
-                    f"{LAYER}.self_attn.out_proj.weight"
-                ].flip(0)
-            }
+copied = s.weights(
+    lambda state: state.update({"lm_head.weight": state["model.shared.weight"].clone()})
+)
+# What the hub's folders of 2020 carry, defaults of `generate` and bookkeeping.
+HARMLESS = s.config(
+    **{"_num_labels": 3, "add_bias_logits": False, "add_final_layer_norm": False},
+    **{"bad_words_ids": [[58100]], "bos_token_id": 0, "classif_dropout": 0.0, "min_length": 0},
+    **{"extra_pos_embeddings": 2, "force_bos_token_to_be_generated": False, "prefix": None},
+    **{"id2label": {"0": "LABEL_0"}, "init_std": 0.02, "label2id": {"LABEL_0": 0}, "odd": None},
+    **{"max_length": 512, "normalize_before": False, "normalize_embedding": False},
+    **{"num_beams": 6, "num_hidden_layers": 6, "static_position_embeddings": True},
+    **{"do_sample": False, "temperature": 1.0, "repetition_penalty": 1.0, "length_penalty": 1.0},
+    **{"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "suppress_tokens": None},
+    **{"begin_suppress_tokens": [], "pruned_heads": {}, "chunk_size_feed_forward": 0},
+    **{"tie_encoder_decoder": False, "_commit_hash": "abc", "output_past": True, "dtype": "x"},
+    **{"tie_word_embeddings": ..., "is_encoder_decoder": ..., "model_type": ...},
+)
+CONVERTED: dict[str, tuple[s.Change, tuple[str, ...]]] = {
+    "as it was saved": (lambda folder: None, ()),
+    "settings that change nothing": (HARMLESS, ()),
+    "files for other tools": (
+        s.all_of(
+            s.put("tf_model.h5"), s.put("rust_model.ot"), s.put("pytorch_model.bin", b"\x80\x02")
         ),
-        "first in the encoder attention of layer 2: .* what encoder layer 1 writes: .*output",
+        (),
     ),
-    "a bias of zeros": (
-        lambda state: state[f"{LAYER}.fc1.bias"].zero_(),
-        "first in the encoder attention of layer 2: .* what encoder layer 1 writes: .*feed-forward",
+    "a folder of links, as in the library's cache": (as_links, ()),
+    "two shards": (sharded, ()),
+    "float64 weights": (
+        s.every(torch.Tensor.double),
+        (r"^\d+ tensors were rounded from float64 to float32\.$",),
     ),
-    "no bias at all": (
-        lambda state: state.pop(f"{LAYER}.fc1.bias"),
-        r"lacks model\.encoder\.layers\.0\.fc1\.bias",
-    ),
-    "a bias of the classifier": (
-        lambda state: state["final_logits_bias"][0, 7].add_(1),
-        "logits, float64 differ .* most for the original's id 7",
-    ),
-    "an extra tensor": (
-        lambda state: state.update({"model.encoder.layernorm_embedding.weight": torch.ones(16)}),
-        "layernorm_embedding.weight is not used",
-    ),
-    "another shape": (
-        lambda state: state.update({f"{LAYER}.fc2.bias": torch.ones(3)}),
-        r"fc2.bias is \[3\], not \[16\]",
-    ),
-    "the vocabulary shifted by one": (
-        lambda state: state.update(
-            {"model.shared.weight": state["model.shared.weight"].roll(1, 0)}
+    "counters": (
+        s.weights(
+            lambda state: state.update({"steps": torch.tensor(7), "seen": torch.ones(3) > 0})
         ),
-        "first in the encoder attention of layer 1: .*the embeddings",
+        ("^Whole numbers that are not weights were ignored: seen, steps.$",),
+    ),
+    "a wrapper's prefix": (
+        s.prefixed("module."),
+        ("^The prefix 'module.' of the weights' names was removed.$",),
+    ),
+    "prefixes of three wrappers": (
+        s.prefixed("model.module._orig_mod."),
+        ("^The prefix 'model.module._orig_mod.' of",),
+    ),
+    "a copy of its table": (copied, ()),
+    "an untied network": (s.all_of(s.weights(untied), s.config(tie_word_embeddings=False)), ()),
+    "an untied network that stores one table": (
+        s.all_of(copied, s.config(tie_word_embeddings=False)),
+        (),
+    ),
+    "settings of another search": (
+        s.config(repetition_penalty=1.2, no_repeat_ngram_size=3, do_sample=False, num_beams=6),
+        ("search are not applied here: no_repeat_ngram_size 3, repetition_penalty 1.2.$",),
     ),
 }
 
 
-@pytest.mark.parametrize("case", WEIGHTS)
-def test_weights_of_another_network_are_refused_by_name(saved, copy, tmp_path, case):
-    change, says = WEIGHTS[case]
-    change_weights(copy, change)
-    with pytest.raises(ValueError, match=says) as error:
-        convert(saved, tmp_path / "x-de-en", copy)
-    assert "\n" not in str(error.value) and not (tmp_path / "x-de-en").exists()
+@pytest.mark.parametrize("case", CONVERTED)
+def test_a_folder_is_converted_and_what_was_read_differently_is_said(theirs, case):
+    change, notes = CONVERTED[case]
+    change(theirs)
+    result = s.convert(theirs)
+    differences = {one.what: one.max_abs_diff for one in result.imported.compared}
+    assert result.imported.passed and differences["logits, float64"] < 1e-12
+    assert load(theirs.parent / "mine-de-en").card.model.max_length == s.LENGTH
+    card = (theirs.parent / "mine-de-en/MODEL_CARD.md").read_text()
+    for sentence, says in zip(result.notes, notes, strict=True):
+        assert re.search(says, sentence) and f"\n- {sentence}\n" in card
 
 
-def exchanged(monkeypatch) -> None:
-    parts = hugging_face.NAMES.parts
-    query, key = (parts[f"self_attention.{part}"] for part in ("query", "key"))
-    monkeypatch.setitem(parts, "self_attention.query", key)
-    monkeypatch.setitem(parts, "self_attention.key", query)
-
-
-def not_reordered(monkeypatch) -> None:
-    real = family._reordered
-
-    def reordered(name, value, features):
-        return value if name.endswith("output.weight") else real(name, value, features)
-
-    monkeypatch.setattr(family, "_reordered", reordered)
-
-
-def shifted(monkeypatch) -> None:
-    real = family._copy_rows
-
-    def copied(parameter, value, vocabulary, bias):
-        rows = np.array([*vocabulary.rows[:4], *np.roll(vocabulary.rows[4:], 1)])
-        real(parameter, value, replace(vocabulary, rows=rows), bias)
-
-    monkeypatch.setattr(family, "_copy_rows", copied)
-
-
-def relu_in_steps(monkeypatch) -> None:
-    if library() is None:
-        pytest.skip("no C compiler")
-    monkeypatch.setitem(kernels._ACTIVATIONS, "silu", kernels._ACTIVATIONS["relu"])
-
-
-def pad_in_softmax(monkeypatch) -> None:
-    monkeypatch.setattr(family, "NEVER", 0.0)
-
-
-def other_start(monkeypatch) -> None:
-    real = family.special_rows
-
-    def rows(pad, start, end, unknown, size):
-        return real(pad, 5, end, unknown, size)
-
-    monkeypatch.setattr("core.foreign.pieces.special_rows", rows)
-
-
-def position_offset(monkeypatch) -> None:
-    real = comparison.position_formula
-    monkeypatch.setattr(comparison, "position_formula", lambda c: np.roll(real(c), -1, axis=0))
-
-
-CONVERTER_FAULTS = {
-    "queries and keys exchanged": (exchanged, "encoder attention of layer 1: its queries or keys"),
-    "one matrix not permuted": (
-        not_reordered,
-        "encoder attention of layer 2: .* what encoder layer 1 writes: .*output projection",
-    ),
-    "ids shifted by one": (shifted, "encoder attention of layer 1: .*the embeddings"),
-    "positions shifted by one": (position_offset, "wrong positions: position 0 .* an offset"),
-    "<pad> in the softmax": (pad_in_softmax, "such as <pad>, is left in the softmax"),
-    "another start": (other_start, r"wrong start token: .* id \d+, the conversion with id 5"),
-    "ReLU in single steps": (
-        relu_in_steps,
-        "single steps, float32 differ .* one path of the network uses another activation",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CONVERTER_FAULTS)
-def test_a_fault_of_the_converter_is_named(saved, tmp_path, monkeypatch, case):
-    inject, says = CONVERTER_FAULTS[case]
-    if inject is relu_in_steps and FAMILIES[saved[0]] == "relu":
-        pytest.skip("this network has ReLU")
-    inject(monkeypatch)
-    with pytest.raises(ValueError, match=says) as error:
-        convert(saved, tmp_path / "x-de-en")
-    assert "\n" not in str(error.value) and not (tmp_path / "x-de-en").exists()
-
-
-def test_a_bias_that_the_converter_drops_is_named(saved, tmp_path, monkeypatch):
-    """The dropped tensor is unused, which is an error even if zeros take its place."""
-    real = family._fill
-
-    def fill(parameter, name, weights, plan):
-        if name == "decoder.1.feed_forward.outer.bias":
-            parameter.zero_()
-        else:
-            real(parameter, name, weights, plan)
-
-    monkeypatch.setattr(family, "_fill", fill)
-    with pytest.raises(ValueError, match=r"decoder\.layers\.1\.fc2\.bias is not used"):
-        convert(saved, tmp_path / "x-de-en")
-
-
-SETTINGS = {
-    "an unknown flag": ({"embedding_norm_scale": 2}, "sets embedding_norm_scale to 2, which"),
-    "a norm of the embeddings": ({"normalize_embedding": True}, "sets normalize_embedding to True"),
-    "another activation": ({"activation_function": "gelu"}, "activation_function is 'gelu'"),
-    "another family": ({"model_type": "bart"}, "is of a 'bart' network"),
-    "other heads": ({"decoder_attention_heads": 4}, "2 and decoder_attention_heads 4 differ"),
-    "a width as text": ({"d_model": "16"}, "d_model is '16', not a whole number"),
-    "the other activation": (None, "first in the encoder attention of layer 2"),
-    "no scale": ({"scale_embedding": False}, "first in the encoder attention of layer 1"),
-    "more layers": ({"encoder_layers": 3}, r"lacks model\.encoder\.layers\.2\."),
-    "fewer layers": ({"encoder_layers": 1}, r"model\.encoder\.layers\.1\..* is not used"),
-    "a wrong start": (
-        {"decoder_start_token_id": 5},
-        "start id 5 is '.+', a piece that .*finds in texts",
-    ),
-    "start and end the same": (
-        {"decoder_start_token_id": 0},
-        "start and end are both id 0",
-    ),
-    "a smaller table": ({"vocab_size": 20}, "but the network's table has 20 rows"),
-}
-
-
-@pytest.mark.parametrize("case", SETTINGS)
-def test_settings_of_another_network_are_refused_by_name(saved, copy, tmp_path, case):
-    changes, says = SETTINGS[case]
-    other = {"swish": "relu", "relu": "swish"}[FAMILIES[saved[0]]]
-    changed = changes or {"activation_function": other}
-    change_json(copy / "config.json", lambda values: values.update(changed))
-    with pytest.raises(ValueError, match=says) as error:
-        convert(saved, tmp_path / "x-de-en", copy)
-    assert "\n" not in str(error.value) and not (tmp_path / "x-de-en").exists()
-
-
-def gap(ids) -> None:
-    ids[next(piece for piece, id in ids.items() if id == 9)] = len(ids) + 5
-
-
-VOCABULARIES = {
-    "gaps": (gap, "has gaps: no piece has id 9"),
-    "too short": (lambda ids: ids.popitem(), "pieces, but the network's table has"),
-    "no <unk>": (lambda ids: ids.update({"unk": ids.pop("<unk>")}), "has no <unk>"),
-    "ids as text": (lambda ids: ids.update({"</s>": "0"}), "is '0', not a whole number"),
-    "languages": (
-        lambda ids: ids.update(
-            {">>fra<<": ids.pop(next(p for p in ids if ids[p] == len(ids) - 2))}
-        ),
-        "name one with --first",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", VOCABULARIES)
-def test_a_bad_vocabulary_is_refused(saved, copy, tmp_path, case):
-    change, says = VOCABULARIES[case]
-    change_json(copy / "vocab.json", change)
-    with pytest.raises(ValueError, match=says):
-        convert(saved, tmp_path / "x-de-en", copy)
-    assert not (tmp_path / "x-de-en").exists()
-
-
-def test_pieces_of_control_characters_are_shown_by_their_codes(saved, copy, tmp_path):
+def test_pieces_of_control_characters_are_shown_by_their_codes(theirs):
     """Joint vocabularies of web text contain such pieces; the tables' rows keep their order."""
-    ids = json.loads((copy / "vocab.json").read_text())
-    read = json.loads(np.load(copy / "reference.npz")["tokens"].tobytes())["ids"]
+    ids = json.loads((theirs / "vocab.json").read_text())
+    read = json.loads(np.load(theirs / "reference.npz")["tokens"].tobytes())["ids"]
     free = [id for id in range(4, len(ids) - 1) if all(id not in line for line in read)][:3]
     piece_of = {id: piece for piece, id in ids.items()}
-    for id, piece in zip(free, ("▁\x85", "a\x1b[31m", "\u2028"), strict=True):
-        ids[piece] = ids.pop(piece_of[id])
-    (copy / "vocab.json").write_text(json.dumps(ids))
-    result = convert(saved, tmp_path / "x-de-en", copy)
-    tokenizer = load(tmp_path / "x-de-en").target_tokenizer
-    convert(saved, tmp_path / "unchanged-de-en")
-    unchanged = load(tmp_path / "unchanged-de-en").target_tokenizer
-    shown = {tokenizer.token(id).piece: id for id in range(tokenizer.size)}
-    expected = (
-        "▁white space U+0085",
-        "characters U+0061 U+001B U+005B U+0033 U+0031 U+006D",
-        "white space U+2028",
+    shown = {
+        "▁\x85": "▁white space U+0085",
+        "a\x1b[31m": "characters U+0061 U+001B U+005B U+0033 U+0031 U+006D",
+        "\u2028": "white space U+2028",
+    }
+    changed = s.vocabulary(
+        lambda v: [v.update({p: v.pop(piece_of[id])}) for id, p in zip(free, shown, strict=True)]
     )
-    for id, piece in zip(free, expected, strict=True):
-        assert unchanged.token(shown[piece]).piece == piece_of[id]
-    assert tokenizer.token(shown["▁white space U+0085"]).starts_word
-    said = [
-        f"3 pieces of the {side} vocabulary contain control characters or line ends: they are "
-        "shown by their codes, and no text is encoded as one of them."
-        for side in ("source", "target")
-    ]
-    assert list(result.imported.not_proven[:2]) == said
+    options, size = Options(languages=("de", "en")), len(ids)
+    special = {"pad": size - 1, "start": size - 1, "end": 0}
+    _, before = read_tokenizers(theirs, options, (size, size), special, shared=True)
+    changed(theirs)
+    result = s.convert(theirs)
+    tokenizer = load(theirs.parent / "mine-de-en").target_tokenizer
+    found = {tokenizer.token(id).piece: id for id in range(tokenizer.size)}
+    for id, piece in zip(free, shown.values(), strict=True):
+        assert before.tokenizer.token(found[piece]).piece == piece_of[id]
+    assert tokenizer.token(found["▁white space U+0085"]).starts_word
+    for side, said in zip(("source", "target"), result.imported.not_proven[:2], strict=True):
+        assert said.startswith(f"3 pieces of the {side} vocabulary contain control characters")
     typed = tokenizer.encode("a\x1b[31m \x85 \u2028 characters U+0061 white space U+2028")
-    assert not {token.id for token in typed} & {shown[piece] for piece in expected}
+    assert not {token.id for token in typed} & {found[piece] for piece in shown.values()}
 
 
-def test_pieces_in_another_order_are_named(saved, copy, tmp_path):
-    def change(ids) -> None:
-        first, second = (next(p for p in ids if ids[p] == id) for id in (5, 6))
-        ids[first], ids[second] = 6, 5
-
-    change_json(copy / "vocab.json", change)
-    with pytest.raises(ValueError, match="tokens of . of 4 source lines differ"):
-        convert(saved, tmp_path / "x-de-en", copy)
-
-
-def test_lines_that_are_simplified_first_are_counted(saved, copy, tmp_path):
+def test_lines_that_are_simplified_first_are_counted(theirs):
     """White space is simplified here for every model, whatever its original does."""
-    arrays = dict(np.load(copy / "reference.npz"))
-    tokens = json.loads(arrays["tokens"].tobytes())
-    tokens["lines"].append("Ein\u00a0Mann läuft")
-    tokens["ids"].append([1, 1])
-    arrays["tokens"] = np.frombuffer(json.dumps(tokens).encode(), np.uint8)
-    np.savez(copy / "reference.npz", **arrays)
-    result = convert(saved, tmp_path / "x-de-en", copy, copy / "reference.npz")
-    assert result.imported.not_proven == (
-        "1 of 5 source lines have other tokens than in the original, because unusual white space, "
-        "hyphens or ligatures are simplified here first.",
-    )
+    added = {"lines": "Ein\u00a0Mann läuft", "ids": [1, 1]}
+    s.tokens(lambda t: [t[name].append(value) for name, value in added.items()])(theirs)
+    result = s.convert(theirs)
+    (said,) = result.imported.not_proven
+    assert said.startswith("1 of 5 source lines have other tokens than in the original, because")
     assert "tokens of 4 source lines" in {one.what for one in result.imported.compared}
 
 
-def test_the_language_token_is_the_first_of_every_source(saved, copy, tmp_path):
-    change_json(copy / "vocab.json", VOCABULARIES["languages"][0])
-    with pytest.raises(ValueError, match="check --first"):
-        convert(saved, tmp_path / "x-de-en", copy, first=">>spa<<")
-    arrays = dict(np.load(copy / "reference.npz"))
-    tokens = json.loads(arrays["tokens"].tobytes())
-    code = json.loads((copy / "vocab.json").read_text())[">>fra<<"]
-    tokens["ids"] = [[code, *ids] for ids in tokens["ids"]]
-    arrays["tokens"] = np.frombuffer(json.dumps(tokens).encode(), np.uint8)
-    np.savez(copy / "reference.npz", **arrays)
-    convert(saved, tmp_path / "x-de-en", copy, copy / "reference.npz", first=">>fra<<")
-    loaded = load(tmp_path / "x-de-en")
-    assert loaded.source_tokenizer.token(loaded.source_tokenizer.first[0]).piece == ">>fra<<"
+def test_the_language_token_is_the_first_of_every_source(theirs):
+    s.language(theirs)
+    s.refused(theirs, "check --first", first=">>spa<<")
+    code = json.loads((theirs / "vocab.json").read_text())[">>fra<<"]
+    s.tokens(lambda t: [ids.insert(0, code) for ids in t["ids"]])(theirs)
+    s.convert(theirs, first=">>fra<<")
+    tokenizer = load(theirs.parent / "mine-de-en").source_tokenizer
+    assert tokenizer.token(tokenizer.first[0]).piece == ">>fra<<"
 
 
-SPM = {
-    "not a model": (b"\xff\xff\xff", "is not a SentencePiece model"),
-    "empty": (b"", "has 0 pieces"),
-}
-
-
-@pytest.mark.parametrize("case", SPM)
-def test_a_bad_sentencepiece_model_is_refused(saved, copy, tmp_path, case):
-    content, says = SPM[case]
-    (copy / "source.spm").write_bytes(content)
-    with pytest.raises(ValueError, match=says):
-        convert(saved, tmp_path / "x-de-en", copy)
-
-
-def test_missing_files_are_named(saved, copy, tmp_path):
-    for name in ("vocab.json", "target.spm", "config.json"):
-        kept = (copy / name).read_bytes()
-        (copy / name).unlink()
-        with pytest.raises(
-            ValueError, match=f"{re.escape(name)} is missing: give the whole folder"
-        ):
-            convert(saved, tmp_path / "x-de-en", copy)
-        (copy / name).write_bytes(kept)
-    (copy / "source.spm").rename(copy / "spiece.model")
-    with pytest.raises(ValueError, match="networks that summarise"):
-        convert(saved, tmp_path / "x-de-en", copy)
-
-
-def test_without_library_and_reference_not_proven_says_so(saved, tmp_path, monkeypatch):
+def test_without_library_and_reference_not_proven_says_so(theirs, monkeypatch):
     def missing(*_: object):
         raise ImportError
 
     monkeypatch.setattr(importing, "from_library", missing)
-    family, folder = saved
-    result = import_network(family, folder, tmp_path / "x-de-en", Options(languages=("de", "en")))
+    result = s.convert(theirs, reference=False)
     assert "transformers is not installed" in " ".join(result.imported.not_proven)
     assert [one.what for one in result.imported.compared] == [
-        "tokens of 200 generated source lines",
-        "tokens of 200 generated target lines",
+        f"tokens of 200 generated {side} lines" for side in ("source", "target")
     ]
+
+
+def test_two_vocabularies_keep_the_sources_piece_with_the_id_of_the_start(tmp_path):
+    """The start token is one of the target's: the source's piece with that id can be read."""
+    pieces = s.tokenizers(tmp_path)
+    (tmp_path / "target_vocab.json").write_text(
+        json.dumps({("<s>" if id == 6 else piece): id for piece, id in pieces.items()})
+    )
+    size = len(pieces)
+    ids = {"pad": size - 1, "start": 6, "end": 0}
+    options = Options(languages=("de", "en"))
+    source, target = read_tokenizers(tmp_path, options, (size, size), ids, shared=False)
+    assert target.start == 6 and 6 in source.rows[4:]
+    assert len(source.rows) == size + 1 and len(target.rows) == size

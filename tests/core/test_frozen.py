@@ -8,15 +8,13 @@ import pkgutil
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import core
 from core.analysis.attribution import Attributions, Shapley
-from core.analysis.head_effects import HeadEffects, PairEffects
-from core.analysis.matching import Matching
+from core.analysis.head_effects import HeadEffects
 from core.frozen import Frozen
 from core.record.record import TranslationRecord
 from core.text.tokenizer import special
@@ -69,8 +67,6 @@ def ones(*shape: int) -> np.ndarray:
 
 VALUES = {
     "effects": lambda: HeadEffects(ones(3), {"cross": ones(2, 2, 3)}),
-    "pairs": lambda: PairEffects("cross", 1, 2, ones(2, 2, 3)),
-    "matching": lambda: Matching(1, 2, (1, 0), ones(2, 2)),
     "attributions": lambda: Attributions(((0,),), (5, 6), {"rollout": ones(2, 1)}),
     "shapley": lambda: Shapley(((0,),), (5,), *[ones(1, 1)] * 3, ones(1), ones(1), 2, 0),
 }
@@ -200,13 +196,3 @@ def test_maps_of_other_heads_make_another_record(record):
     reshaped = {kind: m.reshape(2, 1, *m.shape[2:]) for kind, m in maps.items()}
     other = dataclasses.replace(record, activations=None, **reshaped)
     assert other != record and other.checks == ()
-
-
-def test_a_save_that_fails_keeps_the_old_file(record, tmp_path, monkeypatch):
-    file = tmp_path / "record.npz"
-    file.write_bytes(b"old")
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr("core.files.os.fsync", Mock(side_effect=full))
-    with pytest.raises(OSError, match="No space left"):
-        record.save(file)
-    assert file.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import analyse, evaluate
-from core.analysis.alignment import Gold
 from core.analysis.quality_warnings import quality_warnings, warnings_about
-from core.atlas.corpus import corpus
 from core.checkpoint.folder import Checkpoint, load
 from core.text.line import marks, plain, read_by, tokens_and_words, words_of_line
 from core.text.tokenizer import normalise
@@ -150,14 +148,6 @@ def test_sentences_without_gold_links_are_left_out(monkeypatch, tmp_path, capsys
     assert line in capsys.readouterr().err
     with pytest.raises(ValueError, match="none of the 2 sentences has gold links"):
         run(monkeypatch, tmp_path, "alignment", sides, "\n\n")
-
-
-def test_a_corpus_has_gold_where_there_are_links(shipped):
-    pairs = [(SPACED, REFERENCE), SHORT]
-    text = corpus(shipped, pairs, [Gold.parse(GOLD), Gold.parse("")])
-    first, second = text.sentences
-    assert text.linked == 1 and second.gold is None
-    assert [len(set(side)) for side in first.words] == [7, 8]
 
 
 @pytest.mark.parametrize("given", [given for given in GIVEN if given.marks])

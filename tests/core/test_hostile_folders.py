@@ -14,7 +14,6 @@ import torch
 from core.checkpoint.folder import CheckpointError, list_cards, load
 from core.config import ModelConfig
 from core.model.shapes import count_parameters, weight_shapes
-from core.text.tokenizer import SPECIALS
 from core.typed import typed as typed_as
 from tests.core import strange_folders as s
 from tests.core.strange_folders import CONFIG, TOKENIZER, WEIGHTS, Change
@@ -28,16 +27,11 @@ BAD_JSON = {
     "nothing": b"",
     "cut": b'{"format": 1, "files": {',
     "a pickle": PICKLE,
-    "a page": b"<!DOCTYPE html><html><body>404</body></html>",
     "UTF-16": '{"format": 1}'.encode("utf-16"),
     "a byte-order mark": b'\xef\xbb\xbf{"format": 1}',
-    "latin-1": '{"format": "ä"}'.encode("latin-1"),
     "a list": b"[]",
-    "null": b"null",
     "a number": b"1",
-    "a text": b'"x"',
     "a deep list": b"[" * 60_000,
-    "a deep object": b'{"a":' * 10_000,
     "zeros": b"\0" * 500,
     "a long number": b'{"format": ' + b"1" * 60_000 + b"}",
 }
@@ -105,12 +99,13 @@ CONFIG_JSON: dict[str, tuple[Change, str]] = {
 }
 
 TOP_LEVEL: list[tuple[str, str, tuple]] = [
-    ("format", "format is", (2, "1", 10**30)),
-    ("architecture", "architecture", ("lstm", "../scratch", ESCAPE)),
-    ("source_language", "a language code", ("", "f", "DE", "de\n", "de-at", "fr1", "français")),
-    ("source_language", "a language code", ("x" * 9, "![x](//a)", ESCAPE)),
-    ("target_language", "a language code", ("FR", "de ", "zh-hans", ESCAPE)),
-    ("parameters", "parameters", (-1, 1e4, 10**30)),
+    ("format", "format is", (2,)),
+    ("architecture", "architecture", ("lstm",)),
+    (
+        "source_language",
+        "a language code",
+        ("f", "DE", "de\n", "de-at", "fr1", "français", "x" * 9),
+    ),
     ("files", "files are not", ({},)),
     ("tokenizers", "tokenizers.target is missing", ({"source": TOKENIZER},)),
     *(
@@ -118,26 +113,12 @@ TOP_LEVEL: list[tuple[str, str, tuple]] = [
         for target in ("another.json", WEIGHTS)
     ),
 ]
-TRAINING: dict[str, tuple] = {
-    "longest": ([1], [0, 1], [1, 10**30]),
-    "recipe": ("a b", "", ESCAPE, "x" * 201),
-    "corpora": ({"x": -1}, {ESCAPE: 1}),
-    "config": ({"max_pair_tokens": -1}, {"steps": 0}, {"steps": 0.5}, {"seed": -(2**65)}),
-    "kept": ("a\x00b", "x" * 4_001),
-}
 COMPARED = {"what": "logits", "max_abs_diff": 0.5, "limit": 1.0, "passed": True}
 FROM = {"family": "marian", "source": "opus-mt", "sha256": "0" * 64}
 IMPORTED: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("family is 'bart', not one of friendshipkim", {"family": "bart"}),
-    ("source is", {"source": "a\nb"}),
-    ("at most 500 printable", {"author": "x" * 501}),
-    ("SHA-256", {"sha256": "0" * 63}),
     ("a list of length from 0 to 40", {"compared": [COMPARED] * 41}),
-    ("a list of length from 0 to 40", {"not_proven": ["x"] * 41}),
-    ("a number from 0 to 1e+30", {"compared": [COMPARED | {"limit": 10**400}]}),
     ("compared.0.max_abs_diff is -1.0", {"compared": [COMPARED | {"max_abs_diff": -1.0}]}),
     ("verdict", {"compared": [COMPARED | {"max_abs_diff": 2.0}]}),
-    ("not_proven.0 is", {"not_proven": ["a\x1b[2J"]}),
 )
 BAD_NAMES = (
     *("../model.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ".", "", "x" * 300),
@@ -169,57 +150,28 @@ def config_cases() -> list[Case]:
             for value in values
         ),
         *(
-            Case(f"training {name} {value!r}"[:60], s.inside("training", **{name: value}), name)
-            for name, values in TRAINING.items()
-            for value in values
+            Case(f"recipe {name!r}"[:60], s.inside("training", recipe=name), "recipe")
+            for name in ("a b", "", "x" * 201)
         ),
+        Case("longest", s.inside("training", longest=[0, 1]), "longest"),
         *(
             Case(f"imported {changes!r}"[:60], s.inside("training", imported=FROM | changes), says)
             for says, changes in IMPORTED
         ),
         Case("imported without a family", s.inside("training", imported={}), "family"),
-        Case("a third tokenizer", s.inside("tokenizers", third=TOKENIZER), "third"),
         Case("a third file", s.inside("files", **{"x.json": listed}), "files are not"),
         Case("500 files", s.inside("files", **many), "files are not"),
         *(Case(f"weights called {n!r}"[:60], s.renamed(n), "plain file name") for n in BAD_NAMES),
         *(Case(f"weights called {n!r}", s.renamed(n), "reserved file name") for n in RESERVED),
         Case("a tokenizer called metrics.json", s.renamed("metrics.json", TOKENIZER), "reserved"),
         Case("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain file name"),
-        *(Case(f"bytes {v!r}", s.entry(bytes=v), "from 0") for v in (-1, 1e3)),
-        *(
-            Case(f"sha256 {value!r}"[:40], s.entry(sha256=value), "a SHA-256")
-            for value in ("", "0" * 63, "A" * 64, "x" * 64)
-        ),
         Case("no own hash", s.edited(CONFIG, without_hash), "core.checkpoint.add_checksum"),
-        *(
-            Case(f"own hash {value!r}"[:40], s.unsigned("sha256", value=value), "its own SHA-256")
-            for value in ("", "0" * 64, None, 3, [])
-        ),
+        Case("another own hash", s.unsigned("sha256", value="0" * 64), "its own SHA-256"),
         *(
             Case(f"stale hash: {path[-1]}", s.unsigned(*path, value=value), "its own SHA-256")
             for path, value in stale.items()
         ),
     ]
-
-
-SIZES: dict[str, tuple] = {
-    "d_model": (0, -8, 7, 8.0, "8", True, None, ..., 10**9, 10**30),
-    "num_heads": (0, -2, 3, 2.5, True, 10**6),
-    "num_encoder_layers": (0, -1, 97, 2_000, 100_000, 10**18, [1]),
-    "num_decoder_layers": (0, 97, 2_000, "1"),
-    "dim_feedforward": (0, -1, 10**7, {}),
-    "max_length": (0, 1, -5, 4_097, 4_000_000, 10**8, 20.0),
-    "source_vocab_size": (0, 300_001, 10**9, None, ...),
-    "target_vocab_size": (0, 61, True),
-    "dropout": (1, -1, 5, "x", None, [0.1]),
-    "attention_dropout": (1, -0.1, "0.1"),
-    "layer_norm_eps": ("x", 0, -1e9, 1, 1e-300, None, 10**400),
-    "norm_first": (1, "yes", None),
-    "share_embeddings": (0, "no"),
-    "qkv_bias": ("false",),
-    "mask_score": (0, 1, -1e-30, -1, -50, -87.0, -104, -999.9, -1e300, "low", [], True),
-    "a_further_one": (1,),
-}
 
 
 def consistent(**sizes: Any) -> Change:
@@ -250,14 +202,9 @@ NETWORK: dict[str, tuple[Change, str]] = {
         "the limit is 300,000,000",
     ),
     "too many parameters claimed": (s.config(parameters=10**8), "claims 100,000,000 parameters"),
-    "too few parameters claimed": (s.network(dim_feedforward=100_000), "it claims"),
     "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),
     "a vocabulary of 100,000": (consistent(**vocabularies(100_000)), "vocabulary of 60"),
     "more layers than weights": (consistent(num_encoder_layers=2), "missing or unexpected"),
-    "an unknown activation": (
-        s.network(activation="gelu"),
-        "not one of relu, silu",
-    ),
     "a bias that the file lacks": (consistent(tied_bias=True), "missing or unexpected"),
 }
 
@@ -299,47 +246,26 @@ HEADER: dict[str, tuple[Change, str]] = {
     "length 2^63": (s.length(1 << 63), "the limit is 1,048,576"),
     "length 10^9": (s.length(10**9), "the limit is 1,048,576"),
     "a length beyond its end": (s.length(1_000_000), "it ends after"),
-    "seven bytes": (s.content(WEIGHTS, b"1234567"), "it ends after"),
     "2 MB of blanks": (blank(2 << 20), "the limit"),
-    "90 MB of blanks": (blank(90 << 20), "the limit"),
-    "not JSON": (raw_header(b"{" + b"x" * 100), "not JSON"),
     "a list": (raw_header(b"[]"), "its header is [], not an object"),
-    "null": (raw_header(b"null"), "not an object"),
-    "deep": (raw_header(b"[" * 100_000), "deeper"),
     "UTF-16": (s.header(lambda values: json.dumps(values).encode("utf-16")), "UTF-8"),
     "a tensor twice": (s.header(twice), "twice"),
     "nested metadata": (extra(__metadata__={"a": {}}), "metadata"),
     "2,001 tensors": (many_tensors(2_001), "the limit is 2,000"),
-    "14,000 tensors": (many_tensors(14_000), "the limit is"),
     "items without end": (raw_header(b"[" + b"0," * 500_000 + b"0]"), "the limit is"),
     "no tensor": (raw_header(b"{}"), "missing or unexpected"),
     "a missing tensor": (s.header(lambda v: v.pop(NORM) and None), "missing or unexpected"),
-    "a tensor without a name": (named(""), "missing or unexpected"),
     "a name for a terminal": (named(ESCAPE), "unexpected"),
-    "a name of 100,000": (named("x" * 100_000), "unexpected"),
     "an extra tensor": (s.tensors(lambda t: t.update(extra=torch.zeros(1))), "extra"),
     "another shape": (s.tensors(lambda t: t.update({NORM: torch.zeros(3)})), "is [3], not [8]"),
     "a transposed shape": (s.of(TABLE, shape=[8, 60]), "is [8, 60], not [60, 8]"),
-    **{
-        f"the dimension {size}": (s.of(NORM, shape=[size], data_offsets=[0, 0]), "shape.0 is")
-        for size in (0, -8, 8.0, 1 << 64)
-    },
-    "no shape": (s.of(NORM, shape=[]), "is [], not [8]"),
+    "an empty dimension": (s.of(NORM, shape=[0], data_offsets=[0, 0]), "shape.0 is"),
     "float64": (typed(torch.float64), ""),
-    "int32": (typed(torch.int32), "I32"),
     "two types": (s.tensors(lambda t: t.update({NORM: t[NORM].half()})), "several types"),
-    **{
-        f"the type {dtype!r}": (s.of(NORM, dtype=dtype), "of type") for dtype in ("F8_E4M3", ESCAPE)
-    },
-    "three offsets": (s.of(NORM, data_offsets=[0, 1, 2]), "data_offsets is [0, 1, 2], not a list"),
-    "a negative offset": (s.of(NORM, data_offsets=[-32, 0]), "data_offsets.0 is -32"),
     "backward offsets": (s.of(NORM, data_offsets=[32, 0]), "do not match its shape"),
-    "offsets too large": (s.of(NORM, data_offsets=[0, 1 << 39]), "do not match its shape"),
     "an overlap": (s.of(NORM, data_offsets=[0, 32]), "overlap"),
     "a gap": (s.header(lambda v: v, more=b"1234"), "bytes, but the file has"),
     "a pickle": (s.content(WEIGHTS, PICKLE), "header of"),
-    "a zip": (s.content(WEIGHTS, b"PK\x03\x04" + b"\0" * 5_000), "header of"),
-    "a page": (s.content(WEIGHTS, b"<!DOCTYPE html><html></html>"), "header of"),
 }
 
 NAN, INF = float("nan"), float("inf")
@@ -363,10 +289,6 @@ def unk_renamed(values: dict[str, Any]) -> None:
     values["vocabulary"]["<UNK>"] = values["vocabulary"].pop("<unk>")
 
 
-def one_less(values: dict[str, Any]) -> None:
-    del values["vocabulary"][s.spare(values)[0]]
-
-
 def one_more(values: dict[str, Any]) -> None:
     values["vocabulary"]["more"] = len(values["vocabulary"])
 
@@ -385,27 +307,20 @@ def tokens(**changes: Any) -> Change:
     return s.tokens(lambda values: s.updated(values, changes))
 
 
-SPECIALS_ONLY = {"merges": [], "vocabulary": dict(zip(SPECIALS, range(4), strict=True))}
 DUPLICATE = b'"vocabulary":{', b'"vocabulary":{"<pad>":0,'
 LIBRARY_FORMAT = {"model": {"type": "BPE"}, "normalizer": {"pattern": "(a+)+$"}}
 TOKENIZERS: dict[str, tuple[Change, str]] = {
     **{what: (s.content(TOKENIZER, raw), "") for what, raw in BAD_JSON.items()},
     "8 MB of blanks": (s.edited(TOKENIZER, lambda raw: raw + b" " * (8 << 20), True), "the limit"),
     "2 million merges": (tokens(merges=[["a", "b"]] * 2_000_000), "the limit is"),
-    "4,000 merges": (tokens(merges=[["a", "b"]] * 4_000), "the limit is"),
-    "a kind": (tokens(kind="pickle"), "kind is 'pickle', not one of subwords, words, pieces"),
     "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "kind is missing"),
-    "a rule for splitting": (tokens(pre_tokenizer="(a+)+$"), "pre_tokenizer is an unknown field"),
     "an empty vocabulary": (tokens(vocabulary={}), "must be <pad>"),
-    "a merge of three": (tokens(merges=[["a", "b", "c"]]), "merges.0 is"),
     "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "is not in the vocabulary"),
     "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "is not in the vocabulary"),
     "a merge to <eos>": (s.tokens(merged_eos), "produces the special token <eos>"),
     "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
     "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
-    "a missing token": (s.tokens(one_less), "a vocabulary of 59 tokens, but 60"),
     "an extra token": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
-    "special tokens only": (tokens(**SPECIALS_ONLY), "only special tokens"),
     "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
     **{f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2") for id in (60, 10**6, 1 << 31, -1, 5)},
     **{
@@ -415,26 +330,18 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     "words of one language for both": (s.words(), "its language is 'de', not 'en'"),
 }
 WORDS: list[tuple[dict[str, Any], str]] = [
-    ({"language": "../../os"}, "a language code"),
-    ({"language": "fr"}, "its language is 'fr'"),
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": ["<eos>"]}, "contains the special token <eos>"),
     ({"vocabulary": ["a"]}, "a vocabulary of 5 tokens"),
-    ({"vocabulary": [ESCAPE]}, "characters without control"),
 ]
 SCORED = [-1.0] * 55
 PIECES: list[tuple[dict[str, Any], str]] = [
     ({"vocabulary": ["a"] * 56}, "contains a word twice"),
     ({"vocabulary": [f"▁{i}" for i in range(55)] + ["<eos>"]}, "special token <eos>"),
-    ({"vocabulary": [ESCAPE], "scores": [0]}, "characters without control"),
     ({"vocabulary": ["a"], "scores": [0]}, "a vocabulary of 5 tokens"),
     ({"scores": SCORED}, "56 pieces, but 55 scores"),
     ({"scores": [None] * 56}, "no piece has a score"),
-    *(({"scores": [*SCORED, score]}, "from -1,000 to 0") for score in (0.5, -1001, 10**400)),
-    ({"charsmap": "ä"}, "the character map is not base64"),
     ({"charsmap": "AAA"}, "the character map is not base64"),
-    ({"charsmap": "AAAA"}, "does not have the size that it states"),
-    ({"charsmap": "A" * 700_000}, "larger than the limit of 524,288 bytes"),
     ({"unlisted": {"▁3": -1.0}}, "'▁3' is unlisted, but has an id"),
     ({"unlisted": {"<eos>": -1.0}}, "'<eos>' is unlisted, but has an id"),
     ({"unlisted": {"\n": -1.0}}, "characters without control"),
@@ -449,14 +356,10 @@ CASES = [
     *file_cases(),
     *cases("config", CONFIG_JSON),
     *config_cases(),
-    *(
-        Case(f"{name} {value!r}"[:50], s.network(**{name: value}))
-        for name, values in SIZES.items()
-        for value in values
-    ),
     *cases("network", NETWORK),
     *cases("header", HEADER),
     *cases("value", VALUES, late=True),
+    Case("no room for a sentence", s.network(max_length=7), "no sentence fits", late=True),
     *cases("tokenizer", TOKENIZERS),
     *(Case(f"words: {changes!r}"[:60], s.words(**changes), says) for changes, says in WORDS),
     *(
@@ -504,17 +407,3 @@ def test_a_hostile_folder_is_refused_in_one_line_and_hides_no_other(
     assert [card.folder.name for card in cards if card.folder != folder] == ["good-de-en"]
     assert len(problems) == (folder not in [card.folder for card in cards])
     assert all(problem.isprintable() for problem in problems)
-
-
-@pytest.mark.parametrize("length", [2, 3, 7])
-def test_a_network_without_room_for_a_sentence_is_refused(tmp_path, length):
-    """Each text that a visitor types would be too long for it."""
-    folder = s.good(tmp_path / "short-de-en")
-    s.network(max_length=length)(folder)
-    with pytest.raises(
-        CheckpointError, match=f"max_length is {length}: no sentence fits"
-    ) as caught:
-        load(folder)
-    assert str(caught.value).isprintable()
-    s.network(max_length=8)(folder)
-    load(folder)

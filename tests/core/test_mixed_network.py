@@ -1,17 +1,14 @@
 """A network with pieces, SiLU, a bias on a tied classifier, and <bos> in front of the source."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
-import torch
 
 from core.analysis.alignment import Gold
 from core.analysis.attribution import source_words
 from core.atlas.corpus import corpus
 from core.atlas.roles import ROLES, Facts, Maps, reordered
-from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.data.batches import encode_pairs
 from core.experiments.aligning import word_maps
@@ -153,12 +150,6 @@ def test_rounding_of_a_barred_token_is_no_change_of_the_output(translator, recor
         assert found.passed == passed
 
 
-def test_a_barred_token_is_never_written(translator):
-    written = {id for h in translator.translate(TEXT, beam=5).hypotheses for id in h.ids}
-    assert mixed_network.NEVER not in written
-    assert mixed_network.NEVER in range(translator.card.model.target_vocab_size)
-
-
 def test_bos_belongs_to_no_word(translator, record):
     words = source_words(record.source)
     assert ["".join(record.source[i].text for i in word) for word in words] == [
@@ -221,32 +212,3 @@ def test_the_bias_of_the_classifier_counts_in_word_choice_and_lens(translator, r
     last = lens(translator, record)
     assert last.exact
     assert np.abs(last.written_probabilities[-1] - np.exp(record.log_probs)).max() < 1e-5
-
-
-def test_the_other_implementation_agrees(translator, record):
-    other = translator.other_implementation()
-    given = [t.id for t in record.target_out]
-    theirs = other.inspect(TEXT, target_ids=given)
-    assert np.abs(theirs.log_probs - record.log_probs).max() < 1e-4
-    for kind in ("encoder", "decoder", "cross"):
-        assert np.abs(theirs.maps(kind) - record.maps(kind)).max() < 1e-5
-
-
-def test_a_saved_record_is_read_back(record, tmp_path):
-    record.save(tmp_path / "one.npz")
-    assert TranslationRecord.load(tmp_path / "one.npz").id == record.id
-
-
-def test_the_folder_stores_activation_bias_and_first_ids(translator):
-    folder = translator.card.folder
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    assert (config["model"]["activation"], config["model"]["tied_bias"]) == ("silu", True)
-    source, target = (
-        json.loads((folder / f"tokenizer.{side}.json").read_text(encoding="utf-8"))
-        for side in ("source", "target")
-    )
-    assert (source["kind"], source["first"], "first" in target) == ("pieces", [BOS], False)
-    again = load(folder)
-    assert torch.equal(
-        again.model.embeddings.tied_bias, translator.checkpoint.model.embeddings.tied_bias
-    )

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from core.record.words import group_words
 from core.text import load
 from core.text.charsmap import MAX_BYTES, CharacterMap
 from core.text.pieces import PieceTokenizer
-from core.text.tokenizer import BOS, EOS, PAD, UNK, encode_source, normalise
+from core.text.tokenizer import BOS, EOS, UNK, encode_source, normalise
 
 # Two readings of "abc": the sum of the scores decides, not the length of the pieces.
 VOCABULARY = ["▁", "▁ab", "c", "▁a", "bc", "x", "▁Hund", "e", "&amp;", "<", "▁</s>", ">>fr<<"]
@@ -86,14 +85,6 @@ def test_an_unlisted_piece_is_read_as_unknown():
     assert (token.id, token.text, token.starts_word, token.unknown) == (UNK, "abc", True, True)
 
 
-@pytest.mark.parametrize("typed", ["</s>", "<pad>", "<bos>", "<eos> Hund", "<unk>", "\U0010ffff"])
-def test_typed_control_tokens_are_text(typed):
-    tokens = tokenizer().encode(typed)
-    assert not {PAD, BOS, EOS} & {token.id for token in tokens}
-    assert not any(token.special for token in tokens)
-    assert all(token.text in typed for token in tokens)
-
-
 def test_unknown_text_keeps_its_surface_form():
     map_ = charsmap({"①": "1", "Ａ": "A"})
     tokens = tokenizer(charsmap=map_).encode("Hund ①Ａ東e 京")
@@ -102,13 +93,6 @@ def test_unknown_text_keeps_its_surface_form():
         *(("e", False), ("", False), ("京", True)),
     ]
     assert [t.starts_word for t in tokens] == [True, True, False, False, True, False]
-
-
-def test_tokens_are_grouped_into_the_words_of_the_text():
-    text = "Hund abc Hunde, 東京"
-    tokens = tokenizer().encode(text)
-    words = ["".join(tokens[i].text for i in word) for word in group_words(tokens)]
-    assert words == ["Hund", "abc", "Hunde", ",", "東京"]
 
 
 def test_spaces_are_joined_and_outer_ones_dropped():

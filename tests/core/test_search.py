@@ -1,22 +1,15 @@
 """Greedy and beam search agree with recomputed scores and exhaustive search."""
 
-import itertools
-
 import pytest
 import torch
 
 from core.config import DecodeConfig
 from core.data.batches import pad
 from core.search.beam import (
-    Candidate,
-    _advance,
     beam,
-    first_beam_state,
     greedy,
     length_limit,
-    penalised,
     search,
-    steps,
 )
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
@@ -83,41 +76,6 @@ def test_finished_sentences_leave_the_batch(monkeypatch, size):
     assert stepped[-1] < stepped[0]
 
 
-def test_a_wide_beam_equals_exhaustive_search(monkeypatch):
-    """With a vocabulary of seven and at most three tokens, all translations can be scored."""
-    monkeypatch.setattr("core.search.beam.length_limit", lambda *_: 3)
-    network = model(2, target_vocab_size=7)
-    source = small.source_row(5)
-    words = [i for i in range(7) if i not in (PAD, BOS, EOS)]
-    everything = [
-        (*prefix, EOS) for n in range(3) for prefix in itertools.product(words, repeat=n)
-    ] + list(itertools.product(words, repeat=3))
-    alpha = DecodeConfig().length_penalty
-    scored = {ids: penalised(log_prob(network, source, ids), len(ids), alpha) for ids in everything}
-    best = sorted(scored, key=lambda ids: -scored[ids])[:5]
-    found = beam(network, torch.tensor([source]), DecodeConfig(beam=16))[0]
-    assert [h.ids for h in found][:5] == best
-
-
-def test_early_stopping_does_not_change_the_translation(monkeypatch):
-    rows, took = [small.source_row(n) for n in (3, 6, 9)], []
-    for settles in (True, False):
-        if not settles:
-            monkeypatch.setattr("core.search.beam._settled", lambda *_: False)
-        found, count = [], 0
-        for seed in range(6):
-            network = model(seed)
-            network.embeddings.classifier.bias.data[EOS] += 4  # beams fill before the limit
-            for row in rows:
-                *_, (_, _, [state]) = walk = list(steps(network, pad([row]), DecodeConfig(beam=3)))
-                found.append(state.finished[0].ids)
-                count += len(walk)
-        took.append((found, count))
-    (early, few), (late, many) = took
-    assert early == late
-    assert few < many
-
-
 def test_the_length_limit_follows_the_source_and_ends_the_search():
     assert length_limit(10, 256) == 40
     assert length_limit(60, 256) == 110
@@ -127,14 +85,3 @@ def test_the_length_limit_follows_the_source_and_ends_the_search():
     for size in (1, 3):
         found = search(network, pad([small.source_row(4)]), DecodeConfig(beam=size))[0]
         assert {len(h.ids) for h in found} == {28}
-
-
-def test_eos_counts_only_among_the_k_best_of_its_step():
-    """With a beam of two, an <eos> in second place is finished, one in third place is dropped."""
-    start, config = first_beam_state(2), DecodeConfig(beam=2)
-    within = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, EOS), Candidate(-0.7, 0, 6)]
-    below = [Candidate(-0.5, 0, 5), Candidate(-0.6, 0, 6), Candidate(-0.7, 0, EOS)]
-    found = _advance(start, within, 1, 10, config)
-    assert [(h.ids, h.log_prob) for h in found.finished] == [((EOS,), -0.6)]
-    found = _advance(start, below, 1, 10, config)
-    assert found.finished == [] and found.prefixes == ((5,), (6,)) and found.totals == (-0.5, -0.6)

@@ -56,36 +56,21 @@ class Open(TypedDict):
 
 EVEN = Annotated[int, Rule("that is even", lambda n: n % 2 == 0)]
 FITTING: list[tuple[Any, Any, Any]] = [
-    (int, -(1 << 53), -(1 << 53)),
     (float, 1, 1),
     (float, 1.7e308, 1.7e308),
     (AnyFloat, INF, INF),
     (Annotated[float, between(0)], 0, 0),
-    (str, "x" * 10_000, "x" * 10_000),
-    (Any, [{}], [{}]),
-    (Literal["a", 1], 1, 1),
     (int | None, None, None),
-    (float | str, "x", "x"),
     (tuple[int, ...], [], ()),
     (tuple[int, str], [1, "a"], (1, "a")),
-    (Mapping[str, tuple[int, ...]], {"a": [1]}, {"a": (1,)}),
     (Mapping[Literal["a", "b"], int], {"b": 1, "a": 2}, {"b": 1, "a": 2}),
     (Inner, {"size": 64}, Inner(64)),
     (Open, {"needed": True, "more": []}, {"needed": True, "more": []}),
     (Open, {"needed": False, "extra": [{"size": 1}]}, {"needed": False, "extra": (Inner(1),)}),
-    (Sha256, "0a" * 32, "0a" * 32),
     (EVEN, 4, 4),
 ]
 MISFITS: list[tuple[Any, Any, str]] = [
     (int, True, "it is True, not a whole number from -9,007,199,254,740,992 to"),
-    (
-        int,
-        (1 << 53) + 1,
-        "it is 9007199254740993, not a whole number from -9,007,199,254,740,992 to",
-    ),
-    (int, 1.0, "it is 1.0, not a whole number"),
-    (float, "1", "it is '1', not a number that is finite"),
-    (float, False, "it is False, not a number that is finite"),
     (float, NAN, "it is nan, not a number that is finite"),
     (float, 10**309, "not a number that is finite"),
     (AnyFloat, 1 << 60, "not a number"),
@@ -94,27 +79,18 @@ MISFITS: list[tuple[Any, Any, str]] = [
     (Annotated[int, between(0, 1000)], 1001, "it is 1001, not a whole number from 0 to 1,000"),
     (Count, (1 << 40) + 1, "not a whole number from 0 to 1,099,511,627,776"),
     (EVEN, 3, "it is 3, not a whole number that is even"),
-    (str, None, "it is None, not a text"),
     (Annotated[str, characters(1, 3)], "", "it is '', not a text of 1 to 3 characters"),
     (
         Annotated[str, line(9)],
         "a\x1b[2J",
         r"it is 'a\x1b[2J', not a text of one line of at most 9 printable",
     ),
-    (Annotated[str, line(9)], "x" * 10, "not a text of one line of at most 9 printable characters"),
-    (Sha256, "0A" * 32, "not a text that is a SHA-256 in hexadecimal"),
     (Sha256, "0" * 64 + "\n", "not a text that is a SHA-256 in hexadecimal"),
-    (bool, 1, "it is 1, not true or false"),
     (Literal[1], True, "it is True, not 1"),
-    (Literal["a", "b"], [], "it is [], not one of a, b"),
     (int | None, "", "it is '', not a whole number"),
     (Inner | None, {"size": 0}, "size is 0, not a whole number from 1 to 64"),
     (tuple[int, int], [1], "it is [1], not a list of length from 2 to 2"),
-    (tuple[int, ...], {}, "it is {}, not a list"),
-    (tuple[int, ...], [0, 1, None], "2 is None, not a whole number"),
     (Annotated[tuple[int, ...], between(0, 2)], [1] * 3, "not a list of length from 0 to 2"),
-    (Mapping[str, int], [], "it is [], not an object"),
-    (Mapping[str, int], {"a": None}, "a is None, not a whole number"),
     (Mapping[Sha256, int], {"a": 1}, "(a name) is 'a', not a text that is a SHA-256"),
     (Mapping[Literal["a", "b"], int], {"a": 1}, "b is missing"),
     (
@@ -123,14 +99,9 @@ MISFITS: list[tuple[Any, Any, str]] = [
         "an object of length from 0 to 1",
     ),
     (Mapping[str, int], {"a\n\x1b`": ""}, r"'a\n\x1b`' is '', not a whole number"),
-    (Mapping[str, int], {"": ""}, "'' is '', not a whole number"),
     (Mapping[str, int], {"x" * 200: ""}, f"'{'x' * 80}' is '', not a whole number"),
-    (Inner, [1, "a"], "it is [1, 'a'], not an object"),
-    (Inner, {"name": "a"}, "size is missing"),
-    (Inner, {"size": 1, "more": 2}, "more is an unknown field"),
     (Inner, {"size": 1, "name": "1"}, "it is invalid: the name is the size"),
     (Open, {"needed": True, "extra": [{"size": 1}, {}]}, "extra.1.size is missing"),
-    (Open, {"extra": []}, "needed is missing"),
 ]
 
 
@@ -165,7 +136,8 @@ class File(NamedTuple):
     """A kind of file: valid values, their reader, and regular expressions of paths.
 
     Values at `loose` paths may be of another kind, those at `optional` paths may be missing, and
-    objects at `open` paths may hold further fields.
+    objects at `open` paths may hold further fields. Numbers and texts at `free` paths are not
+    limited.
     """
 
     values: Any
@@ -173,6 +145,7 @@ class File(NamedTuple):
     loose: str = "$^"
     optional: str = "$^"
     open: str = "$^"
+    free: str = "$^"
 
 
 def config_file(folder: Path) -> File:
@@ -193,6 +166,7 @@ def config_file(folder: Path) -> File:
         loose=r"model\.(attention_dropout|mask_score)",
         optional=r"model\..*|training\.((imported\.)?[a-z_]+|(config|corpora)\..*)",
         open=r"|training(\.config)?|files\.[^.]+\.(json|safetensors)",
+        free=r"files\..*\.bytes",  # compared with the files later
     )
 
 
@@ -216,7 +190,7 @@ def tensors_file(read: Callable[[bytes], object], optional: str) -> File:
         words = json.dumps(values).encode()
         read(len(words).to_bytes(8, "little") + words + content[start:])
 
-    return File(json.loads(content[8:start]), changed, optional=optional)
+    return File(json.loads(content[8:start]), changed, optional=optional, free="__metadata__.*")
 
 
 def own_tensors(folder: Path) -> File:
@@ -259,7 +233,7 @@ def board(folder: Path) -> File:
     texts = r"rows\.\d+\.(claim|source|theirs|published.*|quantity|ours|reason)"  # not read
     nullable, networks = r".*\.null|rows\.\d+\.mean", r"rows\.\d+\.networks\..*"
     values = json.loads((CHECKPOINTS / "literature.json").read_bytes())
-    return File(values, read, f"{texts}|{nullable}", f"{texts}|{networks}", "")
+    return File(values, read, f"{texts}|{nullable}", f"{texts}|{networks}", "", free=".*")
 
 
 def of_archive(cls: Any, file: Any, loose: str = "$^", optional: str = "$^") -> File:
@@ -271,7 +245,7 @@ def of_archive(cls: Any, file: Any, loose: str = "$^", optional: str = "$^") -> 
             patched.setattr(Archive, "json", lambda *_, **__: values)
             cls.load(file)
 
-    return File(values, read, loose, optional)
+    return File(values, read, loose, optional, free=".*")
 
 
 def atlas(folder: Path) -> File:
@@ -297,6 +271,7 @@ FILES = (
     *(atlas, snapshots, record),
 )
 KINDS = {"null": None, "flag": True, "number": 7, "text": "x", "list": [], "object": {}}
+EXTREMES = {"number": (10**31, -(10**31)), "text": ("\x1b]0;owned\x07\x1b[2J",)}
 
 
 def kind_of(value: Any) -> str:
@@ -305,11 +280,12 @@ def kind_of(value: Any) -> str:
 
 
 def places(values: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value; of long lists and objects, only the first and the last one."""
+    """Yield the path of every value; of lists and long objects, only the first and the last one."""
     yield path
     inner = dict(enumerate(values)) if isinstance(values, list) else values
     names = list(inner) if isinstance(inner, dict) else []
-    for name in names if len(names) < 40 else (names[0], names[-1]):
+    few = len(names) < 3 or (isinstance(values, dict) and len(names) < 40)
+    for name in names if few else (names[0], names[-1]):
         yield from places(inner[name], *path, name)
 
 
@@ -323,7 +299,10 @@ def changed(values: Any, path: tuple[Any, ...], change: Callable[[Any, Any], obj
 
 @pytest.mark.parametrize("make", FILES)
 def test_every_value_of_another_kind_and_every_unknown_field_is_refused(make, tmp_path):
-    """An oracle of a line: a value may not change its kind, and an object not its fields."""
+    """An oracle of a line: a value may not change its kind, and an object not its fields.
+
+    Nor may a number of a checkpoint be huge, or a text control a terminal.
+    """
     file: File = make(strange_folders.good(tmp_path / "good-de-en"))
     file.read(file.values)
     tried = Counter()
@@ -346,6 +325,10 @@ def test_every_value_of_another_kind_and_every_unknown_field_is_refused(make, tm
             if value is not None and kind != kind_of(value) and not re.fullmatch(file.loose, at):
                 put = changed(file.values, path, lambda o, n, v=other: operator.setitem(o, n, v))
                 refused(put, f"{at} is {kind}", str(name))
+        if not re.fullmatch(f"{file.loose}|{file.free}", at):
+            for extreme in EXTREMES.get(kind_of(value), ()):
+                put = changed(file.values, path, lambda o, n, v=extreme: operator.setitem(o, n, v))
+                refused(put, f"{at} is {extreme!r}")
         if isinstance(value, dict) and not re.fullmatch(file.open, at):
             more = changed(file.values, (*path, "unknown"), lambda o, n: o.update({n: None}))
             refused(more, f"{at} has more")
