@@ -15,17 +15,7 @@ from core.text.tokenizer import BOS, EOS
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
-SHAPES = {
-    "pre-norm": {"norm_first": True},
-    "post-norm": {},
-    "no q/k bias": {"norm_first": True, "qkv_bias": False},
-    "learned positions": {"norm_first": True, "learned_positions": True},
-}
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
+models = small.models("pre-norm", "post-norm", "no q/k/v bias", "tied, learned positions")
 
 
 def modules_scores(model) -> dict[str, list[np.ndarray]]:
@@ -92,39 +82,6 @@ def test_parts_depend_only_on_their_sources():
         assert all(unchanged(words, *pair) for pair in by_place)
         assert not any(unchanged(places, *pair) for pair in by_place)
         assert not unchanged(words, "content", "position")
-
-
-def test_pre_norm_parts_share_mean_and_scale():
-    """Pre-norm: all parts are divided by the σ of the whole sum."""
-    _, model = small.pair(norm_first=True)
-    parts = score_parts(model, SOURCE, TARGET, "encoder")
-    layer = model.encoder[0]
-    with torch.inference_mode():
-        x = model.embeddings.source(torch.tensor([SOURCE]))[0]
-        place = model.embeddings.source_positions(len(SOURCE))
-        word = x - place
-        sigma = (x.var(-1, correction=0, keepdim=True) + layer.norm1.eps).sqrt()
-        gain = layer.norm1.weight
-
-        def head(part, linear, bias, h=1):
-            out = part @ linear.weight.T + (linear.bias if bias else 0)
-            return out.unflatten(-1, (layer.self_attention.num_heads, -1))[:, h]
-
-        def normed(part):
-            return gain * (part - part.mean(-1, keepdim=True)) / sigma
-
-        attention = layer.self_attention
-        made = {
-            "content": (normed(word), False),
-            "position": (normed(place), False),
-            "bias": (layer.norm1.bias.expand_as(word), True),
-        }
-        for query in SOURCES:
-            for key in SOURCES:
-                q = head(made[query][0], attention.query, made[query][1])
-                k = head(made[key][0], attention.key, made[key][1])
-                expected = (q @ k.T / math.sqrt(q.shape[-1])).numpy()
-                assert np.abs(parts.part(query, key)[1] - expected).max() < 1e-9
 
 
 def test_embedded_adds_up_to_the_first_layers_input(models):

@@ -15,12 +15,7 @@ from core.text.tokenizer import EOS
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
-SHAPES = {
-    "pre-norm": {"norm_first": True},
-    "post-norm": {},
-    "no final norm": {"norm_first": True, "final_norm": False},
-    "no q/k/v bias": {"qkv_bias": False, "learned_positions": True},
-}
+models = small.models("pre-norm", "post-norm", "no final norm", "learned positions")
 CELLS = [
     ("encoder", 0, 3, 2, 5),
     ("encoder", 1, 0, 5, 0),
@@ -30,11 +25,6 @@ CELLS = [
     ("cross", 2, 1, 3, 2),
 ]
 ALL = 99  # more than there are components
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
 
 
 def weight_of(scores_K, key: int, open_K) -> float:
@@ -132,7 +122,7 @@ def test_predicted_removals_hold_the_norm(models, cell):
 @pytest.mark.parametrize("shape", ["pre-norm", "post-norm"])
 def test_true_removals_recompute_the_norm(shape):
     """Recompute a layer's query without one component, with torch's own norm."""
-    for model in small.pair(**SHAPES[shape]):
+    for model in small.pair(**small.SHAPES[shape]):
         kind, layer, head, query, key = cell = ("encoder", 1, 2, 3, 0)
         (trace,) = traces(model, [SOURCE], [TARGET])
         stream = trace.queries(kind, layer)
