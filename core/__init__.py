@@ -16,37 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
 
-_PUBLIC = {
-    "load": "core.translator",
-    "Translator": "core.translator",
-    "InputError": "core.translator",
-    "DecodeConfig": "core.config",
-    "Edits": "core.record.edits",
-    "EditError": "core.record.edits",
-    "TranslationRecord": "core.record.record",
+_NAMES = {
+    "core.translator": "load Translator InputError",
+    "core.config": "DecodeConfig",
+    "core.record.edits": "Edits EditError",
+    "core.record.record": "TranslationRecord",
     # experiments: f(translator, record, …)
-    "attributions": "core.experiments.attribution",
-    "batch_masks": "core.experiments.batch_masks",
-    "decoder_lens": "core.experiments.logit_lens",
-    "embedded": "core.experiments.score_parts",
-    "equivariance": "core.experiments.positions",
-    "extrapolation": "core.experiments.positions",
-    "head_effects": "core.experiments.head_effects",
-    "lens": "core.experiments.logit_lens",
-    "padding_effect": "core.experiments.padding",
-    "pair_effects": "core.experiments.head_effects",
-    "position_encodings": "core.experiments.positions",
-    "rivals": "core.experiments.word_choice",
-    "score_parts": "core.experiments.score_parts",
-    "score_split": "core.experiments.score_split",
-    "scores": "core.experiments.score_parts",
-    "shapley": "core.experiments.attribution",
-    "site": "core.experiments.site",
-    "state_dict_map": "core.parity.state_dicts",
-    "true_change": "core.experiments.word_choice",
-    "value_norms": "core.experiments.values",
-    "word_choice": "core.experiments.word_choice",
+    "core.experiments.attribution": "attributions shapley",
+    "core.experiments.batch_masks": "batch_masks",
+    "core.experiments.head_effects": "head_effects pair_effects",
+    "core.experiments.logit_lens": "decoder_lens lens",
+    "core.experiments.padding": "padding_effect",
+    "core.experiments.positions": "equivariance extrapolation position_encodings",
+    "core.experiments.score_parts": "embedded score_parts scores",
+    "core.experiments.score_split": "score_split",
+    "core.experiments.site": "site",
+    "core.experiments.values": "value_norms",
+    "core.experiments.word_choice": "rivals true_change word_choice",
+    "core.parity.state_dicts": "state_dict_map",
 }
+_PUBLIC = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = [*_PUBLIC, "__version__"]
 
 if TYPE_CHECKING:

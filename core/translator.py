@@ -552,10 +552,7 @@ class Translator:
                 source=_record_tokens(task.source),
                 target_in=_record_tokens((special(BOS), *target[:-1])),
                 target_out=_record_tokens(target),
-                alternatives=tuple(
-                    _record_tokens(tuple(self._target.token(int(id)) for id in row))
-                    for row in alternatives
-                ),
+                alternatives=tuple(map(self.target_tokens, alternatives)),
                 hypotheses=tuple(
                     RecordHypothesis(self._target.decode(list(h.ids)), h.ids, h.log_prob, h.score)
                     for h in hypotheses

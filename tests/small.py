@@ -1,5 +1,10 @@
 """Small networks and texts that many tests share."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor
 
@@ -18,6 +23,22 @@ SENTENCES = [
     ("Kinder spielen am Strand, und ein Hund schaut zu.", "Children play at the beach."),
     ("Ein Mann fährt Fahrrad.", "A man rides a bicycle."),
 ]
+SHAPES: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm_first": True},
+    "no final norm": {"norm_first": True, "final_norm": False},
+    "post-norm, no final norm": {"final_norm": False},
+    "no q/k/v bias": {"norm_first": True, "qkv_bias": False},
+    "learned positions": {"learned_positions": True, "qkv_bias": False},
+    "mask −10000": {"mask_score": -10_000.0},
+    "tied with a bias, SiLU": {"activation": "silu", "tie_classifier": True, "tied_bias": True},
+    "tied, learned positions": {
+        "norm_first": True,
+        "learned_positions": True,
+        "share_embeddings": True,
+        "tie_classifier": True,
+    },
+}
 
 
 def config(**changes: object) -> ModelConfig:
@@ -72,3 +93,21 @@ def batch(padding: bool) -> tuple[Tensor, Tensor]:
 def source_row(length: int) -> list[int]:
     """Return random ids of one source sentence, ending with <eos>."""
     return [*torch.randint(4, 40, (length - 1,)).tolist(), EOS]
+
+
+def models(*shapes: str, **changes: object) -> Any:
+    """Return a fixture with the `pair` of each of these SHAPES, with these changes."""
+
+    @pytest.fixture(scope="module", params=shapes)
+    def models(request):
+        return pair(**SHAPES[request.param], **changes)
+
+    return models
+
+
+@contextmanager
+def refused(match: str, kind: type[Exception] = ValueError) -> Generator[None]:
+    """Expect an error of this kind whose message is one short printable line."""
+    with pytest.raises(kind, match=match) as caught:
+        yield
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 600

@@ -117,8 +117,7 @@ def word_maps(
     device = next(checkpoint.model.parameters()).device
     with capture(checkpoint.model) as captured:
         checkpoint.model(*(torch.tensor([side], device=device) for side in ids))
-    calls = [call for call in captured.calls() if call.site.kind == "cross"]
-    calls.sort(key=lambda call: call.site.layer)
+    calls = captured.of_kind("cross")
     by_quantity = [call.weights[0] for call in calls], list(map(norms_of, calls))
     maps = {}
     for quantity, by_layer in zip(QUANTITIES, by_quantity, strict=True):

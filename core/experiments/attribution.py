@@ -3,9 +3,7 @@
 Axes: B row, T target token, S source token, K key, L layer, H head, D d_model, n source words.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,16 +18,16 @@ from core.experiments.experiment import (
     Steps,
     model_inputs,
     of_words_in_batches,
+    row_batches,
 )
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import norms_of, transformed_values
 from core.frozen import Doubles
-from core.model.interface import AttentionSite, Seq2Seq
+from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.record.activations import hidden_states
-from core.record.capture import AttentionCall, capture, explicit_attention
+from core.record.capture import AttentionCall, after_attention, capture, explicit_attention
 
 Positions = tuple[int, ...]
-Item = TypeVar("Item")
 
 METHODS = (
     "weights",
@@ -68,8 +66,8 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     """
     _check(source, words)
     scores: dict[str, Doubles] = {}
-    tokens = _batches(range(len(target)), source, target)
-    removed = _batches(words, source, target)
+    tokens = row_batches(range(len(target)), source, target, _TOKENS)
+    removed = row_batches(words, source, target, _TOKENS)
     total, done = 1 + len(tokens) + 2 * len(removed), 0
 
     def so_far() -> Attributions:
@@ -106,12 +104,6 @@ def attributions(borrow: Borrow, source: Ids, target: Ids, words: Words) -> Step
     return so_far()
 
 
-def _batches(rows: Sequence[Item], source: Ids, target: Ids) -> list[Sequence[Item]]:
-    """Split rows of passes over a sentence into batches, to bound their memory and time."""
-    size = max(1, _TOKENS // max(len(source), len(target)))
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
 @of_words_in_batches
 def shapley(
     borrow: Borrow,
@@ -143,7 +135,7 @@ def shapley(
     order = visible_NS.sum(-1).argsort(kind="stable")  # rows of equal length need no padding
     values_NT = np.empty((len(order), len(target)))
     done = 0
-    for batch in _batches(order, source, target):
+    for batch in row_batches(order, source, target, _TOKENS):
         visible = [tuple(np.flatnonzero(row).tolist()) for row in visible_NS[batch]]
         with borrow() as model:
             values_NT[batch] = log_probs_seeing(model, source, target, visible)
@@ -170,25 +162,15 @@ def log_probs_seeing(
             raise ValueError("every source token is hidden: leave at least one visible")
         rows = [i for i, positions in enumerate(visible) if len(positions) == length]
         positions_BS = torch.tensor([visible[i] for i in rows], device=ids_1S.device)
-        with _at(model, positions_BS):
+        table_SD = model.embeddings.source_positions(int(positions_BS.max()) + 1)
+        with model.embeddings.source_positions.register_forward_hook(
+            lambda module, args, output, at=table_SD[positions_BS]: at
+        ):
             memory_BSD, mask = model.encode(ids_1S[0, positions_BS])
         with widened(model):
             hidden_BTD = model.decode(target_in_1T, memory_BSD, mask)
         log_probs[rows] = target_log_probs(model, hidden_BTD, target).cpu().numpy()
     return log_probs
-
-
-@contextmanager
-def _at(model: Seq2Seq, positions_BS: Tensor) -> Generator[None]:
-    """Give the source tokens these positions inside the block."""
-    table_SD = model.embeddings.source_positions(int(positions_BS.max()) + 1)
-    hook = model.embeddings.source_positions.register_forward_hook(
-        lambda module, args, output: table_SD[positions_BS]
-    )
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def _check(source: Ids, words: Words) -> None:
@@ -215,10 +197,7 @@ def _from_one_pass(model: Seq2Seq, source: Ids, target: Ids, words: Words) -> di
     """Compute the four methods that need a single forward pass."""
     with capture(model) as captured, hidden_states(model) as states:
         model(*model_inputs(model, source, target))
-    calls = sorted(captured.calls(), key=lambda call: call.site.layer)
-    encoder, cross = (
-        [call for call in calls if call.site.kind == kind] for kind in ("encoder", "cross")
-    )
+    encoder, cross = captured.of_kind("encoder"), captured.of_kind("cross")
     x_LSD = torch.cat((states.embeddings["encoder"], states.sublayers("encoder")[:-1, 1, 0]))
     mixed = [_normalised(_mixing(call, x_SD)) for call, x_SD in zip(encoder, x_LSD, strict=True)]
     weights, norms = _mean([call.weights[0] for call in cross]), _mean(list(map(norms_of, cross)))
@@ -261,19 +240,16 @@ def _gradients(model: Seq2Seq, source: Ids, target: Ids, tokens: Sequence[int]) 
         return entered[0], *args[1:]
 
     hook = model.stack("encoder").layers[0].register_forward_pre_hook(enter)
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            inputs = model_inputs(model, source, target)
-            source_BS, target_in_BT = (ids.expand(len(at), -1) for ids in inputs)
-            hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
-            logits_BV = model.classify(hidden_BTD[rows, at])
-            total = logits_BV.log_softmax(-1)[rows, [target[t] for t in at]].sum()
-            (gradient_BSD,) = torch.autograd.grad(total, entered)
-            table = model.embeddings.source_table.weight
-            x_SD = model.embeddings.look_up(source_BS[:1], table)[0].detach()
-            return (gradient_BSD.double() * x_SD).sum(-1).cpu().numpy()
-    finally:
-        hook.remove()
+    with hook, torch.inference_mode(False), torch.enable_grad():
+        inputs = model_inputs(model, source, target)
+        source_BS, target_in_BT = (ids.expand(len(at), -1) for ids in inputs)
+        hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
+        logits_BV = model.classify(hidden_BTD[rows, at])
+        total = logits_BV.log_softmax(-1)[rows, [target[t] for t in at]].sum()
+        (gradient_BSD,) = torch.autograd.grad(total, entered)
+        table = model.embeddings.source_table.weight
+        x_SD = model.embeddings.look_up(source_BS[:1], table)[0].detach()
+        return (gradient_BSD.double() * x_SD).sum(-1).cpu().numpy()
 
 
 def _hidden(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]) -> Doubles:
@@ -291,27 +267,20 @@ def _zeroed(model: Seq2Seq, source: Ids, target: Ids, words: Sequence[Positions]
     zeroed_BK = parameter.new_zeros(B, len(source))
     for row, word in enumerate(words, start=1):
         zeroed_BK[row, list(word)] = 1
-    with ExitStack() as stack:
-        stack.enter_context(explicit_attention(model))
-        for site in model.attention_sites():
-            if site.kind != "decoder":
-                hook = site.module.register_forward_hook(_zeroing(site, zeroed_BK))
-                stack.callback(hook.remove)
-        hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
-    return target_log_probs(model, hidden_BTD, target).cpu().numpy()
-
-
-def _zeroing(site: AttentionSite, zeroed_BK: Tensor) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return a hook that subtracts the contribution of some keys' values from a site's output."""
 
     def zero(
-        module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
+        site: AttentionSite, call: Call, output: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        result, weights = output
+        """Subtract the contribution of each row's zeroed values from a site's output."""
+        (result, weights), memory = output, call.args[1]
         *_, value, out = site.projections()
-        v_BHKE = nn.functional.linear(args[1], *value).unflatten(-1, (site.num_heads, -1))
+        v_BHKE = nn.functional.linear(memory, *value).unflatten(-1, (site.num_heads, -1))
         parts_BHQE = (weights * zeroed_BK[:, None, None]) @ v_BHKE.transpose(1, 2)
         part = nn.functional.linear(parts_BHQE.transpose(1, 2).flatten(2), out.weight)
         return result - part, weights
 
-    return zero
+    sites = model.attention_sites()
+    of_source = [site for site in sites if site.kind != "decoder"]
+    with explicit_attention(sites), after_attention(of_source, zero):
+        hidden_BTD = model.decode(target_in_BT, *model.encode(source_BS))
+    return target_log_probs(model, hidden_BTD, target).cpu().numpy()

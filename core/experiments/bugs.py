@@ -10,16 +10,17 @@ padding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.data.batches import pad
 from core.experiments.experiment import of_pass
@@ -27,7 +28,7 @@ from core.frozen import Bools, Doubles, Floats, Frozen
 from core.kinds import KINDS, Kind
 from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.model.transformer import scaled_dot_product_attention
-from core.record.capture import capture
+from core.record.capture import after_attention, capture
 from core.record.editing import edited, source_mask, target_mask
 from core.record.edits import Edits, PositionEdit
 from core.search.beam import greedy, length_limit
@@ -79,26 +80,16 @@ def broken(model: Seq2Seq, bug: Bug | None) -> Generator[None]:
         if bug in _EDITS:
             stack.enter_context(edited(model, _EDITS[bug]))
         elif bug is not None:
-            for site in model.attention_sites():
-                hook = _attention_hook(site, bug, model.config.mask_score)
-                stack.callback(site.module.register_forward_hook(hook, with_kwargs=True).remove)
+            attend = partial(_broken_attention, bug, model.config.mask_score)
+            stack.enter_context(after_attention(model.attention_sites(), attend))
         yield
 
 
-def _attention_hook(
-    site: AttentionSite, bug: Bug, mask_score: float | None
-) -> Callable[..., tuple[Tensor, Tensor]]:
-    def hook(module: nn.Module, args: tuple, kwargs: dict, output: Any) -> tuple[Tensor, Tensor]:
-        mask = site.mask(Call(args, kwargs))[:, None]
-        return _broken_attention(site, bug, args[0], args[1], mask, mask_score)
-
-    return hook
-
-
 def _broken_attention(
-    site: AttentionSite, bug: Bug, x: Tensor, memory: Tensor, mask: Tensor, score: float | None
+    bug: Bug, score: float | None, site: AttentionSite, call: Call, output: Any
 ) -> tuple[Tensor, Tensor]:
     """Attend from x [B, Q, D] to memory [B, K, D] with one mistake."""
+    (x, memory, *_), mask = call.args, site.mask(call)[:, None]
     to_query, to_key, to_value, to_output = site.projections()
     if bug == "swapped":
         to_query, to_key = to_key, to_query

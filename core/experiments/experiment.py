@@ -104,6 +104,15 @@ def model_inputs(model: Seq2Seq, source: Ids, target: Ids) -> tuple[Tensor, Tens
     return torch.tensor([list(source)], device=device), torch.tensor([target_in], device=device)
 
 
+def row_batches(rows: Sequence[R], source: Ids, target: Ids, tokens: int) -> list[Sequence[R]]:
+    """Split rows of passes over a sentence into batches, to bound their memory and time.
+
+    A batch has at most `tokens` tokens on the longer side, but at least one row.
+    """
+    size = max(1, tokens // max(len(source), len(target)))
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
 def of_pass(experiment: Callable[Concatenate[Seq2Seq, Ids, Ids, ...], R]) -> Experiment[R]:
     """Publish an experiment on one pass: f(model, source, target, …)."""
     return _of_record(experiment, lambda record, *rest: ids_of(record), 3)

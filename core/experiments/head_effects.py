@@ -20,13 +20,14 @@ from core.experiments.experiment import (
     Steps,
     model_inputs,
     of_pass_in_batches,
+    row_batches,
 )
 from core.experiments.log_probs import target_log_probs, widened
 from core.experiments.values import head_output
 from core.frozen import Doubles
 from core.kinds import KINDS, Kind
-from core.model.interface import AttentionSite, Seq2Seq, Side
-from core.record.capture import AttentionCall, explicit_attention
+from core.model.interface import AttentionSite, Call, Seq2Seq, Side
+from core.record.capture import AttentionCall, after_attention, explicit_attention
 from core.record.editing import Means
 from core.record.edits import Head
 
@@ -105,8 +106,7 @@ def heads_of(model: Seq2Seq, kinds: Sequence[Kind] = KINDS) -> list[Head]:
 
 def choice_batches(choices: Sequence[Off], source: Ids, target: Ids) -> list[Sequence[Off]]:
     """Split choices into batches, to bound the memory that `log_probs_without` needs."""
-    size = max(1, _TOKENS // max(len(source), len(target)))
-    return [choices[i : i + size] for i in range(0, len(choices), size)]
+    return row_batches(choices, source, target, _TOKENS)
 
 
 def _ablated(borrow: Borrow, source: Ids, target: Ids, choices: Sequence[Off]) -> Doubles:
@@ -157,15 +157,13 @@ class _Forks:
         with ExitStack() as stack:
             for side in sides:
                 for number, layer in enumerate(self._model.stack(side).layers):
-                    hook = layer.register_forward_pre_hook(self._forking(side, number))
-                    stack.callback(hook.remove)
+                    hook = self._forking(side, number)
+                    stack.enter_context(layer.register_forward_pre_hook(hook))
             stack.enter_context(widened(self._model))
             off = {_at(head) for head in self._off}
             sites = [s for s in self._model.attention_sites() if (s.kind, s.layer) in off]
-            stack.enter_context(explicit_attention(self._model, sites))
-            for site in sites:
-                hook = site.module.register_forward_hook(self._subtracting(site))
-                stack.callback(hook.remove)
+            stack.enter_context(explicit_attention(sites))
+            stack.enter_context(after_attention(sites, self._subtract))
             yield
 
     def _forking(self, side: Side, number: int) -> Callable[..., tuple[Any, ...]]:
@@ -193,27 +191,20 @@ class _Forks:
 
         return fork
 
-    def _subtracting(self, site: AttentionSite) -> Callable[..., tuple[Tensor, Tensor]]:
-        """Return a hook that subtracts each head's output from the rows in which it is ablated.
+    def _subtract(self, site: AttentionSite, call: Call, output: tuple[Tensor, Tensor]) -> None:
+        """Subtract each head's output from the rows in which it is ablated.
 
-        With `means`, the hook then adds the head's mean output to these rows.
+        With `means`, add the head's mean output to these rows.
         """
-        mean_HD = None if self._means is None else self._means[site.kind, site.layer]
-
-        def subtract(
-            module: nn.Module, args: tuple[Tensor, ...], output: tuple[Tensor, Tensor]
-        ) -> tuple[Tensor, Tensor]:
-            result, weights = output
-            for head in range(site.num_heads):
-                off = [i for i, row in enumerate(self.rows) if (site.kind, site.layer, head) in row]
-                if off:
-                    call = AttentionCall(site, args[0][off], args[1][off], weights[off])
-                    result[off] -= head_output(call, head)
-                    if mean_HD is not None:
-                        result[off] += mean_HD[head].to(result)
-            return result, weights
-
-        return subtract
+        (result, weights), (query, memory, *_) = output, call.args
+        for head in range(site.num_heads):
+            off = [i for i, row in enumerate(self.rows) if (site.kind, site.layer, head) in row]
+            if off:
+                ablated = AttentionCall(site, query[off], memory[off], weights[off])
+                result[off] -= head_output(ablated, head)
+                if self._means is not None:
+                    mean_HD = self._means[site.kind, site.layer]
+                    result[off] += mean_HD[head].to(result)
 
 
 def _at(head: Head) -> tuple[Kind, int]:

@@ -4,21 +4,22 @@ Axes: B sentences, H heads, Q queries, D d_model.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.data.batches import Batch, Pair, collate, plan
+from core.experiments.head_effects import heads_of
 from core.experiments.values import head_outputs
-from core.kinds import KINDS, Kind
-from core.model.interface import AttentionSite, Seq2Seq
-from core.record.capture import AttentionCall, capture, explicit_attention
-from core.record.editing import Means, edited
+from core.kinds import Kind
+from core.model.interface import AttentionSite, Call, Seq2Seq
+from core.record.capture import AttentionCall, after_attention, capture, explicit_attention
+from core.record.editing import edited
 from core.record.edits import Edits, Head
 from core.text.tokenizer import PAD
 
@@ -71,17 +72,17 @@ def importance(
     with torch.inference_mode():
         before_B = _losses(model, batches)
     tokens_B = np.concatenate([(b.target_out != PAD).sum(-1).cpu().numpy() for b in batches])
-    sites = sorted(model.attention_sites(), key=lambda s: (KINDS.index(s.kind), s.layer))
     if method == "gradient":
-        changes = _by_gradient(model, batches, sites, on_progress)
+        changes = _by_gradient(model, batches, on_progress)
     else:
         means = head_means(model, batches) if method == "mean" else {}
         changes = {}
-        for site in sites:
-            for head in range(model.config.num_heads):
-                with _without(model, site, head, means), torch.inference_mode():
-                    changes[site.kind, site.layer, head] = _losses(model, batches) - before_B
-                on_progress(1)
+        for head in heads_of(model):
+            one = frozenset({head})
+            edits = Edits(heads_mean=one) if means else Edits(heads_off=one)
+            with edited(model, edits, means), torch.inference_mode():
+                changes[head] = _losses(model, batches) - before_B
+            on_progress(1)
     drawn = np.random.default_rng(1).integers(len(tokens_B), size=(_SAMPLES, len(tokens_B)))
     rows = []
     for (kind, layer, head), change_B in changes.items():
@@ -109,14 +110,6 @@ def _losses(model: Seq2Seq, batches: list[Batch]) -> np.ndarray:
     """Return the summed loss of each sentence in nats [B], over all batches."""
     sums = [_token_losses(model, batch).double().sum(-1) for batch in batches]
     return torch.cat(sums).cpu().numpy()
-
-
-def _without(
-    model: Seq2Seq, site: AttentionSite, head: int, means: Means
-) -> AbstractContextManager:
-    """Ablate a head inside a block: to its mean output if `means` are given, else to zero."""
-    heads: frozenset[Head] = frozenset({(site.kind, site.layer, head)})
-    return edited(model, Edits(heads_mean=heads) if means else Edits(heads_off=heads), means)
 
 
 def _queries(site: AttentionSite, batch: Batch) -> Tensor:
@@ -159,24 +152,20 @@ def head_sums(
 
 
 def _by_gradient(
-    model: Seq2Seq, batches: list[Batch], sites: list[AttentionSite], on_progress: OnProgress
-) -> dict[tuple, np.ndarray]:
+    model: Seq2Seq, batches: list[Batch], on_progress: OnProgress
+) -> dict[Head, np.ndarray]:
     """Return −∂loss/∂ξ of each sentence [B], where ξ = 1 scales a head's output.
 
     A site's output is the sum of its heads' outputs and a bias, so ∂loss/∂ξ is the dot product of a
     head's output and the gradient at the site's output. That gradient is 0 at padded queries, since
     nothing attends to them.
     """
-    slopes: dict[tuple, list[np.ndarray]] = {}
+    slopes: dict[Head, list[np.ndarray]] = {}
     for batch in batches:
-        calls: list[tuple[AttentionCall, Tensor]] = []
-
-        with ExitStack() as stack:
-            stack.enter_context(explicit_attention(model))
-            stack.enter_context(torch.enable_grad())
-            for site in sites:
-                hook = site.module.register_forward_hook(_recording(site, calls))
-                stack.callback(hook.remove)
+        calls: list[tuple[AttentionCall, Tensor]] = []  # and their outputs, with autograd graphs
+        record = partial(_record, calls)
+        sites = model.attention_sites()
+        with explicit_attention(sites), torch.enable_grad(), after_attention(sites, record):
             total = _token_losses(model, batch).sum()
             gradients = torch.autograd.grad(total, [output for _, output in calls])
         for (call, _), gradient_BQD in zip(calls, gradients, strict=True):
@@ -186,18 +175,13 @@ def _by_gradient(
                 key = call.site.kind, call.site.layer, head
                 slopes.setdefault(key, []).append(-slope_B)
     on_progress(len(slopes))
-    order = [(s.kind, s.layer, h) for s in sites for h in range(model.config.num_heads)]
-    return {key: np.concatenate(slopes[key]) for key in order}
+    return {head: np.concatenate(slopes[head]) for head in heads_of(model)}
 
 
-def _recording(
-    site: AttentionSite, calls: list[tuple[AttentionCall, Tensor]]
-) -> Callable[..., None]:
-    """Return a hook that appends a site's call and its output, which keeps its autograd graph."""
-
-    def record(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
-        query, memory = args[:2]
-        call = AttentionCall(site, query.detach(), memory.detach(), output[1].detach())
-        calls.append((call, output[0]))
-
-    return record
+def _record(
+    calls: list[tuple[AttentionCall, Tensor]],
+    site: AttentionSite,
+    call: Call,
+    output: tuple[Tensor, Tensor],
+) -> None:
+    calls.append((AttentionCall.of(site, call, output[1]), output[0]))

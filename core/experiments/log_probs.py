@@ -3,14 +3,14 @@
 Axes: B row, T target token, D d_model, V vocabulary.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.model.interface import AttentionSite, Call, Seq2Seq
+from core.record.capture import before_attention
 
 _LOGITS = 1 << 21  # logits computed at a time, few enough for the CPU's cache
 
@@ -34,25 +34,17 @@ def target_log_probs(model: Seq2Seq, hidden_BTD: Tensor, target: Sequence[int]) 
     return torch.cat(log_probs)
 
 
-@contextmanager
-def widened(model: Seq2Seq) -> Generator[None]:
+def widened(model: Seq2Seq) -> AbstractContextManager[None]:
     """Let one target be decoded for many sources inside the block.
 
     At the first cross-attention, the target's single row is expanded to one row per source; before
     it, all sources share one computation. Each site's mask is broadcast over the rows. The hooks
     act on every thread that uses the model: the caller must hold the model's lock.
     """
-    with ExitStack() as stack:
-        for site in model.attention_sites():
-            hook = site.module.register_forward_pre_hook(_widening(site), with_kwargs=True)
-            stack.callback(hook.remove)
-        yield
 
-
-def _widening(site: AttentionSite) -> Callable[..., Call]:
-    def widen(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Call:
-        query, *rest = args
-        call = Call((query.expand(len(rest[0]), -1, -1), *rest), kwargs)
+    def widen(site: AttentionSite, call: Call) -> Call:
+        query, *rest = call.args
+        call = Call((query.expand(len(rest[0]), -1, -1), *rest), call.kwargs)
         return site.with_mask(call, site.mask(call)[:, None], True)
 
-    return widen
+    return before_attention(model.attention_sites(), widen)

@@ -20,6 +20,7 @@ from core.experiments.tracing import traces
 from core.frozen import Doubles, Frozen
 from core.kinds import Kind
 from core.model.interface import Seq2Seq
+from core.record.capture import before_attention
 from core.record.editing import edited
 from core.record.edits import Edits
 
@@ -168,15 +169,12 @@ def _ablated(
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (row.kind, row.layer)]
     unedited = model.encode(source_1S)
     fed: list[tuple[Tensor, Tensor]] = []
-    hook = site.module.register_forward_pre_hook(lambda module, args: fed.append(args[:2]))
-    try:
+    with before_attention([site], lambda site, call: fed.append(call.args[:2])):
         for head in heads:
             with edited(model, Edits(heads_off=frozenset({head.place}))):
                 memory = model.encode(source_1S) if head.kind == "encoder" else unedited
                 if row.kind != "encoder":
                     model.decode(target_in_1T, *memory)
-    finally:
-        hook.remove()
     return [row.scores(double(query[0]), double(memory[0])) for query, memory in fed]
 
 

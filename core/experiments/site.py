@@ -57,18 +57,9 @@ def sites_of(model: Seq2Seq, call: AttentionCall, masks: Sequence[Bools]) -> lis
 
     The sites share the weight matrices.
     """
-    query, key, value, output = call.site.projections()
-    score = model.config.mask_score
-    matrices = {
-        "to_query": double(query.weight),
-        "to_key": double(key.weight),
-        "to_value": double(value.weight),
-        "to_output": double(output.weight),
-        "query_bias": _bias(query),
-        "key_bias": _bias(key),
-        "value_bias": _bias(value),
-        "output_bias": _bias(output),
-    }
+    projections, score = call.site.projections()._asdict(), model.config.mask_score
+    matrices = {f"to_{name}": double(one.weight) for name, one in projections.items()}
+    matrices |= {f"{name}_bias": _bias(one) for name, one in projections.items()}
     sites = []
     for row, mask_QK in enumerate(masks):
         Q, K = mask_QK.shape

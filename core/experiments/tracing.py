@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from core.experiments.site import double, sites_of
 from core.frozen import Doubles
 from core.kinds import Kind, map_sizes
 from core.model.interface import AttentionSite, Call, Seq2Seq, Side
-from core.record.capture import capture
+from core.record.capture import before_attention, capture
 
 
 class _Watched:
@@ -30,20 +29,15 @@ class _Watched:
             names = [f"norm{i + 1}" for i in range(len(sublayers))]
             norms = [layer.get_submodule(name) for layer in layers for name in names]
             for norm in (*norms, last):
-                hooks.callback(norm.register_forward_hook(self._keep(side)).remove)
-        for site in model.attention_sites():
-            hook = site.module.register_forward_pre_hook(self._keep_mask(site), with_kwargs=True)
-            hooks.callback(hook.remove)
+                hooks.enter_context(norm.register_forward_hook(self._keep(side)))
+        hooks.enter_context(before_attention(model.attention_sites(), self._keep_mask))
 
     def _keep(self, side: Side) -> Callable[..., None]:
         calls = self.norms.setdefault(side, [])
         return lambda module, args, output: calls.append((module, args[0], output))
 
-    def _keep_mask(self, site: AttentionSite) -> Callable[..., None]:
-        def keep(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            self.masks[site.kind, site.layer] = site.mask(Call(args, kwargs))
-
-        return keep
+    def _keep_mask(self, site: AttentionSite, call: Call) -> None:
+        self.masks[site.kind, site.layer] = site.mask(call)
 
     def norms_of(
         self, side: Side, row: int, length: int

@@ -63,7 +63,5 @@ def value_norms(model: Seq2Seq, source: Sequence[int], target: Sequence[int]) ->
     """
     with capture(model) as captured:
         model(*model_inputs(model, source, target))
-    by_kind: dict[Kind, list[Tensor]] = {kind: [] for kind in KINDS}
-    for call in sorted(captured.calls(), key=lambda call: call.site.layer):
-        by_kind[call.site.kind].append(norms_of(call))
-    return {kind: torch.stack(norms).float().cpu().numpy() for kind, norms in by_kind.items()}
+    norms = {kind: torch.stack([*map(norms_of, captured.of_kind(kind))]) for kind in KINDS}
+    return {kind: norms_LHQK.float().cpu().numpy() for kind, norms_LHQK in norms.items()}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from core.data.batches import Batch
 from core.kinds import Kind
 from core.model.interface import AttentionSite, Call, Seq2Seq, Side
+from core.record.capture import before_attention
 from core.text.tokenizer import PAD
 
 
@@ -17,16 +18,10 @@ def masks(model: Seq2Seq, batch: Batch) -> list[tuple[Kind, Tensor]]:
     """Return the mask passed to each attention: bool [batch, query, key], True = may attend."""
     passed: list[tuple[Kind, Tensor]] = []
 
-    def keep(site: AttentionSite) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            passed.append((site.kind, site.mask(Call(args, kwargs))))
+    def keep(site: AttentionSite, call: Call) -> None:
+        passed.append((site.kind, site.mask(call)))
 
-        return hook
-
-    with torch.no_grad(), ExitStack() as stack:
-        for site in model.attention_sites():
-            hook = site.module.register_forward_pre_hook(keep(site), with_kwargs=True)
-            stack.callback(hook.remove)
+    with torch.no_grad(), before_attention(model.attention_sites(), keep):
         model(batch.source, batch.target_in)
     return passed
 
@@ -77,7 +72,7 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
             def hook(module: nn.Module, args: tuple, *output: Tensor) -> None:
                 store(*where, (output or args)[0].detach())
 
-            stack.callback(register(hook).remove)
+            stack.enter_context(register(hook))
 
         for side, names in sides:
             layers, last_norm = model.stack(side)

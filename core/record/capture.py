@@ -1,9 +1,10 @@
 """Context managers that capture attention weights and remove their hooks on exit."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -11,30 +12,61 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from core.kinds import Kind
-from core.model.interface import AttentionSite, Seq2Seq
+from core.model.interface import AttentionSite, Call, Seq2Seq
 
 
 @contextmanager
-def explicit_attention(
-    model: Seq2Seq, sites: Sequence[AttentionSite] | None = None
+def before_attention(
+    sites: Iterable[AttentionSite], change: Callable[[AttentionSite, Call], Call | None]
 ) -> Generator[None]:
-    """Make `sites`, by default all, use the explicit softmax, as with `need_weights=True`.
+    """Run `change` before each call of these sites; the call that it returns replaces that call.
+
+    Hooks are on modules that threads share, so the caller must hold the model's lock.
+    """
+    with ExitStack() as hooks:
+        for site in sites:
+            hook = partial(_before, site, change)
+            hooks.enter_context(site.module.register_forward_pre_hook(hook, with_kwargs=True))
+        yield
+
+
+def _before(
+    site: AttentionSite, change: Callable, module: nn.Module, args: tuple, kwargs: dict[str, Any]
+) -> Call | None:
+    return change(site, Call(args, kwargs))
+
+
+@contextmanager
+def after_attention(
+    sites: Iterable[AttentionSite],
+    change: Callable[[AttentionSite, Call, tuple[Tensor, Tensor]], tuple[Tensor, Tensor] | None],
+) -> Generator[None]:
+    """Run `change` on each call of these sites and its output; what it returns replaces the output.
+
+    Hooks are on modules that threads share, so the caller must hold the model's lock.
+    """
+    with ExitStack() as hooks:
+        for site in sites:
+            hook = partial(_after, site, change)
+            hooks.enter_context(site.module.register_forward_hook(hook, with_kwargs=True))
+        yield
+
+
+def _after(
+    site: AttentionSite, change: Callable, module: nn.Module, args: tuple, kwargs: dict, output: Any
+) -> Any:
+    return change(site, Call(args, kwargs), output)
+
+
+def explicit_attention(sites: Iterable[AttentionSite]) -> AbstractContextManager[None]:
+    """Make these sites use the explicit softmax inside a block, as with `need_weights=True`.
 
     The same pre-hook works for both architectures. For short sentences the explicit softmax also
     speeds up training on a CPU, because torch has no fused kernel with dropout there.
     """
-    with ExitStack() as stack:
-        for site in model.attention_sites() if sites is None else sites:
-            hook = site.module.register_forward_pre_hook(_need_weights(site), with_kwargs=True)
-            stack.callback(hook.remove)
-        yield
-
-
-def _need_weights(site: AttentionSite) -> Callable[..., tuple[Any, Any]]:
-    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return args, {**kwargs, **site.weights_kwargs}
-
-    return hook
+    return before_attention(
+        sites, lambda site, call: Call(call.args, {**call.kwargs, **site.weights_kwargs})
+    )
 
 
 @dataclass(frozen=True)
@@ -45,6 +77,12 @@ class AttentionCall:
     query: Tensor
     memory: Tensor
     weights: Tensor
+
+    @classmethod
+    def of(cls, site: AttentionSite, call: Call, weights: Tensor) -> Self:
+        """Return a call of a site with its weights, without autograd graphs."""
+        query, memory = call.args[:2]
+        return cls(site, query.detach(), memory.detach(), weights.detach())
 
 
 class Captured:
@@ -66,12 +104,16 @@ class Captured:
         """Return every site's call, in order of execution."""
         return list(self._calls.values())
 
-    def maps(self, kind: Kind) -> Tensor:
-        """Return weights [layer, batch, head, query, key]. Raises KeyError if none was captured."""
+    def of_kind(self, kind: Kind) -> list[AttentionCall]:
+        """Return the calls of a kind, sorted by layer. Raises KeyError if none was captured."""
         layers = sorted(layer for k, layer in self._calls if k == kind)
         if not layers:
             raise KeyError(f"no {kind} attention was captured")
-        return torch.stack([self._calls[kind, layer].weights for layer in layers])
+        return [self._calls[kind, layer] for layer in layers]
+
+    def maps(self, kind: Kind) -> Tensor:
+        """Return weights [layer, batch, head, query, key]. Raises KeyError if none was captured."""
+        return torch.stack([call.weights for call in self.of_kind(kind)])
 
 
 class _RecordLookups(TorchFunctionMode):
@@ -97,12 +139,8 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
     """
     captured = Captured()
 
-    def keep(site: AttentionSite) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple, output: tuple[Tensor, Tensor]) -> None:
-            query, memory = args[:2]
-            captured.put(AttentionCall(site, query.detach(), memory.detach(), output[1].detach()))
-
-        return hook
+    def keep(site: AttentionSite, call: Call, output: tuple[Tensor, Tensor]) -> None:
+        captured.put(AttentionCall.of(site, call, output[1]))
 
     def recorded(embed: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def wrapper(*args: Any, **kwargs: Any) -> Tensor:
@@ -116,9 +154,8 @@ def capture(model: Seq2Seq) -> Generator[Captured]:
     embeddings: Any = model.embeddings
     with ExitStack() as stack:
         sites = model.attention_sites()
-        stack.enter_context(explicit_attention(model, sites))
-        for site in sites:
-            stack.callback(site.module.register_forward_hook(keep(site)).remove)
+        stack.enter_context(explicit_attention(sites))
+        stack.enter_context(after_attention(sites, keep))
         for side in ("source", "target"):
             attributes = vars(embeddings)
             attributes[side] = recorded(getattr(embeddings, side))  # shadows the class's method

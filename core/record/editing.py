@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from core.kinds import Kind
 from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids_at
+from core.record.capture import before_attention
 from core.record.edits import EditError, Edits, Limits, PositionEdit, Row
 from core.text.tokenizer import PAD
 
@@ -74,7 +74,7 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
                     raise NestedEditsError(
                         "the positions are already edited: position edits cannot be nested"
                     )
-                stack.callback(module.register_forward_hook(_PositionHook(moved)).remove)
+                stack.enter_context(module.register_forward_hook(_PositionHook(moved)))
         if edits.changes_masks:
             _change_masks(model, edits, stack)
         if edits.changes_weights:
@@ -183,19 +183,12 @@ def _change_masks(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     for name, method in (("encode", edited_encode), ("decode", edited_decode)):
         vars(model)[name] = method  # shadows the class's method
         stack.callback(vars(model).pop, name)
-    for site in model.attention_sites():
-        if site.kind != "cross":
-            hook = _mask_hook(site, masks, edits.causal_mask)
-            stack.callback(site.module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
+    def with_mask(site: AttentionSite, call: Call) -> Call:
+        return site.with_mask(call, masks[site.kind], edits.causal_mask)
 
-def _mask_hook(
-    site: AttentionSite, masks: dict[Kind, Tensor], causal: bool
-) -> Callable[..., tuple[Any, Any]]:
-    def hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return site.with_mask(Call(args, kwargs), masks[site.kind], causal)
-
-    return hook
+    own = [site for site in model.attention_sites() if site.kind != "cross"]
+    stack.enter_context(before_attention(own, with_mask))
 
 
 class _TargetRange:
@@ -216,7 +209,7 @@ def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:
     """Override the softmax at the edited sites only."""
     targets, limits = _TargetRange(), limits_of(model)
     table = model.embeddings.target_positions
-    stack.callback(table.register_forward_pre_hook(targets).remove)
+    stack.enter_context(table.register_forward_pre_hook(targets))
     for site in model.attention_sites():
         site_edits = edits.of_site(site.kind, site.layer)
         if site_edits.changes_weights:

@@ -84,8 +84,30 @@ DOUBLED = PositionEdit(scale=2.0)
 STRETCHED = PositionEdit(stretch=2)
 
 
+class _Placed:
+    """An edit of weights: kind and indices, then what happens there."""
+
+    _may_be_all = False  # whether an index may be None
+
+    def __post_init__(self) -> None:
+        kind, *indices = self.where
+        if kind not in KINDS:
+            raise EditError(f"unknown kind {str(kind)[:20]!r}: choose {', '.join(KINDS)}")
+        for name, index in zip(("layer", "head", "query", "key"), indices, strict=False):
+            is_all = index is None and self._may_be_all
+            if not is_all and (type(index) is not int or not 0 <= index <= _MAX_INDEX):
+                raise EditError(
+                    f"{name} {str(index)[:20]} is out of range: choose 0 to {_MAX_INDEX:,}"
+                )
+
+    @property
+    def where(self) -> tuple:
+        """All fields but the last: edits of one class that agree in these conflict."""
+        return tuple(vars(self).values())[:-1]
+
+
 @dataclass(frozen=True)
-class Edge:
+class Edge(_Placed):
     """Multiply exp(score) of some cells by `factor` before the softmax; 0 cuts the edge.
 
     None means all layers, heads, queries or keys. The factors of overlapping edges multiply; masked
@@ -98,11 +120,10 @@ class Edge:
     query: int | None
     key: int | None
     factor: float = 0.0
+    _may_be_all = True
 
     def __post_init__(self) -> None:
-        _check_kind(self.kind)
-        for name in ("layer", "head", "query", "key"):
-            _check_index(name, getattr(self, name), or_all=True)
+        super().__post_init__()
         if not 0 <= self.factor <= MAX_FACTOR or 0 < self.factor < 1 / MAX_FACTOR:
             raise EditError(
                 f"an edge cannot be multiplied by {self.factor}: choose 0 to cut it, or a factor "
@@ -110,14 +131,9 @@ class Edge:
             )
         object.__setattr__(self, "factor", float(self.factor))
 
-    @property
-    def where(self) -> tuple:
-        """All fields but the factor: edges that agree in these conflict."""
-        return self.kind, self.layer, self.head, self.query, self.key
-
 
 @dataclass(frozen=True)
-class Row:
+class Row(_Placed):
     """Set the attention weights of one query in one head.
 
     `weights` are normalised to sum to 1 and rounded to six decimals. Keys after the last
@@ -132,9 +148,7 @@ class Row:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        _check_kind(self.kind)
-        for name in ("layer", "head", "query"):
-            _check_index(name, getattr(self, name))
+        super().__post_init__()
         weights = tuple(float(weight) for weight in self.weights)
         if not 0 < len(weights) <= _MAX_ROW:
             raise EditError(f"a row has {len(weights)} weights: give 1 to {_MAX_ROW}")
@@ -148,14 +162,9 @@ class Row:
             weights = tuple(weight / total for weight in weights)
         object.__setattr__(self, "weights", tuple(round(weight, 6) for weight in weights))
 
-    @property
-    def where(self) -> tuple:
-        """All fields but the weights: rows that agree in these conflict."""
-        return self.kind, self.layer, self.head, self.query
-
 
 @dataclass(frozen=True)
-class Temperature:
+class Temperature(_Placed):
     """Divide the scores of one head by `value` before the softmax; below 1 sharpens."""
 
     kind: Kind
@@ -164,17 +173,10 @@ class Temperature:
     value: float
 
     def __post_init__(self) -> None:
-        _check_kind(self.kind)
-        for name in ("layer", "head"):
-            _check_index(name, getattr(self, name))
+        super().__post_init__()
         if not 0.01 <= self.value <= 100:
             raise EditError(f"a temperature of {self.value} is out of range: choose 0.01 to 100")
         object.__setattr__(self, "value", float(self.value))
-
-    @property
-    def where(self) -> tuple:
-        """The head: temperatures of the same head conflict."""
-        return self.kind, self.layer, self.head
 
 
 @dataclass(frozen=True)
@@ -380,18 +382,6 @@ def _is_head(value: object) -> bool:
     return False
 
 
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise EditError(f"unknown kind {str(kind)[:20]!r}: choose {', '.join(KINDS)}")
-
-
-def _check_index(name: str, value: int | None, or_all: bool = False) -> None:
-    if value is None and or_all:
-        return
-    if type(value) is not int or not 0 <= value <= _MAX_INDEX:
-        raise EditError(f"{name} {str(value)[:20]} is out of range: choose 0 to {_MAX_INDEX:,}")
-
-
 def _sort_key(where: tuple) -> tuple:
     """Order by kind (encoder, decoder, cross), then by number, with "all" first."""
     kind, *numbers = where
@@ -438,23 +428,20 @@ def _number(value: float) -> str:
     return digits.removesuffix(".0")
 
 
-def _index(value: int | None) -> str:
-    return "all" if value is None else str(value)
-
-
 def _text_of(one: Edits) -> str:
     """Encode a single edit, an item of `listed`."""
     for word, heads in _ablations(one):
         for kind, layer, head in heads:
             return f"{word}.{kind}.{layer}.{head}"
-    for edge in one.edges:
-        where = ".".join((edge.kind, *map(_index, edge.where[1:])))
-        return f"times.{where}.{_number(edge.factor)}" if edge.factor else f"cut.{where}"
-    for row in one.rows:
-        weights = "-".join(map(_number, row.weights))
-        return f"row.{row.kind}.{row.layer}.{row.head}.{row.query}.{weights}"
-    for t in one.temperatures:
-        return f"temp.{t.kind}.{t.layer}.{t.head}.{_number(t.value)}"
+    for item in (*one.edges, *one.rows, *one.temperatures):
+        where = ".".join("all" if part is None else str(part) for part in item.where)
+        match item:
+            case Edge(factor=factor):
+                return f"times.{where}.{_number(factor)}" if factor else f"cut.{where}"
+            case Row(weights=weights):
+                return f"row.{where}.{'-'.join(map(_number, weights))}"
+            case Temperature(value=value):
+                return f"temp.{where}.{_number(value)}"
     for position in one.hidden_source:
         return f"hide.{position}"
     for side in ("source", "target"):

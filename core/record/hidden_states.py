@@ -70,12 +70,7 @@ class Activations(Frozen):
 
     def scores(self, kind: str) -> Floats:
         """Return the scores of a kind before any mask, [layer, head, query, key]."""
-        kinds = {
-            "encoder": self.encoder_scores,
-            "decoder": self.decoder_scores,
-            "cross": self.cross_scores,
-        }
-        return kinds[kind]
+        return getattr(self, f"{kind}_scores")
 
     def check(
         self,

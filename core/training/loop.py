@@ -278,7 +278,7 @@ def _faster_attention(model: Model, device: str) -> contextlib.AbstractContextMa
     On a GPU, keep the fused call, which is a single kernel.
     """
     if torch.device(device).type == "cpu":
-        return explicit_attention(model)
+        return explicit_attention(model.attention_sites())
     return contextlib.nullcontext()
 
 

@@ -48,7 +48,7 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
     model, both = learned.model, (learned.source_tokenizer, learned.target_tokenizer)
     batch = collate(list(encode_pairs(small.SENTENCES, *both)))
     adam = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(400):
+    for _ in range(250):
         adam.zero_grad()
         logits = model(batch.source, batch.target_in).transpose(1, 2)
         F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
@@ -61,6 +61,11 @@ def translating_folder(checkpoint_folder, tmp_path_factory) -> Path:
     assert all(len(translation.hypotheses[0].ids) > 3 for translation in written)
     assert len({translation.text for translation in written}) > 3
     return folder
+
+
+@pytest.fixture(scope="session")
+def translator(translating_folder) -> Translator:
+    return Translator.load(translating_folder, device="cpu")
 
 
 @pytest.fixture(scope="session")

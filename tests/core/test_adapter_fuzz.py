@@ -190,7 +190,21 @@ def test_wrong_calls_are_rejected_in_one_line(adapter, valid):
     assert outcomes["accepted"] < outcomes["rejected"] * 2, outcomes
 
 
-INDICES = (True, False, 1.0, "0", -1, 10**9, 10**5000, None, np.True_, np.float64(0), [0], Opaque())
+INDICES = (
+    True,
+    False,
+    1.0,
+    "0",
+    -1,
+    3,
+    10**9,
+    10**5000,
+    None,
+    np.True_,
+    np.float64(0),
+    [0],
+    Opaque(),
+)
 
 
 @pytest.mark.parametrize("index", INDICES, ids=lambda index: type(index).__name__)

@@ -25,6 +25,7 @@ from tests.core.test_record_adapters import (
     generated,
     truth,
 )
+from tests.small import refused
 
 
 class Ends(Tokenizer):
@@ -67,9 +68,8 @@ def test_a_sequence_ends_where_it_is_proven_to_end(case, beams):
     for index, written in enumerate(WRITTEN if possible else WRITTEN[:1]):
         named = {"index": index, "config": config}
         if not beams and not possible:
-            with pytest.raises(ValueError, match="pass config=model.generation_config") as caught:
+            with refused("pass config=model.generation_config"):
                 TranslationRecord.from_generate(outputs, tokenizer, inputs, **named)
-            assert "\n" not in str(caught.value)
             continue
         record = TranslationRecord.from_generate(outputs, tokenizer, inputs, **named)
         assert [t.id for t in record.target_out] == written[1:]
@@ -204,6 +204,14 @@ MIXED = {  # change, whether with beams, further arguments, and the line
     "no eager attention": (
         lambda o, i: vars(o).update(encoder_attentions=(), cross_attentions=((),) * 5,
                                     decoder_attentions=((),) * 5), True, {}, "attn_implementation"),
+    "a fused kernel's weights": (
+        lambda o, i: setattr(o, "cross_attentions", ((None,),)), True, {}, "attn_implementation"),
+    "no decoder attention": (
+        lambda o, i: delattr(o, "decoder_attentions"), True, {}, "attn_implementation"),
+    "the inputs of fewer sentences": (
+        lambda o, i: i.update({k: v[:2] for k, v in i.items()}), True, {}, "do not fit the out"),
+    "shorter inputs": (
+        lambda o, i: i.update({k: v[:, :4] for k, v in i.items()}), True, {}, "do not fit the out"),
     "a forward pass": (
         lambda o, i: delattr(o, "sequences"), True, {}, "pass its maps to from_arrays"),
 }  # fmt: skip
@@ -213,9 +221,8 @@ MIXED = {  # change, whether with beams, further arguments, and the line
 def test_outputs_that_do_not_belong_together_are_rejected_with_the_cause(
     change, beams, named, line
 ):
-    with pytest.raises(ValueError, match=line) as caught:
+    with refused(line):
         from_generate(change, beams, **named)
-    assert str(caught.value).isprintable() and len(str(caught.value)) < 300
 
 
 def test_equal_vocabulary_sizes_need_one_tokenizer():

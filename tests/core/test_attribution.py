@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -13,28 +14,16 @@ from core.analysis.attribution import Attributions, Shapley, Subsets, agreement,
 from core.analysis.rollout import rollout
 from core.experiments import attribution as module
 from core.experiments.attribution import METHODS, attributions, log_probs_seeing, shapley
-from core.experiments.experiment import Progress
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.record.record import RecordToken
 from core.text.tokenizer import BOS, EOS
-from core.translator import Translator
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, 15, 21, EOS], [30, 9, 31, 5, EOS]
 WORDS = ((0,), (1, 2), (3,), (4,), (5, 6))
-SHAPES = {
-    "post-norm": {},
-    "pre-norm": {"norm_first": True},
-    "learned positions": {"learned_positions": True, "qkv_bias": False},
-    "mask −10000": {"mask_score": -10_000.0},
-}
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
+models = small.models("post-norm", "pre-norm", "learned positions", "mask −10000")
 
 
 @torch.inference_mode()
@@ -56,18 +45,9 @@ def plans(n: int) -> list[Subsets]:
     return [Subsets.every(words(n)), Subsets.sampled(words(n), 8, seed=3)]
 
 
-def leave_one_out(game, n: int) -> np.ndarray:
-    """Return the leave-one-out values [T, n] of a game.
-
-    `game` maps masks of visible words [N, n] to values of the target tokens [N, T].
-    """
-    everything = np.ones((1, n), bool)
-    return np.stack([game(everything)[0] - game(~np.eye(n, dtype=bool))[i] for i in range(n)], -1)
-
-
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_additive_games_are_recovered_exactly(n):
-    """Each word adds a fixed amount, which Shapley values and leave-one-out must recover."""
+    """Each word adds a fixed amount."""
     parts_nT = np.random.default_rng(n).normal(size=(n, 3))
 
     def game(visible):
@@ -78,7 +58,6 @@ def test_additive_games_are_recovered_exactly(n):
         for values in (found.values, found.low, found.high):
             np.testing.assert_allclose(values, parts_nT.T, rtol=0, atol=1e-12)
         assert found.largest_error < 1e-9 and np.allclose(found.nothing, -4)
-    np.testing.assert_allclose(leave_one_out(game, n), parts_nT.T, rtol=0, atol=1e-12)
 
 
 def by_definition(model) -> np.ndarray:
@@ -115,25 +94,19 @@ def test_shapley_values_match_their_definition(models, monkeypatch):
         assert steps == [(8, 32), (16, 32), (24, 32), (32, 32)]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_sampled_intervals_contain_the_exact_values(models, seed):
-    model = models[1]
-    exact = shapley(model, SOURCE, TARGET, WORDS)
-    few, many = (
-        shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=count, seed=seed)
-        for count in (16, 100)
-    )
-    for found in (few, many):
+def test_sampled_values_come_from_the_sampled_subsets(models):
+    for model in models:
+        plan = Subsets.sampled(WORDS, 16, seed=3)
+        visible_nS = [[p for word, shown in zip(WORDS, row, strict=True) if not shown for p in word]
+                      for row in plan.visible]  # fmt: skip
+        values_NT = np.stack([log_probs(model, hidden) for hidden in visible_nS])
+        expected = plan.shapley(values_NT, tuple(TARGET))
+        found = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=3)
         assert not found.exact and found.largest_error < 1e-9
-        inside = (found.low <= exact.values) & (exact.values <= found.high)
-        assert inside.mean() >= 0.8
-        assert np.all(found.low < found.values) and np.all(found.values < found.high)
-    assert (many.high - many.low).mean() < 0.6 * (few.high - few.low).mean()
-    assert np.abs(many.values - exact.values).max() < np.abs(exact.values).max()
-    again = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed)
-    assert np.array_equal(again.values, few.values)
-    other = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=seed + 2)
-    assert not np.array_equal(other.values, few.values)
+        for name in ("values", "low", "high", "draws"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-11)
+        other = shapley(model, SOURCE, TARGET, WORDS, exact=False, permutations=16, seed=4)
+        assert not np.array_equal(other.values, found.values)
 
 
 def test_the_interval_covers_95_percent():
@@ -213,17 +186,14 @@ def value_norm(call) -> np.ndarray:
 def test_norm_rollout_matches_its_definition(models):
     """The expected value uses layer inputs that this test reads with its own hooks."""
     for model in models:
-        calls = sorted(attention_calls(model), key=lambda call: call.site.layer)
+        calls = attention_calls(model)
         encoder = [call for call in calls if call.site.kind == "encoder"]
         entered = []
-        hooks = [
-            layer.register_forward_pre_hook(lambda m, args: entered.append(args[0][0]))  # noqa: B023
-            for layer in model.stack("encoder").layers
-        ]
-        with torch.inference_mode():
+        with ExitStack() as hooks, torch.inference_mode():
+            for layer in model.stack("encoder").layers:
+                enter = lambda m, args: entered.append(args[0][0])  # noqa: B023, E731
+                hooks.enter_context(layer.register_forward_pre_hook(enter))
             model.encode(torch.tensor([SOURCE]))
-        for hook in hooks:
-            hook.remove()
         carried = np.eye(len(SOURCE))
         for call, x_SD in zip(encoder, entered, strict=True):
             mixed = contributions(call).sum(0) + np.eye(len(SOURCE))[..., None] * x_SD.numpy()
@@ -273,11 +243,11 @@ def test_value_zeroing_matches_zeroed_values(models):
             output[:, list(word)] = 0
             return output
 
-        sites = [s for s in scratch.attention_sites() if s.kind != "decoder"]
-        hooks = [s.module.value.register_forward_hook(zero) for s in sites]
-        expected.append(log_probs(scratch))
-        for hook in hooks:
-            hook.remove()
+        with ExitStack() as hooks:
+            for site in scratch.attention_sites():
+                if site.kind != "decoder":
+                    hooks.enter_context(site.module.value.register_forward_hook(zero))
+            expected.append(log_probs(scratch))
     expected = log_probs(scratch) - np.stack(expected)
     for model in (scratch, baseline):
         found = attributions(model, SOURCE, TARGET, WORDS).scores["value zeroing, all layers"]
@@ -354,20 +324,17 @@ def test_agreement_intervals_are_bootstrap_percentiles():
         "turned": -found.values,
     }
     agrees = agreement(Attributions(words(6), (7, 8), scores), found)
-    chosen = np.random.default_rng(0).integers(32, size=(500, 32))
+    chosen = np.random.default_rng(0).integers(32, size=(500, 32))[:40]
     for method, score in scores.items():
-        again = np.array(
-            [
-                [stats.spearmanr(score[t], found.draws[row][:, t].mean(0))[0] for t in (0, 1)]
-                for row in chosen
-            ]
-        )
+        again = [
+            [stats.spearmanr(score[t], found.draws[row][:, t].mean(0))[0] for t in (0, 1)]
+            for row in chosen
+        ]
         one = agrees[method]
-        np.testing.assert_allclose(one.resampled, again, atol=1e-9)
-        for token, rho in ((0, again[:, 0]), (1, again[:, 1]), (None, again.mean(1))):
-            low, high = one.interval(token)
-            assert (low, high) == pytest.approx(np.quantile(rho, (0.025, 0.975)), abs=1e-9)
-            assert low <= high
+        np.testing.assert_allclose(one.resampled[:40], again, atol=1e-9)
+        assert one.resampled.shape == (500, 2)
+        for token, rho in ((0, one.resampled[:, 0]), (None, one.resampled.mean(1))):
+            assert one.interval(token) == pytest.approx(np.quantile(rho, (0.025, 0.975)), abs=1e-9)
     assert agrees["near"].differs(agrees["turned"]) and agrees["turned"].differs(agrees["near"], 0)
     assert not agrees["near"].differs(agrees["near"])
     difference = agrees["near"].resampled.mean(1) - agrees["far"].resampled.mean(1)
@@ -387,11 +354,6 @@ def test_exact_agreement_has_no_interval():
 # With a translator and a record.
 
 
-@pytest.fixture(scope="module")
-def translator(translating_folder) -> Translator:
-    return Translator.load(translating_folder, "cpu")
-
-
 def test_experiments_use_the_words_of_the_record(translator):
     record = translator.inspect("Ein Hund läuft über die Wiese.")
     own = source_words(record.source)
@@ -400,42 +362,11 @@ def test_experiments_use_the_words_of_the_record(translator):
     assert found.target == tuple(token.id for token in record.target_out)
     np.testing.assert_allclose(found.everything, record.log_probs, rtol=0, atol=1e-5)
     assert found.largest_error < 1e-9
-    hidden = own[1] + own[3]
-    seen = translator.inspect(
-        record.source_text, target_ids=found.target, edits=Edits(hidden_source=hidden)
-    )
-    places = [tuple(p for p in range(len(record.source)) if p not in hidden)]
-    with translator.model_for(record) as network:
-        ours = log_probs_seeing(network, [t.id for t in record.source], list(found.target), places)
-    np.testing.assert_allclose(ours[0], seen.log_probs, rtol=0, atol=1e-5)
-    assert np.abs(ours[0] - record.log_probs).max() > 1e-4
     scores = attributions(translator, record)
-    theirs = attributions(translator.other_implementation(), record)
-    for method in METHODS:
-        np.testing.assert_allclose(scores.scores[method], theirs.scores[method], atol=1e-4)
     by_hand = rollout(record)["cross"].mean((0, 1))
     by_hand = np.stack([by_hand[:, list(word)].sum(-1) for word in own], -1)
     np.testing.assert_allclose(scores.scores["rollout"], by_hand, rtol=0, atol=1e-5)
     assert set(agreement(scores, found)) == set(METHODS)
-
-
-def test_the_lock_is_released_between_batches_and_closing_stops_the_work(translator, monkeypatch):
-    monkeypatch.setattr(module, "_TOKENS", 20)
-    record = translator.inspect("Ein Hund läuft.")
-    asked, original = [], module.log_probs_seeing
-
-    def watched(*arguments):
-        asked.append(translator._lock.locked())
-        return original(*arguments)
-
-    monkeypatch.setattr(module, "log_probs_seeing", watched)
-    steps = shapley.steps(translator, record)
-    assert not asked
-    for count in (1, 2):
-        assert isinstance(next(steps), Progress)
-        assert asked == [True] * count and not translator._lock.locked()
-    steps.close()
-    assert len(asked) == 2
 
 
 def token(text: str, starts: bool = True, special: bool = False) -> RecordToken:
@@ -458,9 +389,8 @@ def test_invalid_arguments_are_rejected(models, translator, monkeypatch):
         with pytest.raises(ValueError, match="no source word to attribute to: at least 1"):
             question(model, [EOS], TARGET, ())
         for odd in (((0,), (0, 1)), ((0, 9),), ((0,), (-1,)), (tuple(range(8)),)):
-            with pytest.raises(ValueError, match="do not fit 8 source tokens") as refused:
+            with small.refused("do not fit 8 source tokens"):
                 question(model, SOURCE, TARGET, odd)
-            assert "\n" not in str(refused.value)
     long = list(range(4, 17))
     with pytest.raises(ValueError, match="13 source words are too many for exact values: the limi"):
         shapley(model, [*long, EOS], TARGET, words(13), exact=True)
@@ -476,11 +406,8 @@ def test_invalid_arguments_are_rejected(models, translator, monkeypatch):
         next(shapley(translator, dataclasses.replace(record, weights_sha256="0" * 64)))
 
 
-def test_results_are_read_only_and_consistent():
+def test_inconsistent_results_are_rejected():
     scores = np.ones((2, 3))
-    found = Attributions(words(3), (7, 8), {"weights": scores})
-    with pytest.raises(ValueError, match="read-only"):
-        found.scores["weights"][0] = 0
     with pytest.raises(ValueError, match=r"weights have shape \(2, 3\), not \[target, words\]"):
         Attributions(words(2), (7, 8), {"weights": scores})
     with pytest.raises(ValueError, match="low"):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from core.experiments.bugs import (
 from core.model.baseline import copy_weights
 from core.model.build import build
 from core.parity import networks
-from core.record.capture import capture
+from core.record.capture import after_attention, capture, explicit_attention
 from core.record.edits import EditError
 from core.text.tokenizer import BOS, EOS, PAD, UNK
 from core.translator import Translator
@@ -106,37 +105,27 @@ def attention(bug, kind, x, memory, matrices, heads):
     return weights, output
 
 
-@contextmanager
-def spied(model):
-    """Collect (site, queries, memory, output) of every attention, after all other hooks."""
-    calls, hooks = [], []
-    for site in model.attention_sites():
-
-        def keep(module, args, output, site=site):
-            calls.append((site, *(t[0].numpy() for t in (args[0], args[1], output[0]))))
-
-        hooks.append(site.module.register_forward_hook(keep))
-    yield calls
-    for hook in hooks:
-        hook.remove()
-
-
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])
 @pytest.mark.parametrize("bug", ALL)
 @torch.inference_mode()
 def test_each_attention_makes_this_mistake_and_no_other(bug, architecture):
     """Every attention of the broken network equals the formula with the mistake in it."""
     model = models()[architecture]
-    with broken(model, bug), capture(model) as captured, spied(model) as calls:
-        model(*batch())
-    weights = {(c.site.kind, c.site.layer): c.weights[0].numpy() for c in captured.calls()}
-    assert len(calls) == 2 + 3 + 3
-    for site, x, memory, output in calls:
+    checked = []
+
+    def compare(site, call, output):
         matrices = [tuple(t.numpy() for t in pair) for pair in site.projections()]
+        x, memory = (states[0].numpy() for states in call.args[:2])
         expected = attention(bug, site.kind, x, memory, matrices, site.num_heads)
         where = f"{site.kind} layer {site.layer}"
-        assert np.allclose(weights[site.kind, site.layer], expected[0], atol=1e-12), where
-        assert np.allclose(output, expected[1], atol=1e-12), where
+        assert np.allclose(output[0][0].numpy(), expected[1], atol=1e-12), where
+        assert np.allclose(output[1][0].numpy(), expected[0], atol=1e-12), where
+        checked.append(where)
+
+    sites = model.attention_sites()
+    with explicit_attention(sites), broken(model, bug), after_attention(sites, compare):
+        model(*batch())
+    assert len(checked) == 2 + 3 + 3
 
 
 @pytest.mark.parametrize("bug", ALL)
@@ -158,18 +147,6 @@ def test_positions_are_shifted_by_one_only_in_that_bug(bug):
                 table = model.embeddings.target_weight
             rest = embed(ids)[0] - table[ids[0]] * model.embeddings.scale
             assert np.allclose(rest.numpy(), np.sin(angles), atol=1e-12)
-
-
-@pytest.mark.parametrize("bug", BUGS)
-@torch.inference_mode()
-def test_both_implementations_break_alike_and_differ_from_the_healthy_network(bug):
-    healthy = models()["scratch"](*batch())[0, :T]
-    found = []
-    for model in models().values():
-        with broken(model, bug):
-            found.append(model(*batch())[0, :T])
-    assert torch.allclose(*found, atol=1e-10)
-    assert (found[0] - healthy).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("config", networks.VARIANTS.values(), ids=networks.VARIANTS)
@@ -211,27 +188,6 @@ def test_unknown_bugs_and_positions_beyond_a_learned_table_are_refused():
     model = small.sharp(learned_positions=True, max_length=S)
     with pytest.raises(EditError, match="never learned"):
         bug_pass(model, SOURCE, TARGET, "shifted")
-
-
-def test_experiments_run_only_while_the_model_is_lent():
-    """With (owner, record, bug), the model is broken and restored inside `model_for`."""
-    net = translator("scratch-de-en")
-    record = net.inspect("Ein Hund schläft.")
-    lent = []
-
-    class Owner:
-        @contextmanager
-        def model_for(self, one):
-            with net.model_for(one) as model:
-                lent.append("in")
-                yield model
-                assert not any(m._forward_hooks for m in model.modules())
-                lent.append("out")
-
-    for experiment in (bug_pass, bug_symptoms, bug_translation):
-        lent.clear()
-        experiment(Owner(), record, "swapped")
-        assert lent == ["in", "out"]
 
 
 def maps_of(model, bug):
@@ -348,34 +304,25 @@ def test_at_most_eight_tokens_are_replaced_evenly_spaced(monkeypatch):
 
 def diagnosis(found: Symptoms) -> set[str]:
     """Return the mistakes that fit the numbers."""
-    one = (1 - 1e-3, 1 + 1e-3)
-    d_k = 48
+    d_k, some = 48, found.on_allowed > 0
 
-    def within(pair):
-        return one[0] < pair[0] <= pair[1] < one[1]
+    def are_one(sums):
+        return sums == pytest.approx((1, 1), abs=1e-3)
 
-    fits = set()
-    if within(found.column_sums) and not within(found.row_sums):
-        fits.add("over_queries")
-    if found.on_allowed == 0:
-        fits.add("inverted_mask")
-    if found.on_future > 0.01 and found.on_allowed > 0:
-        fits.add("no_causal_mask")
-    if found.on_padding > 0.01 and found.on_allowed > 0:
-        fits.add("no_padding_mask")
-    if abs(found.scale - math.sqrt(d_k)) < 0.01 and found.same > 0.999:
-        fits.add("unscaled")
-    if found.transposed > 0.999 > found.same:
-        fits.add("swapped")
-    if found.position == 1:
-        fits.add("shifted")
-    if found.tokens_read < found.tokens_probed:
-        fits.add("reshaped")
-    return fits
+    fits = {
+        "over_queries": are_one(found.column_sums) and not are_one(found.row_sums),
+        "inverted_mask": not some,
+        "no_causal_mask": found.on_future > 0.01 and some,
+        "no_padding_mask": found.on_padding > 0.01 and some,
+        "unscaled": abs(found.scale - math.sqrt(d_k)) < 0.01 and found.same > 0.999,
+        "swapped": found.transposed > 0.999 > found.same,
+        "shifted": found.position == 1,
+        "reshaped": found.tokens_read < found.tokens_probed,
+    }
+    return {bug for bug, fit in fits.items() if fit}
 
 
-@pytest.mark.parametrize("direction", SENTENCES)
-@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize(("direction", "at"), [("de-en", 0), ("en-de", 1), ("de-en", 2)])
 def test_the_numbers_alone_tell_which_mistake_it_is(direction, at):
     net = translator(f"scratch-{direction}")
     record = net.inspect(SENTENCES[direction][at])
@@ -400,7 +347,7 @@ def greedily(model, bug, source, limit):
     return tuple(ids[1:])
 
 
-@pytest.mark.parametrize("bug", ALL)
+@pytest.mark.parametrize("bug", [None, "no_padding_mask", "reshaped"])
 def test_a_translation_is_written_greedily_by_the_broken_network(bug):
     net = translator("scratch-de-en")
     record = net.inspect(SENTENCES["de-en"][0])

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import random
 import re
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -20,11 +19,10 @@ from core.model.interface import Seq2Seq
 from core.record.checks import LOGIT_LIMIT, _hypotheses, check, masks_of, scores_of
 from core.record.edits import Edits, PositionEdit, Temperature
 from core.record.evidence import Evidence, SiteEvidence
-from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
+from core.record.record import RecordHypothesis, RecordToken, TranslationRecord
 from core.record.softmax import weights_of
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS, PAD, Token, special
-from core.translator import Translator
 from tests import small
 
 RECOMPUTED, ROWS, MASKED, LABELS, TEXT, PROBABILITIES, POSITIONS, UNCHANGED = range(8)
@@ -135,12 +133,9 @@ FAULTS: dict[str, tuple[Callable[[TranslationRecord], dict], set[int]]] = {
         {RECOMPUTED, ROWS, MASKED},
     ),
     "wrong layer": (lambda r: {"cross": r.cross[::-1]}, {RECOMPUTED}),
-    "wrong kind": (lambda r: {"cross": r.encoder[[0, 0]]}, {RECOMPUTED}),
     "heads in another order": (lambda r: {"encoder": r.encoder[:, ::-1]}, {RECOMPUTED}),
-    "averaged heads": (lambda r: {"cross": averaged(r.cross)}, {RECOMPUTED}),
     "heads averaged to one": (lambda r: {"cross": r.cross.mean(1, keepdims=True)}, {RECOMPUTED}),
     "off-by-one row": (lambda r: {"cross": shifted(r.cross)}, {RECOMPUTED}),
-    "off-by-one decoder row": (lambda r: {"decoder": shifted(r.decoder)}, {RECOMPUTED, MASKED}),
     "source labels on the target axis": (lambda r: {"target_in": r.source}, {LABELS}),
     "the two sides swapped": (
         lambda r: {"source": r.target_in, "target_in": r.source},
@@ -220,28 +215,6 @@ def test_no_false_alarms_for_other_architectures(changes):
             assert padded == {TEXT}  # a typed text cannot contain padding
 
 
-def test_no_false_alarms_for_random_sentences(model):
-    draw = random.Random(0)
-    vocabulary = model.config.source_vocab_size
-    for _ in range(25):
-        source, target = (
-            [*(draw.randrange(3, vocabulary) for _ in range(draw.randrange(1, 40))), EOS]
-            for _ in range(2)
-        )
-        assert not failed(*record_of(model, source, target))
-
-
-@pytest.mark.parametrize("twin", [False, True])
-def test_inspected_records_carry_their_checks(translating_folder, twin):
-    translator = Translator.load(translating_folder, device="cpu")
-    translator = translator.other_implementation() if twin else translator
-    for target in (None, "A dog runs."):
-        record = translator.inspect("Zwei junge Männer spielen im Park Fußball.", target)
-        assert len(record.target_out) > 3
-        assert [line.passed for line in record.checks] == [True] * 8
-    assert "hypotheses" not in record.checks[PROBABILITIES].words  # a given target has none
-
-
 def test_the_limit_of_a_sum_is_per_token():
     """Rounding errors of a hundred tokens add up; a wrong sum is off by far more."""
     hypothesis = RecordHypothesis("", (5,) * 100, -50.0, -50.0)
@@ -262,44 +235,7 @@ def test_recomputed_weights_match_a_calculation_by_hand():
     assert not weights_of(scores_of([site]), np.array([[False, False]]), "cross").any()
 
 
-def test_masks_follow_from_ids():
-    masks = masks_of((5, 6, PAD), (BOS, 7, PAD))
-    assert masks["encoder"].tolist() == [[True, True, False]] * 3
-    assert masks["cross"].tolist() == [[True, True, False]] * 3
-    assert masks["decoder"].tolist() == [
-        [True, False, False],
-        [True, True, False],
-        [True, True, False],
-    ]
-
-
-def test_a_check_must_agree_with_its_figure():
-    with pytest.raises(ValueError, match="contradicts passed=True"):
-        RecordCheck("Every row sums to 1", True, 0.5, 1e-5, "")
-    with pytest.raises(ValueError, match="contradicts passed=True"):
-        RecordCheck("Every row sums to 1", True, float("nan"), 1e-5, "")
-
-
-def sinusoid(row: int, width: int) -> list[float]:
-    """Return sin and cos of row/10000^(2i/width), alternating (paper §3.5)."""
-    angles = [row / 10_000 ** (2 * i / width) for i in range(width // 2)]
-    return [f(angle) for angle in angles for f in (np.sin, np.cos)]
-
-
 FULL_POSITION_EDIT = PositionEdit(scale=0.5, stretch=3, shift=2, order=(2, 0, 1))
-TABLE_ROWS = [3 * p + 2 for p in (2, 0, 1, 3, 4, 5)]  # for positions 0 to 5
-
-
-def test_edited_positions_match_the_formula(model):
-    edits = Edits(source_positions=FULL_POSITION_EDIT, target_positions=PositionEdit(shift=1))
-    record, evidence = record_of(model, SOURCE, TARGET, edits)
-    width = record.source_positions.shape[1]
-    expected = 0.5 * np.array([sinusoid(row, width) for row in TABLE_ROWS])
-    np.testing.assert_allclose(record.source_positions, expected, rtol=0, atol=1e-6)
-    assert not failed(record, evidence, edits)
-    sites = [one for one in evidence.sites if (one.kind, one.layer) == ("encoder", 0)]
-    plain = record_of(model, SOURCE, TARGET)[1].sites
-    assert not torch.equal(sites[0].query_QD, plain[0].query_QD)  # the model received them
 
 
 @pytest.mark.parametrize(
@@ -346,11 +282,7 @@ def test_the_error_limit_scales_with_the_temperature(model, off):
     record, evidence = record_of(model, SOURCE, TARGET, edits)
     assert not failed(record, evidence, edits)
     for head, moved in ((0, off), (1, off / 20)):  # the limit of head 1 is 1e-5
-        cross = record.cross.copy()
-        row = cross[0, head, 2]
-        row[row.argmax()] -= np.float32(moved)
-        row[row.argmin()] += np.float32(moved)
-        found = failed(with_values(record, cross=cross), evidence, edits)
+        found = failed(moved_by(record, moved, head), evidence, edits)
         assert found == (set() if off < 2e-4 else {RECOMPUTED})
 
 
@@ -365,10 +297,10 @@ def with_large_scores() -> Seq2Seq:
     return network
 
 
-def moved_by(record: TranslationRecord, off: float) -> TranslationRecord:
-    """Return a copy in which two weights of the first cross-attention head are off by this much."""
+def moved_by(record: TranslationRecord, off: float, head: int = 0) -> TranslationRecord:
+    """Return a copy in which two weights of a cross-attention head are off by this much."""
     cross = record.cross.copy()
-    row = cross[0, 0, 2]
+    row = cross[0, head, 2]
     row[row.argmax()] -= np.float32(off)
     row[row.argmin()] += np.float32(off)
     return with_values(record, cross=cross)
@@ -399,29 +331,3 @@ def test_a_weight_off_by_a_ten_thousandth_fails(model, recorded):
     assert failed(wrong, evidence) == {RECOMPUTED}
     line = check(wrong, evidence, TOKENIZERS)[RECOMPUTED]
     assert line.limit == 1e-5 and "Shown: the largest difference." in line.words
-
-
-def test_recorded_scores_match_the_projections(model):
-    """Nonzero biases reveal errors that a comparison after the softmax would hide."""
-    with torch.no_grad():
-        noisy = copy.deepcopy(model)
-        torch.manual_seed(3)
-        for site in noisy.attention_sites():
-            for projection in site.projections()[:2]:
-                projection.bias.add_(torch.randn_like(projection.bias))
-    seen = teacher_forced_pass(noisy, SOURCE, TARGET, activations=True)
-    for site in seen.evidence.sites:
-        with torch.no_grad():
-            rows = [
-                (fed.clone() @ weight.T + bias).double()
-                for fed, (weight, bias) in (
-                    (site.query_QD, site.to_query),
-                    (site.memory_KD, site.to_key),
-                )
-            ]
-        size = rows[0].shape[1] // site.num_heads
-        scores = seen.activations.scores(site.kind)[site.layer]
-        for head in range(site.num_heads):
-            own = slice(head * size, (head + 1) * size)
-            expected = rows[0][:, own] @ rows[1][:, own].T / size**0.5
-            np.testing.assert_allclose(scores[head], expected, rtol=1e-5, atol=1e-5)

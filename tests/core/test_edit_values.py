@@ -92,7 +92,7 @@ edits = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(edits, st.randoms())
 def test_the_text_form_round_trips(found, rng):
     text = found.to_text()

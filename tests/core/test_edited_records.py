@@ -14,7 +14,6 @@ from safetensors.torch import load_file, save_file
 
 from core import analyse
 from core.checkpoint.head_means import FILE, load_means
-from core.config import DecodeConfig
 from core.experiments.padding import padding_effect
 from core.experiments.positions import equivariance
 from core.experiments.score_parts import score_parts, scores
@@ -101,11 +100,8 @@ def saved(record: TranslationRecord) -> TranslationRecord:
 
 
 @each
-@pytest.mark.parametrize("beam", [1, 5])
-def test_a_record_made_under_edits_passes_its_checks(translator, edits, beam):
-    record = translator.inspect(
-        SENTENCE, edits=edits, decode=DecodeConfig(beam=beam), activations=True
-    )
+def test_a_record_made_under_edits_can_be_checked_saved_and_rechecked(translator, edits):
+    record = translator.inspect(SENTENCE, edits=edits)
     assert len(record.checks) == 8 and failed_checks(record) == set()
     assert record.edits == edits and record.edited
     assert record.log_prob == pytest.approx(record.hypotheses[0].log_prob, abs=1e-4)
@@ -113,20 +109,10 @@ def test_a_record_made_under_edits_passes_its_checks(translator, edits, beam):
     assert failed_checks(given) == set()
     plain = translator.inspect(SENTENCE, REFERENCE)
     assert np.abs(given.log_probs - plain.log_probs).max() > 2e-5  # probabilities are near 1
-
-
-@each
-def test_the_search_tree_runs_under_the_edits(translator, edits):
-    record = translator.inspect(SENTENCE, edits=edits)
     written = translator.search_tree(SENTENCE, edits=edits)
     best = written.tree.hypotheses[0]
     assert best.ids == record.hypotheses[0].ids and best.log_prob == record.hypotheses[0].log_prob
     assert best.log_prob != translator.search_tree(SENTENCE).tree.hypotheses[0].log_prob
-
-
-@each
-def test_a_loaded_record_keeps_its_edits_and_can_be_rechecked(translator, edits):
-    record = translator.inspect(SENTENCE, edits=edits)
     again = saved(record)
     assert again.edits == edits and again.id == record.id
     rechecked = translator.recheck(dataclasses.replace(again, checks=()))
@@ -147,27 +133,12 @@ def test_checks_without_the_edits_fail(translator, edits):
         assert wrong == {"Recomputed outside the model", "A masked cell is exactly 0"}
 
 
-def test_a_row_set_by_hand_is_recorded(translator):
-    edits = WEIGHTS["rows set by hand"]
-    record = translator.inspect(SENTENCE, edits=edits)
-    S = len(record.source)
-    assert record.encoder[0, 0, 2] == pytest.approx([0, 0.5, 0.5] + [0] * (S - 3), abs=1e-6)
-    row = record.decoder[1, 0, 1]  # the third key is masked
-    assert row[:2] == pytest.approx([0.75, 0.25], abs=1e-6) and not row[2:].any()
-
-
 def test_recheck_detects_other_edits_in_a_file(translator):
     record = translator.inspect(SENTENCE, edits=WEIGHTS["edges strengthened"])
     for other in (WEIGHTS["temperatures"], EDITS["heads off"]):
         forged = saved(dataclasses.replace(record, edits=other))
         assert failed_checks(forged) == set()  # its stored checks passed
         assert "Recomputed outside the model" in failed_checks(translator.recheck(forged))
-
-
-def test_recheck_detects_an_altered_map_of_an_edited_record(translator):
-    record = translator.inspect(SENTENCE, edits=WEIGHTS["temperatures"])
-    forged = saved(dataclasses.replace(record, cross=record.cross[:, ::-1].copy()))
-    assert "Recomputed outside the model" in failed_checks(translator.recheck(forged))
 
 
 def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
@@ -207,9 +178,8 @@ def rewritten(record: TranslationRecord, **values: object) -> io.BytesIO:
 def test_invalid_edits_in_a_file_are_rejected(translator, edits, message):
     record = translator.inspect(SENTENCE, edits=Edits(heads_off={("cross", 1, 0)}))
     assert TranslationRecord.load(rewritten(record)).id == record.id
-    with pytest.raises(ValueError, match=message) as refused:
+    with small.refused(message):
         TranslationRecord.load(rewritten(record, edits=edits))
-    assert "\n" not in str(refused.value) and len(str(refused.value)) < 500
 
 
 def test_a_file_with_edits_must_be_labelled_edited(translator):
@@ -346,8 +316,7 @@ def test_invalid_means_prevent_mean_ablation_only(folder, tmp_path, broken):
         (bare / FILE).unlink()
         (bare / FILE).symlink_to(folder / FILE)
     translator = Translator.load(bare, device="cpu")
-    with pytest.raises(EditError, match="cannot be used .*: write it with") as refused:
+    with small.refused("cannot be used .*: write it with", EditError):
         translator.inspect(SENTENCE, edits=EDITS["a head at its mean"])
-    assert "\n" not in str(refused.value)
     assert failed_checks(translator.inspect(SENTENCE)) == set()
     assert torch.is_grad_enabled()

@@ -1,7 +1,6 @@
 """Edges, rows, temperatures and head ablations: in both models, in passes and in decoding."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +9,9 @@ import torch.nn.functional as F
 
 from core.config import DecodeConfig
 from core.data.batches import pad
-from core.record.capture import capture
+from core.record.capture import after_attention, capture
 from core.record.editing import NestedEditsError, edited
-from core.record.edits import Edge, EditError, Edits, Row, Temperature
+from core.record.edits import DOUBLED, OFF, Edge, EditError, Edits, Row, Temperature
 from core.search.beam import search
 from core.search.tree import search_tree
 from core.text.tokenizer import BOS, PAD
@@ -21,6 +20,8 @@ from tests.core import test_edits
 from tests.core.test_edits import traces
 
 KINDS = ("encoder", "decoder", "cross")
+POSITIONS_OFF = Edits(target_positions=OFF)
+models = small.models("post-norm", "pre-norm", max_length=12)  # short decoding
 EDITS = {
     "an edge cut": Edits(edges=(Edge("cross", 2, 0, 1, 3),)),
     "an edge of the encoder cut": Edits(edges=(Edge("encoder", 0, 1, 2, 1),)),
@@ -61,11 +62,6 @@ EDITS = {
     ),
 }
 each = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
-
-
-@pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
-def models(request):
-    return small.pair(norm_first=request.param, max_length=12)  # short decoding
 
 
 def means_of(model) -> dict:
@@ -152,10 +148,10 @@ def test_both_models_agree_and_are_restored(models, edits):
 
 
 @each
-@pytest.mark.parametrize("beam", [1, 5])
 @torch.inference_mode()
-def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits, beam):
+def test_decoding_agrees_with_a_full_pass_under_the_edits(models, edits):
     """In the scratch model, hypotheses share one tree of cached keys; the baseline has no cache."""
+    beam = 5 if models[0].config.norm_first else 1
     source, _ = small.batch(padding=True)
     searched, trees = [], []
     for model in models:
@@ -190,10 +186,6 @@ def test_the_edits_affect_long_diverging_hypotheses(models):
         assert [h[0].log_prob for h in found] != [h[0].log_prob for h in plain]
 
 
-def keep_output(outputs, at, module, args, output):
-    outputs[at] = output[0]
-
-
 @torch.inference_mode()
 def test_mean_ablation_zeroes_the_head_and_adds_the_mean(models):
     source, target = small.batch(padding=True)
@@ -202,22 +194,18 @@ def test_mean_ablation_zeroes_the_head_and_adds_the_mean(models):
         means = means_of(model)
         outputs = {}
         for name, edits in (("off", Edits(heads_off=heads)), ("mean", Edits(heads_mean=heads))):
-            hooks = [
-                site.module.register_forward_hook(
-                    partial(keep_output, outputs, (name, site.kind, site.layer))
-                )
-                for site in model.attention_sites()
-            ]
-            with edited(model, edits, means):
+
+            def keep(site, call, output, name=name):
+                outputs[name, site.kind, site.layer] = output[0]  # noqa: B023
+
+            with edited(model, edits, means), after_attention(model.attention_sites(), keep):
                 model(source, target)
-            for hook in hooks:
-                hook.remove()
         first = outputs["mean", "encoder", 0] - outputs["off", "encoder", 0]
         expected = means["encoder", 0][0].expand_as(first)
         assert torch.allclose(first, expected, rtol=0, atol=1e-12)  # the inputs are equal
         with edited(model, Edits(heads_mean=heads), means), capture(model) as captured:
             model(source, target)
-        (call,) = [k for k in captured.calls() if (k.site.kind, k.site.layer) == ("cross", 1)]
+        call = captured.of_kind("cross")[1]
         *_, value, output = call.site.projections()
         v = F.linear(call.memory, *value).unflatten(-1, (4, -1))
         z = torch.einsum("bhqk,bkhe->bqhe", call.weights, v)
@@ -226,11 +214,19 @@ def test_mean_ablation_zeroes_the_head_and_adds_the_mean(models):
         assert torch.allclose(outputs["mean", "cross", 1], by_hand, rtol=0, atol=1e-12)
 
 
-def test_a_missing_mean_is_rejected(models):
+REJECTED = {
+    "cross layer 1, head 3 cannot be set to its mean": Edits(heads_mean={("cross", 1, 3)}),
+    "cross layer 3, head 0 cannot be edited": Edits(edges=(Edge("cross", 3, 0, 0, 0),)),
+    "encoder layer 2, head 0 cannot be edited": Edits(rows=(Row("encoder", 2, 0, 0, (1,)),)),
+    "decoder layer 0, head 4 cannot": Edits(temperatures=(Temperature("decoder", 0, 4, 2.0),)),
+    "cross layer 0, head 4 cannot be made uniform": Edits(heads_uniform={("cross", 0, 4)}),
+}
+
+
+@pytest.mark.parametrize("match", REJECTED)
+def test_edits_outside_the_model_are_rejected(models, match):
     for model in models:
-        match = "cross layer 1, head 3 cannot be set to its mean"
-        here = edited(model, Edits(heads_mean={("cross", 1, 3)}))
-        with pytest.raises(EditError, match=match), here:
+        with pytest.raises(EditError, match=match), edited(model, REJECTED[match]):
             pass
         assert traces(model) == []
 
@@ -253,30 +249,34 @@ def test_an_exception_restores_the_model(models):
         assert torch.equal(model(*small.batch(padding=True)), plain)
 
 
-def test_weight_edits_of_one_site_do_not_nest(models):
+NESTED = {  # an edit, one that cannot be made inside it, and one that can
+    "masks": (Edits(hidden_source=(1,)), Edits(padding_mask=False), Edits(source_positions=OFF)),
+    "positions": (Edits(source_positions=DOUBLED), Edits(source_positions=OFF), POSITIONS_OFF),
+    "both sides": (
+        Edits(source_positions=DOUBLED),
+        Edits(target_positions=OFF, source_positions=OFF, hidden_source=(1,)),
+        POSITIONS_OFF,
+    ),
+    "weights": (
+        EDITS["an edge cut"],
+        EDITS["a key cut for all queries"],
+        EDITS["an edge of the encoder cut"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("outer", "inner", "other"), NESTED.values(), ids=NESTED)
+def test_edits_of_the_same_target_do_not_nest(models, outer, inner, other):
     for model in models:
-        with edited(model, EDITS["an edge cut"]):
-            second = edited(model, EDITS["a key cut for all queries"])
-            with pytest.raises(NestedEditsError, match="cannot be nested"), second:
+        with edited(model, outer):
+            left = traces(model)
+            match = "cannot be nested"
+            with pytest.raises(NestedEditsError, match=match), edited(model, inner):
                 pass
-            with edited(model, EDITS["an edge of the encoder cut"]):
-                pass  # other sites may be edited
-            assert len(traces(model)) > 1
+            assert traces(model) == left and left
+            with edited(model, other):
+                assert len(traces(model)) > len(left)
         assert traces(model) == []
-
-
-def test_edits_outside_the_model_are_rejected(models):
-    for edits in (
-        Edits(edges=(Edge("cross", 3, 0, 0, 0),)),
-        Edits(rows=(Row("encoder", 2, 0, 0, (1,)),)),
-        Edits(temperatures=(Temperature("decoder", 0, 4, 2.0),)),
-        Edits(heads_uniform={("cross", 0, 4)}),
-    ):
-        for model in models:
-            match = "counted from 0, the layers end at"
-            with pytest.raises(EditError, match=match), edited(model, edits):
-                pass
-            assert traces(model) == []
 
 
 def test_a_finite_mask_score_keeps_masked_keys_at_zero():

@@ -18,6 +18,7 @@ from core.analysis.rollout import can_roll_out, rollout
 from core.kinds import KINDS
 from core.record.record import RecordHypothesis, TranslationRecord
 from core.translator import Translator
+from tests.small import refused
 
 SOURCE = ["▁Ein", "▁H", "und", "▁lacht", "</s>"]
 TARGET = ["▁A", "▁dog", "▁laugh", "s", ".", "</s>"]
@@ -91,7 +92,9 @@ def test_a_dataframe_has_every_cell_with_its_tokens(kind):
     read = ["Ein", "H", "und", "lacht", "</s>"]
     fed = ["<bos>", *produced[:-1]]
     rows, columns = read if kind == "encoder" else fed, fed if kind == "decoder" else read
-    for line in record.to_dataframe(kind).itertuples():
+    table = record.to_dataframe(kind)
+    assert " ".join(table) == "layer head query key query_token produced_token key_token weight"
+    for line in table.itertuples():
         assert line.weight == weights[line.layer, line.head, line.query, line.key]
         assert (line.query_token, line.key_token) == (rows[line.query], columns[line.key])
         assert line.produced_token == ("" if kind == "encoder" else produced[line.query])
@@ -102,20 +105,16 @@ def test_a_dataframe_has_every_cell_with_its_tokens(kind):
     [
         torch.from_numpy,
         lambda maps: tuple(torch.from_numpy(layer).double() for layer in maps),
+        lambda maps: tuple(torch.from_numpy(layer)[None] for layer in maps),
         list,
         np.ndarray.tolist,
         lambda maps: maps.astype(np.float64),
         lambda maps: torch.from_numpy(maps).requires_grad_(),
     ],
-    ids=["tensor", "tensors by layer", "arrays by layer", "lists", "float64", "with gradient"],
+    ids="tensor layers batch-of-one arrays lists float64 with-gradient".split(),
 )
 def test_maps_may_be_tensors_or_sequences(form):
     maps = {kind: form(weights) for kind, weights in random_maps().items()}
-    assert TranslationRecord.from_arrays(SOURCE, TARGET, **maps) == imported()
-
-
-def test_the_maps_of_a_forward_pass_of_one_sentence_are_accepted():
-    maps = {k: tuple(torch.from_numpy(one)[None] for one in w) for k, w in random_maps().items()}
     assert TranslationRecord.from_arrays(SOURCE, TARGET, **maps) == imported()
 
 
@@ -158,29 +157,32 @@ def test_the_tokens_fed_in_are_not_the_tokens_produced(start):
     assert record.tokens("target")[0] == start, "a model may produce it after another one"
 
 
-PIECES = {
-    "joiner in front": (["Der", "Hund", "bell", "￭t", "￭."], [1, 1, 1, 0, 0], "Der Hund bellt."),
+PIECES = {  # a space marks the start of a word
+    "joiner in front": (["Der", "Hund", "bell", "￭t", "￭."], [" Der", " Hund", " bell", "t", "."]),
     "joiner behind": (
-        ["(￭", "Hund", "￭)", "an￭", "￭ge", "sagt"],
-        [1, 0, 0, 1, 0, 1],
-        "(Hund) ange sagt",
-    ),
-    "joiner alone": (["Haus", "￭", "-", "￭", "Tür"], [1, 0, 0, 0, 0], "Haus-Tür"),
-    "case features": (["der￨C", "hund￨L", "￭e￨L", "￭.￨N"], [1, 1, 0, 0], "der hunde."),
-    "features without joiners": (["der￨C￨DET", "hund￨L￨N"], [1, 1], "der hund"),
-    "case markup": (["｟mrk_case_modifier_C｠", "hund", "￭e"], [1, 1, 0], "hunde"),
-    "subword-nmt": (["bell@@", "t", "laut"], [1, 0, 1], "bellt laut"),
-    "SentencePiece": (["▁bell", "t", "▁laut"], [1, 0, 1], "bellt laut"),
-}
+        ["(￭", "Hund", "￭)", "an￭", "￭ge", "sagt"], [" (", "Hund", ")", " an", "ge", " sagt"]),
+    "joiner alone": (["Haus", "￭", "-", "￭", "Tür"], [" Haus", "", "-", "", "Tür"]),
+    "case features": (["der￨C", "hund￨L", "￭e￨L", "￭.￨N"], [" der", " hund", "e", "."]),
+    "case markup": (["｟mrk_case_C｠", "hund", "￭e"], [" ｟mrk_case_C｠", " hund", "e"]),
+    "features without joiners": (["der￨C￨DET", "hund￨L￨N"], [" der", " hund"]),
+    "subword-nmt": (["bell@@", "t", "laut", "</s>"], [" bell", "t", " laut", " </s>"]),
+    "SentencePiece": (["▁bell", "t", "▁laut", ".", "</s>"], [" bell", "t", " laut", ".", " </s>"]),
+    "byte-level BPE": (["ab", "c", "Ġd", ".", "</s>"], [" ab", "c", " d", ".", " </s>"]),
+    "WordPiece": (["ab", "##c", "d", ".", "[SEP]"], [" ab", "c", " d", " .", " [SEP]"]),
+    "the first BPE": (["ab", "c</w>", "d</w>", ".</w>"], [" ab", "c", " d", " ."]),
+    "no marks": (["abc", "d", "."], [" abc", " d", " ."]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("pieces", "starts", "text"), PIECES.values(), ids=PIECES)
-def test_marks_of_other_tokenizers_are_understood(pieces, starts, text):
-    maps = np.full((1, 1, 1, len(pieces)), 1 / len(pieces))
-    record = TranslationRecord.from_arrays(pieces, ["x"], cross=maps)
-    assert [int(token.starts_word) for token in record.source] == starts
-    assert record.source_text == text
-    assert [token.piece for token in record.source] == pieces
+@pytest.mark.parametrize(("pieces", "shown"), PIECES.values(), ids=PIECES)
+def test_word_marks_of_other_tokenizers_are_read_not_shown(pieces, shown):
+    N = len(pieces)
+    record = TranslationRecord.from_arrays(pieces, ["x"], encoder=np.full((1, 1, N, N), 1 / N))
+    assert [t.piece for t in record.source] == pieces
+    assert [" " * t.starts_word + t.text for t in record.source] == shown
+    words = [text for text in shown if not text.startswith((" <", " [", " ｟"))]
+    assert [t.special for t in record.source] == [text not in words for text in shown]
+    assert record.source_text == "".join(words).strip()
 
 
 def test_float16_is_accepted_and_kept():
@@ -232,10 +234,8 @@ def changed(kind: str, at: tuple, value: float) -> dict[str, np.ndarray]:
 
 
 def rejects(message: str, source=SOURCE, target=TARGET, **named) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         TranslationRecord.from_arrays(source, target, **named)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
-    assert type(caught.value) is ValueError
 
 
 @pytest.mark.parametrize(
@@ -306,14 +306,6 @@ def saved(record: TranslationRecord, change=lambda words: None, **arrays: np.nda
         for name, content in members.items():
             opened.writestr(name, content)
     return buffer.getvalue()
-
-
-def test_a_saved_record_is_read_back():
-    for record in (imported(model="toy"), imported("decoder")):
-        again = TranslationRecord.load(io.BytesIO(saved(record)))
-        assert again == record and again.id == record.id and again.checks == record.checks
-        assert again.origin == "arrays" and again.unchecked == record.unchecked
-    assert imported().id != imported(model="toy").id
 
 
 ONES = {"decoder_mask": np.ones((T, T), bool)}
@@ -407,29 +399,6 @@ def test_two_records_of_maps_are_compared_where_both_have_them():
         imported("cross"), TranslationRecord.from_arrays(SOURCE, TARGET, cross=other)
     )
     assert (largest.kind, largest.layer, largest.head, largest.query) == ("cross", 3, 1, 2)
-
-
-MARKS = {
-    "SentencePiece": (["▁ab", "c", "▁d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
-    "byte-level BPE": (["ab", "c", "Ġd", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d."),
-    "WordPiece": (["ab", "##c", "d", ".", "[SEP]"], ["ab", "c", "d", ".", "[SEP]"], "abc d ."),
-    "subword-nmt": (["ab@@", "c", "d", ".", "</s>"], ["ab", "c", "d", ".", "</s>"], "abc d ."),
-    "the first BPE": (
-        ["ab", "c</w>", "d</w>", ".</w>", "</s>"],
-        ["ab", "c", "d", ".", "</s>"],
-        "abc d .",
-    ),
-    "no marks": (["abc", "d", "."], ["abc", "d", "."], "abc d ."),
-}
-
-
-@pytest.mark.parametrize(("pieces", "texts", "text"), MARKS.values(), ids=MARKS)
-def test_word_marks_are_read_not_shown(pieces, texts, text):
-    N = len(pieces)
-    record = TranslationRecord.from_arrays(pieces, ["x"], encoder=np.full((1, 1, N, N), 1 / N))
-    assert [t.piece for t in record.source] == pieces and record.tokens("source") == texts
-    assert record.source_text == text
-    assert [t.special for t in record.source] == [t in ("</s>", "[SEP]") for t in texts]
 
 
 def test_the_card_in_a_notebook_shows_depths_and_what_was_not_checked():

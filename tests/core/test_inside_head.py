@@ -13,7 +13,7 @@ from core.analysis.inside_head import PLACES, Site, inside_head
 from core.experiments.site import site
 from core.kinds import KINDS
 from core.model.build import build
-from core.record.capture import capture
+from core.record.capture import after_attention, explicit_attention
 from core.text.tokenizer import BOS, EOS
 from tests import small
 
@@ -25,13 +25,15 @@ LAYERS = {"encoder": 2, "decoder": 3, "cross": 3}
 def ran(model, kind: str, layer: int) -> dict[str, np.ndarray]:
     """Return one attention's weights [H, Q, K] and output [Q, D] in a pass."""
     found = {}
-    place = next(s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer))
-    hook = place.module.register_forward_hook(lambda *got: found.update(output=got[2][0][0]))
-    with torch.no_grad(), capture(model) as captured:
+
+    def keep(site, call, output):
+        if (site.kind, site.layer) == (kind, layer):
+            found.update(output=output[0][0].numpy(), weights=output[1][0].numpy())
+
+    sites = model.attention_sites()
+    with torch.no_grad(), explicit_attention(sites), after_attention(sites, keep):
         model(torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET[:-1]]]))
-    hook.remove()
-    call = next(x for x in captured.calls() if (x.site.kind, x.site.layer) == (kind, layer))
-    return {"output": found["output"].numpy(), "weights": call.weights[0].numpy()}
+    return found
 
 
 @pytest.mark.parametrize("architecture", ["scratch", "baseline"])

@@ -1,7 +1,6 @@
 """Logit lens and DecoderLens: the last row is the output, the others are recomputed."""
 
 import numpy as np
-import pytest
 import torch
 
 from core.checkpoint.folder import load
@@ -12,16 +11,7 @@ from core.text.tokenizer import EOS
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
-SHAPES = {
-    "pre-norm": {"norm_first": True},
-    "post-norm": {},
-    "no final norm": {"norm_first": True, "final_norm": False},
-}
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
+models = small.models("pre-norm", "post-norm", "no final norm")
 
 
 def fed():

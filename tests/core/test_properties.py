@@ -109,7 +109,7 @@ def test_the_padding_embedding_affects_nothing(which, variant, poison):
         logits = model(source, target)[target != PAD][:, PAD + 1 :]
         with torch.inference_mode():
             shortcut = model(source, target)[target != PAD][:, PAD + 1 :]
-        with explicit_attention(model):
+        with explicit_attention(model.attention_sites()):
             explicit = model(source, target)[target != PAD][:, PAD + 1 :]
         model.decode(target, *model.encode(source))[target != PAD].square().sum().backward()
         gradients = [p.grad for p in model.parameters() if p.grad is not None]

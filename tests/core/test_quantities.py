@@ -1,6 +1,5 @@
 """Value norms are checked against the sites' outputs, rollout against its definition."""
 
-from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,10 +8,8 @@ import torch
 
 from core.analysis.rollout import rollout
 from core.experiments.values import transformed_values, value_norms
-from core.kinds import KINDS
-from core.record.capture import capture
+from core.record.capture import after_attention, capture
 from core.text.tokenizer import BOS
-from core.translator import Translator
 from tests.small import pair, source_row
 
 TARGET = [7, 9, 11, 13, 2]
@@ -34,16 +31,11 @@ def test_weighted_values_add_up_to_the_sites_output(name, changes):
     model = networks(**changes)[name]
     outputs = {}
 
-    def keeping(place):
-        def keep(module, args, output):
-            outputs[place] = output[0][0].detach()
+    def keep(site, call, output):
+        outputs[site.kind, site.layer] = output[0][0]
 
-        return keep
-
-    with ExitStack() as stack, torch.no_grad(), capture(model) as captured:
-        for site in model.attention_sites():
-            hook = site.module.register_forward_hook(keeping((site.kind, site.layer)))
-            stack.callback(hook.remove)
+    sites = model.attention_sites()
+    with torch.no_grad(), after_attention(sites, keep), capture(model) as captured:
         model(torch.tensor([source()]), torch.tensor([[BOS, *TARGET[:-1]]]))
     norms = value_norms(model, source(), TARGET)
     for call in captured.calls():
@@ -74,12 +66,3 @@ def test_rollout_of_two_layers():
     ]
     assert found["decoder"].tolist() == [[[[1, 0], [0.25, 0.75]]]]
     assert found["cross"].tolist() == [[[[0.625, 0.375], [0.4375, 0.5625]]]]
-
-
-def test_rollout_respects_masks_and_rows_sum_to_1(translating_folder):
-    record = Translator.load(translating_folder, device="cpu").inspect("Ein Hund läuft im Park.")
-    found = rollout(record)
-    for kind in ("encoder", "decoder"):
-        assert not found[kind][..., ~record.mask(kind)].any()
-    for kind in KINDS:
-        np.testing.assert_allclose(found[kind].sum(-1), 1, atol=1e-5)

@@ -19,21 +19,12 @@ import torch
 from core.checkpoint.folder import load
 from core.config import DecodeConfig
 from core.record.capture import capture
-from core.record.record import RecordToken, TranslationRecord
-from core.record.teacher_forced import teacher_forced_pass
+from core.record.record import TranslationRecord
 from core.text.tokenizer import BOS, EOS
 from core.translator import InputError, Translator
 from tests.core import strange_folders
 
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
-TEXTS = (
-    "model", "weights_sha256", "source_language", "target_language", "source_text", "translation",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def translator(translating_folder):
-    return Translator.load(translating_folder, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +43,6 @@ def test_a_record_matches_the_translation(translator, record):
     assert record.source[-1].id == EOS and record.target_in[0].id == BOS
     assert tuple(t.id for t in record.target_out) == record.hypotheses[0].ids
     assert record.log_prob == pytest.approx(record.hypotheses[0].log_prob, abs=1e-3)
-
-
-def test_row_t_of_a_full_pass_equals_the_last_row_of_a_pass_over_t_plus_1_tokens(checkpoint_folder):
-    model = load(checkpoint_folder).model
-    source, target = [9, 8, 7, 6, EOS], [30, 40, 50, 60, EOS]
-    whole = teacher_forced_pass(model, source, target)
-    for t in range(len(target)):
-        with torch.inference_mode(), capture(model) as captured:
-            logits = model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]][: t + 1]]))
-        torch.testing.assert_close(whole.cross[:, :, t], captured.maps("cross")[:, 0, :, -1])
-        decoder = captured.maps("decoder")[:, 0, :, -1]
-        torch.testing.assert_close(whole.decoder[:, :, t, : t + 1], decoder)
-        expected = logits[0, -1].log_softmax(-1)[target[t]]
-        torch.testing.assert_close(whole.log_probs[t], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_capture_leaves_outputs_unchanged_and_removes_its_hooks(checkpoint_folder):
@@ -171,37 +148,6 @@ def test_invalid_metadata_is_rejected(record, change, message):
 def test_a_failed_check_may_lack_a_finite_figure(record, figure):
     content = with_metadata(record, lambda w: w["checks"][0].update(figure=figure, passed=False))
     assert repr(TranslationRecord.load(io.BytesIO(content)).checks[0].figure) == repr(figure)
-
-
-def long_record(length: int, source: int = 1) -> TranslationRecord:
-    """Return a record whose tokens are all equal."""
-    token = RecordToken(5, "a", "a", True, False, False)
-    bos = RecordToken(1, "<bos>", "<bos>", True, True, False)
-    past = np.tri(length, dtype=np.float32)
-    return TranslationRecord(
-        **dict.fromkeys(TEXTS, ""),
-        decode=None,
-        source=(token,) * source,
-        target_in=(bos, *[token] * (length - 1)),
-        target_out=(token,) * length,
-        encoder=np.full((1, 1, source, source), 1 / source, np.float32),
-        decoder=(past / past.sum(1, keepdims=True))[None, None],
-        cross=np.full((1, 1, length, source), 1 / source, np.float32),
-        encoder_mask=np.ones((source, source), bool),
-        decoder_mask=past.astype(bool),
-        cross_mask=np.ones((length, source), bool),
-        source_positions=np.zeros((source, 2), np.float32),
-        target_positions=np.zeros((length, 2), np.float32),
-        log_probs=np.zeros(length, np.float32),
-        alternatives=((),) * length,
-        alternative_log_probs=np.zeros((length, 0), np.float32),
-        hypotheses=(),
-    )
-
-
-def test_a_record_without_alternatives_can_be_saved():
-    record = long_record(3)
-    assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id
 
 
 def test_the_repr_is_one_short_line(record):
@@ -347,25 +293,6 @@ def wait_for_two_waiters(lock) -> None:
     while len(lock._queue) < 2:
         assert time.monotonic() < deadline, "the other thread does not wait"
         time.sleep(0.001)
-
-
-def test_the_lock_is_first_come_first_served(translator):
-    """With an unfair lock, the thread that has just released it would acquire it again."""
-    lock, served = translator._lock, []
-
-    def other() -> None:
-        with lock:
-            served.append("other")
-
-    for _ in range(20):
-        with lock:
-            thread = threading.Thread(target=other)
-            thread.start()
-            wait_for_two_waiters(lock)
-        with lock:
-            served.append("again")
-        thread.join()
-    assert served == ["other", "again"] * 20
 
 
 def test_other_threads_acquire_the_model_between_batches(translator):

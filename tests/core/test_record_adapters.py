@@ -13,6 +13,7 @@ import torch
 
 from core.kinds import KINDS
 from core.record.record import TranslationRecord
+from tests.small import refused
 
 PAD, EOS, UNK = 0, 1, 2
 LAYERS, HEADS = {"encoder": 3, "decoder": 2, "cross": 2}, {"encoder": 4, "decoder": 2, "cross": 3}
@@ -126,6 +127,8 @@ FORMS = {
     "beams without a cache": {"beams": True, "cache": False},
     "beams in a static cache": {"beams": True, "keys": 11},
     "padded on the left": {"beams": True, "left": True},
+    "three tokens fed in first": {"beams": True, "prefix": 3},
+    "three fed in first, without a cache": {"beams": True, "prefix": 3, "cache": False},
 }
 
 
@@ -133,6 +136,8 @@ FORMS = {
 def test_each_sentence_of_generate_gets_its_own_maps(form):
     outputs, inputs = generated(**form)
     for index, (source, written) in enumerate(zip(SOURCES, WRITTEN, strict=True)):
+        if len(written) <= form.get("prefix", 1):
+            continue
         record = TranslationRecord.from_generate(outputs, Tokenizer(), inputs, index=index)
         assert [t.id for t in record.source] == source
         assert [t.id for t in record.target_in] == written[:-1]
@@ -140,16 +145,6 @@ def test_each_sentence_of_generate_gets_its_own_maps(form):
         for kind, maps in truth(index).items():
             assert np.array_equal(record.maps(kind), maps.astype(np.float32)), kind
         assert all(check.passed for check in record.checks)
-
-
-@pytest.mark.parametrize("cache", [True, False])
-def test_the_tokens_fed_in_first_have_rows_as_well(cache):
-    outputs, inputs = generated(True, cache=cache, prefix=3)
-    for index in (0, 1):  # the third sentence is shorter than the prefix
-        record = TranslationRecord.from_generate(outputs, Tokenizer(), inputs, index=index)
-        assert [t.id for t in record.target_out] == WRITTEN[index][1:]
-        for kind, maps in truth(index).items():
-            assert np.array_equal(record.maps(kind), maps.astype(np.float32)), kind
 
 
 def test_several_sequences_of_a_sentence_share_its_source():
@@ -189,33 +184,6 @@ def test_tokens_carry_what_the_tokenizer_says():
     read = TranslationRecord.from_generate(outputs, Tokenizer("Ġ"), inputs, index=0, **named)
     assert read.tokens("target") == ["decoded20", "decoded21", "</s>"], "bytes are decoded"
     assert [t.piece for t in read.target_out] == ["Ġw20", "Ġw21", "</s>"]
-
-
-def test_unusable_outputs_of_generate_are_rejected_in_one_line():
-    def rejects(message: str, change=lambda outputs, inputs: None, **named) -> None:
-        outputs, inputs = generated(True)
-        change(outputs, inputs)
-        with pytest.raises(ValueError, match=message) as caught:
-            TranslationRecord.from_generate(outputs, Tokenizer(), inputs, **named)
-        assert "\n" not in str(caught.value)
-
-    rejects("choose one generated sequence of 3: index=0 to 2, not None")
-    for index in (3, -1):
-        rejects(f"choose one generated sequence of 3: index=0 to 2, not {index}", index=index)
-    lacks = 'no attention: load the model with attn_implementation="eager"'
-    for name in ("decoder_attentions", "cross_attentions"):
-        rejects(lacks, lambda outputs, _, name=name: delattr(outputs, name), index=0)
-        rejects(lacks, lambda outputs, _, name=name: setattr(outputs, name, ((None,),)), index=0)
-    for ids in ([[5, EOS]] * 3, [SOURCES[2]] * 2):
-        change = {"input_ids": torch.tensor(ids), "attention_mask": torch.ones(len(ids), 5)}
-        rejects(
-            "the inputs do not fit the outputs", lambda _, i, new=change: i.update(new), index=0
-        )
-    rejects(
-        r"cross has a row with 0\.\d{4} of its weight on source tokens that the inputs call pad",
-        lambda _, inputs: inputs["attention_mask"].__setitem__((0, 1), 0),
-        index=0,
-    )  # fmt: skip
 
 
 def test_without_an_attention_mask_padding_is_known_by_its_id():
@@ -265,21 +233,17 @@ def test_a_row_whose_produced_token_is_unknown_is_left_out():
 
 
 def test_caches_that_cannot_be_read_are_rejected_in_one_line():
-    def rejects(message: str, cache, tokens=NAMES, **named) -> None:
-        with pytest.raises(ValueError, match=message) as caught:
-            TranslationRecord.from_transformer_lens(cache, tokens, **named)
-        assert "\n" not in str(caught.value)
-
-    two = cached((0, 0))
-    rejects("choose one sentence of the batch of 2: index=0 to 1, not None", two)
-    rejects("choose one sentence of the batch of 2: index=0 to 1, not 2", two, index=2)
-    assert TranslationRecord.from_transformer_lens(two, NAMES, index=1).has("cross")
-    rejects(
-        "the cache needs a hook_pattern", {"blocks.0.attn.hook_pattern": torch.ones(1, 1, 4, 4)}
-    )
-    rejects("the target needs two tokens", cached(), (NAMES[0], ["<pad>"]))
     incomplete = cached()
     del incomplete[SITES["encoder"].format(1)]
-    rejects("the cache lacks the encoder pattern of layer 2", incomplete)
-    rejects("decoder has 3 queries and 3 keys", cached(), (NAMES[0], [*NAMES[1], "▁w9"]))
-    rejects("encoder has 4 queries and 4 keys", cached(), (NAMES[0][1:], NAMES[1]))
+    other = {"blocks.0.attn.hook_pattern": torch.ones(1, 1, 4, 4)}
+    for message, cache, tokens in (
+        ("not 2", cached((0, 0)), NAMES),
+        ("the cache needs a hook_pattern", other, NAMES),
+        ("the target needs two tokens", cached(), (NAMES[0], ["<pad>"])),
+        ("the cache lacks the encoder pattern of layer 2", incomplete, NAMES),
+        ("decoder has 3 queries and 3 keys", cached(), (NAMES[0], [*NAMES[1], "▁w9"])),
+        ("encoder has 4 queries and 4 keys", cached(), (NAMES[0][1:], NAMES[1])),
+    ):
+        with refused(message):
+            index = 2 if message == "not 2" else None
+            TranslationRecord.from_transformer_lens(cache, tokens, index=index)

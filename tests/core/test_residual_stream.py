@@ -15,29 +15,8 @@ from core.text.tokenizer import EOS
 from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
-SHAPES = {
-    "pre-norm": {"norm_first": True},
-    "post-norm": {},
-    "pre-norm, no final norm": {"norm_first": True, "final_norm": False},
-    "post-norm, no final norm": {"final_norm": False},
-    "no q/k/v bias": {"norm_first": True, "qkv_bias": False},
-    "SiLU, bias under a tied classifier": {
-        "activation": "silu",
-        "tie_classifier": True,
-        "tied_bias": True,
-    },
-    "learned positions, tied": {
-        "learned_positions": True,
-        "share_embeddings": True,
-        "tie_classifier": True,
-    },
-}
+models = small.models(*small.SHAPES)
 HEADS = [("encoder", 0, 1), ("decoder", 1, 3), ("cross", 2, 0)]
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
 
 
 def largest_errors(trace) -> list[float]:

@@ -3,8 +3,6 @@
 In the linear network, only a sum and the classifier follow the last cross-attention.
 """
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,7 @@ from core.data.batches import collate, plan
 from core.experiments.prediction import Agreement, prediction_error
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.model.baseline import copy_to_scratch
-from core.model.interface import Call
+from core.record.capture import before_attention
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import EOS
@@ -21,28 +19,14 @@ from tests import small
 
 SOURCE, TARGET = [9, 8, 7, 6, 11, EOS], [30, 9, 30, EOS]
 STEP, WORDS = 2, (30, 17)
-SHAPES = {
-    "pre-norm": {"norm_first": True},
-    "post-norm": {},
-    "no final norm": {"final_norm": False},
-    "tied with a bias, SiLU": {
-        "activation": "silu",
-        "tie_classifier": True,
-        "tied_bias": True,
-    },
-    "tied, learned positions": {
-        "norm_first": True,
-        "learned_positions": True,
-        "share_embeddings": True,
-        "tie_classifier": True,
-    },
-}
+models = small.models(
+    "pre-norm",
+    "post-norm",
+    "post-norm, no final norm",
+    "tied with a bias, SiLU",
+    "tied, learned positions",
+)
 KINDS = {"decoder": len(TARGET), "cross": len(SOURCE)}
-
-
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
-def models(request):
-    return small.pair(**request.param)
 
 
 @pytest.fixture(scope="module")
@@ -97,21 +81,16 @@ def test_edges_add_up_to_the_heads_term(models):
         assert first == sorted(np.abs(choice.terms))[:-5:-1]
 
 
-@contextmanager
 def without_key(model, kind: str, layer: int, key: int):
     """Mask a key in one attention, which renormalises each row's weights over the other keys."""
     (site,) = [s for s in model.attention_sites() if (s.kind, s.layer) == (kind, layer)]
 
-    def hide(module, args, kwargs):
-        mask_BQK = site.mask(Call(args, kwargs)).clone()
+    def hide(site, call):
+        mask_BQK = site.mask(call).clone()
         mask_BQK[..., key] = False
-        return site.with_mask(Call(args, kwargs), mask_BQK[:, None], True)
+        return site.with_mask(call, mask_BQK[:, None], True)
 
-    hook = site.module.register_forward_pre_hook(hide, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return before_attention([site], hide)
 
 
 def test_predictions_are_exact_in_a_linear_network(linear):
@@ -190,8 +169,8 @@ def pairs():
     return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
 
 
-def test_batched_predictions_match_single_sentences(models):
-    for model in models:
+def test_batched_predictions_match_single_sentences():
+    for model in small.pair(norm_first=True, tie_classifier=True, tied_bias=True):
         counts = []
         found = prediction_error(model, pairs(), on_progress=counts.append)
         N = sum(len(target) for _, target in pairs())
