@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from core.analysis.alignment import Gold, pharaoh, read_gold
+from core.analysis.alignment import Gold, pharaoh
 from core.atlas.aligners import SCORED_ON, best_heads, check_gold
 from core.atlas.atlas import FILE as ATLAS
 from core.atlas.atlas import AlignmentHeads, read_atlas
 from core.atlas.claims.board import FILE as BOARD_FILE
 from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.measure import PARTS, measure_board
-from core.atlas.command import add_arguments, run_atlas
+from core.atlas.command import add_arguments, add_link_options, gold_of, run_atlas
 from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
@@ -47,7 +47,7 @@ from core.command import (
     write_result,
 )
 from core.data.batches import encode_pairs
-from core.data.text_files import LinePairs, read_lines, write_marks_of_pairs
+from core.data.text_files import LinePairs, write_marks_of_pairs
 from core.device import limit_threads, pick_device
 from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
@@ -61,10 +61,9 @@ _TABLE_ROWS = 12  # the JSON has all rows
 def alignment(arguments: Namespace) -> None:
     """Score every cross-attention head against manual alignments."""
     device = pick_device(arguments.device)
-    checkpoint = load(arguments.checkpoint, device)
-    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
+    checkpoint = _loaded(arguments.checkpoint, device)
     pairs = _pairs(arguments)
-    gold = _gold(arguments, len(pairs))
+    gold = gold_of(arguments, len(pairs))
     with progress_bar(len(pairs)) as on_progress:
         rows = align(checkpoint, pairs, gold, on_progress)
     linked = sum(map(bool, gold))
@@ -93,7 +92,7 @@ def aligned_lines(arguments: Namespace) -> None:
     device = pick_device(arguments.device)
     pairs, gold = _pairs(arguments), None
     if arguments.gold is not None:
-        gold = _gold(arguments, len(pairs))
+        gold = gold_of(arguments, len(pairs))
     forward = _aligner(arguments.checkpoint, device, pairs, gold, arguments)
     card = forward.checkpoint.card
     reverse = None
@@ -150,8 +149,7 @@ def _aligner(
     reverse direction; None accepts any. Raises ValueError for another direction, a missing atlas
     and too little gold.
     """
-    checkpoint = load(folder, device)
-    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
+    checkpoint = _loaded(folder, device)
     card = checkpoint.card
     limit_threads(card.parameters)
     if opposite and (card.target_language, card.source_language) != opposite:
@@ -180,16 +178,6 @@ def _aligner(
             "scored on the other, and each needs at least 2 with sure links"
         )
     return Aligner(checkpoint, chosen)
-
-
-def _gold(arguments: Namespace, sentences: int) -> list[Gold]:
-    return read_gold(
-        read_lines(arguments.gold),
-        sentences,
-        str(arguments.gold),
-        arguments.one_based,
-        arguments.gold_target_first,
-    )
 
 
 def _without_gold(gold: list[Gold]) -> dict[str, int]:
@@ -353,6 +341,13 @@ def _agreement_text(row: dict[str, Any]) -> str:
     return f"{row['mean_error']:.4f}  {row['mean_true']:.4f}  {correlation}  {row['count']:,}"
 
 
+def _loaded(folder: Path, device: str) -> Checkpoint:
+    """Load a checkpoint and write the credit of its weights, if they have one."""
+    checkpoint = load(folder, device)
+    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
+    return checkpoint
+
+
 def _pairs(arguments: Namespace) -> list[tuple[str, str]]:
     pairs = list(LinePairs(arguments.src, arguments.ref))[: arguments.first]
     if not pairs:
@@ -367,8 +362,7 @@ def _encoded(arguments: Namespace) -> tuple[Checkpoint, list[Any], str]:
     Raises ValueError for a pair that is too long.
     """
     device = pick_device(arguments.device)
-    checkpoint = load(arguments.checkpoint, device)
-    write_credit(checkpoint.card.folder.name, checkpoint.card.credit)
+    checkpoint = _loaded(arguments.checkpoint, device)
     both = checkpoint.source_tokenizer, checkpoint.target_tokenizer
     pairs = list(encode_pairs(_pairs(arguments), *both))
     refuse_long(pairs, checkpoint.card.model.max_length)
@@ -451,10 +445,7 @@ def parser() -> Parser:
             required=command is aligning,
             help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
         )
-        command.add_argument("--one-based", action="store_true", help="links count words from 1")
-        command.add_argument(
-            "--gold-target-first", action="store_true", help="links name the target word first"
-        )
+        add_link_options(command)
     linking.add_argument(
         "--reverse",
         type=Path,

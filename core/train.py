@@ -4,18 +4,11 @@ python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--directio
 torchrun --nproc-per-node N [--max-restarts M] -m core.train …  (data-parallel on N processes)
 """
 
-import argparse
 from pathlib import Path
 
 from core.command import Parser, main, whole_number
-from core.training import job
+from core.training.job import run
 from core.training.recipes import RECIPES
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Train with the given options."""
-    job.run(job.Options(**vars(arguments)))
-
 
 _MAX_SEED = 2**32 - 1  # accepted by every random generator in use
 _MAX_THREADS = 256  # no processor gains from more, and torch fails to start thousands

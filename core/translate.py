@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from core.command import Parser, main, progress_bar, whole_number, write_credit
 from core.config import DecodeConfig
+from core.data.batches import parts
 from core.data.corpora import LANGUAGES
 from core.data.text_files import decode_lines
 from core.files import printable
@@ -41,11 +42,12 @@ def run(arguments: Namespace) -> None:
         counts, first = translator.count_tokens(texts, number), number
         number += len(texts)
         with progress_bar(len(texts)) as on_progress:
-            for chunk in _chunks(counts, _CHUNK_BATCHES * arguments.batch_tokens):
+            limit = _CHUNK_BATCHES * arguments.batch_tokens
+            for chunk in parts(range(len(texts)), lambda i, counts=counts: counts[i] + 1, limit):
                 translations = translator.translate(
-                    texts[chunk], decode, arguments.batch_tokens, on_progress
+                    [texts[i] for i in chunk], decode, arguments.batch_tokens, on_progress
                 )
-                for line, one in enumerate(translations, start=first + chunk.start):
+                for line, one in enumerate(translations, start=first + chunk[0]):
                     sys.stdout.buffer.write(one.text.encode() + b"\n")
                     if reasons := translator.quality_warnings(one).reasons(language, printable):
                         sys.stderr.write(f"line {line}: {'; '.join(reasons)}\n")
@@ -72,18 +74,6 @@ def read_available(stream: BinaryIO) -> Iterator[list[bytes]]:
             yield [line + b"\n" for line in lines]
     if rest:
         yield [rest]
-
-
-def _chunks(counts: list[int], tokens: int) -> Iterator[slice]:
-    """Split into runs of at most `tokens` tokens; a longer sentence is a run by itself."""
-    start = total = 0
-    for i, count in enumerate(counts):
-        if total and total + count + 1 > tokens:
-            yield slice(start, i)
-            start, total = i, 0
-        total += count + 1
-    if counts:
-        yield slice(start, len(counts))
 
 
 def parser() -> Parser:

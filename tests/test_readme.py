@@ -10,8 +10,6 @@ from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("core", "app")
 READMES = (
@@ -179,70 +177,6 @@ def test_speed_is_given_in_one_table_with_command_machine_and_commit():
         before = speed[: speed.index(measured[0])]
         assert re.search(r"`python -m core\.benchmark \w+", before)
         assert re.search(r"commit `[0-9a-f]{7,}`", before) and re.search("Intel|AMD", before)
-
-
-def sentence_lengths(text: str) -> list[int]:
-    """Return the word count of each sentence outside tables, headings and code blocks."""
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(?:\||#|    \w).*$", "", text, flags=re.M)
-    text = re.sub(r"^(?:\d\.|-) ", "\n", text, flags=re.M)
-    sentences = re.split(r"\n\s*\n|(?<=[.?!:])\s+(?=[A-Z`*(])", text)
-    return [n for sentence in sentences if (n := len(sentence.split())) > 1]
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_sentences_are_short(package):
-    lengths = sentence_lengths(read(f"{package}/README.md"))
-    assert len(lengths) > 40 and sum(lengths) / len(lengths) < 18
-
-
-def test_sentence_lengths_are_counted_without_tables_and_code():
-    text = "# A b c\n\nOne two. Three four\nfive:\n\n```\nx y z\n```\n\n| a b |\n\n- Six seven.\n"
-    assert sentence_lengths(text) == [2, 3, 2]
-
-
-@pytest.mark.parametrize(
-    ("errors", "readme", "old", "new"),
-    [
-        (tree_errors, "core", r"^ +beam\.py.*\n", ""),
-        (tree_errors, "core", r"^ +beam\.py( .*)", r"        bean.py\1"),
-        (tree_errors, "core", r"(beam\.py +)\w", r"\1X"),
-        (tree_errors, "core", r"(    search/ +)\w", r"\1X"),
-        (tree_errors, "app", r"^ +readout\.js.*\n", ""),
-        (tree_errors, "app", r"^ +map_row\.css.*\n", ""),
-        (tree_errors, "app", r"(readout\.js +)\w", r"\1X"),
-        (tree_errors, "checkpoints", r"    scratch-de-en/ ", "    scratch-de-fr/ "),
-        (missing_paths, "core/README.md", r"`search/beam\.py`", "`search/bean.py`"),
-        (missing_paths, "app/README.md", r"`state/`", "`states/`"),
-        (missing_paths, "checkpoints/README.md", r"`metrics\.json`", "`metric.json`"),
-        (missing_paths, "README.md", r"\(core/README\.md\)", "(core/READ.md)"),
-        (missing_paths, "README.md", r"run app/main\.py", "run app/start.py"),
-        (invalid_commands, "README.md", r"-m core\.verify", "-m core.verified"),
-        (invalid_commands, "README.md", r"--gold", "--golden"),
-        (
-            invalid_commands,
-            "README.md",
-            r"translate --checkpoint checkpoints/s",
-            "translate --checkpoint s",
-        ),
-        (invalid_commands, "checkpoints/README.md", r"--recipe tiny", "--recipe tinny"),
-        (invalid_commands, "core/README.md", r"core\.benchmark decode", "core.benchmark --decode"),
-    ],
-)
-def test_errors_in_a_readme_are_detected(errors, readme, old, new):
-    text = read(f"{readme}/README.md" if errors is tree_errors else readme)
-    changed = re.sub(old, new, text, flags=re.M)
-    assert changed != text
-    arguments = () if errors is invalid_commands else (readme,)
-    assert errors(*arguments, text) == []
-    assert errors(*arguments, changed)
-
-
-@pytest.mark.parametrize(("old", "new"), [("44.01", "44.10"), ("45.50", "45.05")])
-def test_a_wrong_score_is_detected(old, new):
-    summary, details = read("README.md"), read("checkpoints/README.md")
-    assert wrong_scores(summary, details.replace(old, new))
-    assert old not in summary or wrong_scores(summary.replace(old, new), details)
 
 
 def test_the_example_runs(tmp_path):

@@ -42,6 +42,7 @@ BY_WEIGHTS: tuple[tuple[Reading, Quantity], ...] = tuple(product(READINGS, ("wei
 """The combinations that other programs can use, because they read attention weights, not norms."""
 
 _LINKS = ("made", "sure")
+_OF_DIAGONAL = ("diagonal_in_sure", "diagonal_in_possible")
 _SIZES = (*_LINKS, "sentences")
 
 CHOSEN_ON, SCORED_ON = 0, 1
@@ -92,7 +93,7 @@ class HeadLinks:
                 )
             )
         names: dict[str, tuple[int, ...]] = {"in_sure": shape, "in_possible": shape}
-        names |= dict.fromkeys(("diagonal_in_sure", "diagonal_in_possible", *_SIZES), ())
+        names |= dict.fromkeys((*_OF_DIAGONAL, *_SIZES), ())
         return _weighted(counts, names)
 
 
@@ -153,13 +154,13 @@ def aligner_arrays(total: Sums) -> dict[str, NDArray[np.float32]]:
         raise ValueError("no sentence has a sure gold link: at least 1 is needed")
     made, sure = (total[name].reshape(-1, 1, 1, 1, 1) for name in ("made", "sure"))
     count = round(total["sentences"][0])
-    aer = _aer(total["in_sure"], total["in_possible"], made, sure)
+    aer = alignment_error(total["in_sure"], total["in_possible"], made, sure)
     arrays = {
         "aer": interval(aer, count),
         "precision": total["in_possible"][0] / total["made"][0],
         "recall": total["in_sure"][0] / total["sure"][0],
         "aer_diagonal": interval(
-            _aer(*(total[name] for name in ("diagonal_in_sure", "diagonal_in_possible", *_LINKS))),
+            alignment_error(*(total[name] for name in (*_OF_DIAGONAL, *_LINKS))),
             count,
         ),
         "aer_random": interval(aer[..., :-1, :-1].mean((1, 2, 3, 4)), count),
@@ -269,7 +270,9 @@ def _weighted(
     )
 
 
-def _aer(in_sure: NDArray, in_possible: NDArray, made: NDArray, sure: NDArray) -> Doubles:
+def alignment_error(
+    in_sure: NDArray, in_possible: NDArray, made: NDArray, sure: NDArray
+) -> Doubles:
     """Return 1 − (|A∩S| + |A∩P|) / (|A| + |S|) (Och & Ney 2003); NaN without any link."""
     with np.errstate(invalid="ignore"):
         return 1 - (in_sure + in_possible) / (made + sure)
@@ -277,4 +280,4 @@ def _aer(in_sure: NDArray, in_possible: NDArray, made: NDArray, sure: NDArray) -
 
 def _set_aer(total: Sums, c: int) -> Doubles:
     made, sure = total["made"][:, None], total["sure"][:, None]
-    return _aer(total[f"in_sure_{c}"], total[f"in_possible_{c}"], made, sure)
+    return alignment_error(total[f"in_sure_{c}"], total[f"in_possible_{c}"], made, sure)

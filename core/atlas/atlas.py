@@ -258,9 +258,9 @@ class Atlas(Frozen):
             if order is not None and sorted(order) != list(range(len(order))):
                 raise ValueError(f"prune_{kind}_order does not name each head once")
         for kind in KINDS:
-            parts = [part for part in _ROLE_PARTS if f"role_{kind}{part}" in self.arrays]
-            if parts and len(parts) < len(_ROLE_PARTS):
-                missing = next(part for part in _ROLE_PARTS if part not in parts)
+            parts = [part for part in ROLE_PARTS if f"role_{kind}{part}" in self.arrays]
+            if parts and len(parts) < len(ROLE_PARTS):
+                missing = next(part for part in ROLE_PARTS if part not in parts)
                 raise ValueError(f"role_{kind}{missing} is missing")
         for name, array in self.arrays.items():
             share = name.startswith("role_") or name in _SHARES
@@ -330,7 +330,7 @@ def read_atlas(file: Path, weights_sha256: str) -> Atlas:
     return atlas
 
 
-_ROLE_PARTS = ("", "_shuffled", "_random", "_profile", "_rows")
+ROLE_PARTS = ("", "_shuffled", "_random", "_profile", "_rows")
 _SHARES = (
     *("entropy", "largest", "precision", "recall", "distance"),
     *("similarity", "similarity_unmatched"),

@@ -23,6 +23,7 @@ from core.checkpoint.folder import Checkpoint
 from core.config import ModelConfig
 from core.data.batches import collate, plan
 from core.device import torch_defaults
+from core.experiments.experiment import model_inputs
 from core.frozen import Bools, Doubles
 from core.kinds import KINDS, Kind
 from core.model.build import Model, build
@@ -236,6 +237,14 @@ def _measured(
                 own_LHQK = weights_LBHQK[:, row, :, :queries, :keys].astype(np.float64)
                 found[kind][b] = measure(rows[kind][b], own_LHQK.reshape(-1, queries, keys))
     return {kind: [of_kind[b] for b in range(len(chunk))] for kind, of_kind in found.items()}
+
+
+@torch.inference_mode()
+def maps_of(model: Seq2Seq, sentence: Sentence) -> dict[Kind, Doubles]:
+    """Return the maps of one sentence by kind: [L, H, Q, K]. The caller holds the model's lock."""
+    with capture(model) as captured:
+        model(*model_inputs(model, *sentence.ids))
+    return {kind: captured.maps(kind)[:, 0].double().cpu().numpy() for kind in KINDS}
 
 
 @lru_cache(maxsize=len(SEEDS))

@@ -113,17 +113,13 @@ class SetBleu:
         )
 
 
-@dataclass(frozen=True)
-class HeadBleu:
-    """Measure the sums of `SetBleu("bleu", …)`, with each head zero-ablated by itself."""
-
-    def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
-        choices = tuple((head,) for head in heads_of(checkpoint.model))
-        return SetBleu("bleu", choices)(checkpoint, chunk)
+def each_head(model: Model) -> SetBleu:
+    """Return the measure with each head zero-ablated by itself."""
+    return SetBleu("bleu", tuple((head,) for head in heads_of(model)))
 
 
 def head_bleu(sums: Sums) -> Arrays:
-    """Return the `Atlas` arrays bleu, bleu_zero and bleu_zero_p from the sums of `HeadBleu`.
+    """Return the `Atlas` arrays bleu, bleu_zero and bleu_zero_p from the sums of `each_head`.
 
     A change is a difference within a replicate, so both scores are of the same sentences.
     """

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from core.atlas.aligners import HeadLinks, aligner_arrays, best_heads, check_gold
-from core.atlas.atlas import ALL, AlignmentHeads, Atlas, Origin
-from core.atlas.attention import Attention, finish
-from core.atlas.bleu import HeadBleu, head_bleu
+from core.atlas.atlas import ALL, ROLE_PARTS, AlignmentHeads, Atlas, Origin
+from core.atlas.attention import Attended, Attention, finish
+from core.atlas.bleu import each_head, head_bleu
 from core.atlas.corpus import CHUNK, Corpus, Line, drawn
 from core.atlas.counterpart import Similarity, counterparts
 from core.atlas.examples import Examples, examples, quoted_lines
 from core.atlas.losses import (
+    Arrays,
     HeadLosses,
     HeadOutputs,
     affected_tokens,
@@ -41,6 +42,7 @@ from core.atlas.roles import GOLD_ROLES, ROLES, Facts
 from core.atlas.shards import Measure, Runner
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
+from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 
@@ -101,13 +103,12 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
 
     cost = _Costs(network)
     attended = finish(measured(Attention(Facts.of(text), TEXT_ROLES), cost.attention))
-    arrays: dict[str, np.ndarray] = dict(attended.arrays)
-    roles = dict(attended.roles)
+    roles, arrays = dict(attended.roles), dict(attended.arrays)
 
-    zero = measured(HeadLosses("zero"), cost.heads)
+    zero = measured(HeadLosses(), cost.heads)
     arrays |= head_losses(zero, "zero")
     means = means_of(measured(HeadOutputs(), 1), str(next(model.parameters()).device))
-    arrays |= head_losses(measured(HeadLosses("mean", means), cost.heads), "mean")
+    arrays |= head_losses(measured(HeadLosses(means), cost.heads), "mean")
 
     chosen = quoted_lines(text.lines)
     quoted, example_arrays = examples(chosen, measured(Examples(), cost.heads, chosen))
@@ -127,7 +128,7 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
             model, kind, measured(pair_losses(model, kind), cost.pairs(kind), pairs)
         )
     if extras.bleu:
-        arrays |= head_bleu(measured(HeadBleu(), _GREEDY * cost.heads))
+        arrays |= head_bleu(measured(each_head(model), _GREEDY * cost.heads))
         pruned = pruned + measured(pruning_bleu(model, orders), _GREEDY * cost.curves)
     arrays |= pruning_curves(model, orders, pruned)
     if extras.other is not None:
@@ -137,10 +138,9 @@ def build(network: Checkpoint, text: Corpus, origin: Origin, work: Work, extras:
     if extras.gold is not None:
         of_gold = extras.gold.lines
         facts = Facts.of(extras.gold)
-        aligned = finish(
-            measured(Attention(facts, GOLD_ROLES, averages=False), cost.attention, of_gold)
-        )
-        roles, arrays = _with_roles(roles, arrays, aligned.roles, aligned.arrays)
+        aligned = measured(Attention(facts, GOLD_ROLES, averages=False), cost.attention, of_gold)
+        roles, of_roles = _with_roles(attended, finish(aligned))
+        arrays |= of_roles
         arrays |= aligner_arrays(measured(HeadLinks(), 2, of_gold))
         size = network.card.model.num_decoder_layers, network.card.model.num_heads
         heads = best_heads(work.run, folder, extras.gold, size)
@@ -206,7 +206,7 @@ class _Costs:
 def _check_other(network: Checkpoint, other: Checkpoint) -> None:
     """Raise ValueError unless both networks have the same tokens, layers and heads."""
     both = [
-        (c.source_tokenizer.to_json(), c.target_tokenizer.to_json(), *_size(c))
+        (c.source_tokenizer.to_json(), c.target_tokenizer.to_json(), heads_of(c.model))
         for c in (network, other)
     ]
     if both[0] != both[1]:
@@ -217,26 +217,16 @@ def _check_other(network: Checkpoint, other: Checkpoint) -> None:
         )
 
 
-def _size(checkpoint: Checkpoint) -> tuple[int, ...]:
-    config = checkpoint.card.model
-    return config.num_encoder_layers, config.num_decoder_layers, config.num_heads
-
-
-def _with_roles(
-    roles: dict[Any, tuple[str, ...]],
-    arrays: dict[str, np.ndarray],
-    more: Any,
-    more_arrays: Any,
-) -> tuple[dict[Any, tuple[str, ...]], dict[str, np.ndarray]]:
+def _with_roles(first: Attended, more: Attended) -> tuple[dict[Kind, tuple[str, ...]], Arrays]:
     """Append, along axis O, roles that were measured on another text."""
-    merged = dict(arrays)
+    merged = dict(first.arrays)
     for kind in KINDS:
-        for part in ("", "_shuffled", "_random", "_profile", "_rows"):
+        for part in ROLE_PARTS:
             name = f"role_{kind}{part}"
-            if more[kind]:
-                parts = [each[name] for each in (arrays, more_arrays) if name in each]
+            if more.roles[kind]:
+                parts = [each.arrays[name] for each in (first, more) if name in each.arrays]
                 merged[name] = np.concatenate(parts)
-    return {kind: (*roles[kind], *more[kind]) for kind in KINDS}, merged
+    return {kind: (*first.roles[kind], *more.roles[kind]) for kind in KINDS}, merged
 
 
 def origin_of(

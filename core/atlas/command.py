@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from core.analysis.alignment import read_gold
+from core.analysis.alignment import Gold, read_gold
 from core.atlas.atlas import Atlas
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus, write_without_gold
@@ -85,18 +85,11 @@ def _extras(
     own = arguments.gold_src is None
     files = (arguments.src, arguments.ref) if own else (arguments.gold_src, arguments.gold_ref)
     pairs = list(_pairs(*files, arguments.first if own else None))
-    lines = read_lines(arguments.gold)
-    gold = read_gold(
-        lines,
-        len(pairs),
-        str(arguments.gold),
-        arguments.one_based,
-        arguments.gold_target_first,
-    )
-    aligned = corpus(network, pairs, gold)
+    aligned = corpus(network, pairs, gold_of(arguments, len(pairs)))
+    lines = "\n".join(read_lines(arguments.gold))
     identity = {
         "gold": f"{arguments.gold.name} of {_names(*files)}",
-        "gold_sha256": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
+        "gold_sha256": hashlib.sha256(lines.encode()).hexdigest(),
         "gold_sentences": aligned.linked,
     }
     write_without_gold(arguments.gold, len(aligned.sentences) - aligned.linked, len(pairs))
@@ -179,6 +172,25 @@ def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") ->
     return f"{value} [{low}, {high}]"
 
 
+def add_link_options(p: ArgumentParser) -> None:
+    """Add the options that say how the links in --gold are written."""
+    p.add_argument("--one-based", action="store_true", help="links count words from 1")
+    p.add_argument(
+        "--gold-target-first", action="store_true", help="links name the target word first"
+    )
+
+
+def gold_of(arguments: Namespace, sentences: int) -> list[Gold]:
+    """Read --gold, which must have one line for each of the sentences."""
+    return read_gold(
+        read_lines(arguments.gold),
+        sentences,
+        str(arguments.gold),
+        arguments.one_based,
+        arguments.gold_target_first,
+    )
+
+
 def add_arguments(p: ArgumentParser) -> None:
     """Add the options of this command to those that all analyses share."""
     p.add_argument("--out", type=Path, required=True, help="write the atlas to this .npz file")
@@ -187,10 +199,7 @@ def add_arguments(p: ArgumentParser) -> None:
     )
     p.add_argument("--gold-src", type=Path, help="source sentences of --gold, if not --src")
     p.add_argument("--gold-ref", type=Path, help="translations of --gold, if not --ref")
-    p.add_argument("--one-based", action="store_true", help="links count words from 1")
-    p.add_argument(
-        "--gold-target-first", action="store_true", help="links name the target word first"
-    )
+    add_link_options(p)
     p.add_argument("--other", type=Path, help="a network whose heads are matched with this one's")
     p.add_argument(
         "--no-bleu", action="store_true", help="leave out BLEU, which takes more than half the time"

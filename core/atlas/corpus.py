@@ -91,7 +91,22 @@ def _tokenised(tokenizers: tuple[Tokenizer, Tokenizer], line: Line) -> Sentence:
     return Sentence(index, source, (*target, special(EOS)), *texts, gold, words)
 
 
-class Lines(Sequence[Line]):
+class _Lazy(Sequence[T]):
+    """Items that `_item` makes at each use."""
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        chosen = range(len(self))[at]
+        return self._item(chosen) if isinstance(chosen, int) else tuple(map(self._item, chosen))
+
+    def _item(self, number: int) -> T:
+        raise NotImplementedError
+
+
+class Lines(_Lazy[Line]):
     """Lines in a temporary file, read again at each use, so that memory does not grow with them.
 
     Only alignments, which are made by hand and few, and 8 bytes per line stay in memory.
@@ -114,22 +129,13 @@ class Lines(Sequence[Line]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, at: int) -> Line: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Line, ...]: ...
-    def __getitem__(self, at: int | slice) -> Line | tuple[Line, ...]:
-        if isinstance(at, slice):
-            return tuple(map(self._read, self._starts[at]))
-        return self._read(self._starts[at])
-
-    def _read(self, start: int) -> Line:
-        self._file.seek(start)
+    def _item(self, number: int) -> Line:
+        self._file.seek(self._starts[number])
         index, source_text, reference = json.loads(self._file.readline())
         return Line(index, source_text, reference, self._gold.get(index))
 
 
-class Sentences(Sequence[Sentence]):
+class Sentences(_Lazy[Sentence]):
     """The sentences of lines, tokenised at each use; see `Lines`."""
 
     def __init__(self, lines: Sequence[Line], tokenizers: tuple[Tokenizer, Tokenizer]) -> None:
@@ -139,14 +145,8 @@ class Sentences(Sequence[Sentence]):
     def __len__(self) -> int:
         return len(self.lines)
 
-    @overload
-    def __getitem__(self, at: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Sentence, ...]: ...
-    def __getitem__(self, at: int | slice) -> Sentence | tuple[Sentence, ...]:
-        if isinstance(at, slice):
-            return tuple(_tokenised(self._tokenizers, line) for line in self.lines[at])
-        return _tokenised(self._tokenizers, self.lines[at])
+    def _item(self, number: int) -> Sentence:
+        return _tokenised(self._tokenizers, self.lines[number])
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from core.atlas.attention import maps_of
 from core.atlas.corpus import Sentence
 from core.atlas.intervals import interval
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint, load
-from core.experiments.experiment import model_inputs
 from core.frozen import Doubles
 from core.kinds import KINDS, Kind
 from core.model.interface import Seq2Seq
-from core.record.capture import capture
 
 _PER_CHUNK = 5
 """The number of sentences compared per chunk; few suffice, because similarity varies little."""
@@ -91,9 +90,7 @@ def _loaded(folder: Path) -> Checkpoint:
 
 def _maps(model: Seq2Seq, sentence: Sentence) -> dict[Kind, np.ndarray]:
     """Return the maps of one sentence by kind: [n, Q, K]."""
-    with capture(model) as captured:
-        model(*model_inputs(model, *sentence.ids))
-    maps = {kind: captured.maps(kind)[:, 0].double().cpu().numpy() for kind in KINDS}
+    maps = maps_of(model, sentence)
     return {kind: map_LHQK.reshape(-1, *map_LHQK.shape[2:]) for kind, map_LHQK in maps.items()}
 
 

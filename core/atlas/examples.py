@@ -9,18 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from core.atlas.atlas import Quoted
+from core.atlas.attention import maps_of
 from core.atlas.corpus import Line, Sentence, drawn
 from core.atlas.losses import losses_without_each
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
-from core.experiments.experiment import model_inputs
 from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
-from core.kinds import KINDS, Kind
-from core.record.capture import capture
+from core.kinds import Kind
 
 QUOTED = 64
 MAX_CHARACTERS = 200
@@ -62,7 +60,7 @@ class Examples:
         arrays: dict[str, np.ndarray] = {}
         for sentence, losses_CT in zip(chunk, losses_BCT, strict=True):
             change_NT = losses_CT[1:] - losses_CT[0]
-            maps = _maps(checkpoint, sentence)
+            maps = maps_of(checkpoint.model, sentence)
             cells = [
                 _cell(kind, maps[kind][layer, head], change_T)
                 for (kind, layer, head), change_T in zip(
@@ -86,14 +84,6 @@ def examples(lines: Sequence[Line], sums: Sums) -> tuple[tuple[Quoted, ...], dic
         "strength": np.stack(strength_PN, axis=1).astype(np.float32),
         "cell": np.stack(cell_PN2, axis=1).astype(np.int16),
     }
-
-
-@torch.inference_mode()
-def _maps(checkpoint: Checkpoint, sentence: Sentence) -> dict[Kind, np.ndarray]:
-    """Return the attention maps of one sentence by kind: [L, H, Q, K]."""
-    with capture(checkpoint.model) as captured:
-        checkpoint.model(*model_inputs(checkpoint.model, *sentence.ids))
-    return {kind: captured.maps(kind)[:, 0].cpu().numpy() for kind in KINDS}
 
 
 def _cell(kind: Kind, map_QK: np.ndarray, change_T: Doubles) -> tuple[int, int]:

@@ -92,7 +92,7 @@ class SetLosses:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadLosses:
-    """Measure the loss with each head ablated by itself, to zero or to its mean output.
+    """Measure the loss with each head ablated by itself, to zero or to its mean (see `means_of`).
 
     The sums are those of `SetLosses`, with the method as NAME and N heads for C. Zero ablation adds
     two:
@@ -101,16 +101,14 @@ class HeadLosses:
     - zero_each_INDEX [B, N]: each sentence's change in nats per token; INDEX is the index of the
       chunk's first sentence
 
-    Raises ValueError for mean ablation without `means` (see `means_of`), and for zero ablation with
-    them.
     """
 
-    method: Literal["zero", "mean"] = "zero"
     means: Means | None = None
 
-    def __post_init__(self) -> None:
-        if (self.method == "mean") != (self.means is not None):
-            raise ValueError("mean ablation needs the mean outputs; zero ablation takes none")
+    @property
+    def method(self) -> Literal["zero", "mean"]:
+        """The kind of ablation."""
+        return "mean" if self.means else "zero"
 
     def __repr__(self) -> str:
         """Identify the measure, with a hash of its means: a tensor's repr omits most values."""
@@ -175,6 +173,12 @@ def per_token(sums: Sums, name: str) -> Doubles:
         return sums[f"{name}_loss"] / sums[f"{name}_tokens"][:, None]
 
 
+def changes(sums: Sums, name: str) -> Doubles:
+    """Return the change of the loss per token with each set of heads ablated: [1 + R, C]."""
+    loss_RC = per_token(sums, name)
+    return loss_RC[:, 1:] - loss_RC[:, :1]
+
+
 def sentences_of(sums: Sums, name: str) -> int:
     """Return how many sentences were measured."""
     return int(sums[f"{name}_sentences"])
@@ -185,13 +189,12 @@ def head_losses(sums: Sums, method: Literal["zero", "mean"] = "zero") -> Arrays:
 
     For "zero", these are loss, zero, zero_p and deciles; for "mean", they are mean and mean_p.
     """
-    loss_RC, count = per_token(sums, method), sentences_of(sums, method)
-    change_RN = loss_RC[:, 1:] - loss_RC[:, :1]
+    change_RN, count = changes(sums, method), sentences_of(sums, method)
     p_N = p_values(change_RN, count, _RESOLUTION)
     arrays = {method: interval(change_RN, count), f"{method}_p": holm(p_N)}
     if method == "zero":
         each_BN = np.concatenate([sums[name] for name in sums if name.startswith("zero_each_")])
-        arrays["loss"] = interval(loss_RC[:, 0], count)
+        arrays["loss"] = interval(per_token(sums, method)[:, 0], count)
         arrays["deciles"] = np.quantile(each_BN, np.arange(1, 10) / 10, axis=0).T
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
 
 from core.atlas.atlas import Atlas
 from core.atlas.attention import Attention, finish
@@ -15,29 +14,13 @@ from core.atlas.losses import HeadLosses, affected_tokens, head_losses, losses_w
 from core.atlas.roles import Facts
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Checkpoint
+from core.data.batches import parts
 from core.experiments.experiment import Progress, Steps
 
 MAX_LINES = 300
 
 _STEP = 100
 """The most tokens in a step; a sentence with more is a step by itself."""
-
-T = TypeVar("T")
-
-
-def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator[tuple[T, ...]]:
-    """Yield consecutive items whose sizes sum to at most `limit`, and larger items one by one.
-
-    So the work on a part takes a bounded time, after which others can take their turns.
-    """
-    start, total = 0, 0
-    for i, item in enumerate(items):
-        if i > start and total + size(item) > limit:
-            yield tuple(items[start:i])
-            start, total = i, 0
-        total += size(item)
-    if start < len(items):
-        yield tuple(items[start:])
 
 
 def own_text(

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from core.atlas.intervals import interval
-from core.atlas.losses import Arrays, SetLosses, per_token, sentences_of
+from core.atlas.losses import Arrays, SetLosses, changes, sentences_of
 from core.atlas.sums import Sums
 from core.experiments.head_effects import heads_of
 from core.kinds import Kind
@@ -35,8 +35,7 @@ def pair_effects(model: Seq2Seq, kind: Kind, sums: Sums) -> Arrays:
     or harms more. The diagonal is 0.
     """
     name, n = f"pair_{kind}", len(heads_of(model, (kind,)))
-    loss_RC = per_token(sums, name)
-    change_RC = loss_RC[:, 1:] - loss_RC[:, :1]
+    change_RC = changes(sums, name)
     single_Rn, both_RC = change_RC[:, :n], change_RC[:, n:]
     pair_Rnn = np.zeros((len(change_RC), n, n))
     for (a, b), both_R in zip(combinations(range(n), 2), both_RC.T, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from core.analysis.alignment import Gold, Link, links
-from core.atlas.aligners import mean_map
+from core.atlas.aligners import alignment_error, mean_map
 from core.atlas.atlas import AlignmentHeads
 from core.atlas.intervals import interval
 from core.atlas.sums import bootstrap_weights
@@ -122,8 +122,7 @@ def score_with_interval(
     )
     if not (made[0] and sure[0]):
         raise ValueError("nothing to score: at least 1 link and 1 sure gold link are needed")
-    with np.errstate(invalid="ignore"):
-        aer = interval(1 - (in_sure + in_possible) / (made + sure), len(both))
+    aer = interval(alignment_error(in_sure, in_possible, made, sure), len(both))
     rates = float(in_possible[0] / made[0]), float(in_sure[0] / sure[0])
     names = "aer", "low", "high", "precision", "recall"
     return dict(zip(names, (*aer.tolist(), *rates), strict=True))

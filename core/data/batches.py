@@ -6,9 +6,9 @@ import random
 import signal
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from core.text.line import encode_line, encode_source_line
 from core.text.tokenizer import BOS, EOS, PAD, Tokenizer
 
 Pair = tuple[list[int], list[int]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -194,3 +195,18 @@ def pair_lengths(pairs: Sequence[Pair]) -> np.ndarray:
     if isinstance(pairs, EncodedPairs):
         return pairs.lengths
     return np.array([[len(s), len(t)] for s, t in pairs], np.int32).reshape(-1, 2)
+
+
+def parts(items: Sequence[T], size: Callable[[T], int], limit: int) -> Generator[tuple[T, ...]]:
+    """Yield consecutive items whose sizes sum to at most `limit`, and larger items one by one.
+
+    So the work on a part takes a bounded time, after which others can take their turns.
+    """
+    start, total = 0, 0
+    for i, item in enumerate(items):
+        if i > start and total + size(item) > limit:
+            yield tuple(items[start:i])
+            start, total = i, 0
+        total += size(item)
+    if start < len(items):
+        yield tuple(items[start:])

@@ -6,6 +6,7 @@ import multiprocessing
 import platform
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -43,39 +44,11 @@ from core.training.scoring import evaluate
 from core.training.snapshots import SnapshotRecorder
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of core.train.
+def run(options: Namespace) -> None:
+    """Train by the parsed options of core.train, score the weights and write the model card.
 
-    For `max_steps`, `save_every` and `keep_epochs`, None means the recipe's value. `src`, `ref`,
-    `val_src` and `val_ref` replace the recipe's corpora; give all four or none. `data` is the
-    folder of corpora, which are downloaded if it is None.
-    """
-
-    recipe: str
-    data: Path | None
-    src: Path | None
-    ref: Path | None
-    val_src: Path | None
-    val_ref: Path | None
-    out: Path
-    model: str
-    direction: str
-    seed: int
-    max_steps: int | None
-    threads: int | None
-    resume: bool
-    save_every: int | None
-    keep_epochs: tuple[int, ...] | None
-    compile: bool
-    device: str
-
-
-def run(options: Options) -> None:
-    """Train, keep the best or the averaged weights, score them and write the model card.
-
-    The weights with the lower validation loss are kept. With several processes, only rank 0 writes
-    files and scores the result.
+    The best or the averaged weights are kept, whichever have the lower validation loss. With
+    several processes, only rank 0 writes files and scores the result.
     """
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -107,7 +80,7 @@ def run(options: Options) -> None:
 class _Job:
     """The model, data and configuration of a run."""
 
-    options: Options
+    options: Namespace
     recipe: Recipe
     config: TrainConfig
     languages: tuple[str, str]
@@ -174,7 +147,7 @@ class _Job:
         )
 
 
-def _resuming(options: Options, processes: Processes) -> bool:
+def _resuming(options: Namespace, processes: Processes) -> bool:
     """Return whether to resume from a saved state; rank 0 decides for all processes.
 
     Raises ValueError if the folder already holds a run, or cannot be written.
@@ -195,7 +168,7 @@ def _resuming(options: Options, processes: Processes) -> bool:
     return processes.broadcast(bytes([resuming])) == b"\1"
 
 
-def _prepare(options: Options, device: str, processes: Processes) -> _Job:
+def _prepare(options: Namespace, device: str, processes: Processes) -> _Job:
     """Prepare the data and initialise the network."""
     recipe = RECIPES[options.recipe]
     config = replace(recipe.training, seed=options.seed)

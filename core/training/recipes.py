@@ -147,167 +147,151 @@ def _plain(steps: int, batch: int, **changes: Any) -> TrainConfig:
     return TrainConfig(**{**usual, **changes})
 
 
+_TINY_RECIPE = Recipe(
+    name="tiny",
+    source="the shape of Transformer-Tiny (Wu et al. 2021), pre-norm, cased joint BPE",
+    corpora={"multi30k": 1},
+    vocabulary=JointSubwords(6000),
+    network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
+    training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
+)
+_CAPTIONS = replace(
+    _TINY_RECIPE,
+    name="captions",
+    source="tiny, with a vocabulary that can spell any name, source noise (Karpukhin et "
+    "al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021), and replaced names "
+    "and numbers (after Luong et al. 2015)",
+    vocabulary=JointSubwords(6000, spelled=True),
+    training=replace(_TINY_RECIPE.training, validate_every=400),
+    augmentation=_CAPTIONS_AUGMENTATION,
+    snapshots=True,
+    half_precision=True,
+)
+_MIXED = replace(
+    _CAPTIONS,
+    name="mixed",
+    source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
+    "Transformer-Small, with source noise (Karpukhin et al. 2019), concatenated sentences "
+    "(Nguyen, Murray & Chiang 2021), replaced names and numbers (after Luong et al. 2015) "
+    "and random subword segmentation (Provilkov et al. 2020)",
+    corpora={"multi30k": 2, "tatoeba": 1},
+    vocabulary=JointSubwords(8000, spelled=True),
+    network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
+    training=TrainConfig(
+        steps=28_000, **_SMALL_BATCHES, peak_lr=3e-3, cooldown_steps=5600, save_every=100
+    ),
+    augmentation=_MIXED_AUGMENTATION,
+)
+_TUTORIAL = Recipe(
+    name="tutorial",
+    source="PyTorch's tutorial 'Language Translation with nn.Transformer and torchtext': "
+    "spaCy's words, 3 + 3 layers, Adam at 1e-4, batches of 128 pairs, 18 epochs",
+    corpora={"multi30k": 1},
+    vocabulary=Words(min_count=1, lower=False),
+    network=_BASE
+    | dict(num_encoder_layers=3, num_decoder_layers=3, dim_feedforward=512, dropout=0.1),
+    training=_plain(18 * _EPOCH_OF_128, 128, as_they_stand=True),
+    xavier_embeddings=True,
+)
+_FRIENDSHIPKIM = replace(
+    _TUTORIAL,
+    name="friendshipkim",
+    source="friendshipkim/transformer-from-scratch: the tutorial's data and optimiser with "
+    "6 + 6 layers and feed-forward 2048 (its config.py), batches of 32 pairs, 15 epochs",
+    network=dict(**_BASE, dropout=0.1),
+    training=_plain(15 * _EPOCH_OF_32, 32, as_they_stand=True),
+)
+_HYUNWOONGKO = Recipe(
+    name="hyunwoongko",
+    source="hyunwoongko/transformer: lower-cased words seen at least twice, 6 + 6 layers, "
+    "no √d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
+    "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
+    "weight decay 5e-4, 1,000 epochs",
+    corpora={"multi30k": 1},
+    vocabulary=Words(min_count=2, lower=True),
+    network=dict(
+        **_BASE,
+        dropout=0.1,
+        attention_dropout=0.0,
+        layer_norm_eps=1e-12,
+        mask_score=-10_000.0,
+        scale_embeddings=False,
+        final_norm=False,
+    ),
+    training=_plain(
+        1000 * _EPOCH_OF_128,
+        128,
+        schedule="plateau",
+        peak_lr=1e-5,
+        warmup_steps=100 * _EPOCH_OF_128,
+        plateau_factor=0.9,
+        plateau_patience=10,
+        betas=(0.9, 0.999),
+        adam_eps=5e-9,
+        weight_decay=5e-4,
+        clip_norm=1.0,
+    ),
+)
+_BLOG = replace(
+    _FRIENDSHIPKIM,
+    name="blog",
+    source="A. Persson's widely copied walk-through (2020): learned positions, q, k and v "
+    "without bias, 6 + 6 layers, feed-forward 2048; dropout 0.5, and the tutorial's "
+    "training, because the walk-through specifies no training",
+    network=dict(**_BASE, dropout=0.5, qkv_bias=False, learned_positions=True),
+    training=_plain(15 * _EPOCH_OF_128, 128, as_they_stand=True),
+    xavier_embeddings=False,
+)
+_PAPER_BASE = Recipe(
+    name="paper-base",
+    source="the base model of Vaswani et al. 2017 (table 3, §5): 100,000 steps of 25,000 "
+    "tokens, warm-up 4,000, the last 5 of its snapshots averaged",
+    corpora={"multi30k": 1},
+    vocabulary=JointSubwords(10000),
+    network=dict(**_BASE, dropout=0.1, share_embeddings=True, tie_classifier=True),
+    training=TrainConfig(
+        steps=100_000,
+        batch_tokens=25_000,
+        peak_lr=(512 * 4000) ** -0.5,
+        warmup_steps=4000,
+        optimizer="adam",
+        adam_eps=1e-9,
+        weight_decay=0.0,
+        clip_norm=None,
+        validate_every=500,
+        snapshot_every=1000,
+        average_last=5,
+    ),
+)
+_SMOKE = Recipe(
+    name="smoke",
+    source="this project's tests: seconds, not quality",
+    corpora={"multi30k": 1},
+    vocabulary=JointSubwords(300),
+    network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
+    training=_SMOKE_TRAINING,
+)
+_SMOKE_WORDS = replace(
+    _SMOKE,
+    name="smoke-words",
+    source="this project's tests: smoke with a word vocabulary",
+    vocabulary=Words(min_count=1, lower=False),
+    network=_SMOKE_SHAPE,
+)
+_SMOKE_CHANGING = replace(
+    _SMOKE,
+    name="smoke-changing",
+    source="this project's tests: augmented pairs and attention snapshots",
+    vocabulary=JointSubwords(400, spelled=True),
+    augmentation=_MIXED_AUGMENTATION,
+    snapshots=True,
+    half_precision=True,
+)
+
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe(
-            name="tiny",
-            source="the shape of Transformer-Tiny (Wu et al. 2021), pre-norm, cased joint BPE",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(6000),
-            network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
-            training=TrainConfig(steps=10_400, warmup_steps=800, peak_lr=5e-3, cooldown_steps=2000),
-        ),
-        Recipe(
-            name="captions",
-            source="tiny, with a vocabulary that can spell any name, source noise (Karpukhin et "
-            "al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021), and replaced names "
-            "and numbers (after Luong et al. 2015)",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(6000, spelled=True),
-            network=dict(**_TINY, dim_feedforward=256, dropout=0.3),
-            training=TrainConfig(
-                steps=10_400,
-                warmup_steps=800,
-                peak_lr=5e-3,
-                cooldown_steps=2000,
-                validate_every=400,
-            ),
-            augmentation=_CAPTIONS_AUGMENTATION,
-            snapshots=True,
-            half_precision=True,
-        ),
-        Recipe(
-            name="mixed",
-            source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
-            "Transformer-Small, with source noise (Karpukhin et al. 2019), concatenated sentences "
-            "(Nguyen, Murray & Chiang 2021), replaced names and numbers (after Luong et al. 2015) "
-            "and random subword segmentation (Provilkov et al. 2020)",
-            corpora={"multi30k": 2, "tatoeba": 1},
-            vocabulary=JointSubwords(8000, spelled=True),
-            network=dict(**_TINY | dict(d_model=192), dim_feedforward=768, dropout=0.1),
-            training=TrainConfig(
-                steps=28_000, **_SMALL_BATCHES, peak_lr=3e-3, cooldown_steps=5600, save_every=100
-            ),
-            augmentation=_MIXED_AUGMENTATION,
-            snapshots=True,
-            half_precision=True,
-        ),
-        Recipe(
-            name="tutorial",
-            source="PyTorch's tutorial 'Language Translation with nn.Transformer and torchtext': "
-            "spaCy's words, 3 + 3 layers, Adam at 1e-4, batches of 128 pairs, 18 epochs",
-            corpora={"multi30k": 1},
-            vocabulary=Words(min_count=1, lower=False),
-            network=dict(
-                d_model=512,
-                num_heads=8,
-                num_encoder_layers=3,
-                num_decoder_layers=3,
-                dim_feedforward=512,
-                dropout=0.1,
-            ),
-            training=_plain(18 * _EPOCH_OF_128, 128, as_they_stand=True),
-            xavier_embeddings=True,
-        ),
-        Recipe(
-            name="friendshipkim",
-            source="friendshipkim/transformer-from-scratch: the tutorial's data and optimiser with "
-            "6 + 6 layers and feed-forward 2048 (its config.py), batches of 32 pairs, 15 epochs",
-            corpora={"multi30k": 1},
-            vocabulary=Words(min_count=1, lower=False),
-            network=dict(**_BASE, dropout=0.1),
-            training=_plain(15 * _EPOCH_OF_32, 32, as_they_stand=True),
-            xavier_embeddings=True,
-        ),
-        Recipe(
-            name="hyunwoongko",
-            source="hyunwoongko/transformer: lower-cased words seen at least twice, 6 + 6 layers, "
-            "no √d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
-            "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
-            "weight decay 5e-4, 1,000 epochs",
-            corpora={"multi30k": 1},
-            vocabulary=Words(min_count=2, lower=True),
-            network=dict(
-                **_BASE,
-                dropout=0.1,
-                attention_dropout=0.0,
-                layer_norm_eps=1e-12,
-                mask_score=-10_000.0,
-                scale_embeddings=False,
-                final_norm=False,
-            ),
-            training=_plain(
-                1000 * _EPOCH_OF_128,
-                128,
-                schedule="plateau",
-                peak_lr=1e-5,
-                warmup_steps=100 * _EPOCH_OF_128,
-                plateau_factor=0.9,
-                plateau_patience=10,
-                betas=(0.9, 0.999),
-                adam_eps=5e-9,
-                weight_decay=5e-4,
-                clip_norm=1.0,
-            ),
-        ),
-        Recipe(
-            name="blog",
-            source="A. Persson's widely copied walk-through (2020): learned positions, q, k and v "
-            "without bias, 6 + 6 layers, feed-forward 2048; dropout 0.5, and the tutorial's "
-            "training, because the walk-through specifies no training",
-            corpora={"multi30k": 1},
-            vocabulary=Words(min_count=1, lower=False),
-            network=dict(**_BASE, dropout=0.5, qkv_bias=False, learned_positions=True),
-            training=_plain(15 * _EPOCH_OF_128, 128, as_they_stand=True),
-        ),
-        Recipe(
-            name="paper-base",
-            source="the base model of Vaswani et al. 2017 (table 3, §5): 100,000 steps of 25,000 "
-            "tokens, warm-up 4,000, the last 5 of its snapshots averaged",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(10000),
-            network=dict(**_BASE, dropout=0.1, share_embeddings=True, tie_classifier=True),
-            training=TrainConfig(
-                steps=100_000,
-                batch_tokens=25_000,
-                peak_lr=(512 * 4000) ** -0.5,
-                warmup_steps=4000,
-                optimizer="adam",
-                adam_eps=1e-9,
-                weight_decay=0.0,
-                clip_norm=None,
-                validate_every=500,
-                snapshot_every=1000,
-                average_last=5,
-            ),
-        ),
-        Recipe(
-            name="smoke",
-            source="this project's tests: seconds, not quality",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(300),
-            network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
-            training=_SMOKE_TRAINING,
-        ),
-        Recipe(
-            name="smoke-words",
-            source="this project's tests: smoke with a word vocabulary",
-            corpora={"multi30k": 1},
-            vocabulary=Words(min_count=1, lower=False),
-            network=_SMOKE_SHAPE,
-            training=_SMOKE_TRAINING,
-        ),
-        Recipe(
-            name="smoke-changing",
-            source="this project's tests: augmented pairs and attention snapshots",
-            corpora={"multi30k": 1},
-            vocabulary=JointSubwords(400, spelled=True),
-            network=dict(**_SMOKE_SHAPE, share_embeddings=True, tie_classifier=True),
-            training=_SMOKE_TRAINING,
-            augmentation=_MIXED_AUGMENTATION,
-            snapshots=True,
-            half_precision=True,
-        ),
+        *(_TINY_RECIPE, _CAPTIONS, _MIXED, _TUTORIAL, _FRIENDSHIPKIM, _HYUNWOONGKO, _BLOG),
+        *(_PAPER_BASE, _SMOKE, _SMOKE_WORDS, _SMOKE_CHANGING),
     )
 }

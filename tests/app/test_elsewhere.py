@@ -4,9 +4,10 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from app.benchmark.browser import free_port
 from core.serving.backend import SETTING
 from tests.app.conftest import clear_caches
-from tests.core.remote_server import free_port, served
+from tests.core.test_ray_serve import served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from core import analyse
+from core.atlas.atlas import Atlas
 from core.atlas.corpus import CHUNK, Corpus, chunked, corpus
 from core.atlas.sums import Sums
 from core.checkpoint.folder import Card, Checkpoint
@@ -19,6 +21,7 @@ from core.text.subwords import SubwordTokenizer
 from core.text.tokenizer import BOS, EOS, PAD
 from tests import small
 
+PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
 STEPS = 100
 SHAPE = {
     "num_encoder_layers": 1,
@@ -100,3 +103,20 @@ def translation(network: Checkpoint, source: str, off=()) -> str:
     with edited(network.model, Edits(heads_off=frozenset(off))):
         best = greedy(network.model, torch.tensor([ids]))[0][0]
     return network.target_tokenizer.decode(list(best.ids))
+
+
+def pair_files(folder: Path) -> Path:
+    """Write PAIRS as `val.de` and `val.en` in a folder, which is returned."""
+    for side, language in enumerate(("de", "en")):
+        text = "".join(pair[side] + "\n" for pair in PAIRS)
+        (folder / f"val.{language}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def run_atlas(checkpoint_folder: Path, files: Path, *more: object) -> Atlas:
+    """Run `analyse atlas` on the files of a folder, and return the atlas that it writes there."""
+    arguments = ["--checkpoint", checkpoint_folder, "--out", files / "atlas.npz", *more]
+    arguments += ["--src", files / "val.de", "--ref", files / "val.en"]
+    parsed = analyse.parser().parse_args(["atlas", *map(str, arguments)])
+    parsed.run(parsed)
+    return Atlas.load(files / "atlas.npz")

@@ -76,6 +76,14 @@ def with_role(kind, role, shares, head=1, **changes):
     return planted(roles=roles, **changes)
 
 
+def with_keys(points, *orders, **changes):
+    """Return `planted`, in which cross-attention head 0 attends to other keys at some points."""
+    maps = {kind: tuple(m.copy() for m in of_kind) for kind, of_kind in planted().maps.items()}
+    for map_PLHQK, order in zip(maps["cross"], orders, strict=False):
+        map_PLHQK[points, 0, 0] = looking_at(order, map_PLHQK.shape[-1])
+    return planted(maps=maps, **changes)
+
+
 def described(snapshots):
     return [(m.kind, m.role, m.layer, m.head, m.point) for m in marks(snapshots)]
 
@@ -86,23 +94,17 @@ ALIGNED = ("cross", "aligning", 0, 0, 2)
 def test_uniform_shares_are_those_of_even_rows():
     shares = uniform_shares(planted(), "encoder")
     np.testing.assert_allclose(shares, [(1 / 3 + 1 / 4) / 2] * 3)
-    previous, itself, bos = uniform_shares(planted(), "decoder")
-    # Rows have 1, 2 and 3 unmasked keys. The second row is the first with a previous token;
+    # Decoder rows have 1, 2 and 3 unmasked keys. The second row is the first with a previous token;
     # "itself" skips the first two, where every head would score high.
-    np.testing.assert_allclose(previous, (1 / 2 + 1 / 3) / 2)
-    np.testing.assert_allclose(itself, 1 / 3)
-    np.testing.assert_allclose(bos, (1 + 1 / 2 + 1 / 3) / 3)
+    expected = [(1 / 2 + 1 / 3) / 2, 1 / 3, (1 + 1 / 2 + 1 / 3) / 3]
+    np.testing.assert_allclose(uniform_shares(planted(), "decoder"), expected)
     np.testing.assert_allclose(uniform_shares(planted(), "cross"), [(1 / 3 + 1 / 4) / 2])
 
 
 def test_one_to_one_is_the_share_of_rows_whose_key_no_other_row_shares():
-    found = one_to_one(planted())
-    assert found[:, 0, 0].tolist() == [0, 0, 1, 1]
-    assert found[:, 0, 1].tolist() == [0, 0, 0, 0]
-    # Two of three rows share a key.
-    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
-    maps["cross"][0][3, 0, 0] = looking_at([1, 1, 2], 3)
-    assert one_to_one(planted(maps=maps))[3, 0, 0] == pytest.approx((1 + 3) / 6)
+    assert one_to_one(planted())[:, 0].T.tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
+    two_of_three_rows_share_a_key = with_keys(3, [1, 1, 2])
+    assert one_to_one(two_of_three_rows_share_a_key)[3, 0, 0] == pytest.approx((1 + 3) / 6)
 
 
 def test_one_to_one_of_random_keys_equals_a_simulation():
@@ -110,53 +112,35 @@ def test_one_to_one_of_random_keys_equals_a_simulation():
     own = []
     for K, Q in SIZES:
         keys = draw.integers(K, size=(20_000, Q))
-        counts = (keys[:, :, None] == keys[:, None, :]).sum(-1)
-        own.append(counts == 1)
+        own.append((keys[:, :, None] == keys[:, None, :]).sum(-1) == 1)
     expected = np.concatenate(own, -1).mean()
     assert random_one_to_one(planted()) == pytest.approx(expected, abs=0.01)
 
 
-def test_agreement_is_with_the_last_point():
+def test_agreement_is_with_the_last_point_and_near_diagonal_within_one_key():
     # At first all rows attend to <eos>. At the end the keys are [1, 0, 2] and [3, 0, 2], so the
     # last row of the first sentence and the first row of the second agree.
-    assert agreement(planted())[:, 0, 0].tolist() == pytest.approx([2 / 6, 2 / 6, 1, 1])
-    assert agreement(planted())[:, 0, 1].tolist() == [1, 1, 1, 1]
-
-
-def test_near_diagonal_is_the_share_of_rows_at_most_one_key_away():
+    found = agreement(planted())[:, 0].T.tolist()
+    assert found == [pytest.approx([2 / 6, 2 / 6, 1, 1]), [1, 1, 1, 1]]
     # The diagonal of three rows is 0, 1, 2 over 3 keys and 0, 1.5, 3 over 4 keys. Over 4 keys, row
-    # 0 attends to key 3, at distance 3, and row 1 to key 0, at distance 1.5.
-    near = near_diagonal(planted())[0]
-    assert near[0] == pytest.approx((3 + 1) / 6)
-    # All rows of head 1 attend to <eos>: keys 2, 2, 2 and 3, 3, 3.
-    assert near[1] == pytest.approx((2 + 1) / 6)
+    # 0 attends to key 3, at distance 3, and row 1 to key 0, at distance 1.5. All rows of head 1
+    # attend to <eos>: keys 2, 2, 2 and 3, 3, 3.
+    assert near_diagonal(planted())[0] == pytest.approx([(3 + 1) / 6, (2 + 1) / 6])
 
 
 def test_an_aligning_head_is_marked_at_the_point_from_which_it_aligns():
     (mark,) = marks(planted())
     assert (mark.kind, mark.role, mark.layer, mark.head, mark.point) == ALIGNED
     assert mark.last == 1 and mark.diagonal == pytest.approx(4 / 6)
-
-
-def test_a_head_is_not_marked_before_its_links_agree_with_the_last_point():
-    """The head is one to one at point 1 already, but with other links than at the end."""
-    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
-    for place, K in enumerate((3, 4)):
-        maps["cross"][place][1, 0, 0] = looking_at([2, 1, 0], K)
-    changed = planted(maps=maps)
+    # One to one at point 1 already, but with other links than at the end.
+    changed = with_keys(1, [2, 1, 0], [2, 1, 0])
     assert one_to_one(changed)[1, 0, 0] == 1 and agreement(changed)[1, 0, 0] < 0.5
     assert described(changed) == [ALIGNED]
-
-
-def test_a_head_that_is_one_to_one_before_training_is_not_marked():
-    maps = {k: tuple(m.copy() for m in v) for k, v in planted().maps.items()}
-    for place, (K, order) in enumerate(((3, [1, 0, 2]), (4, [3, 0, 2]))):
-        maps["cross"][place][:, 0, 0] = looking_at(order, K)
-    assert described(planted(maps=maps)) == []
-    late = planted(maps=maps, steps=np.array([10, 20, 30, 40], np.int32))
-    assert described(late) == [(*ALIGNED[:4], 0)], (
-        "without step 0, a head is compared with chance alone"
-    )
+    # One to one before training; without step 0, a head is compared with chance alone.
+    always = slice(None), [1, 0, 2], [3, 0, 2]
+    assert described(with_keys(*always)) == []
+    late = with_keys(*always, steps=np.array([10, 20, 30, 40], np.int32))
+    assert described(late) == [(*ALIGNED[:4], 0)]
 
 
 @pytest.mark.parametrize(
@@ -225,25 +209,17 @@ def test_the_marked_heads_of_a_shipped_network_keep_their_role(name):
     """Recompute previous-token shares at each point, and aligned keys at the last, from maps."""
     history = AttentionSnapshots.load(SHIPPED / name / FILE)
     found = described(history)
-    for kind, role, layer, head, point in found:
-        if (kind, role) != ("encoder", "previous token"):
-            continue
-        shares = np.mean(
-            [
-                np.mean([m[:, layer, head, q, q - 1] for q in range(1, m.shape[-1])], axis=0)
-                for m in history.maps["encoder"]
-            ],
-            axis=0,
-        )
-        assert min(shares[point:]) >= 0.3 - 1e-3 and shares[point - 1] < 0.3 + 1e-3
+    for _, role, layer, head, point in (mark for mark in found if mark[0] == "encoder"):
+        if role == "previous token":
+            maps = [m[:, layer, head] for m in history.maps["encoder"]]
+            of_each = [np.diagonal(m, -1, 1, 2).mean(-1) for m in maps]
+            shares = np.mean(of_each, axis=0)
+            assert min(shares[point:]) >= 0.3 - 1e-3 and shares[point - 1] < 0.3 + 1e-3
     aligning = [(layer, head) for _, role, layer, head, _ in found if role == "aligning"]
     assert aligning, "each shipped network has a head that aligns"
     for layer, head in aligning:
-        own = []
-        for m in history.maps["cross"]:
-            top = m[-1, layer, head].argmax(-1).tolist()
-            own += [top.count(key) == 1 for key in top]
-        assert np.mean(own) >= 0.5
+        keys = [m[-1, layer, head].argmax(-1).tolist() for m in history.maps["cross"]]
+        assert np.mean([of_one.count(key) == 1 for of_one in keys for key in of_one]) >= 0.5
 
 
 def test_snapshots_without_points_or_sentences_are_rejected():
@@ -252,30 +228,18 @@ def test_snapshots_without_points_or_sentences_are_rejected():
 
 
 def test_the_file_of_another_network_is_rejected(tmp_path):
-    config = ModelConfig(
-        source_vocab_size=8,
-        target_vocab_size=8,
-        d_model=8,
-        num_heads=HEADS,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-    )
+    sizes = {"source_vocab_size": 8, "target_vocab_size": 8, "d_model": 8, "num_heads": HEADS}
+    config = ModelConfig(**sizes, num_encoder_layers=1, num_decoder_layers=1)
     assert AttentionSnapshots.of_network(tmp_path, config) is None
     planted().save(tmp_path / FILE)
     found = AttentionSnapshots.of_network(tmp_path, config)
     assert found is not None and found.steps.tolist() == [0, 10, 20, 40]
-    for changes, words in (
-        (
-            {"num_decoder_layers": 2},
-            "its decoder attention has 1 × 2 heads .layers × heads., not 2 × 2",
-        ),
-        (
-            {"num_encoder_layers": 3},
-            "its encoder attention has 1 × 2 heads .layers × heads., not 3 × 2",
-        ),
-        ({"num_heads": 1}, "its encoder attention has 1 × 2 heads .layers × heads., not 1 × 1"),
-        ({"num_heads": 4}, "its encoder attention has 1 × 2 heads .layers × heads., not 1 × 4"),
+    for changes, kind, heads in (
+        ({"num_decoder_layers": 2}, "decoder", "2 × 2"),
+        ({"num_encoder_layers": 3}, "encoder", "3 × 2"),
+        ({"num_heads": 4}, "encoder", "1 × 4"),
     ):
+        words = f"its {kind} attention has 1 × 2 heads .layers × heads., not {heads}"
         with pytest.raises(ValueError, match=words) as caught:
             AttentionSnapshots.of_network(tmp_path, dataclasses.replace(config, **changes))
         assert str(caught.value).isprintable()

@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from sacrebleu.metrics import BLEU
 
-from core.atlas.bleu import HeadBleu, SetBleu, Statistics, bleu, head_bleu
+from core.atlas.bleu import SetBleu, Statistics, bleu, each_head, head_bleu
+from core.atlas.corpus import drawn
+from core.atlas.examples import Examples, examples, quoted_lines
 from core.atlas.sums import bootstrap_weights
 from core.model.baseline import copy_to_baseline
 from core.model.build import build
-from tests.core.atlas_network import checkpoint, heads, sentences, total, translation
+from core.record.capture import capture
+from core.text.tokenizer import BOS
+from tests.core.atlas_network import checkpoint, heads, sentences, token_losses, total, translation
 
 REFERENCES = ["The cat sat on the mat, didn't it?", "A dog.", "Two men play in the park today."]
 TEXTS = {
@@ -62,7 +67,7 @@ def texts():
 
 @pytest.fixture(scope="module")
 def arrays():
-    return head_bleu(total(HeadBleu()))
+    return head_bleu(total(each_head(checkpoint().model)))
 
 
 def test_changes_match_corpus_scores(arrays, texts):
@@ -76,41 +81,28 @@ def test_changes_match_corpus_scores(arrays, texts):
     assert arrays["bleu_zero_p"].shape == (len(arrays["bleu_zero"]),)
 
 
-def test_sets_with_the_same_encoder_heads_share_the_encoder_passes():
+@pytest.mark.parametrize("architecture", ["scratch", "baseline"])
+def test_sets_with_the_same_encoder_heads_share_the_encoder_passes(architecture):
     """The order of the sets does not matter; no hook or method stays on the network."""
     network, some = checkpoint(), sentences().sentences[:5]
     one, two = ("encoder", 0, 1), ("encoder", 0, 2)
     choices = ((one,), (("cross", 0, 1),), (one, two), (("decoder", 1, 0), one), (two, one))
     passes = []
-    hook = network.model.encoder[0].register_forward_hook(lambda *call: passes.append(call))
-    try:
-        found = SetBleu("x", choices)(network, some)["x_ngrams"][0]
-    finally:
+    if architecture == "baseline":
+        baseline = build("baseline", network.model.config).double().eval()
+        copy_to_baseline(network.model, baseline)
+        network = replace(network, model=baseline)
+    else:
+        hook = network.model.encoder[0].register_forward_hook(lambda *call: passes.append(call))
+    found = SetBleu("x", choices)(network, some)["x_ngrams"][0]
+    if architecture == "scratch":
         hook.remove()
-    assert len(passes) == 3  # encoder heads off: none, `one`, `one` and `two`
+        assert len(passes) == 3, "encoder heads off: none, `one`, `one` and `two`"
     assert "encode" not in vars(network.model)
     for row, choice in zip(found, ((), *choices), strict=True):
         texts = [translation(network, s.source_text, choice) for s in some]
-        expected = BLEU().corpus_score(texts, [[s.reference for s in some]])
-        assert row.tolist() == [
-            expected.sys_len,
-            expected.ref_len,
-            *expected.counts,
-            *expected.totals,
-        ]
-
-
-def test_the_bleu_of_a_baseline_is_that_of_its_translations():
-    network, some = checkpoint(), sentences().sentences[:8]
-    baseline = build("baseline", network.model.config).double().eval()
-    copy_to_baseline(network.model, baseline)
-    found = SetBleu("x", ((("cross", 1, 2),), (("encoder", 0, 3),)))(
-        replace(network, model=baseline), some
-    )
-    for column, off in ((0, []), (1, [("cross", 1, 2)]), (2, [("encoder", 0, 3)])):
-        texts = [translation(replace(network, model=baseline), s.source_text, off) for s in some]
-        expected = BLEU().corpus_score(texts, [[s.reference for s in some]]).score
-        assert bleu(found["x_ngrams"][0, column]) == expected
+        score = BLEU().corpus_score(texts, [[s.reference for s in some]])
+        assert row.tolist() == [score.sys_len, score.ref_len, *score.counts, *score.totals]
 
 
 def test_each_replicate_compares_two_scores_of_the_same_sentences(arrays, texts):
@@ -129,3 +121,62 @@ def test_each_replicate_compares_two_scores_of_the_same_sentences(arrays, texts)
         changes.append(scores[1] - scores[0])
     for found, values in ((arrays["bleu"], whole), (arrays["bleu_zero"][3 * (index - 1)], changes)):
         np.testing.assert_allclose(found[1:], np.percentile(values, (2.5, 97.5)), atol=1e-3)
+
+
+def test_quoted_sentences_are_short_and_drawn_evenly():
+    """Drawn from 400 sentences, every fourth of which has a side that is too long."""
+    some = sentences().sentences
+    long = {0: {"source_text": "x" * 201}, 4: {"reference": "y" * 201}}
+    many = tuple(
+        some[i % len(some)].line._replace(index=i, **long.get(i % 8, {"reference": "z" * 200}))
+        for i in range(400)
+    )
+    found = quoted_lines(many)
+    indices = [s.index for s in found]
+    assert len(found) == 64 and indices == sorted(set(indices))
+    assert not any(i % 4 == 0 for i in indices)
+    quarters = np.histogram(indices, 4, (0, 400))[0]
+    assert quarters.min() > 6
+    assert found == quoted_lines(many)
+    assert drawn(many, 1000, 1) == many and len(drawn(many, 7, 1)) == 7
+    assert drawn(many, 7, 1) != drawn(many, 7, 2)
+
+
+@torch.inference_mode()
+def maps_of(network, sentence) -> dict:
+    source, target = sentence.ids
+    with capture(network.model) as captured:
+        network.model(torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]]))
+    return {(c.site.kind, c.site.layer): c.weights[0].numpy() for c in captured.calls()}
+
+
+def test_strength_and_cells_match_edited_passes():
+    network, some = checkpoint(), sentences().sentences[4:9]
+    sums = Examples()(network, some[:3]) + Examples()(network, some[3:])
+    quoted, arrays = examples(some, sums)
+    assert [(q.source, q.target) for q in quoted] == [(s.source_text, s.reference) for s in some]
+    own = heads(network.model)
+    assert arrays["strength"].shape == (len(own), 5) and arrays["strength"].dtype == np.float32
+    assert arrays["cell"].shape == (len(own), 5, 2) and arrays["cell"].dtype == np.int16
+    queries = set()
+    for p, sentence in enumerate(some):
+        maps, before = maps_of(network, sentence), token_losses(network, sentence)
+        for n, head in enumerate(own):
+            change = (token_losses(network, sentence, [head]) - before).tolist()
+            mean = sum(change) / len(sentence.target)
+            assert arrays["strength"][n, p] == pytest.approx(mean, abs=1e-6)
+            query, key = arrays["cell"][n, p].tolist()
+            rows = maps[head[:2]][head[2]]
+            if head[0] == "encoder":
+                others = {(q, k): w for (q, k), w in np.ndenumerate(rows) if q != k}
+                assert (query, key) == max(others, key=others.__getitem__)
+            else:
+                assert query == change.index(max(change))
+                assert rows[query, key] == max(rows[query]) and query < len(sentence.target)
+                queries.add((p, query))
+    assert len(queries) > len(some)
+
+
+def test_nothing_is_quoted_from_a_corpus_of_long_sentences():
+    assert quoted_lines([line._replace(reference="y" * 201) for line in sentences().lines]) == ()
+    assert examples((), Examples()(checkpoint(), ())) == ((), {})

@@ -9,13 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 
-from core import analyse
 from core.analysis.alignment import Gold
 from core.atlas import losses
-from core.atlas.atlas import LIMIT, Atlas
+from core.atlas.atlas import LIMIT, ROLE_PARTS, Atlas
 from core.atlas.attention import Attention
 from core.atlas.build import Extras, Work, build, count_passes, origin_of
 from core.atlas.corpus import corpus
@@ -29,14 +26,9 @@ from core.atlas.shards import in_process
 from core.atlas.sums import Sums
 from core.checkpoint.folder import load
 from core.kinds import KINDS
-from core.record.editing import edited
-from core.record.edits import Edits
-from core.text.tokenizer import BOS
-from tests import small
 from tests.app.atlases import ROLES
 from tests.app.atlases import atlas as random_atlas
-
-PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
+from tests.core.atlas_network import PAIRS, pair_files, run_atlas, token_losses
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +56,8 @@ def test_an_atlas_has_every_part_and_keeps_it_in_its_file(built, network, tmp_pa
     for name, array in built.arrays.items():
         np.testing.assert_array_equal(read.arrays[name], array, err_msg=name)
         assert np.isfinite(array).any(), name
+    assert built.arrays["partner"].tolist() == list(range(built.count)), "its own counterpart"
+    np.testing.assert_allclose(built.arrays["similarity"], 1, atol=1e-6)
     for field in dataclasses.fields(Atlas):
         if field.name != "arrays":
             assert getattr(read, field.name) == getattr(built, field.name), field.name
@@ -71,11 +65,6 @@ def test_an_atlas_has_every_part_and_keeps_it_in_its_file(built, network, tmp_pa
     assert read.origin.weights_sha256 == card.weights_sha256 and read.origin.sentences == 12
     assert read.heads[0] == ("encoder", 0, 0) and read.heads[-1] == ("cross", 1, 1)
     assert len(read.heads) == read.count == 2 * 3 * 2 - 2
-
-
-def test_a_network_is_its_own_counterpart(built):
-    assert built.arrays["partner"].tolist() == list(range(built.count))
-    np.testing.assert_allclose(built.arrays["similarity"], 1, atol=1e-6)
 
 
 def test_the_similarity_of_unmatched_heads():
@@ -98,39 +87,13 @@ def test_the_similarity_of_unmatched_heads():
 
 def test_a_curve_runs_from_the_network_to_one_without_heads(built, network):
     """The curve starts with no head ablated and ends with every head of the kind ablated."""
-    ids = [sentence.ids for sentence in corpus(network, PAIRS).sentences]
-
-    def loss(off):
-        total = tokens = 0
-        with torch.inference_mode(), edited(network.model, Edits(heads_off=frozenset(off))):
-            for source, target in ids:
-                given = torch.tensor([source]), torch.tensor([[BOS, *target[:-1]]])
-                logits = network.model(*given)[0].double()
-                total += F.cross_entropy(logits, torch.tensor(target), reduction="sum").item()
-                tokens += len(target)
-        return total / tokens
-
-    for kind in ("encoder", "decoder", "cross", "all"):
-        curve = built.arrays[f"prune_{kind}_loss"][:, 0]
-        assert curve[0] == pytest.approx(built.arrays["loss"][0]) == pytest.approx(loss(()))
-        off = [head for head in built.heads if kind in (head[0], "all")]
-        assert curve[-1] == pytest.approx(loss(off), abs=1e-5)
-
-
-def test_the_report_has_the_agreed_keys(built):
-    entries = report(built)
-    assert json.loads(json.dumps(entries, allow_nan=False)) == entries
-    agreed = ["kind", "layer", "head", "loss_change", "low", "high", "entropy", "roles", "aer"]
-    assert all(set(agreed) <= set(entry) for entry in entries)
-    for n, entry in enumerate(entries):
-        values = entry["loss_change"], entry["low"], entry["high"]
-        np.testing.assert_array_equal(np.float32(values), built.arrays["zero"][n])
-        assert (entry["aer"] is None) == (entry["kind"] != "cross")
-        for role in entry["roles"].values():
-            assert set(role) >= {"score", "null_shuffled", "null_random", "label"}
-    cross = [entry for entry in entries if entry["kind"] == "cross"]
-    aer = built.arrays["aer"][:, 0, :-1, :-1, 0].min(0).ravel()
-    np.testing.assert_array_equal(np.float32([entry["aer"] for entry in cross]), aer)
+    lines = corpus(network, PAIRS).sentences
+    tokens = sum(len(line.target) for line in lines)
+    for kind in (*KINDS, "all"):
+        own = [head for head in built.heads if kind in (head[0], "all")]
+        for step, off in ((0, []), (-1, own)):
+            loss = sum(token_losses(network, line, off).sum() for line in lines) / tokens
+            assert built.arrays[f"prune_{kind}_loss"][step, 0] == pytest.approx(loss, abs=1e-5)
 
 
 def test_the_report_has_the_numbers_of_each_head():
@@ -138,64 +101,36 @@ def test_the_report_has_the_numbers_of_each_head():
     atlas = random_atlas(4, layers=3, heads=2)
     arrays = atlas.arrays
     places = [(kind, layer, head) for kind in KINDS for layer in range(3) for head in range(2)]
-    entries = report(atlas)
+    entries, named = report(atlas), labels(atlas)
     assert [(e["kind"], e["layer"], e["head"]) for e in entries] == places
-    labelled = 0
     for n, (kind, layer, head), entry in zip(range(18), places, entries, strict=True):
-        numbers = {
-            name: arrays[name][n].tolist()
-            for name in ("zero", "mean", "bleu_zero", "entropy", "largest", "similarity")
-        }
-        assert entry["measures"] == numbers
-        assert [entry[of] for of in ("loss_change", "low", "high")] == numbers["zero"]
-        assert entry["entropy"] == numbers["entropy"][0]
+        names = ("zero", "mean", "bleu_zero", "entropy", "largest", "similarity")
+        assert entry["measures"] == {name: arrays[name][n].tolist() for name in names}
+        assert [entry[of] for of in ("loss_change", "low", "high")] == arrays["zero"][n].tolist()
+        assert entry["entropy"] == arrays["entropy"][n, 0]
         assert tuple(entry["partner"]) == places[arrays["partner"][n]]
         for name in ("zero", "mean", "bleu_zero"):
             assert entry[f"{name}_p"] == arrays[f"{name}_p"][n]
             assert entry[f"{name}_no_effect"] == (arrays[f"{name}_p"][n] >= 0.05)
         assert list(entry["roles"]) == list(ROLES[kind])
-        for o, role in enumerate(entry["roles"].values()):
-            score = arrays[f"role_{kind}"][o, n % 6]
-            nulls = {
-                "null_shuffled": arrays[f"role_{kind}_shuffled"][o, n % 6],
-                "null_random": arrays[f"role_{kind}_random"][o],
-                "null_profile": arrays[f"role_{kind}_profile"][o, n % 6],
-            }
-            rows = arrays[f"role_{kind}_rows"][o]
-            is_label = (
-                score[1] >= 0.3 and rows >= 0.1 and score[1] - np.nanmax([*nulls.values()]) > 0.1
-            )
+        for o, (name, role) in enumerate(entry["roles"].items()):
+            of_role = {part: arrays[f"role_{kind}{part}"][o] for part in ROLE_PARTS}
+            profile = of_role["_profile"][n % 6]
             assert role == {
-                **dict(zip(("score", "low", "high"), score.tolist(), strict=True)),
-                **{name: None if np.isnan(null) else null for name, null in nulls.items()},
-                "rows": rows,
-                "label": bool(is_label),
+                **dict(zip(("score", "low", "high"), of_role[""][n % 6].tolist(), strict=True)),
+                "null_shuffled": of_role["_shuffled"][n % 6],
+                "null_random": of_role["_random"],
+                "null_profile": None if np.isnan(profile) else profile,
+                "rows": of_role["_rows"],
+                "label": name in [label.role for label in named[n]],
             }
-            labelled += is_label
-        if kind != "cross":
-            assert entry["aer"] is None
-            continue
-        by_reading = {  # axes: reading, quantity (weights first), layer, head, [value, low, high]
-            name: arrays["aer"][i, 0, layer, head].tolist()
-            for i, name in enumerate(("output", "input"))
-        }
-        best = min(by_reading, key=lambda name: by_reading[name][0])
-        found = [entry[of] for of in ("aer", "aer_low", "aer_high")]
-        assert (entry["reading"], found) == (best, by_reading[best])
-    assert 0 < labelled < 18
-    assert {entry["reading"] for entry in entries if entry["kind"] == "cross"} == {
-        "input",
-        "output",
-    }
-    assert any(list(places[arrays["partner"][n]]) != list(places[n]) for n in range(18))
-
-
-def test_labels_come_in_the_order_of_their_excess():
-    found = [labels(random_atlas(seed, layers=3, heads=2)) for seed in range(30)]
-    several = [of_head for of_atlas in found for of_head in of_atlas if len(of_head) > 1]
-    assert several
-    for of_head in several:
-        assert [x.excess for x in of_head] == sorted((x.excess for x in of_head), reverse=True)
+        # Axes: reading, quantity (weights first), layer, head, [value, low, high].
+        of_head = arrays["aer"][:, 0, layer, head].tolist() if kind == "cross" else [[None] * 3]
+        best = min(range(len(of_head)), key=lambda reading: of_head[reading][0])
+        assert [entry.get(of) for of in ("aer", "aer_low", "aer_high")] == of_head[best]
+        assert kind != "cross" or entry["reading"] == ("output", "input")[best]
+    assert 0 < sum(map(bool, named)) < 18
+    assert {entry.get("reading") for entry in entries} == {None, "input", "output"}
 
 
 @pytest.mark.parametrize(
@@ -308,25 +243,15 @@ def test_parts_are_bounded_and_complete(sizes, expected):
 
 @pytest.fixture
 def files(tmp_path):
-    for side, language in enumerate(("de", "en")):
-        text = "".join(pair[side] + "\n" for pair in PAIRS)
-        (tmp_path / f"val.{language}").write_text(text, encoding="utf-8")
     (tmp_path / "gold").write_text("0-0 1-1\n" * len(PAIRS))
-    return tmp_path
-
-
-def run(folder, files, *more):
-    arguments = ["--checkpoint", folder, "--src", files / "val.de", "--ref", files / "val.en"]
-    arguments += ["--out", files / "atlas.npz", "--json", files / "atlas.json", *more]
-    parsed = analyse.parser().parse_args(["atlas", *map(str, arguments)])
-    parsed.run(parsed)
+    return pair_files(tmp_path)
 
 
 def test_the_command_writes_the_same_atlas_and_says_how_to_repeat_it(
     built, translating_folder, files, capsys
 ):
-    run(translating_folder, files, "--gold", files / "gold", "--other", translating_folder)
-    atlas = Atlas.load(files / "atlas.npz")
+    more = ["--json", files / "atlas.json", "--gold", files / "gold"]
+    atlas = run_atlas(translating_folder, files, *more, "--other", translating_folder)
     for name, array in built.arrays.items():
         if not name.startswith(("aer", "precision", "recall", "role_cross")):  # the gold differs
             np.testing.assert_array_equal(atlas.arrays[name], array, err_msg=name)
@@ -350,16 +275,14 @@ def test_the_command_continues_after_an_interruption(built, translating_folder, 
     """The second run measures nothing that the first one has saved."""
     monkeypatch.setattr("core.atlas.build.head_bleu", _interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run(translating_folder, files)
+        run_atlas(translating_folder, files)
     saved = {*(files / "atlas.npz.partial").iterdir()}
     steps = 1 + 3 + 3 + 9  # choose from 2, 4, 4 and 10 heads; the last one is not measured
     assert len(saved) == 10 + steps, "one file per measure"
     monkeypatch.undo()
     monkeypatch.setattr(HeadLosses, "__call__", _interrupt)  # saved by the first run
-    run(translating_folder, files)
-    np.testing.assert_array_equal(
-        Atlas.load(files / "atlas.npz").arrays["zero"], built.arrays["zero"]
-    )
+    again = run_atlas(translating_folder, files)
+    np.testing.assert_array_equal(again.arrays["zero"], built.arrays["zero"])
 
 
 def _interrupt(*_):
@@ -384,7 +307,7 @@ def test_bad_input_is_rejected_before_any_work(
     monkeypatch.chdir(files)
     monkeypatch.setattr("core.atlas.build.finish", None)
     with pytest.raises(ValueError, match=message) as caught:
-        run(translating_folder, files, *more)
+        run_atlas(translating_folder, files, *more)
     assert str(caught.value).isprintable()
 
 
@@ -392,15 +315,7 @@ def test_lines_that_cannot_be_measured_are_left_out_and_named(translating_folder
     for language in ("de", "en"):
         file = files / f"val.{language}"
         file.write_text(file.read_text() + ("\n" if language == "de" else "Alone.\n"))
-    run(translating_folder, files, "--no-bleu")
-    atlas = Atlas.load(files / "atlas.npz")
+    atlas = run_atlas(translating_folder, files, "--no-bleu")
     assert atlas.origin.sentences == 12 and atlas.origin.skipped == 1
     assert "bleu" not in atlas.arrays and "prune_all_loss" in atlas.arrays
     assert "val.de: line 13 has an empty side" in capsys.readouterr().err
-
-
-def test_a_single_sentence_has_values_without_intervals(translating_folder, files):
-    run(translating_folder, files, "--no-bleu", "--first", "1")
-    arrays = Atlas.load(files / "atlas.npz").arrays
-    assert np.isfinite(arrays["zero"][:, 0]).all() and np.isnan(arrays["zero"][:, 1:]).all()
-    assert np.isnan(arrays["zero_p"]).all()

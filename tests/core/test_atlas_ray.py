@@ -1,6 +1,5 @@
 """An atlas on a pretended Ray: one pool of workers, any of which may die or never start."""
 
-import io
 import os
 import subprocess
 import sys
@@ -8,22 +7,20 @@ import threading
 from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from core import analyse
 from core.atlas.atlas import Atlas
 from core.atlas.corpus import chunked, corpus
 from core.atlas.ray_workers import on_ray
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums
 from core.checkpoint.folder import load
-from tests import small
+from tests.core.atlas_network import PAIRS, pair_files, run_atlas
 from tests.core.test_atlas_sums import Failing, Loss, one_thread
 
 __all__ = ["one_thread"]  # a fixture
-
-PAIRS = [*small.SENTENCES, *(tuple(map(str.upper, pair)) for pair in small.SENTENCES)]
 
 
 class RayError(Exception):
@@ -53,23 +50,18 @@ class PretendedRay:
 
     def remote(self, **options):
         assert options == {"num_cpus": 1}
-        return lambda of: Class(self, of)
+        return lambda of: SimpleNamespace(remote=lambda: self.start(of))
+
+    def start(self, of):
+        with self.lock:
+            self.actors.append(Actor(self, len(self.actors), of))
+        return self.actors[-1]
 
     def get(self, future):
         return future.result(60)
 
     def kill(self, actor):
         actor.die()
-
-
-class Class:
-    def __init__(self, ray, of):
-        self.ray, self.of = ray, of
-
-    def remote(self):
-        with self.ray.lock:
-            self.ray.actors.append(Actor(self.ray, len(self.ray.actors), self.of))
-        return self.ray.actors[-1]
 
 
 class Actor:
@@ -79,8 +71,8 @@ class Actor:
         self.ray, self.number, self.of, self.dead = ray, number, of, False
         self.running, self.ready = False, Future()
         threading.Thread(target=self._start, daemon=True).start()
-        self.__dict__["__ray_ready__"] = Call(lambda: self.ready)
-        self.measure = Call(self._measure)
+        self.__dict__["__ray_ready__"] = SimpleNamespace(remote=lambda: self.ready)
+        self.measure = SimpleNamespace(remote=self._measure)
 
     def _start(self):
         while not self.ray.processors.acquire(timeout=0.05):
@@ -116,11 +108,6 @@ class Actor:
                 self.ready.set_exception(RayError("The actor died."))
 
 
-class Call:
-    def __init__(self, call):
-        self.remote = call
-
-
 @pytest.fixture
 def connected(monkeypatch):
     """Return a function that replaces Ray by a pretended one, which is returned."""
@@ -135,18 +122,11 @@ def connected(monkeypatch):
 
 @pytest.fixture
 def text(tmp_path):
-    for side, language in enumerate(("de", "en")):
-        lines = "".join(pair[side] + "\n" for pair in PAIRS)
-        (tmp_path / f"val.{language}").write_text(lines, encoding="utf-8")
-    return tmp_path
+    return pair_files(tmp_path)
 
 
 def atlas_of(folder, text, *more) -> Atlas:
-    arguments = ["--checkpoint", folder, "--src", text / "val.de", "--ref", text / "val.en"]
-    arguments += ["--out", text / "atlas.npz", "--no-bleu", *more]
-    parsed = analyse.parser().parse_args(["atlas", *map(str, arguments)])
-    parsed.run(parsed)
-    return Atlas.load(io.BytesIO((text / "atlas.npz").read_bytes()))
+    return run_atlas(folder, text, "--no-bleu", *more)
 
 
 def test_one_pool_of_actors_measures_a_whole_atlas(translating_folder, text, connected):

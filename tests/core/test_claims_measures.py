@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
+from core.analysis.alignment import Gold
 from core.analysis.attribution import source_words
 from core.atlas.build import Work
 from core.atlas.claims.attention import (
@@ -19,10 +20,7 @@ from core.atlas.claims.attention import (
     on_empty,
     on_rarest,
 )
-from core.atlas.claims.attention import statistics as attention_statistics
-from core.atlas.claims.board import Board
 from core.atlas.claims.claim import OPEN
-from core.atlas.claims.importance import importance
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.claims.network import Network
@@ -31,42 +29,35 @@ from core.atlas.claims.sources import Faithfulness, SourceShares, changes, sourc
 from core.atlas.corpus import corpus
 from core.atlas.partial import Partial
 from core.atlas.pruning import ChoiceLosses, heads_on, removal_order
-from core.atlas.roles import ROLES
 from core.atlas.shards import in_process
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
 from core.experiments.attribution import log_probs_seeing
 from core.record.capture import capture
-from core.text.tokenizer import BOS, special
+from core.text.tokenizer import BOS, EOS, Token, special
 from tests import small
-from tests.planted_roles import planted
+from tests.core import atlas_network
 
-PLANTED = planted(sentences=14)
-FOUR_TOKENS = [PLANTED.checkpoint.source_tokenizer.token(id) for id in (10, 11, 12, 13)]
-FOUR_TOKENS.append(special(2))
-
-
-@pytest.fixture(scope="module")
-def network() -> Network:
-    return as_network(PLANTED.checkpoint)
+BASE = atlas_network.checkpoint()
+PAIRS = [(s.source_text, s.reference) for s in atlas_network.sentences().sentences[:14]]
+FOUR_TOKENS = [*(Token(id, f"{id}", f"{id}", True) for id in (10, 11, 12, 13)), special(EOS)]
 
 
-def as_network(checkpoint: Checkpoint, gold: bool = True) -> Network:
-    text = corpus(checkpoint, PLANTED.pairs)
-    aligned = corpus(checkpoint, PLANTED.pairs, PLANTED.gold) if gold else None
+def as_network(checkpoint: Checkpoint, gold: bool = True, count: int = len(PAIRS)) -> Network:
+    text = corpus(checkpoint, PAIRS[:count])
+    links = [Gold.parse("0-0 1-1")] * len(PAIRS)
+    aligned = corpus(checkpoint, PAIRS, links) if gold else None
     work = Work(in_process(checkpoint), Partial(None, ""))
     return Network(checkpoint, text, work, text.source_counts, aligned)
 
 
 @pytest.fixture(scope="module")
 def sharp() -> Checkpoint:
-    """Random weights, large enough for uneven maps, with the planted network's tokens."""
-    config = PLANTED.checkpoint.card.model
-    changes = {"source_vocab_size": config.source_vocab_size, "num_heads": 2}
-    changes |= {"target_vocab_size": config.target_vocab_size, "norm_first": True}
-    model = small.sharp(3, **changes)
-    both = PLANTED.checkpoint.source_tokenizer, PLANTED.checkpoint.target_tokenizer
-    return Checkpoint(replace(PLANTED.checkpoint.card, model=model.config), model, *both)
+    """Random weights, large enough for uneven maps, with another network's tokens."""
+    both = BASE.source_tokenizer, BASE.target_tokenizer
+    sizes = {"source_vocab_size": both[0].size, "target_vocab_size": both[1].size}
+    model = small.sharp(3, **sizes, num_heads=2, norm_first=True)
+    return Checkpoint(replace(BASE.card, folder=Path("one"), model=model.config), model, *both)
 
 
 def test_the_largest_weight_on_a_neighbour_is_counted():
@@ -88,22 +79,17 @@ def test_the_largest_weight_on_a_rarest_token_is_counted():
     assert found["queries"] == 4
     assert found["rarest_uniform"] == pytest.approx(4 * 2 / 5)
     assert found["rare_sentences"] == 1
+    none = on_rarest(rows, FOUR_TOKENS, counts, frozenset({10, 11, 12, 13, 14}))
+    assert none["rarest"].tolist() == [0, 0], "a sentence of frequent tokens"
+    assert none["queries"] == none["rarest_uniform"] == none["rare_sentences"] == 0
     del counts[13]  # never seen, so the rarest
     assert on_rarest(rows, FOUR_TOKENS, counts, frozenset())["rarest"].tolist() == [0, 1]
 
 
-def test_a_sentence_of_frequent_tokens_has_no_rarest_token():
-    counts = {10: 9, 11: 2, 12: 2, 13: 5}
-    rows = np.eye(5)[[[1, 2, 1, 0, 1]]]
-    found = on_rarest(rows, FOUR_TOKENS, counts, frozenset({10, 11, 12, 13, 14}))
-    assert found["rarest"].tolist() == [0]
-    assert found["queries"] == found["rarest_uniform"] == found["rare_sentences"] == 0
-
-
-def test_the_500_tokens_that_occur_most_often_are_frequent(network):
+def test_the_500_tokens_that_occur_most_often_are_frequent(sharp):
     """Of 501 tokens, the rarest is left out; in a tie, the one with the higher id."""
     counts = {id: 9 for id in range(1000, 1499)} | {11: 5, 10: 5}
-    network = replace(network, frequencies=counts)
+    network = replace(as_network(sharp), frequencies=counts)
     measured = []
     with (
         patch.object(network, "measured", measured.append),
@@ -115,9 +101,7 @@ def test_the_500_tokens_that_occur_most_often_are_frequent(network):
 
 
 def test_attention_to_eos_and_punctuation_is_summed():
-    tokenizer = PLANTED.checkpoint.source_tokenizer
-    tokens = [*tokenizer.encode("b, c"), special(2)]
-    assert len(tokens) == 4 and tokens[1].text == ","
+    tokens = [Token(9, text, text, True) for text in "b,c"] + [special(EOS)]
     maps = np.array([[[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.2, 0]], [[0, 0, 0, 1], [1, 0, 0, 0]]])
     found = on_empty(maps.reshape(1, 2, 2, 4), tokens)
     assert found["empty"] == pytest.approx((0.6 + 0.1 + 1 + 0) / 2)
@@ -126,7 +110,7 @@ def test_attention_to_eos_and_punctuation_is_summed():
 
 
 def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
-    text = corpus(sharp, PLANTED.pairs)
+    text = corpus(sharp, PAIRS)
     sums = Attended(dict(text.source_counts), frozenset())(sharp, text.sentences)
     empty, rows, before = 0.0, 0, 0
     for sentence in text.sentences:
@@ -136,7 +120,7 @@ def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
             )
         cross, encoder = (captured.maps(kind)[:, 0] for kind in ("cross", "encoder"))
         for k, token in enumerate(sentence.source):
-            if token.special or token.text.strip("▁") == ",":
+            if token.special or token.text.strip("▁") in (",", "."):
                 empty += float(cross[..., k].sum()) / (cross.shape[0] * cross.shape[1])
         rows += cross.shape[2]
         for q in range(1, encoder.shape[2] - 1):  # the last is <eos>
@@ -148,17 +132,6 @@ def test_what_heads_attend_to_agrees_with_a_loop_over_the_maps(sharp):
     assert sums["rows"].tolist() == pytest.approx(
         (weights.T @ [len(s.target) for s in text.sentences]).tolist()
     )
-
-
-def test_planted_heads_are_found(network):
-    """The planted network has a head for the token before, and one for the rarest token."""
-    found = attention_statistics(network.measured(Attended(network.frequencies, frozenset())))
-    assert found["positional-heads"].estimate.value == 1
-    kind, layer, _ = PLANTED.heads["encoder", "rarest token"]
-    assert (kind, layer) != ("encoder", 0), "here it is not in the first layer"
-    assert found["rare-word-head"].estimate.value < 0.9
-    names = [role.name for role in ROLES if "cross" in role.kinds]
-    assert "<eos>" in names and found["eos-and-punctuation"].estimate.value > 2 / 12
 
 
 def by_hand(checkpoint: Checkpoint, sentence) -> np.ndarray:
@@ -201,7 +174,7 @@ def by_hand(checkpoint: Checkpoint, sentence) -> np.ndarray:
 
 @torch.no_grad()
 def test_the_sources_share_agrees_with_a_loop_over_cells(sharp):
-    sentence = corpus(sharp, PLANTED.pairs).sentences[0]
+    sentence = corpus(sharp, PAIRS).sentences[0]
     assert source_shares(sharp, sentence) == pytest.approx(by_hand(sharp, sentence), abs=1e-9)
 
 
@@ -213,7 +186,7 @@ def test_the_share_is_compared_by_thirds_and_at_eos():
 
 def test_faithfulness_agrees_with_shapley_values_over_all_orders(sharp):
     """The reference averages over the six orders of three words, and ranks those averages."""
-    text = corpus(sharp, [("b c d", "o p q")])
+    text = corpus(sharp, [("Ein Hund läuft", "A dog runs")])
     (sentence,) = text.sentences
     words = source_words(sentence.source)
     assert len(words) == 3
@@ -246,7 +219,7 @@ def _in(k: int, words, subset: int) -> bool:
 
 
 def test_survivors_are_what_the_order_has_not_removed_halfway(sharp):
-    chunk = corpus(sharp, PLANTED.pairs).sentences[3:5]
+    chunk = corpus(sharp, PAIRS).sentences[3:5]
     order = removal_order(
         heads_on(sharp.model, "all"),
         lambda choices: ChoiceLosses(choices)(sharp, chunk)["choice_loss"],
@@ -265,14 +238,12 @@ def test_differences_are_in_the_order_of_the_groups():
     assert found == pytest.approx(np.array([[-0.1, 0.05], [0.3, 0.5]]))
 
 
-@pytest.mark.parametrize("shards", [1, 3, 7])
-def test_shards_agree(sharp, shards):
+def test_shards_agree(sharp):
     """The sums of the shards add up to those of the whole corpus."""
-    text = corpus(sharp, PLANTED.pairs)
-    for measure in (Attended(dict(text.source_counts), frozenset()), SourceShares()):
-        whole = measure(sharp, text.sentences)
-        parts = [measure(sharp, text.sentences[n::shards]) for n in range(shards)]
-        total = Sums.total(parts)
+    sentences = corpus(sharp, PAIRS).sentences
+    for measure in (Attended({}, frozenset()), SourceShares()):
+        whole = measure(sharp, sentences)
+        total = Sums.total(measure(sharp, sentences[n::3]) for n in range(3))
         assert total.keys() == whole.keys()
         for name in whole:
             assert total[name] == pytest.approx(whole[name], rel=1e-12), name
@@ -280,20 +251,18 @@ def test_shards_agree(sharp, shards):
 
 def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
     """A network and its copy without gold: each head's counterpart is itself."""
-    networks = [as_network(sharp, gold) for gold in (True, False)]
-    for one in networks:
-        one.text = corpus(sharp, PLANTED.pairs[:4])
+    networks = [as_network(sharp, gold, 4) for gold in (True, False)]
     networks[1].checkpoint = replace(sharp, card=replace(sharp.card, folder=Path("copy")))
     networks[0].other = networks[1]
-    both = {Path("planted"): sharp, Path("copy"): sharp}
+    both = {Path("one"): sharp, Path("copy"): sharp}
     loaded = patch("core.atlas.counterpart.load", both.__getitem__)
     progress: list[int] = []
     with loaded:
         board = measure_board(networks, "generated", "words", "command", progress.append)
     assert sum(progress) == 2 * PARTS
     rows = {row.claim.id: row for row in board.rows}
-    assert set(rows["positional-heads"].estimates) == {"planted", "copy"}
-    assert set(rows["input-reading-better"].estimates) == {"planted"}
+    assert set(rows["positional-heads"].estimates) == {"one", "copy"}
+    assert set(rows["input-reading-better"].estimates) == {"one"}
     assert rows["input-reading-better"].mean is None, "a mean needs all networks"
     assert set(rows["same-heads-matter"].estimates) == {sharp.card.direction}
     assert rows["same-heads-matter"].mean.value == pytest.approx(1)
@@ -303,14 +272,11 @@ def test_a_board_is_measured_from_end_to_end(sharp, tmp_path):
         if row.mean is not None:
             values = [estimate.value for estimate in row.estimates.values()]
             assert row.mean.value == pytest.approx(np.mean(values), rel=1e-4)
-    board.save(tmp_path / "literature.json")
-    assert Board.load(tmp_path / "literature.json") == board
 
 
-def test_importance_without_another_network_leaves_its_claim_out(sharp):
-    network = as_network(sharp)
-    network.text = corpus(sharp, PLANTED.pairs[:3])
-    assert network.other is None
-    assert "same-heads-matter" not in importance(network)
-    board = measure_board([network], "generated", "words", "command")
+def test_what_a_claim_lacks_is_said(sharp):
+    nothing = patch.multiple("core.atlas.claims.measure", _MEASURES=(), _PARTS=())
+    with nothing:
+        board = measure_board([as_network(sharp, gold=False)], "generated", "", "command")
     assert "scratch network of a direction with the baseline" in board.missing["same-heads-matter"]
+    assert "--gold" in board.missing["norms-align-better"]

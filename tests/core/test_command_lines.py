@@ -1,7 +1,6 @@
 """Commands under adverse conditions: signals, pipes, closed streams and invalid arguments."""
 
 import itertools
-import json
 import os
 import select
 import signal
@@ -61,22 +60,11 @@ def test_a_signal_where_exceptions_are_swallowed_ends_with_one_line(where, tmp_p
     assert ended.stdout == b"done\n"
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "message"),
-    [
-        (translate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (evaluate, ["--checkpoint", "nowhere"], "nowhere/config.json is missing"),
-        (
-            train,
-            ["--recipe", "smoke", "--data", "nowhere", "--out", "x"],
-            "nowhere/multi30k/train.de.gz does not exist",
-        ),
-    ],
-)
-def test_failures_give_one_line_and_an_exit_code(lines, module, arguments, message):
+def fails(lines, module, *arguments, says):
+    """Check that a command ends with exit code 1 and one line."""
     code, _, error = lines(module, *arguments)
-    assert code == 1 and error.startswith("error: ") and error.count("\n") == 1
-    assert message in error
+    assert code == 1 and error.startswith("error: ") and error.count("\n") == 1, error
+    assert says in error
 
 
 class Started:
@@ -134,23 +122,15 @@ class Started:
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        (train, ["--threads", 0]),
-        (train, ["--threads", 100_000]),
-        (train, ["--threads", "two"]),
-        (train, ["--seed", 2**70]),
-        (train, ["--seed", -1]),
-        (train, ["--max-steps", 0]),
-        (train, ["--save-every", 0]),
-        (train, ["--keep-epochs", "1,0"]),
-        (train, ["--keep-epochs", "1,,2"]),
-        (translate, ["--batch-tokens", 0]),
-        (translate, ["--batch-tokens", -5]),
-        (translate, ["--beam", 17]),
-        (evaluate, ["--beam", 0]),
-        (evaluate, ["--joined", 0]),
+        *((train, ["--threads", value]) for value in (0, 100_000, "two")),
+        *((train, ["--seed", value]) for value in (2**70, -1)),
+        *((train, [option, 0]) for option in ("--max-steps", "--save-every")),
+        *((train, ["--keep-epochs", value]) for value in ("1,0", "1,,2")),
+        *((translate, [option, 0]) for option in ("--batch-tokens", "--beam")),
+        *((evaluate, [option, 0]) for option in ("--beam", "--joined")),
         (analyse, ["importance", "--first", -3]),
-        (analyse, ["words", "--tokens", 0]),
-        (analyse, ["words", "--largest", 0]),
+        *((analyse, ["words", option, 0]) for option in ("--tokens", "--largest")),
+        (translate, ["--beam", 17]),
         (verify, ["--no-such-option", "with\ntwo lines"]),
     ],
     ids=str,
@@ -181,43 +161,35 @@ def test_an_unwritable_json_file_is_rejected_before_any_work(lines, monkeypatch,
         verify: [],
     }
     monkeypatch.setattr("core.verify.checklist", None)
+    says = f"--json {tmp_path / place} cannot be written"
     for module, arguments in needed.items():
-        code, _, error = lines(module, *arguments, "--json", tmp_path / place)
-        assert code == 1 and error.count("\n") == 1
-        assert f"--json {tmp_path / place} cannot be written" in error, error
+        fails(lines, module, *arguments, "--json", tmp_path / place, says=says)
     assert {f.name for f in tmp_path.iterdir()} == {"file", "folder"}
 
 
-@pytest.mark.parametrize("place", ["file/out", "/proc/none/out"])
-def test_an_unwritable_out_folder_is_rejected_before_any_work(lines, data, tmp_path, place):
+def test_what_is_missing_or_unwritable_is_rejected_before_any_work(lines, tmp_path):
+    for module in (translate, evaluate):
+        fails(lines, module, "--checkpoint", "nowhere", says="nowhere/config.json is missing")
     (tmp_path / "file").touch()
-    out = tmp_path / place
-    code, _, error = lines(train, "--recipe", "smoke", "--data", "nowhere", "--out", out)
-    assert code == 1 and error.count("\n") == 1 and f"--out {out}" in error
-    code, _, error = lines(
-        train, "--recipe", "smoke", "--data", "nowhere", "--out", tmp_path / "a/b"
-    )
-    assert code == 1 and "nowhere" in error and not (tmp_path / "a").exists()
+    given = ["--recipe", "smoke", "--data", "nowhere", "--out"]
+    for out in (tmp_path / "file/out", "/proc/none/out"):
+        fails(lines, train, *given, out, says=f"--out {out}")
+    fails(lines, train, *given, tmp_path / "a/b", says="nowhere/multi30k/train.de.gz does not")
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_validation_text_that_is_too_long_is_rejected_before_training(
     lines, data, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("core.training.job.train", None)
-    texts = {"src": "de", "ref": "en", "val-src": "de", "val-ref": "en"}
     arguments = ["--recipe", "smoke", "--out", tmp_path / "c"]
-    for option, language in texts.items():
-        split = "val" if option.startswith("val") else "train"
-        text = (data / f"multi30k/{split}.{language}").read_text().splitlines()
-        if option == "val-ref":
-            text[0] = ""  # skipped, but counted
-            text[3] = "dog " * 400
-        file = tmp_path / option
-        file.write_text("\n".join(text) + "\n")
-        arguments += [f"--{option}", file]
-    code, _, error = lines(train, *arguments)
-    assert code == 1 and error.count("\n") == 1
-    assert "validation pair 4 has 401 tokens with <eos>: the limit is 256" in error
+    for option, split in (("src", "train.de"), ("ref", "train.en"), ("val-src", "val.de")):
+        arguments += [f"--{option}", data / "multi30k" / split]
+    text = (data / "multi30k/val.en").read_text().splitlines()
+    text[0], text[3] = "", "dog " * 400  # the first is skipped, but counted
+    (tmp_path / "val").write_text("\n".join(text) + "\n")
+    says = "validation pair 4 has 401 tokens with <eos>: the limit is 256"
+    fails(lines, train, *arguments, "--val-ref", tmp_path / "val", says=says)
     assert not (tmp_path / "c").exists()
 
 
@@ -432,12 +404,6 @@ def test_a_pipe_yields_the_lines_that_have_arrived(tmp_path):
         assert [len(lines) for lines in translate.read_available(stream)] == [700_000]
 
 
-def test_consecutive_lines_share_a_batch_up_to_the_token_limit():
-    parts = list(translate._chunks([3, 3, 0, 9, 1], 8))
-    assert parts == [slice(0, 2), slice(2, 3), slice(3, 4), slice(4, 5)]
-    assert list(translate._chunks([], 8)) == []
-
-
 @pytest.mark.parametrize("half", ["\ud800", "\udfff", "\ud83d\ude00"])
 def test_a_lone_surrogate_gives_one_clear_line(checkpoint_folder, half):
     translator = Translator.load(checkpoint_folder, "cpu")
@@ -459,13 +425,12 @@ def test_an_invalid_alignment_is_rejected_before_any_pass(
     lines, checkpoint_folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("core.experiments.aligning.capture", None)
-    for name, text in (("s", "Ein Hund\nEin Hund\n"), ("t", "a dog\na dog\n"), ("g", "0-0\n0-9\n")):
-        (tmp_path / name).write_text(text)
-    files = [option for name in ("src s", "ref t", "gold g") for option in
-             (f"--{name.split()[0]}", tmp_path / name.split()[1])]  # fmt: skip
-    code, _, error = lines(analyse, "alignment", "--checkpoint", checkpoint_folder, *files)
-    assert code == 1 and "sentence 2: its alignment links word 0 to word 9" in error
-    assert json.loads((checkpoint_folder / "config.json").read_text())
+    given = ["--checkpoint", checkpoint_folder]
+    for name, text in {"src": "Ein Hund", "ref": "a dog", "gold": "0-0"}.items():
+        (tmp_path / name).write_text(f"{text}\n{text.replace('-0', '-9')}\n")
+        given += [f"--{name}", tmp_path / name]
+    says = "sentence 2: its alignment links word 0 to word 9"
+    fails(lines, analyse, "alignment", *given, says=says)
 
 
 def test_quality_warnings_go_to_standard_error_with_line_numbers():

@@ -23,17 +23,12 @@ from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train
 from tests import small
 from tests.core.crashes import fingerprint
+from tests.core.test_training import random_pairs
 
 ROOT = Path(__file__).parents[2]
 CONFIG = TrainConfig(
     steps=12, batch_tokens=26, warmup_steps=3, validate_every=4, save_every=3, seed=5
 )
-
-
-def pairs() -> list[tuple[list[int], list[int]]]:
-    torch.manual_seed(0)
-    lengths = torch.randint(2, 14, (30, 2)).tolist()
-    return [(small.source_row(s), small.source_row(t)) for s, t in lengths]
 
 
 def trained(
@@ -46,7 +41,7 @@ def trained(
     """Train and return the weights; rank 1 kills itself at step `dies_at`, and is resumed."""
     torch.manual_seed(1)
     network: nn.Module = build("scratch", small.config(dropout=dropout)).to(dtype)
-    data, again = pairs(), dies_at is not None and restarted()
+    data, again = random_pairs(30), dies_at is not None and restarted()
     for event in train(network, data, data[:5], CONFIG, folder, "cpu", again, processes=processes):
         if isinstance(event, Stepped) and event.step == dies_at and not again and processes.rank:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -89,7 +84,7 @@ def two(tmp_path_factory) -> dict[str, Any]:
 
 def test_the_shards_are_unequal():
     """Otherwise the next test would also pass with an unweighted mean of the shards."""
-    data, batches = pairs(), plan(pairs(), CONFIG.batch_tokens, seed=5 * 100_003)
+    data, batches = random_pairs(30), plan(random_pairs(30), CONFIG.batch_tokens, seed=5 * 100_003)
     tokens = [
         [sum(len(data[i][1]) for i in Processes(rank, 2).shard(batch)) for rank in (0, 1)]
         for batch in batches
@@ -109,13 +104,6 @@ def test_a_killed_process_is_restarted_with_bit_equal_results(two):
     assert all(torch.equal(two["killed"][name], two["whole"][name]) for name in two["whole"])
     killed, whole = (two[f"{name}-state"] for name in ("killed", "whole"))
     assert killed == whole
-
-
-def test_a_batch_is_sharded():
-    rows = list(range(7))
-    shares = [Processes(rank, 3).shard(rows) for rank in range(3)]
-    assert sorted(row for share in shares for row in share) == rows
-    assert max(map(len, shares)) - min(map(len, shares)) == 1
 
 
 def test_the_command_trains_with_two_processes(data, tmp_path):

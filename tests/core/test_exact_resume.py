@@ -34,6 +34,7 @@ CONFIG = TrainConfig(
     save_every=1,
     seed=9,  # with this seed, the rate falls before step 7 and another plateau has begun
 )
+PLAIN = replace(CONFIG, schedule="inverse_sqrt", peak_lr=5e-4, warmup_steps=3, save_every=None)
 STATE = "state.safetensors"
 
 
@@ -70,6 +71,31 @@ def stopped(stopped_once, tmp_path) -> Path:
 
 def test_weights_moments_and_curve_equal_an_uninterrupted_runs(straight, stopped):
     assert run(stopped, resuming=True) == straight
+
+
+@pytest.mark.parametrize(
+    ("config", "before"),
+    [
+        (replace(PLAIN, optimizer="adam", clip_norm=None, batch_sentences=7), None),
+        (replace(PLAIN, cooldown_steps=6), None),
+        (replace(PLAIN, cooldown_steps=4), replace(PLAIN, steps=8, cooldown_steps=4)),
+    ],
+    ids=["adam", "cooldown", "longer"],
+)
+def test_a_run_stopped_twice_equals_an_uninterrupted_one(tmp_path, config, before):
+    """A run may become longer until it cools down."""
+    run(tmp_path / "twice", stop=1, config=before or config)
+    run(tmp_path / "twice", stop=5, resuming=True, config=before or config)
+    resumed = run(tmp_path / "twice", resuming=True, config=config)
+    assert resumed == run(tmp_path / "straight", config=config)
+
+
+@pytest.mark.parametrize("steps", [5, 20])
+def test_a_run_that_cools_down_keeps_its_end(tmp_path, steps):
+    cooling = replace(PLAIN, cooldown_steps=6)
+    run(tmp_path, stop=9, config=cooling)
+    with pytest.raises(ValueError, match="of 10 steps .* resume with --max-steps 10"):
+        run(tmp_path, resuming=True, config=replace(cooling, steps=steps))
 
 
 LOSSES: dict[str, Callable[[Any, Any, dict], object]] = {
@@ -133,25 +159,20 @@ def test_flipped_bits_and_cut_states_are_refused_in_one_line(stopped):
         refused(content[:cut], stopped)
 
 
-DEFECTS: dict[str, Callable[[dict, dict], object]] = {
-    **{
-        f"{name} {value}": lambda tensors, notes, name=name, value=value: notes.update(
-            {name: value}
-        )
-        for name, value in (
-            *(("identity", "null"), ("identity", '"x"'), ("progress", "[]"), ("progress", "{}")),
-            *(("progress", "3"), ("progress", '{"step": "x"}'), ("progress", '{"step": null}')),
-            ("progress", '{"step": Infinity}'),
-        )
-    },
-    "deep notes": lambda tensors, notes: notes.update(progress="[" * 100_000),
-    "no weights": lambda tensors, notes: tensors.pop("model.encoder_norm.bias"),
-    "moments of no step": lambda tensors, notes: tensors.update({"optimizer.0": torch.zeros(1)}),
-    "moments of x": lambda tensors, notes: tensors.update({"optimizer.x.step": torch.zeros(1)}),
-    "no random state": lambda tensors, notes: tensors.update({"random.cpu": torch.zeros(0, 9)}),
-    "a short random state": lambda tensors, notes: tensors.update({"random.cpu": torch.ones(1, 9)}),
-    "other shapes": lambda tensors, notes: tensors.update({n: torch.zeros(7, 3) for n in tensors}),
-}
+# The progress and identity that a state has in place of its own, or its tensors.
+WRONG_NOTES = [
+    *(("identity", "null"), ("identity", '"x"'), ("progress", "[]"), ("progress", "{}")),
+    *(("progress", "3"), ("progress", '{"step": "x"}'), ("progress", '{"step": null}')),
+    *(("progress", '{"step": Infinity}'), ("progress", "[" * 100_000)),
+]
+WRONG_TENSORS = [
+    ("optimizer.0", torch.zeros(1)),
+    ("optimizer.x.step", torch.zeros(1)),
+    ("random.cpu", torch.zeros(0, 9)),
+    ("random.cpu", torch.ones(1, 9)),
+    ("model.encoder_norm.bias", torch.zeros(7, 3)),
+    ("model.encoder_norm.bias", None),
+]
 
 
 def without_digest(file: Path, change: Callable[[dict, dict], object] = lambda *_: None) -> None:
@@ -162,12 +183,21 @@ def without_digest(file: Path, change: Callable[[dict, dict], object] = lambda *
     file.write_bytes(save(tensors, notes or None))
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_a_defective_state_is_refused_in_one_line(stopped, defect):
-    without_digest(stopped / STATE, DEFECTS[defect])
-    with pytest.raises(ValueError, match="is damaged or from another version") as caught:
-        run(stopped, resuming=True)
-    assert "\n" not in str(caught.value)
+def test_a_defective_state_is_refused_in_one_line(stopped):
+    content = (stopped / STATE).read_bytes()
+
+    def change(tensors: dict, notes: dict, of: str, name: str, value: Any) -> None:
+        (tensors if of == "tensors" else notes)[name] = value
+        if value is None:
+            del tensors[name]
+
+    wrong = [("notes", *each) for each in WRONG_NOTES]
+    for each in wrong + [("tensors", *each) for each in WRONG_TENSORS]:
+        (stopped / STATE).write_bytes(content)
+        without_digest(stopped / STATE, lambda *given, each=each: change(*given, *each))
+        with pytest.raises(ValueError, match="is damaged or from another version") as caught:
+            run(stopped, resuming=True)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_state_without_a_digest_is_resumed(straight, stopped):

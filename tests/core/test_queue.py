@@ -113,13 +113,8 @@ def test_compatible_requests_are_batched_in_order(backend):
     requests = lined_up(queue, "a", alone, "b", greedy, "wrong", also, text)
     backend.go.release(10)
     said = [first.end(), *(one.end() for one in requests)]
-    assert backend.batches[1:] == [
-        ["a", "b", "wrong"],
-        ["alone"],
-        ["greedy"],
-        ["also alone"],
-        ["text"],
-    ]
+    batches = [["a", "b", "wrong"], ["alone"], ["greedy"], ["also alone"], ["text"]]
+    assert backend.batches[1:] == batches
     assert [str(one) for one in said] == [
         "first!", "a!", "alone!", "b!", "greedy!", "wrong", "also alone!", "text! in words"
     ]  # fmt: skip
@@ -161,50 +156,30 @@ def test_a_full_queue_refuses_a_request_instead_of_queueing_it(backend):
     assert queue.ask(InspectRequest("now")) == "now!"
 
 
-def test_a_request_fails_at_its_deadline(backend):
-    queue = Queue(backend, deadline_s=0.1)
-    at_work(queue, backend)
-    with pytest.raises(
-        LateError, match="^no answer within 0.1 s, because other requests came first: try again$"
-    ):
-        queue.ask(InspectRequest("late"))
-    backend.go.release(10)
-    until(lambda: not queue._jobs)
-    assert backend.batches == [["first"]], "a late request is not computed"
-
-
-def test_a_slow_computation_is_not_blamed_on_others(backend):
-    """The backend is busy with this very request, which never waited."""
-    queue = Queue(backend, deadline_s=0.4)
-    with pytest.raises(LateError) as late:
-        queue.ask(InspectRequest("slow"))
-    said = re.fullmatch(
-        r"no answer within 0\.4 s: the model has computed for (\d\.\d) s without finishing, try a "
-        r"shorter sentence, a narrower beam or a smaller model",
-        str(late.value),
-    )
-    assert said and float(said[1]) == pytest.approx(0.4, abs=0.11)
-    backend.go.release(10)
-    until(lambda: not queue._jobs)
-
-
-def test_a_late_answer_says_how_long_it_waited_and_computed(backend):
-    queue = Queue(backend, deadline_s=0.9)
-    at_work(queue, backend)
+@pytest.mark.parametrize(
+    ("before_s", "said"),
+    [
+        (None, r"0\.6 s: the model has computed for (\d\.\d) s .* try a shorter sentence, a .*"),
+        (9, r"0\.6 s, because other requests came first: try again"),
+        (0.3, r"0\.6 s: other requests came first for (\d\.\d) s, .* computed for (\d\.\d) s .*"),
+    ],
+)
+def test_a_request_fails_at_its_deadline_and_says_what_took_the_time(backend, before_s, said):
+    """The request before it takes `before_s` seconds. What only waited is not computed."""
+    queue = Queue(backend, deadline_s=0.6)
+    if before_s:
+        at_work(queue, backend)
     request = Request(queue, "late", 1)
-    time.sleep(0.5)
-    backend.go.release(1)  # the request before it
+    if before_s and before_s < 1:
+        time.sleep(before_s)
+        backend.go.release(1)
     late = request.end()
     assert isinstance(late, LateError)
-    said = re.fullmatch(
-        r"no answer within 0\.9 s: other requests came first for (\d\.\d) s, and the model has "
-        r"computed for (\d\.\d) s without finishing, try again",
-        str(late),
-    )
-    assert said and float(said[1]) == pytest.approx(0.5, abs=0.15)
-    assert float(said[1]) + float(said[2]) == pytest.approx(0.95, abs=0.15)
+    seconds = [float(s) for s in re.fullmatch(f"no answer within {said}", str(late)).groups()]
+    assert not seconds or sum(seconds) > 0.4
     backend.go.release(10)
     until(lambda: not queue._jobs)
+    assert (["late"] in backend.batches) == (before_s != 9)
 
 
 def test_a_visitors_newer_request_takes_the_place_of_the_waiting_one(backend):
@@ -298,12 +273,7 @@ def test_light_visitors_come_first_and_long_sentences_one_at_a_time(backend):
     backend.go.release(10)
     for one in requests:
         one.end()
-    assert [[text[0] for text in batch] for batch in backend.batches] == [
-        ["a"],
-        ["l"],
-        ["m"],
-        ["g"],
-    ]
+    assert ["".join(text[0] for text in batch) for batch in backend.batches] == [*"almg"]
 
 
 def test_the_worker_ends_when_nothing_waits_and_keeps_nothing(backend):

@@ -9,21 +9,25 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
+from app.benchmark.browser import free_port
+from core.benchmarks.shards import descendants
 from core.checkpoint.folder import CheckpointError
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
-from core.serving.backend import SETTING, InspectRequest, TranslateRequest
+from core.serving.backend import MAX_BATCH, SETTING, InspectRequest, TranslateRequest
 from core.serving.local import LocalBackend, backend_of
 from core.serving.ray_serve import Server
 from core.serving.remote import LostError, RemoteBackend
 from core.serving.wire import from_bytes, to_bytes
 from core.translator import InputError, Translator
-from tests.core.remote_server import free_port, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "checkpoints/captions-de-en"
@@ -124,12 +128,12 @@ def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatc
     with served(port, FOLDER):
         twin = translator.other_implementation()
         assert RemoteBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
-        for changed, says in (("config_sha256", "is different"), ("folder", "not among")):
-            card = translator.card
-            value = "0" * 64 if changed == "config_sha256" else Path("x/other-de-en")
-            other = type(card)(**{**vars(card), changed: value})
+        for changed, says in (
+            ({"config_sha256": "0" * 64}, "is different"),
+            ({"folder": Path("x/other-de-en")}, "not among"),
+        ):
             with pytest.raises(CheckpointError, match=says):
-                RemoteBackend(address, other).inspect(ASKED[:1])
+                RemoteBackend(address, replace(translator.card, **changed)).inspect(ASKED[:1])
 
 
 def test_the_backend_follows_the_setting(translator, monkeypatch):
@@ -157,25 +161,10 @@ def ray_serve(port: int) -> Generator[subprocess.Popen]:
         killed(command)
 
 
-def started_by(number: int) -> list[int]:
-    """Return a process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it has ended meanwhile
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [number]
-    for one in found:
-        found += children.get(one, [])
-    return found
-
-
 def killed(command: subprocess.Popen) -> None:
     """Kill all processes of the command."""
     if command.poll() is None:
-        for number in started_by(command.pid):
+        for number in descendants(command.pid):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
         command.wait()
@@ -184,21 +173,18 @@ def killed(command: subprocess.Popen) -> None:
 def replicas(command: subprocess.Popen) -> list[int]:
     return [
         number
-        for number in started_by(command.pid)
+        for number in descendants(command.pid)
         if "ServeReplica" in Path(f"/proc/{number}/cmdline").read_text()
     ]
 
 
-def until_answered(backend: RemoteBackend) -> float:
-    started = time.monotonic()
-    while True:
-        try:
+def until_answered(backend: RemoteBackend) -> None:
+    for _ in range(360):
+        with suppress(LostError):
             backend.translate([TranslateRequest("Ein Hund.")])
-        except LostError:
-            assert time.monotonic() < started + 180
-            time.sleep(0.5)
-        else:
-            return time.monotonic() - started
+            return
+        time.sleep(0.5)
+    pytest.fail("no answer within three minutes")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="replicas are found by their names in /proc")
@@ -208,11 +194,105 @@ def test_ray_answers_is_killed_and_comes_back(backend, translator, port):
         assert_same_answers(backend, translator)
         (replica,) = replicas(command)
         os.kill(replica, signal.SIGKILL)
-        again = until_answered(backend)  # Ray starts another
+        until_answered(backend)  # Ray starts another
         assert replicas(command) != [replica]
         killed(command)
         assert_lost(backend)
     with ray_serve(port):
         assert_same_answers(backend, translator)
-    said = f"one replica killed: answered again after {again:.0f} s; all killed: after a restart"
-    print(f"\n{said}")  # noqa: T201
+
+
+TEXTS = "Ein Hund läuft.|Zwei junge Männer spielen im Park Fußball.|Hallo|Eine Frau liest.".split(
+    "|"
+)
+
+
+class Counted(Translator):
+    """A translator that records the batch sizes of its calls."""
+
+    def inspect(self, *given, **named):
+        self.batches.append(1)
+        return super().inspect(*given, **named)
+
+    def inspect_many(self, sources, *given, **named):
+        self.batches.append(len(sources))
+        return super().inspect_many(sources, *given, **named)
+
+
+@pytest.fixture
+def counted() -> Counted:
+    found = Counted.load(FOLDER, device="cpu")
+    found.batches = []
+    return found
+
+
+MIXED = [
+    *(InspectRequest(text) for text in TEXTS),
+    InspectRequest(TEXTS[0], decode=DecodeConfig(beam=1)),
+    InspectRequest(TEXTS[1], decode=DecodeConfig(beam=1)),
+    InspectRequest(TEXTS[0], target="A dog walks."),
+    InspectRequest(TEXTS[1], target=""),
+    InspectRequest(TEXTS[0], edits=Edits(heads_off=frozenset({("cross", 0, 1)}))),
+    InspectRequest(TEXTS[0], target_ids=(5, 6)),
+]
+
+
+def test_an_answer_in_a_batch_is_the_answer_alone(translator, counted):
+    answers = LocalBackend(counted).inspect(MIXED)
+    assert counted.batches == [4, 2, 2, 1, 1]
+    for request, record in zip(MIXED, answers, strict=True):
+        alone = translator.inspect(
+            request.source,
+            request.target,
+            request.edits,
+            decode=request.decode,
+            target_ids=request.target_ids,
+        )
+        assert (record.source, record.target_out) == (alone.source, alone.target_out)
+        assert (record.search, record.edits) == (alone.search, alone.edits)
+        assert [h.ids for h in record.hypotheses] == [h.ids for h in alone.hypotheses]
+        assert all(check.passed for check in record.checks)
+        assert np.allclose(record.cross, alone.cross, atol=1e-5)
+        assert np.allclose(record.log_probs, alone.log_probs, atol=1e-4)
+
+
+def test_an_invalid_request_affects_only_itself(counted):
+    wrong = {1: "word " * 200, 3: "", 5: "half \ud800"}
+    requests = [InspectRequest(wrong.get(i, TEXTS[i % 4])) for i in range(MAX_BATCH)]
+    answers = LocalBackend(counted).inspect(requests)
+    for i, answer in enumerate(answers):
+        if i in wrong:
+            assert isinstance(answer, InputError) and not str(answer).startswith("sentence")
+        else:
+            assert answer.source_text == requests[i].source
+
+
+def test_texts_are_translated_together(translator):
+    requests = [TranslateRequest(text) for text in TEXTS]
+    requests += [TranslateRequest(TEXTS[0], DecodeConfig(beam=1)), TranslateRequest("a" * 10_000)]
+    *answers, refused = LocalBackend(translator).translate(requests)
+    for request, answer in zip(requests, answers, strict=False):
+        (alone,) = translator.translate([request.source], request.decode)
+        assert [h.ids for h in answer.hypotheses] == [h.ids for h in alone.hypotheses]
+    assert isinstance(refused, InputError)
+
+
+@contextmanager
+def served(port: int, *folders: Path) -> Generator[None]:
+    """Serve the checkpoints during the block."""
+    answering = Server([str(folder) for folder in folders])
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            answer = answering(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", port), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield
+        server.shutdown()

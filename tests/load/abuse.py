@@ -38,26 +38,23 @@ async def messages(port: int) -> None:
             pass
 
 
-async def long(port: int) -> None:
+def _long(texts: list[str], first: int) -> str:
+    """Return ten of the sentences as one, of up to 480 characters."""
+    return " und ".join(text.removesuffix(".") for text in texts[first:][:10])[:480]
+
+
+async def long(port: int, first: int = 0, step: int = 10) -> None:
     """Send sentences of up to 480 characters, one after the other, decoded with beam 5."""
-    words = [text.removesuffix(".") for text in sentences(MOST)]
+    texts = sentences(MOST)
     async with await Client.connect(port) as client:
         await client.open()
-        for i in range(0, MOST, 10):
-            await client.type("source", " und ".join(words[i : i + 10])[:480])
+        for i in range(first, MOST, step):
+            await client.type("source", _long(texts, i))
 
 
 async def tabs(port: int) -> None:
     """Send sentences of up to 480 characters from five tabs, each with its own sentences."""
-    words = [text.removesuffix(".") for text in sentences(MOST)]
-
-    async def tab(first: int) -> None:
-        async with await Client.connect(port) as client:
-            await client.open()
-            for i in range(first, MOST, 50):
-                await client.type("source", " und ".join(words[i : i + 10])[:480])
-
-    await asyncio.gather(*(tab(10 * number) for number in range(5)))
+    await asyncio.gather(*(long(port, 10 * number, 50) for number in range(5)))
 
 
 async def visits(port: int) -> None:
@@ -73,14 +70,14 @@ async def visits(port: int) -> None:
 
 async def own_texts(port: int) -> None:
     """Measure 300 lines of up to 480 characters on the page *Heads* in three tabs, repeatedly."""
-    words = [text.removesuffix(".") for text in sentences(MOST)]
+    texts = sentences(MOST)
 
     async def tab(number: int) -> None:
         async with await Client.connect(port) as client:
             await client.open("heads")
             for first in range(number * 1000, MOST, 300):
-                texts = [" und ".join(words[(first + i) % MOST :][:10])[:480] for i in range(300)]
-                await client.submit("own_text_lines", "\n".join(texts), "own_text_measure")
+                given = [_long(texts, (first + i) % MOST) for i in range(300)]
+                await client.submit("own_text_lines", "\n".join(given), "own_text_measure")
 
     await asyncio.gather(*(tab(number) for number in range(3)))
 
@@ -94,30 +91,29 @@ async def lines(port: int) -> None:
             await client.type(box, "\n".join(sentences(MOST)[i : i + 200]))
 
 
-async def trainings(port: int) -> None:
-    """Run the small trainings in ten tabs, again and again."""
+async def _clicking(port: int, page: str, button: str, pause: float, unfolded: str = "") -> None:
+    """Click a button in ten tabs, again and again."""
 
     async def tab() -> None:
         async with await Client.connect(port) as client:
-            await client.open("masks")
-            await client.unfold("open_causal")
+            await client.open(page)
+            if unfolded:
+                await client.unfold(unfolded)
             while True:
-                await client.click("train_cheating")
+                await client.click(button)
+                await asyncio.sleep(pause)
 
     await asyncio.gather(*(tab() for _ in range(TABS)))
+
+
+async def trainings(port: int) -> None:
+    """Run the small trainings in ten tabs, again and again."""
+    await _clicking(port, "masks", "train_cheating", 0, "open_causal")
 
 
 async def checklists(port: int) -> None:
     """Run the checklist in ten tabs, again and again."""
-
-    async def tab() -> None:
-        async with await Client.connect(port) as client:
-            await client.open("comparison")
-            while True:
-                await client.click("run_checks")
-                await asyncio.sleep(0.2)
-
-    await asyncio.gather(*(tab() for _ in range(TABS)))
+    await _clicking(port, "comparison", "run_checks", 0.2)
 
 
 KINDS: dict[str, Abuser] = {

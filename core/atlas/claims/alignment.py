@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from core.atlas.aligners import HeadLinks
+from core.atlas.aligners import HeadLinks, alignment_error
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.sums import Sums
@@ -27,9 +27,8 @@ def alignment(network: Network) -> Mapping[str, Statistic]:
 def statistics(sums: Sums, sentences: int) -> Mapping[str, Statistic]:
     """Return the statistics from the sums of `HeadLinks`, using each layer's mean over heads."""
     made, sure = (sums[name].reshape(-1, 1, 1, 1) for name in ("made", "sure"))
-    right = (sums["in_sure"] + sums["in_possible"])[:, :, :, :-1, -1]
-    with np.errstate(invalid="ignore"):
-        aer = 1 - right / (made + sure)  # Och & Ney 2003
+    right = (sums[name][:, :, :, :-1, -1] for name in ("in_sure", "in_possible"))
+    aer = alignment_error(*right, made, sure)
     lowest = aer.min(-1)
     layers = (aer[:, _OUTPUT, _WEIGHTS].argmin(-1) - aer[:, _INPUT, _WEIGHTS].argmin(-1)) * 1.0
     drawn = np.isfinite(lowest[:, _INPUT, _WEIGHTS])

@@ -9,19 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from core.atlas.attention import maps_of
 from core.atlas.claims.literature import FREQUENT
 from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.corpus import Sentence
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint
-from core.experiments.experiment import model_inputs
 from core.frozen import Doubles
-from core.kinds import Kind
-from core.record.capture import capture
 from core.record.words import is_punctuation
 from core.text.tokenizer import Token
 
@@ -51,7 +48,6 @@ class Attended:
     counts: Mapping[int, int]
     frequent: frozenset[int]
 
-    @torch.inference_mode()
     def __call__(self, checkpoint: Checkpoint, chunk: Sequence[Sentence]) -> Sums:
         """Measure one chunk. Hooks are process-wide: the caller must hold the model's lock."""
         found = [self._of(checkpoint, sentence) for sentence in chunk]
@@ -63,17 +59,12 @@ class Attended:
         return Sums(sums | {"sentences": np.array(len(chunk), np.int64)})
 
     def _of(self, checkpoint: Checkpoint, sentence: Sentence) -> dict[str, NDArray | float]:
-        with capture(checkpoint.model) as captured:
-            checkpoint.model(*model_inputs(checkpoint.model, *sentence.ids))
-        encoder, cross = (captured.maps(kind)[:, 0].double().cpu().numpy() for kind in _KINDS)
+        maps = maps_of(checkpoint.model, sentence)
         return (
-            neighbours(encoder, sentence.source)
-            | on_rarest(encoder[0], sentence.source, self.counts, self.frequent)
-            | on_empty(cross, sentence.source)
+            neighbours(maps["encoder"], sentence.source)
+            | on_rarest(maps["encoder"][0], sentence.source, self.counts, self.frequent)
+            | on_empty(maps["cross"], sentence.source)
         )
-
-
-_KINDS: tuple[Kind, Kind] = ("encoder", "cross")
 
 
 def neighbours(maps_LHQK: Doubles, tokens: Sequence[Token]) -> dict[str, NDArray | float]:

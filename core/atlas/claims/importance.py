@@ -15,8 +15,7 @@ from core.atlas.claims.network import Network
 from core.atlas.claims.statistic import Statistic
 from core.atlas.counterpart import Similarity, counterparts
 from core.atlas.intervals import p_values
-from core.atlas.losses import HeadLosses, per_token, sentences_of
-from core.atlas.sums import Sums
+from core.atlas.losses import HeadLosses, changes, sentences_of
 from core.experiments.head_effects import heads_of
 from core.frozen import Doubles
 from core.kinds import KINDS
@@ -34,9 +33,9 @@ def importance(network: Network) -> Mapping[str, Statistic]:
     change_Rn = bleu_RC[:, 1:] - bleu_RC[:, :1]
     found = single_changes(change_Rn, int(sums["encoder_sentences"]))
     if network.other is not None:
-        zero = network.measured(HeadLosses("zero"))
-        zero_RN = _changes(zero, "zero")
-        other_RN = _changes(network.other.measured(HeadLosses("zero")), "zero")
+        zero = network.measured(HeadLosses())
+        zero_RN = changes(zero, "zero")
+        other_RN = changes(network.other.measured(HeadLosses()), "zero")
         matched = counterparts(network.measured(Similarity(network.other.checkpoint.card.folder)))
         kinds = [head[0] for head in heads_of(model)]
         found["same-heads-matter"] = Statistic(
@@ -86,9 +85,3 @@ def matched_correlation(
         with np.errstate(invalid="ignore"):  # NaN where all heads of a kind are tied
             of_kind.append(product_R / np.sqrt((own_Rn**2).sum(1) * (other_Rn**2).sum(1)))
     return np.mean(of_kind, axis=0)
-
-
-def _changes(sums: Sums, name: str) -> Doubles:
-    """Return the change of the loss per token under each ablation: [R, N]."""
-    loss_RC = per_token(sums, name)
-    return loss_RC[:, 1:] - loss_RC[:, :1]
