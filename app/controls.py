@@ -74,6 +74,7 @@ from app.examples import EXAMPLES, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, plans, results, session
+from app.views import VIEWS
 from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
@@ -82,8 +83,6 @@ from core.data.corpora import LANGUAGES, about
 if TYPE_CHECKING:
     from core.record.record import TranslationRecord
 
-OWN_SENTENCES = frozenset({"tour", "heads", "training", "literature", "glossary", "class", "quiz"})
-"""URL paths of pages that take no sentence from the visitor and therefore offer no examples."""
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation that was put into the source box, and the sentence before it
 _SHOWN_DIRECTION = (
@@ -209,7 +208,7 @@ def sidebar() -> None:
             key="search",
             help=meaning("beam search"),
         )
-        if session.get("page") not in OWN_SENTENCES and (known := examples(direction)):
+        if VIEWS[str(session.get("page") or "")].own_sentence and (known := examples(direction)):
             with st.container(key="examples", gap=None):
                 st.caption("Examples")
                 for i, example in enumerate(known):
@@ -389,7 +388,10 @@ def model_note() -> None:
         for corpus, score in card.metrics.get("final", {}).items()
     )
     with st.sidebar.container(key="model_note"):
-        st.badge(models.device_label(card), color="gray")
+        try:
+            st.badge(models.device_label(card), color="gray")
+        except ValueError as error:  # CheckpointError, on a page that did not need the model
+            st.error(plain(error))
         st.caption(
             f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
             f"{shape.num_heads} heads, d_model {shape.d_model}, "

@@ -5,6 +5,7 @@ import streamlit as st
 from app import controls
 from app.lessons.texts import text
 from app.state import address, plans, results, waiting
+from app.views import VIEWS
 from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.glance import show_glance
@@ -39,7 +40,7 @@ def show_pass(
         return
     show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
-        st.switch_page("views/inside_head/page.py", query_params=link)
+        st.switch_page(VIEWS["head"].file, query_params=link)
     show_word_alignment(card, changed.after)
     export(changed.after, card)
 
@@ -50,7 +51,7 @@ with st.container(horizontal=True, gap="small", vertical_alignment="center", key
         "A Transformer translates. See every attention weight.",
         width="content",
     )
-    st.page_link("views/tour/page.py", label="New here? Take the guided tour", width="content")
+    st.page_link(VIEWS["tour"].file, label="New here? Take the guided tour", width="content")
     if plans.running() is None:
         present_button()
     show_glance(follow="explorer")

@@ -16,6 +16,7 @@ from streamlit.components.v2 import manifest_scanner
 
 from app.benchmark.browser import BROWSERS, chromium
 from app.benchmark.browser import serve as run_server
+from app.export import offline
 from app.state import models, results
 from core.translator import Translator
 
@@ -179,6 +180,16 @@ def offline_context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})
     yield context
     context.close()
+
+
+@pytest.fixture(scope="session")
+def offline_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The offline page of two small networks, for both directions, written by the command."""
+    out = tmp_path_factory.mktemp("offline") / "head light.html"
+    folders = (str(ROOT / f"checkpoints/captions-{d}") for d in ("de-en", "en-de"))
+    given = [text for folder in folders for text in ("--checkpoint", folder)]
+    offline.run(offline.parser().parse_args([*given, "--out", str(out)]))
+    return out
 
 
 @contextmanager

@@ -6,19 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
 
 from app.components.assets import ScriptError, as_module, joined, palette
 from app.export.offline import colours
 
 COMPONENTS = Path(__file__).parents[2] / "app/components"
-ENTRIES = {
-    **dict.fromkeys(("map_row/main.js", "beam_tree/main.js", "token_table/table.js"), "render"),
-    **dict.fromkeys(("one_line/one_line.js", "address/address.js", "answers/answers.js"), "render"),
-    "atlas/main.js": "render",
-    "explorer/streamlit.js": "renderInStreamlit",
-    "training/main.js": "renderTraining",
-}
 
 
 def written(folder: Path, **scripts: str) -> Path:
@@ -29,7 +21,7 @@ def written(folder: Path, **scripts: str) -> Path:
     return folder / "place/main.js"
 
 
-def test_modules_are_bundled_once_and_after_their_imports(tmp_path: Path) -> None:
+def test_modules_are_bundled_once_and_after_their_imports(tmp_path):
     main = written(
         tmp_path,
         main="""// A header.
@@ -80,33 +72,11 @@ return a + b;  // kept
         ("export { x };\n", "", "place/a.js: cannot bundle 'export { x };'"),
     ],
 )
-def test_what_cannot_be_bundled_is_one_line(tmp_path: Path, a: str, b: str, line: str) -> None:
+def test_what_cannot_be_bundled_is_one_line(tmp_path, a, b, line):
     main = written(tmp_path, main='import {} from "./a.js";\nimport {} from "./b.js";\n', a=a, b=b)
     with pytest.raises(ScriptError) as error:
         joined(main)
     assert line in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_browser_loads_every_component_bundled_and_unbundled(page: Page) -> None:
-    def serve(route) -> None:
-        file = COMPONENTS / route.request.url.removeprefix("http://modules/")
-        if file.suffix == ".js":
-            route.fulfill(body=file.read_text(encoding="utf-8"), content_type="text/javascript")
-        else:
-            route.fulfill(body="<!doctype html>", content_type="text/html")
-
-    page.route("http://modules/**", serve)
-    page.goto("http://modules/")
-    bundled = """async (script) => {
-      const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
-      return Object.entries(await import(url)).map(([name, value]) => [name, value.name]);
-    }"""
-    for entry, function in ENTRIES.items():
-        script = as_module(joined(COMPONENTS / entry), function)
-        assert "import " not in [line[:7] for line in script.splitlines()]
-        assert page.evaluate(bundled, script) == [["default", function]], entry
-        names = page.evaluate("async (entry) => Object.keys(await import(`/${entry}`))", entry)
-        assert names in ([function], ["default"] if function == "render" else None), entry
 
 
 HOSTS = {
@@ -122,7 +92,7 @@ ONLY_HOSTS = re.compile(
 )
 
 
-def test_only_hosts_know_the_page_around_a_component() -> None:
+def test_only_hosts_know_the_page_around_a_component():
     """Other scripts use no Streamlit setter, no URL and no flag for the kind of page."""
     found = {}
     for file in COMPONENTS.rglob("*.js"):
@@ -134,7 +104,7 @@ def test_only_hosts_know_the_page_around_a_component() -> None:
     assert {name: words for name, words in found.items() if words} == {}
 
 
-def test_each_colour_that_a_style_names_is_defined() -> None:
+def test_each_colour_that_a_style_names_is_defined():
     """A name that nothing defines leaves the inherited colour, without any error."""
     missing = []
     for style in COMPONENTS.rglob("*.css"):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 import tomllib
 from pathlib import Path
 from urllib.parse import unquote
@@ -10,7 +9,6 @@ from urllib.parse import unquote
 import pytest
 
 from app.benchmark import BENCHMARKS
-from app.benchmark import bertviz as rows_of_bertviz
 from app.benchmark.browser import (
     EXPLORER,
     HARNESS,
@@ -20,12 +18,8 @@ from app.benchmark.browser import (
     timed,
     wait_for_explorer,
 )
-from app.benchmark.browser import (
-    serve as run_server,
-)
 from app.benchmark.page import edits
 from core import benchmark
-from core.benchmarks import bertviz
 from core.benchmarks.contest import Cell
 from core.checkpoint.folder import read_card
 from tests.app.explorer_harness import synthetic_record
@@ -66,17 +60,6 @@ def test_texts_have_the_stated_number_of_tokens(translator):
     assert {len(translator.inspect(text).source) for text in SENTENCES} == {13}
 
 
-@pytest.mark.parametrize("tokens, case", [(60, "long"), (100, "hundred")])
-def test_the_harness_has_the_stated_number_of_tokens(tokens, case):
-    record = synthetic_record(case, 1, 1)
-    assert len(record.source) == len(record.target_out) == tokens
-
-
-def test_a_missing_harness_is_a_one_line_error(tmp_path):
-    with pytest.raises(ValueError, match="is missing: run the benchmark from the project's"):
-        run_server(tmp_path / "harness.py").__enter__()
-
-
 def test_clicks_are_timed_and_messages_measured(local_page, serve):
     received = count_bytes(local_page)
     local_page.goto(f"{serve(HARNESS)}/?case=long&layers=2&heads=2")
@@ -90,24 +73,6 @@ def test_clicks_are_timed_and_messages_measured(local_page, serve):
     before = int(root.get_attribute("data-painted"))
     assert timed(local_page, "click", root.locator("[data-kind-option=encoder]").click) > 0
     assert int(root.get_attribute("data-painted")) > before
-
-
-def test_missing_bertviz_is_reported(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bertviz", None)
-    (missing,) = rows_of_bertviz.rows(None, 3)
-    assert missing.contestant == "bertviz" and "pip install -e .[benchmark]" in missing.reason
-
-
-def test_bertviz_gets_as_many_maps_as_the_explorer():
-    pytest.importorskip("bertviz")
-    html = bertviz.page(2, 3, 4)
-    assert html.count("<option value=") == 3
-    params = json.loads(re.search(r"const params = (\{.*\});", html)[1])
-    kinds = params["attention"]
-    assert [len(kind["attn"]) for kind in kinds] == [2, 2, 2]
-    assert {len(layer) for kind in kinds for layer in kind["attn"]} == {3}
-    decoder = next(kind for kind in kinds if kind["name"] == "Decoder")
-    assert decoder["attn"][0][0][0][1:] == [0.0, 0.0, 0.0]
 
 
 def test_edits_ablate_one_head_after_the_other(local_page, serve):

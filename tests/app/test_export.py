@@ -33,6 +33,7 @@ def record() -> TranslationRecord:
 def test_the_exported_page_works_offline(record, tmp_path, page: Page, framed):
     file = tmp_path / "record.html"
     show(record).save(file)
+    assert "default-src 'none'" in file.read_text(encoding="utf-8")
     if framed:
         file.write_text(f"<!doctype html>{show(record)._repr_html_()}", encoding="utf-8")
     requested, errors = [], []
@@ -102,13 +103,6 @@ def test_about_holds_no_formula(record):
     assert about["translation"] == "'-1,2\n“3”"
 
 
-def test_the_page_blocks_requests_and_escapes_text(record):
-    text = export_page(record)
-    assert "default-src 'none'" in text
-    assert text.count("<script") == 2 and not re.search(r"(src|href)=", text.split("module")[0])
-    assert "&lt;/script&gt;" in text
-
-
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_a_table_of_weights_equals_the_map(record, kind):
     table = weights_table(record, kind)
@@ -125,16 +119,6 @@ def test_a_table_of_weights_equals_the_map(record, kind):
     assert [as_text(columns[i].text) for i in table["key"]] == list(table.key_token)
     unmasked = table["key"] <= table["query"] if kind == "decoder" else [True] * len(table)
     assert list(table.may_attend) == list(unmasked)
-
-
-def test_formulas_are_escaped():
-    assert [as_text(text) for text in ("=1+1", "-t", "@x", "+", "a=b")] == [
-        "'=1+1",
-        "'-t",
-        "'@x",
-        "+",
-        "a=b",
-    ]
 
 
 def test_the_zip_holds_every_array(record):
@@ -180,7 +164,3 @@ def test_the_zip_holds_every_array(record):
         for side in ("source", "target_in", "target_out")
         for place, token in enumerate(getattr(record, side))
     ]
-
-
-def test_a_record_round_trips_through_bytes(record):
-    assert TranslationRecord.load(io.BytesIO(record.to_bytes())).id == record.id

@@ -9,31 +9,17 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES
+from app.views import VIEWS
 from core.analysis.first_cell import first_cell
+from tests.app.rendered import render, unpacked
 from tests.app.test_navigation import expect_query, expect_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
 CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
-PAGES = (
-    "",
-    "tour?stop=6&kind=decoder&layer=0&head=0&q=4",
-    "steps",
-    "head",
-    "why",
-    "heads",
-    "literature",
-    "together",
-    "masks",
-    "positions",
-    "bugs",
-    "tokens?word=Dogge",
-    "glossary",
-    "class",
-    "quiz",
-    "training",
-    "comparison",
-)
+QUERIES = {"tour": "stop=6&kind=decoder&layer=0&head=0&q=4", "tokens": "word=Dogge"}
+QUERIES |= dict.fromkeys(("why", "positions"), "source=Ein+Hund.")
+"""Links that show more of a page than the page alone, or a sentence that is computed faster."""
 
 
 def explorer(page: Page) -> Locator:
@@ -50,62 +36,19 @@ def idle(page: Page) -> None:
     )
 
 
-def test_the_first_readout_describes_the_chosen_cell(local_page, serve, translator):
-    record = translator.inspect(EXAMPLES[0].de)
-    found = first_cell(record.cross, record.source, record.target_out)
+def test_the_first_cell_is_described_and_visible_without_scrolling(local_page, serve, translator):
+    """The pinned row is visible at 1280 × 800, and the model's note too at 1440 × 900."""
+    local_page.set_viewport_size({"width": 1280, "height": 800})
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
-    said = root.evaluate("root => ({...root.dataset})")
-    assert [said[name] for name in ("kind", "layer", "head", "query")] == [
-        "cross",
-        str(found.layer),
-        str(found.head),
-        str(found.query),
-    ]
+    record = translator.inspect(EXAMPLES[0].de)
+    found = first_cell(record.cross, record.source, record.target_out)
+    expect_view(root, "cross", found.layer, found.head, found.query)
     words = re.sub(r"[\u2068\u2069\u2080-\u2089]", "", root.locator(".readout .first").inner_text())
     assert words == (
         f"While producing {record.target_out[found.query].text}, head {found.head + 1} of layer "
         f"{found.layer + 1} looks most at {record.source[found.key].text} {found.weight:.2f}"
     )
-
-
-def test_a_new_sentence_opens_on_its_own_cell_unless_a_head_was_chosen(
-    local_page, serve, translator
-):
-    local_page.goto(serve(MAIN))
-    root = explorer(local_page)
-    for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
-        if chosen:
-            root.locator(".thumbnail[data-l='0'][data-h='1']").click()
-        local_page.get_by_role("button", name=example.title).click()
-        record = translator.inspect(example.de)
-        expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
-        found = first_cell(record.cross, record.source, record.target_out)
-        expected = ("0", "1", "") if chosen else map(str, (found.layer, found.head, found.query))
-        for name, value in zip(("layer", "head", "query"), expected, strict=True):
-            expect(root).to_have_attribute(f"data-{name}", value)
-
-
-@pytest.mark.parametrize(
-    ("link", "shown"),
-    [
-        ("kind=encoder&layer=1&head=2", ("encoder", "1", "2", "")),
-        ("kind=cross&layer=0&head=1&q=3", ("cross", "0", "1", "3")),
-        ("q=2", ("cross", "2", "0", "2")),
-    ],
-)
-def test_the_view_of_a_link_is_kept(local_page, serve, link, shown):
-    local_page.goto(f"{serve(MAIN)}/?{link}")
-    root = explorer(local_page)
-    for name, value in zip(("kind", "layer", "head", "query"), shown, strict=True):
-        expect(root).to_have_attribute(f"data-{name}", value)
-
-
-def test_what_is_visible_without_scrolling(local_page, serve):
-    """The pinned row is visible at 1280 × 800, and the model's note too at 1440 × 900."""
-    local_page.set_viewport_size({"width": 1280, "height": 800})
-    local_page.goto(serve(MAIN))
-    root = explorer(local_page)
     canvas = root.locator("canvas[data-role=map]")
     place = canvas.evaluate("({dataset: d}) => ({top: +d.top, cell: +d.cell})")
     pinned = int(root.get_attribute("data-query"))
@@ -135,6 +78,21 @@ def test_what_is_visible_without_scrolling(local_page, serve):
         "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
     )
     assert 0 < expander["y"] - parts < 60, "no large gap, which would look like a missing part"
+    # A new sentence opens on its own cell, unless a head was chosen.
+    for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
+        if chosen:
+            root.locator(".thumbnail[data-l='0'][data-h='1']").click()
+        local_page.get_by_role("button", name=example.title).click()
+        record = translator.inspect(example.de)
+        expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
+        found = first_cell(record.cross, record.source, record.target_out)
+        cell = (0, 1, "") if chosen else (found.layer, found.head, found.query)
+        expect_view(root, "cross", *cell)
+
+
+def expect_view(root: Locator, *view: object) -> None:
+    for name, value in zip(("kind", "layer", "head", "query"), view, strict=True):
+        expect(root).to_have_attribute(f"data-{name}", str(value))
 
 
 def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
@@ -153,6 +111,12 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     assert picture["y"] < 900
     assert picture["y"] < root.locator("[data-part=overview]").bounding_box()["y"]
     assert local_page.evaluate("document.documentElement.scrollWidth") == 390
+    sidebar = local_page.locator("[data-testid=stSidebar]")
+    local_page.locator("[data-testid=stExpandSidebarButton]").click()
+    expect(sidebar).to_have_attribute("data-collapsed", "false")
+    local_page.get_by_role("button", name=EXAMPLES[1].title).click()
+    expect(sidebar).to_have_attribute("data-collapsed", "true")
+    expect_sentence(local_page, EXAMPLES[1].de)
 
 
 def open_sections(page: Page) -> None:
@@ -188,18 +152,16 @@ def run_again(page: Page) -> None:
     page.wait_for_function("window.started", timeout=30_000)
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", VIEWS)
 def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
     """Contrast is at least 4.5:1 for text (large: 3:1) and 3:1 for borders; no icon is spoken.
 
     Without a sentence in the link, the page shows the first example.
     """
-    local_page.goto(f"{serve(MAIN)}/{path}")
+    local_page.goto(f"{serve(MAIN)}/{path}?{QUERIES.get(path, '')}")
     expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
     open_sections(local_page)
-    if not path.startswith(
-        ("tour", "heads", "literature", "training", "glossary", "class", "quiz")
-    ):
+    if VIEWS[path].own_sentence and path not in QUERIES:
         expect_sentence(local_page, EXAMPLES[0].de)
         expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
     spoken = local_page.locator("body").aria_snapshot()
@@ -244,3 +206,17 @@ def test_a_phone_can_read_the_formulas_of_masks(local_page: Page, serve):
     for formula in found:
         assert formula["right"] <= 390 and formula["scrolls"] == formula["wide"], found
     assert local_page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize(
+    ("link", "view"),
+    [
+        ({"kind": "encoder", "layer": "1", "head": "2"}, ("encoder", 1, 2)),
+        ({"kind": "cross", "layer": "0", "head": "1", "q": "3"}, ("cross", 0, 1)),
+        ({"q": "2"}, ("cross", 2, 0)),
+    ],
+)
+def test_the_view_of_a_link_is_kept(link, view):
+    """The explorer itself reads the pinned cell from the URL, so none is sent."""
+    sent = unpacked(render("", **link).payload("explorer"))[0]["view"]
+    assert sent == dict(zip(("kind", "layer", "head"), view, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import astuple
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +65,39 @@ def test_lines_are_read_as_the_table_says(shared_page):
     assert found == [given.words for given in GIVEN]
 
 
+PAIRS = (
+    ("Schreib an a.b@c.de, nicht an www.x.org/y!", "Write to a.b@c.de."),
+    ("Die Frau in was die an am.", "x"),
+    ("He is in the house and the man was here.", "x"),
+    ("Il est dans la maison avec des amis.", "x"),
+    ("NASA und EU", "NASA and EU"),
+    ("STRAßE UND WEG", "x"),
+    ("0 Uhr bis 12", "12 to 0"),
+    ("Raum 24 und 13", "room 12 and 1"),
+)
+
+
 def test_reasons_to_doubt_are_pythons(shared_page):
-    cases = [(line, "A dog runs 5 kilograms.") for line in MANY]
-    cases += [(f"{line} 5\u00a0km/h $4 7 % 3 kg", "5 kilometers, 4 dollars") for line in LINES]
+    cases = [(line, "A dog runs 5 kilograms.", "German", "", 1.0) for line in MANY]
+    said = "5 kilometers, 4 dollars"
+    cases += [(f"{line} 5\u00a0km/h $4 7 % 3 kg", said, "German", "", 1.0) for line in LINES]
+    for language, at in product(("German", "English", "Esperanto"), (0.399, 0.4, 0.05, 0.004)):
+        cases += [(*pair, language, "aabcd"[: len(pair[0]) % 6], at) for pair in PAIRS]
     words = {name: " ".join(known) for name, known in FUNCTION_WORDS.items()}
     found = asked(
         shared_page,
         "app/components/offline/doubts.js",
-        "cases.map(([source, translation]) => [marks(source), reasonsToDoubt({ source, translation,"
-        " language: 'German', unknown: [], probability: 1 }, words)])",
+        "cases.map(([source, translation, language, unknown, probability]) => [marks(source),"
+        " reasonsToDoubt({ source, translation, language, unknown: [...unknown], probability },"
+        " words)])",
         cases=cases,
         words=words,
     )
-    for (source, translation), (in_line, reasons) in zip(cases, found, strict=True):
+    for (source, *rest), (in_line, reasons) in zip(cases, found, strict=True):
         assert [tuple(mark) for mark in in_line] == list(marks(source)), ascii(source)
-        own = warnings_about(source, translation, "German", (), 1.0)
-        assert reasons == own.reasons("German"), ascii(source)
+        translation, language, unknown, probability = rest
+        own = warnings_about(source, translation, language, tuple(unknown), probability)
+        assert reasons == own.reasons(language), (ascii(source), rest)
     assert len({kind for in_line, _ in found for kind, _ in in_line}) >= 9
 
 

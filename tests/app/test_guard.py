@@ -174,15 +174,9 @@ def guarded(
     return Guard(streamlit, limits, headers(), uploads), streamlit, uploads
 
 
-async def talk(
-    guard: Guard,
-    *frames: Any,
-    end: bool = True,
-    client: str = "192.0.2.1",
-    extensions: bool = True,
-) -> Connection:
-    """Open a websocket, send frames (bytes or text), then disconnect if `end`, else stay silent."""
-    connection = Connection(client=client, extensions=extensions)
+async def talk(guard: Guard, *frames: Any, end: bool = True, **options: Any) -> Connection:
+    """Open a websocket, send frames and, with `end`, disconnect."""
+    connection = Connection(**options)
     pending = [
         {"type": "websocket.receive", "bytes" if isinstance(f, bytes) else "text": f}
         for f in frames
@@ -257,36 +251,30 @@ async def test_the_last_of_two_kinds_in_one_frame_counts():
     assert BackMsg.FromString(both[0]).WhichOneof("type") == "clear_cache"
 
 
+def of_size(size: int) -> bytes:
+    message = BackMsg()
+    message.rerun_script.query_string = "a" * (size - 8)
+    assert message.ByteSize() == size
+    return message.SerializeToString()
+
+
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
         (b"\xff" * 20, 1002),
         (RUN[:-1] + b"\x7f", 1002),
         ("text", 1003),
-        (b"\0" * 1_000_001, 1009),
+        (of_size(1_000_001), 1009),
     ],
     ids=["noise", "cut", "text", "large"],
 )
 @in_loop
 async def test_malformed_frames_close_their_own_connection(sent, code):
     guard, streamlit, _ = guarded()
-    client = await talk(guard, sent, RUN)
-    assert client.code == code and streamlit.ends == [code] and streamlit.frames == []
+    largest = of_size(1_000_000)
+    client = await talk(guard, largest, sent, RUN)
+    assert client.code == code and streamlit.ends == [code] and streamlit.frames == [largest]
     assert client.sent[-1]["type"] == "websocket.close"  # nothing is sent after it
-
-
-@in_loop
-async def test_a_message_of_exactly_the_limit_is_read():
-    def of_size(size: int) -> bytes:
-        message = BackMsg()
-        message.rerun_script.query_string = "a" * (size - 8)
-        encoded = message.SerializeToString()
-        assert len(encoded) == size
-        return encoded
-
-    guard, streamlit, _ = guarded()
-    client = await talk(guard, of_size(1_000_000), of_size(1_000_001))
-    assert (len(streamlit.frames), client.code) == (1, 1009)
 
 
 def test_messages_are_throttled():
@@ -365,22 +353,16 @@ async def test_requests_are_limited_except_the_health_check():
     assert (await ask(guard, Connection("http", "/a"))).status == 200
 
 
-@pytest.mark.parametrize("sent", [(), (frame("stop_script"), frame("clear_cache"))])
 @in_loop
-async def test_a_connection_that_runs_no_page_is_closed(sent):
+async def test_only_a_connection_that_runs_no_page_is_closed():
     guard, streamlit, _ = guarded(replace(LIMITS, idle_s=1))
+    sent = (), (frame("stop_script"), frame("clear_cache")), (RUN,)
+    *idle, ran = await started(*(talk(guard, *frames, end=False) for frames in sent))
     async with asyncio.timeout(10):
-        client = await talk(guard, *sent, end=False)
-    assert client.code == 1008 and streamlit.ends == [1008]
-
-
-@in_loop
-async def test_a_page_that_ran_stays_open():
-    guard, streamlit, _ = guarded(replace(LIMITS, idle_s=1))
-    tasks = await started(talk(guard, RUN, end=False))
-    await asyncio.sleep(1.2)
-    assert not tasks[0].done() and streamlit.ends == []
-    await end(tasks)
+        assert [client.code for client in await asyncio.gather(*idle)] == [1008, 1008]
+    await asyncio.sleep(0.2)
+    assert not ran.done() and streamlit.ends == [1008, 1008]
+    await end([ran])
 
 
 @pytest.mark.parametrize(
@@ -501,14 +483,6 @@ async def test_an_oversized_upload_replaces_no_file():
     assert streamlit.requests == 1 and files.file_storage["s"].keys() == {"a", "b"}
     await ask(guard, put(file="c", size=5 * MB))
     assert files.file_storage["s"].keys() == {"b"}
-
-
-@in_loop
-async def test_streamlit_itself_rejects_uploads_without_a_session():
-    guard, streamlit, _ = guarded(gone=frozenset({"s"}))
-    streamlit.leave.set()
-    await ask(guard, put())
-    assert streamlit.requests == 1
 
 
 # Limits and headers

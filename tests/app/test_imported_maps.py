@@ -18,7 +18,6 @@ from streamlit.testing.v1 import AppTest
 from app.components.explorer.payload import payload
 from app.export.arrays import csv_zip
 from app.export.page import first_view, page, show
-from app.export.picture import picture
 from app.state.address import initial_view
 from core.analysis.rollout import rollout
 from core.kinds import KINDS
@@ -90,7 +89,7 @@ def test_every_head_of_every_kind_shows_its_own_weights(at, name):
         assert state["weight"] == f"{mean[queries - 1, 1]:.4f}"
 
 
-def test_the_names_of_means_count_the_heads_of_their_kind(at):
+def test_heads_are_counted_kept_and_sorted_within_their_kind(at):
     at.show(sent(imported()))
     names = {name: at.does(kind(name))["heads"][-1][2] for name in KINDS}
     for name, (layers, heads, _, _) in SHAPES.items():
@@ -98,27 +97,17 @@ def test_the_names_of_means_count_the_heads_of_their_kind(at):
     at.does(kind("cross"), head(2, 4))
     assert "mean of 2 heads" in at.does()["parts"]["statistics-title"]
     assert "one of the 10 cross-attention heads" in at.does()["parts"]["statistics-note"]
-
-
-def test_a_chosen_head_stays_within_the_heads_of_a_kind(at):
-    at.show(sent(imported()))
-    state = at.does(kind("encoder"), head(2, 3), kind("cross"))["data"]
-    assert (state["layer"], state["head"]) == ("2", "1")
-    state = at.does(kind("decoder"))["data"]
-    assert (state["layer"], state["head"]) == ("1", "0")
-    state = at.does(kind("cross"), head(0, 4), kind("encoder"))["data"]
-    assert (state["layer"], state["head"]) == ("0", "mean")
-
-
-def test_sorting_lists_each_head_once(at):
-    at.show(sent(imported()))
+    for steps, layer, chosen in (
+        ((kind("encoder"), head(2, 3), kind("cross")), "2", "1"),
+        ((kind("decoder"),), "1", "0"),
+        ((kind("cross"), head(0, 4), kind("encoder")), "0", "mean"),
+    ):
+        state = at.does(*steps)["data"]
+        assert (state["layer"], state["head"]) == (layer, chosen)
     entropy = -(maps_of()["cross"] * np.log2(maps_of()["cross"])).sum(-1).mean(-1)
     state = at.does(kind("cross"), ("set", "[data-part=sort]", "spread"))
     order = [tuple(one[:2]) for one in state["heads"] if one[0] < 5 and one[1] < 4]
-    assert sorted(order) == [(layer, h) for layer in range(5) for h in range(2)]
-    values = [entropy[place] for place in order]
-    assert values == sorted(values, reverse=True)
-    assert order[0] == (3, 0) and len(set(values)) == 10
+    assert order == sorted(np.ndindex(5, 2), key=lambda place: -entropy[place])
 
 
 def test_rollout_is_shown_for_each_kind(at):
@@ -139,6 +128,7 @@ def test_missing_kinds_cannot_be_chosen(at, kinds):
     record = imported(*kinds)
     at.show(sent(record))
     first = next(name for name in ("cross", "decoder", "encoder") if name in kinds)
+    assert initial_view(record)["kind"] == first_view(record)["kind"] == first
     state = at.does()
     assert state["data"]["kind"] == first
     buttons = at.page.evaluate(
@@ -205,9 +195,6 @@ def test_a_model_without_a_name_leaves_no_gap(at):
     assert "; Source to Target, maps from arrays; record" in at.saves("map-csv")
     assert "Shown with Headlight: Source to Target (maps from arrays)" in page(record)
     assert "5 → 6 tokens, maps from arrays" in record._repr_html_()
-
-
-def test_the_saved_page_says_what_it_is():
     text = page(imported("decoder"))
     assert "Shown with Headlight: toy Source to Target (maps from arrays)" in text
     assert "weights ;" not in text and "Made with Headlight" not in text
@@ -229,19 +216,6 @@ def test_the_tables_hold_every_weight_and_what_was_not_checked():
     maps = maps_of()["cross"]
     for layer, h, query, key, *_, weight, _ in rows:
         assert np.float32(weight) == maps[int(layer), int(h), int(query), int(key)]
-
-
-def test_the_svg_of_a_head_holds_its_weights():
-    text = picture(imported(), "cross", 4, 1)
-    assert "Cross-attention, layer 5, head 2" in text
-    shown = re.findall(r"<title>(0\.\d{4})</title>", text)
-    assert shown == [f"{weight:.4f}" for weight in maps_of()["cross"][4, 1].ravel()]
-
-
-def test_the_first_view_is_of_a_kind_that_is_there():
-    for kinds, first in ((("encoder",), "encoder"), (("encoder", "decoder"), "decoder")):
-        record = imported(*kinds)
-        assert initial_view(record)["kind"] == first_view(record)["kind"] == first
 
 
 def test_a_saved_record_is_opened_and_checked_in_the_app():

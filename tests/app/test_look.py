@@ -15,36 +15,30 @@ from tests.app.test_figures import word
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(-0.12345, "−0.1235"), (-math.inf, "−∞"), (1234.5, "1,234.5000"), (math.nan, "")],
-)
-def test_fixed_decimals_have_a_true_minus(value, text):
-    assert number(value) == text
-    assert number(0.25, 1, sign="+") == "+0.2" and number(-1e9, 0) == "−1,000,000,000"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
+    ("formatted", "text"),
     [
-        (0.0, "0"),
-        (0.25, "0.25"),
-        (-0.5, "−0.5"),
-        (1.0, "1"),
-        (4.768e-7, "4.8\u00a0·\u00a010⁻⁷"),
-        (-1e-12, "−1.0\u00a0·\u00a010⁻¹²"),
-        (12345.0, "1.2\u00a0·\u00a010⁴"),
-        (sys.float_info.max, "not finite"),
-        (float("nan"), "not finite"),
+        (number(-0.12345), "−0.1235"),
+        (number(-math.inf), "−∞"),
+        (number(1234.5), "1,234.5000"),
+        (number(math.nan), ""),
+        (number(0.25, 1, sign="+"), "+0.2"),
+        (number(-1e9, 0), "−1,000,000,000"),
+        (number(-0.004, 2), "0.00"),
+        (number(0.0, 2, sign="+"), "0.00"),
+        (number(-0.006, 2), "−0.01"),
+        (scientific(0.0), "0"),
+        (scientific(0.25), "0.25"),
+        (scientific(-0.5), "−0.5"),
+        (scientific(1.0), "1"),
+        (scientific(4.768e-7), "4.8\u00a0·\u00a010⁻⁷"),
+        (scientific(-1e-12), "−1.0\u00a0·\u00a010⁻¹²"),
+        (scientific(12345.0), "1.2\u00a0·\u00a010⁴"),
+        (scientific(sys.float_info.max), "not finite"),
+        (scientific(float("nan")), "not finite"),
     ],
 )
-def test_scientific_has_two_digits_and_a_power_of_ten(value, text):
-    assert scientific(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(-0.004, "0.00"), (0.0, "0.00"), (-0.006, "−0.01")])
-def test_zero_has_no_sign(value, text):
-    assert number(value, 2) == text
-    assert number(value, 2, sign="+") == text
+def test_numbers_have_a_true_minus_and_zero_has_no_sign(formatted, text):
+    assert formatted == text
 
 
 SHARES = [(0, "0"), (0.0004, "<0.1"), (0.0041, "0.4"), (0.005, "0.5"), (0.0051, "1"), (0.584, "58")]
@@ -116,22 +110,17 @@ def test_labels_make_invisible_characters_visible(text, shown):
     assert label(word(text)) == shown
 
 
-def test_only_repeated_words_are_numbered():
-    tokens = [word(text) for text in ("in", "dem", "in")]
-    assert labels(tokens, 1) == ["in₁", "dem", "in₃"]
-    assert labels(tokens, 0) == ["in₀", "dem", "in₂"]
-
-
-def test_right_to_left_labels_are_isolated():
-    """Without isolation, “ضسو” (1 %) reads as 1 % in front of the word."""
-    tokens = [word(text) for text in ("ضسو", "של", "Mann", "ضسو", "3")]
-    assert labels(tokens, 1) == [
-        "\u2068ضسو₁\u2069",
-        "\u2068של\u2069",
-        "Mann",
-        "\u2068ضسو₄\u2069",
-        "3",
-    ]
+@pytest.mark.parametrize(
+    ("texts", "first", "expected"),
+    [
+        (("in", "dem", "in"), 1, ["in₁", "dem", "in₃"]),
+        (("in", "dem", "in"), 0, ["in₀", "dem", "in₂"]),
+        # Without isolation, “ضسو” (1 %) reads as 1 % in front of the word.
+        (("ضسو", "של", "ضسو"), 1, ["\u2068ضسو₁\u2069", "\u2068של\u2069", "\u2068ضسو₃\u2069"]),
+    ],
+)
+def test_repeated_words_are_numbered_and_right_to_left_ones_isolated(texts, first, expected):
+    assert labels([word(text) for text in texts], first) == expected
 
 
 def test_each_term_is_explained_in_at_most_two_sentences():

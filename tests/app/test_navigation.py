@@ -6,35 +6,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
-from streamlit.testing.v1 import AppTest
 
 from app.examples import EXAMPLES
 from app.state import address
-from tests.app.rendered import render
+from app.views import VIEWS
+from tests.app.rendered import read, render, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
 OWN = "Der Hund schläft im Garten."
-PAGES = {
-    "": "Translate",
-    "steps": "Step by step",
-    "head": "Inside a head",
-    "why": "Ask why",
-    "heads": "Heads",
-    "literature": "Literature",
-    "together": "Two at once",
-    "masks": "Masks",
-    "positions": "Positions",
-    "bugs": "Find the bug",
-    "training": "Training",
-    "comparison": "Scratch and baseline",
-    "tour": "Guided tour",
-}
-WITH_A_SENTENCE = [
-    page for page in PAGES if page not in ("tour", "heads", "literature", "training")
-]
-WITH_A_SCRIPT = ("", "steps", "heads", "together", "bugs", "comparison", "tour", "training")
-"""Pages with a script that writes the page's view to the URL."""
 COMMON = {"source": OWN, "direction": "de-en", "model": "captions", "search": "greedy"}
 
 
@@ -79,7 +59,7 @@ def opened(page: Page, serve, path: str = "", **asked: str) -> None:
 
 
 def go_to(page: Page, path: str) -> None:
-    page.locator("[data-testid=stSidebarNav]").get_by_role("link", name=PAGES[path]).click()
+    page.locator("[data-testid=stSidebarNav]").get_by_role("link", name=VIEWS[path].title).click()
     at(page, path)
 
 
@@ -87,9 +67,8 @@ def at(page: Page, path: str) -> None:
     """Wait until a page is open and drawn."""
     page.wait_for_function("path => location.pathname === `/${path}`", arg=path, timeout=10_000)
     if path:
-        expect(page.get_by_role("heading", name=PAGES[path], exact=True)).to_be_visible(
-            timeout=30_000
-        )
+        heading = page.get_by_role("heading", name=VIEWS[path].title, exact=True)
+        expect(heading).to_be_visible(timeout=30_000)
     settled(page)
     expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
@@ -111,36 +90,27 @@ def apply(page: Page, text: str) -> None:
 
 
 def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
-    """Click through the pages, then go back over those with a script that writes to the URL.
+    """Back restores the page, its sentence and its search; each page adds one history entry.
 
-    Two pages without such a script stand for all of them.
+    The pages are one with each script that writes to the URL, and one without any.
     """
-    opened(local_page, serve)
-    apply(local_page, OWN)
-    entries = local_page.evaluate("history.length")
-    pages = ["masks", "literature", *WITH_A_SCRIPT[1:]]
-    for path in pages:
-        go_to(local_page, path)
-        expect_query(local_page, source=OWN)
-        if path in WITH_A_SENTENCE:
-            expect_sentence(local_page, OWN)
-    assert local_page.evaluate("history.length") == entries + len(pages), "one entry per page"
-    earlier = pages[-len(WITH_A_SCRIPT) : -1]
-    for path in reversed(earlier):
-        local_page.go_back()
-        at(local_page, path)
-        expect_query(local_page, source=OWN)
-    local_page.go_forward()
-    at(local_page, earlier[1])
-    assert local_page.evaluate("history.length") == entries + len(pages)
-
-
-def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
     opened(local_page, serve, source=OWN, search="greedy")
+    entries = local_page.evaluate("history.length")
     go_to(local_page, "steps")
     apply(local_page, "Ein Hund.")
     local_page.locator(".st-key-search button", has_text="Beam").click()
     expect_query(local_page, search="beam")
+    pages = ["steps", "heads", "masks", "training", "tour"]
+    for path in pages[1:]:
+        go_to(local_page, path)
+        expect_query(local_page, source="Ein Hund.", search="beam")
+    assert local_page.evaluate("history.length") == entries + len(pages)
+    for path in ["training", "masks", "heads", "steps"]:
+        local_page.go_back()
+        at(local_page, path)
+        expect_query(local_page, source="Ein Hund.", search="beam")
+        if VIEWS[path].own_sentence:
+            expect_sentence(local_page, "Ein Hund.")
     local_page.go_back()
     at(local_page, "")
     expect_sentence(local_page, OWN)
@@ -148,7 +118,7 @@ def test_back_restores_the_sentence_and_the_search(local_page: Page, serve):
     local_page.go_forward()
     at(local_page, "steps")
     expect_sentence(local_page, "Ein Hund.")
-    expect_query(local_page, source="Ein Hund.", search="beam")
+    assert local_page.evaluate("history.length") == entries + len(pages)
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
@@ -190,14 +160,17 @@ def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
     assert local_page.evaluate("history.length") == entries + 2
 
 
-def test_invalid_values_in_a_link_are_ignored(local_page: Page, serve):
+def test_invalid_values_in_a_link_are_ignored():
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     nonsense |= {"source": "  ", "closing_fill": "-1", "mask_kind": ""}
-    opened(local_page, serve, "masks", lesson="0", **nonsense)
-    expect_sentence(local_page, EXAMPLES[0].de)
-    expect_query(local_page, direction="de-en", model="scratch", search="beam")
-    expect_query(local_page, closing_layer=None, closing_fill=None, mask_kind=None)
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+    page = render("masks", **nonsense)
+    assert page.app.text_area("source").value == EXAMPLES[0].de
+    sent = {name: value for (values,) in page.payloads.values() if isinstance(values, dict)
+            for name, value in values.get("values", {}).items()}  # fmt: skip
+    assert {name: sent[name] for name in nonsense} == {
+        "direction": "de-en", "model": "scratch", "search": "beam", "source": EXAMPLES[0].de,
+        "closing_layer": None, "closing_fill": None, "mask_kind": None,
+    }  # fmt: skip
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
@@ -223,20 +196,22 @@ def test_the_tour_keeps_its_stop(local_page: Page, serve):
     expect(main.get_by_text(OWN, exact=False).first).to_be_visible(timeout=30_000)
 
 
-def test_the_other_direction_takes_the_translation(local_page: Page, serve):
-    opened(local_page, serve, source=OWN)
-    translation = local_page.locator(".st-key-translation").inner_text()
-    direction = local_page.locator(".st-key-direction")
-    direction.get_by_text("English → German").click()
-    expect_sentence(local_page, translation)
-    expect_query(local_page, direction="en-de", source=translation)
-    settled(local_page)
-    expect(local_page.locator(".st-key-translation")).not_to_have_text(translation)
-    direction.get_by_text("German → English").click()
-    expect_sentence(local_page, OWN)
+def test_the_other_direction_takes_the_translation():
+    """An example becomes its counterpart; switching back restores the sentence."""
+    page = render("", search="greedy")
+    for source, translated in ((EXAMPLES[0].de, EXAMPLES[0].en), (OWN, "")):
+        box = page.app.text_area("source")
+        if not translated:
+            box.set_value(source).run()
+            translated = unpacked(read(page.app).payload("explorer"))[0]["translation"]
+        page.app.radio("direction").set_value("en-de").run()
+        assert page.app.text_area("source").value == translated
+        assert unpacked(read(page.app).payload("explorer"))[0]["source_text"] == translated
+        page.app.radio("direction").set_value("de-en").run()
+        assert page.app.text_area("source").value == source
 
 
-def test_a_sentence_is_one_line_and_enter_translates(local_page: Page, serve):
+def test_a_sentence_is_one_line_enter_translates_and_a_target_is_applied(local_page: Page, serve):
     opened(local_page, serve)
     area = box(local_page)
     low = area.bounding_box()["height"]
@@ -261,20 +236,16 @@ def test_a_sentence_is_one_line_and_enter_translates(local_page: Page, serve):
     assert area.bounding_box()["height"] > 1.5 * low
     area.fill(OWN)
     assert area.bounding_box()["height"] == low
-
-
-def test_a_typed_target_is_applied_by_the_button(local_page: Page, serve):
-    opened(local_page, serve, source=OWN)
     target = local_page.locator(".st-key-target input")
-    button = local_page.locator(".st-key-use_reference button")
+    area.press("Enter")
+    expect_query(local_page, source=OWN)
+    settled(local_page)
     target.fill("A dog sleeps.")
-    expect(button).to_be_enabled()
     for _ in range(2):
-        button.click()
+        local_page.locator(".st-key-use_reference button").click()
         settled(local_page)
         expect(target).to_have_value("A dog sleeps.")
         expect(local_page.locator(".st-key-translation")).to_have_text("A dog sleeps.")
-    expect_query(local_page, target="A dog sleeps.")
     local_page.reload()
     expect(target).to_have_value("A dog sleeps.", timeout=30_000)
 
@@ -380,39 +351,6 @@ def test_a_render_after_back_does_not_write_the_url(writer):
     ]
 
 
-EXPLORERS_OWN = set("kind layer head view words hide sort effect combine quantity mass q k".split())
-VIEWS = {path: f"{path}/page" for path in PAGES} | {
-    "": "translate",
-    "steps": "steps",
-    "head": "inside_head/page",
-    "together": "together",
-    "training": "training",
-}
-
-
-def test_each_query_parameter_has_one_writer(monkeypatch):
-    """With two writers, whichever happened to write last would win."""
-    written: list[str] = []
-    monkeypatch.setattr(address, "address", lambda values, **_: written.extend(values))
-    app = AppTest.from_file(str(MAIN), default_timeout=120).run()
-    app.session_state["path_maps"] = True  # shows an explorer on Step by step
-    for path in PAGES:
-        written.clear()
-        app.switch_page(f"views/{VIEWS[path]}.py").run()
-        assert not app.exception
-        explorers = EXPLORERS_OWN if path in ("", "steps", "together", "tour") else set()
-        twice = {name for name in written if written.count(name) > 1 or name in explorers}
-        assert not twice, (path, twice)
-        assert set(COMMON) <= set(written), path
-
-
-def test_a_text_in_a_link_becomes_one_line():
-    app = AppTest.from_file(str(MAIN), default_timeout=60)
-    app.query_params["source"] = "Der Hund\nschläft im Garten. "
-    app.run()
-    assert app.text_area("source").value == OWN
-
-
 CHOICES = {
     "steps": {"path_maps": "True", "kind": "decoder", "layer": "0", "head": "1"},
     "head": {"kind": "encoder", "layer": "1", "head": "2", "q": "3", "k": "0"},
@@ -451,35 +389,38 @@ for page in ("steps", "head", "why", "masks", "positions"):  # lesson=0 shows wh
     CHOICES[page]["lesson"] = "0"
 
 
-@pytest.mark.parametrize("path", WITH_A_SCRIPT)
-def test_every_page_keeps_the_choices_of_a_link(local_page: Page, serve, path):
-    """The URL keeps the sentence, the model, the search and the page's choices for a reload."""
-    asked = COMMON | CHOICES.get(path, {})
+EXPLORER = set("kind layer head view words hide sort effect combine quantity mass q k".split())
+OF_SCRIPTS = {path: EXPLORER for path in ("", "steps", "together", "tour")}
+OF_SCRIPTS |= {"heads": {"head"}, "training": EXPLORER | {"sentence", "step"}}
+OF_SCRIPTS |= {"bugs": {"bug_layer", "bug_head"}, "comparison": {"compare_layer", "compare_scale"}}
+"""The parameters that a page's script writes to the URL, instead of Python."""
+
+
+@pytest.mark.parametrize("path", ["steps", "heads", "bugs", "training"])
+def test_scripts_keep_the_choices_of_a_link(local_page: Page, serve, path):
+    asked = COMMON | CHOICES[path]
     opened(local_page, serve, path, **asked)
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
     expect_query(local_page, **asked)
-    if path in WITH_A_SENTENCE:
-        expect_sentence(local_page, OWN)
-    expect(local_page.locator(".st-key-model input")).to_have_value(re.compile("captions only"))
-    expect(local_page.get_by_role("radio", name="Greedy")).to_be_checked()
 
 
-def test_pages_without_a_script_keep_the_choices_of_a_link(monkeypatch):
-    """Such a page passes every choice of its link to the writer of the URL."""
-    written: dict[str, str | None] = {}
-    monkeypatch.setattr(address, "address", lambda values, **_: written.update(values))
-    for path in (path for path in PAGES if path not in WITH_A_SCRIPT):
-        link = asked = COMMON | CHOICES.get(path, {})
-        for _ in range(2):
-            written.clear()
-            app = render(path, **link).app
-            link = {name: value for name, value in written.items() if value is not None}
-            assert link == asked, path
-            if path in WITH_A_SENTENCE:
-                assert app.text_area("source").value == OWN, path
-            model = app.selectbox("model")
-            assert "captions only" in model.format_func(model.value), path
-            assert app.session_state["search"] == "greedy", path
+@pytest.mark.parametrize("path", VIEWS)
+def test_every_page_keeps_the_choices_of_a_link(monkeypatch, path):
+    """Each choice has one writer: with two, whichever happened to write last would win."""
+    written: list[dict[str, str | None]] = []
+    monkeypatch.setattr(address, "address", lambda values, **_: written.append(values))
+    asked = COMMON | CHOICES.get(path, {})
+    app = render(path, **asked).app
+    names = [name for values in written for name in values]
+    own = OF_SCRIPTS.get(path, set())
+    assert len(names) == len(set(names)) and not own & set(names)
+    kept = {n: v for values in written for n, v in values.items() if v is not None}
+    assert kept == {name: value for name, value in asked.items() if name not in own}
+    if VIEWS[path].own_sentence:
+        assert app.text_area("source").value == OWN
+    model = app.selectbox("model")
+    assert "captions only" in model.format_func(model.value)
+    assert app.session_state["search"] == "greedy"
 
 
 def test_a_choice_is_kept_in_the_url(local_page: Page, serve):
@@ -492,7 +433,7 @@ def test_a_choice_is_kept_in_the_url(local_page: Page, serve):
     assert local_page.evaluate("history.length") == entries, "a choice adds no history entry"
     local_page.reload()
     expect(layer.get_by_role("radio", name="3")).to_be_checked(timeout=30_000)
-    go_to(local_page, "steps")
+    go_to(local_page, "quiz")
     local_page.go_back()
     at(local_page, "masks")
     expect(layer.get_by_role("radio", name="3")).to_be_checked(timeout=30_000)
@@ -532,16 +473,3 @@ def test_only_one_of_two_explorers_writes_the_url(local_page: Page, serve, tmp_p
     expect_query(local_page, layer="1", head="2")
     local_page.wait_for_timeout(500)
     assert local_page.evaluate("window.written") == 1
-
-
-def test_an_example_closes_a_phones_sidebar(local_page: Page, serve):
-    local_page.set_viewport_size({"width": 390, "height": 800})
-    sidebar = local_page.locator("[data-testid=stSidebar]")
-    local_page.goto(serve(MAIN))
-    expect(box(local_page)).to_be_visible(timeout=60_000)
-    settled(local_page)
-    local_page.locator("[data-testid=stExpandSidebarButton]").click()
-    expect(sidebar).to_have_attribute("data-collapsed", "false")
-    local_page.get_by_role("button", name=EXAMPLES[1].title).click()
-    expect(sidebar).to_have_attribute("data-collapsed", "true")
-    expect_sentence(local_page, EXAMPLES[1].de)

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
+from safetensors.numpy import load_file
 
 import core
 from app.benchmark.offline import actions, sentences
@@ -27,10 +28,8 @@ from app.look.numbers import percent
 from app.state import models
 from app.views.shared import export
 from core.analysis.quality_warnings import (
-    FUNCTION_WORDS,
     least_certain,
     quality_warnings,
-    warnings_about,
 )
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
@@ -57,15 +56,6 @@ def patience() -> Iterator[None]:
     expect.set_options(timeout=5_000)
 
 
-@pytest.fixture(scope="session")
-def file(tmp_path_factory) -> Path:
-    """Both directions in one file, written by the command line."""
-    out = tmp_path_factory.mktemp("offline") / "head light.html"
-    given = [text for folder in FOLDERS.values() for text in ("--checkpoint", str(folder))]
-    offline.run(offline.parser().parse_args([*given, "--out", str(out)]))
-    return out
-
-
 @pytest.fixture(scope="module")
 def translators() -> dict[str, Translator]:
     return {d: Translator.load(folder, "cpu") for d, folder in FOLDERS.items()}
@@ -85,12 +75,12 @@ def opened(context: BrowserContext, file: Path, **link: object) -> AbstractConte
 
 
 @pytest.fixture
-def fresh(offline_context, file) -> Iterator[Visit]:
+def fresh(offline_context, offline_file) -> Iterator[Visit]:
     """Return `fresh(**link) -> page`, which loads a page and waits for its first result."""
     with ExitStack() as stack:
 
         def fresh(**link: object) -> Page:
-            page = stack.enter_context(opened(offline_context, file, **link))
+            page = stack.enter_context(opened(offline_context, offline_file, **link))
             shown(page)
             return page
 
@@ -98,8 +88,8 @@ def fresh(offline_context, file) -> Iterator[Visit]:
 
 
 @pytest.fixture(scope="module")
-def loaded(offline_context, file) -> Iterator[Page]:
-    with opened(offline_context, file, source="Hallo.") as page:
+def loaded(offline_context, offline_file) -> Iterator[Page]:
+    with opened(offline_context, offline_file, source="Hallo.") as page:
         shown(page)
         yield page
 
@@ -155,36 +145,60 @@ def tokens(page: Page, side: str) -> list[str]:
     return explorer(page).locator(f"[data-part={side}] .token .form").all_inner_texts()
 
 
-def test_the_page_opens_from_a_disk_and_translates(fresh, inspect):
-    page = fresh()
-    record = inspect(EXAMPLE)
+def view_of(page: Page, *names: str) -> list[str | None]:
+    """Return data attributes of the explorer."""
+    root = explorer(page)
+    return [root.get_attribute(f"data-{name}") for name in names or ("kind", "layer", "head")]
+
+
+def test_the_page_opens_from_a_disk_translates_and_keeps_its_view(fresh, inspect):
+    page, record = fresh(), inspect(EXAMPLE)
     expect(part(page, "translation")).to_have_text(record.translation)
     assert tokens(page, "source") == [token.text for token in record.source]
     assert tokens(page, "target") == ["<bos>", *(token.text for token in record.target_out)]
     assert page.get_by_label("German sentence").input_value() == EXAMPLE
-    held = explorer(page).get_attribute("data-checks")
+    (held,) = view_of(page, "checks")
     assert re.fullmatch(r"(\d+)/\1", held) and held != "0/0"
-    count = held.split("/")[0]
-    expect(explorer(page).locator("[data-part=badge]")).to_have_text(
-        f"Checks: {count} of {count} passed"
-    )
+    badge = explorer(page).locator("[data-part=badge]")
+    expect(badge).to_have_text(f"Checks: {held.replace('/', ' of ')} passed")
     expect(explorer(page).locator("[data-part=not-checked]")).to_be_empty()
     expect(part(page, "problem")).to_be_empty()
-    assert re.fullmatch(
-        r"Beam 5, computed in this page in \d+ ms\.", part(page, "status").inner_text()
-    )
+    status = part(page, "status").inner_text()
+    assert re.fullmatch(r"Beam 5, computed in this page in \d+ ms\.", status)
+    explorer(page).locator("[data-kind-option=encoder]").click()
+    explorer(page).locator(".thumbnail[data-l='1'][data-h='2']").click()
+    explorer(page).locator("[data-view-option=lines]").click()
+    expect(page).to_have_url(re.compile("view=lines"))
+    wanted = link(page)
+    assert wanted["view"] == "lines" and wanted["source"] == EXAMPLE
+    assert [wanted[name] for name in ("kind", "layer", "head")] == ["encoder", "1", "2"]
+    page.reload()
+    shown(page)
+    assert view_of(page) == ["encoder", "1", "2"] and link(page) == wanted
+    lines = explorer(page).locator("[data-view-option=lines]")
+    expect(lines).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_cell_of_a_link_has_pythons_weight(fresh, inspect):
+def test_links_open_their_view_and_cell(visit, inspect):
+    """Links of the app have `search=greedy` or `search=beam`, and name a model."""
     record = inspect(SHORT, beam=1)
     query, key = map(int, np.unravel_index(record.cross[2, 1].argmax(), record.cross.shape[2:]))
-    page = fresh(source=SHORT, beam=1, kind="cross", layer=2, head=1, q=query, k=key)
-    data = explorer(page).evaluate("root => ({...root.dataset})")
-    assert [data[name] for name in ("kind", "layer", "head", "query", "key")] == [
-        "cross", "2", "1", str(query), str(key),
-    ]  # fmt: skip
-    assert float(data["weight"]) == pytest.approx(record.cross[2, 1, query, key], abs=6e-5)
+    cell = {"kind": "cross", "layer": 2, "head": 1, "q": query, "k": key}
+    page = visit(source=SHORT, search="greedy", model="scratch", **cell)
+    assert view_of(page) == ["cross", "2", "1"]
+    assert view_of(page, "query", "key") == [str(query), str(key)]
+    weight = float(view_of(page, "weight")[0])
+    assert weight == pytest.approx(record.cross[2, 1, query, key], abs=6e-5)
     expect(page.get_by_label("Search")).to_have_value("1")
+    visit(source=SHORT, kind="encoder", layer=1, head=2)
+    visit(source=SHORT, kind="decoder", layer=2, head=0, quantity="rollout")
+    root = explorer(page)
+    expect(root).to_have_attribute("data-kind", "decoder")
+    expect(root).to_have_attribute("data-quantity", "rollout")
+    assert link(page)["layer"] == "2" and link(page)["head"] == "0"
+    page.go_back()
+    expect(root).to_have_attribute("data-kind", "encoder")
+    expect(root).to_have_attribute("data-quantity", "weights")
 
 
 def test_enter_translates_and_back_returns(visit, inspect):
@@ -197,26 +211,6 @@ def test_enter_translates_and_back_returns(visit, inspect):
     expect(page.get_by_label("German sentence")).to_have_value(EXAMPLE)
     page.go_forward()
     expect(part(page, "translation")).to_have_text(inspect(SHORT).translation)
-
-
-def test_the_link_holds_the_view_and_a_reload_keeps_it(fresh):
-    page = fresh(source=SHORT)
-    explorer(page).locator("[data-kind-option=encoder]").click()
-    explorer(page).locator(".thumbnail[data-l='1'][data-h='2']").click()
-    explorer(page).locator("[data-view-option=lines]").click()
-    expect(page).to_have_url(re.compile("view=lines"))
-    wanted = link(page)
-    assert {name: wanted[name] for name in ("kind", "layer", "head", "view", "source")} == {
-        "kind": "encoder", "layer": "1", "head": "2", "view": "lines", "source": SHORT,
-    }  # fmt: skip
-    page.reload()
-    shown(page)
-    root = explorer(page)
-    assert [root.get_attribute(f"data-{name}") for name in ("kind", "layer", "head")] == [
-        "encoder", "1", "2",
-    ]  # fmt: skip
-    expect(root.locator("[data-view-option=lines]")).to_have_attribute("aria-pressed", "true")
-    assert link(page) == wanted
 
 
 def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
@@ -252,33 +246,19 @@ def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     assert "edits" not in link(page)
 
 
-def test_a_repeated_or_unknown_edit_is_one_line(visit):
-    page = visit(source=SHORT, edits="off.cross.2.0~nonsense~hide.99")
-    expect(explorer(page).locator("li[data-edit='off.cross.2.0']")).to_be_visible()
+def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
+    page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1~nonsense~hide.99")
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
-
-
-def test_a_link_opens_its_view_in_the_open_page(visit):
-    visit(source=SHORT, kind="encoder", layer=1, head=2)
-    page = visit(source=SHORT, kind="decoder", layer=2, head=0, quantity="rollout")
-    root = explorer(page)
-    expect(root).to_have_attribute("data-kind", "decoder")
-    expect(root).to_have_attribute("data-quantity", "rollout")
-    assert link(page)["layer"] == "2" and link(page)["head"] == "0"
-    page.go_back()
-    expect(root).to_have_attribute("data-kind", "encoder")
-    expect(root).to_have_attribute("data-quantity", "weights")
-
-
-def test_a_second_edit_joins_the_first(visit):
-    page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1")
     explorer(page).locator("button[data-edit=head]").click()
     expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
-    assert link(page)["edits"] == "hide.1~off.cross.2.3"
+    assert link(page)["edits"] == "hide.1~hide.99~off.cross.2.3"
+    page.get_by_label("German sentence").fill("Noch nicht fertig")
     explorer(page).get_by_role("button", name="Remove all").click()
     expect(explorer(page).locator("li[data-edit]")).to_have_count(0)
     assert "edits" not in link(page)
+    expect(page.get_by_label("German sentence")).to_have_value("Noch nicht fertig")
+    page.get_by_label("German sentence").fill(SHORT)
 
 
 def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, translators):
@@ -297,17 +277,6 @@ def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, tr
     largest = np.unravel_index(np.abs(effects).argmax(), effects.shape)
     expect(first).to_have_attribute("data-l", str(largest[0]))
     expect(first).to_have_attribute("data-h", str(largest[1]))
-
-
-def test_the_record_is_saved_as_python_reads_it(visit, inspect, tmp_path):
-    page = visit(source=SHORT)
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Record (.npz)").click()
-    saved = TranslationRecord.load(download.value.path())
-    record = inspect(SHORT)
-    assert (saved.source_text, saved.translation) == (record.source_text, record.translation)
-    for kind in ("encoder", "decoder", "cross"):
-        np.testing.assert_allclose(saved.maps(kind), record.maps(kind), atol=1e-5)
 
 
 def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
@@ -363,12 +332,6 @@ def test_every_search_of_the_list_translates_as_in_python(visit, inspect):
     assert "beam" not in link(page)
 
 
-def test_links_of_the_app_work(visit):
-    """The app's links have `search=greedy` or `search=beam`, and name a model."""
-    page = visit(source=SHORT, direction="de-en", model="scratch", search="greedy")
-    expect(page.get_by_label("Search")).to_have_value("1")
-
-
 def test_an_impossible_link_opens_something_valid(visit):
     view = {"kind": "bogus", "layer": 99, "head": "-1", "q": "1e9", "k": "x", "view": "3d"}
     rest = {"quantity": "lies", "sort": "colour", "hide": "all", "mass": "1e9", "beam": "-1"}
@@ -382,31 +345,20 @@ def test_an_impossible_link_opens_something_valid(visit):
     expect(part(page, "problem")).to_contain_text("100,000 characters are too many")
 
 
-HOSTILE = {
-    "characters": "x" * 501,
-    "tokens": "x. " * 99,
-    "surrogate": "Ein \ud800 Hund",
-}
-
-
-@pytest.mark.parametrize("name", ["characters", "tokens", "surrogate"])
-def test_impossible_texts_get_pythons_line(visit, inspect, name):
-    with pytest.raises(InputError) as error:
-        inspect(HOSTILE[name])
+def test_impossible_texts_get_pythons_line(visit, inspect):
     page = visit(source=SHORT)
-    part(page, "source").evaluate(
-        "(box, text) => { box.value = JSON.parse(text); }", json.dumps(HOSTILE[name])
-    )
-    page.get_by_role("button", name="Translate").click()
-    expect(part(page, "problem")).to_have_text(str(error.value))
-    expect(part(page, "result")).to_be_hidden()
-    translate(page, SHORT)
-    expect(part(page, "problem")).to_be_empty()
-    expect(explorer(page)).to_be_visible()
-
-
-def test_an_empty_text_gets_a_hint(visit):
-    page = visit(source=SHORT)
+    for text in ("x. " * 99, "Ein \ud800 Hund"):
+        with pytest.raises(InputError) as error:
+            inspect(text)
+        part(page, "source").evaluate(
+            "(box, text) => { box.value = JSON.parse(text); }", json.dumps(text)
+        )
+        page.get_by_role("button", name="Translate").click()
+        expect(part(page, "problem")).to_have_text(str(error.value))
+        expect(part(page, "result")).to_be_hidden()
+        translate(page, SHORT)
+        expect(part(page, "problem")).to_be_empty()
+        expect(explorer(page)).to_be_visible()
     page.get_by_label("German sentence").fill("  ")
     page.get_by_role("button", name="Translate").click()
     expect(part(page, "status")).to_have_text("Type a sentence in German, or choose an example.")
@@ -418,10 +370,6 @@ ODD = (
     "</script><script>document.title = 'taken'</script> <eos> <pad> $x$ & „Katze“.",
     "\u202emu\u202c \u2067שלום\u2069 \u200b\u00ad 👩‍👩‍👧‍👦 a\u0301 ﬁ",
     "The cat is in the mud with the other cats.",
-    "DIE KATZE SCHLÄFT IM GARTEN.",
-    "Um 15 Uhr kosten 1.234 Eier bei www.ei.de 99 Euro.",
-    "?!",
-    "qqq ÄÖÜ zzxx wurb",
 )
 
 
@@ -464,8 +412,10 @@ def damaged(file: Path, out: Path, direction: str) -> Path:
     return out
 
 
-def test_a_changed_byte_of_the_weights_is_said_before_translating(offline_context, file, tmp_path):
-    page_file = damaged(file, tmp_path / "damaged.html", "de-en")
+def test_a_changed_byte_of_the_weights_is_said_before_translating(
+    offline_context, offline_file, tmp_path
+):
+    page_file = damaged(offline_file, tmp_path / "damaged.html", "de-en")
     with opened(offline_context, page_file) as page:
         expect(part(page, "problem")).to_contain_text("The weights in this file are damaged")
         expect(part(page, "problem")).to_contain_text("copy or download the file again")
@@ -474,17 +424,6 @@ def test_a_changed_byte_of_the_weights_is_said_before_translating(offline_contex
         page.get_by_label("English → German").check()  # its weights are intact
         expect(explorer(page)).to_be_visible()
         expect(part(page, "problem")).to_be_empty()
-
-
-@pytest.mark.parametrize("change", [lambda c: "A" if c != "A" else "B", lambda c: "*"])
-def test_a_changed_character_of_the_file_is_said(offline_context, file, tmp_path, change):
-    text = file.read_text(encoding="utf-8")
-    at = text.index('id="weights-de-en">') + 1_000_000
-    page_file = tmp_path / "changed.html"
-    page_file.write_text(f"{text[:at]}{change(text[at])}{text[at + 1 :]}", encoding="utf-8")
-    with opened(offline_context, page_file) as page:
-        expect(part(page, "problem")).to_contain_text("The weights in this file are damaged")
-        expect(part(page, "result")).to_be_hidden()
 
 
 def test_no_request_leaves_and_no_other_script_runs(visit):
@@ -531,13 +470,14 @@ def test_the_interface_for_programs_answers_as_python(visit, inspect):
         page.evaluate("window.headlight.translate('x'.repeat(501))")
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(browser, file, width, scheme):
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_the_page_fits_narrow_and_wide_screens_in_both_schemes(
+    browser, offline_file, width, scheme
+):
     context = browser.new_context(
         offline=True, viewport={"width": width, "height": 844}, color_scheme=scheme
     )
-    with opened(context, file) as page:
+    with opened(context, offline_file) as page:
         shown(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         expect(explorer(page)).to_have_attribute("data-theme", scheme)
@@ -561,15 +501,9 @@ def test_everything_is_reached_by_keyboard_and_named(visit):
           .map((node) => node.tabIndex)"""
     )
     assert len(reached) > 10 and set(reached) == {0}
-    for role, name in (
-        ("radio", "German → English"),
-        ("combobox", "Search"),
-        ("textbox", "German sentence"),
-        ("searchbox", "English translation to look at"),
-        ("button", "Translate"),
-        ("button", EXAMPLES[1].title),
-        ("button", "About this file"),
-    ):
+    named = {"radio": "German → English", "combobox": "Search", "textbox": "German sentence"}
+    named |= {"searchbox": "English translation to look at", "button": "About this file"}
+    for role, name in named.items():
         expect(page.get_by_role(role, name=name, exact=True)).to_be_visible()
     example = page.get_by_role("button", name=EXAMPLES[1].title)
     example.focus()
@@ -578,63 +512,41 @@ def test_everything_is_reached_by_keyboard_and_named(visit):
     expect(example).to_be_focused()
 
 
-def test_typed_text_survives_a_change_elsewhere(visit):
-    page = visit(source=SHORT, kind="cross", layer=2, head=3)
-    page.get_by_label("German sentence").fill("Noch nicht fertig")
-    explorer(page).locator("button[data-edit=head]").click()
-    expect(explorer(page).locator("li[data-edit]")).to_have_count(1)
-    expect(page.get_by_label("German sentence")).to_have_value("Noch nicht fertig")
-    page.get_by_label("German sentence").fill(SHORT)
-
-
-def test_the_page_says_what_it_contains(visit):
-    page = visit(source=SHORT)
-    about = page.locator("#about").inner_text()
+def test_the_page_says_what_it_contains_and_runs_in_plain_javascript(
+    visit, offline_context, offline_file, inspect
+):
+    about = visit(source=SHORT).locator("#about").inner_text()
     for folder in FOLDERS.values():
         config = json.loads((folder / "config.json").read_text())
         assert folder.name in about and config["files"]["model.safetensors"]["sha256"] in about
         assert f"{config['parameters'] / 1e6:.1f} million weights" in about
     assert "this file holds exactly these" in about
     assert "Matrix products run as WebAssembly." in about
-
-
-def test_browsers_without_the_newest_functions_run_plain_javascript(offline_context, file, inspect):
     page = offline_context.new_page()
-    page.add_init_script("delete Uint8Array.fromBase64")
-    page.goto(f"{file.as_uri()}#{urlencode({'source': SHORT, 'plain': 1})}")
+    page.add_init_script("delete Uint8Array.fromBase64")  # browsers without the newest functions
+    page.goto(f"{offline_file.as_uri()}#{urlencode({'source': SHORT, 'plain': 1})}")
     shown(page)
     assert "run as JavaScript" in page.locator("#about").inner_text()
     expect(part(page, "translation")).to_have_text(inspect(SHORT).translation)
     page.close()
 
 
-def test_rounded_weights_are_measured_and_stated(tmp_path, offline_context):
+def test_what_rounding_changes_is_stated_with_its_numbers(tmp_path, offline_context, monkeypatch):
+    found = rounding.Rounding(sentences=17, same=13, largest=0.1234, mean=0.00567)
+    monkeypatch.setattr(offline, "measured_rounding", lambda _: found)
     out = tmp_path / "small.html"
     arguments = ["--checkpoint", str(FOLDERS["de-en"]), "--int8", "--out", str(out)]
     offline.run(offline.parser().parse_args(arguments))
     with opened(offline_context, out, source=SHORT) as page:
         shown(page)
         about = page.locator("#about").inner_text()
-        said = re.search(r"Of (\d+) example sentences, (\d+) get the same translation", about)
-        assert int(said[1]) >= int(said[2]) > 0
-        largest, mean = re.search(
-            r"differs by at most ([\d.]+), and by ([\d.]+) on average", about
-        ).groups()
-        assert 0 < float(mean) < float(largest) / 10 < 0.02
+        for said in ("Of 17 example sentences, 13 get the", "most 0.123, and by 0.0057 on average"):
+            assert said in about
+        (largest,) = re.findall(r"largest error of a weight is ([\d.]+)\.", about)
+        exact = load_file(FOLDERS["de-en"] / "model.safetensors")
+        steps = [np.abs(matrix).max(1) / 127 for matrix in exact.values() if matrix.ndim == 2]
+        assert float(largest) == pytest.approx(np.concatenate(steps).max() / 2, rel=0.05)
         expect(part(page, "direction-choice")).to_be_hidden()
-
-
-def test_what_rounding_changes_is_stated_with_its_numbers(monkeypatch):
-    card = read_card(FOLDERS["de-en"])
-    found = rounding.Rounding(sentences=17, same=13, largest=0.1234, mean=0.00567)
-    monkeypatch.setattr(offline, "measured_rounding", lambda _: found)
-    assert offline._rounding(card, 0.00321, True) == (
-        "Matrices are rounded to 8 bits: each row to multiples of its largest weight / 127. The "
-        "largest error of a weight is 0.00321. Of 17 example sentences, 13 get the same "
-        "translation as with the checkpoint’s own weights (beam 5). On the translations with the "
-        "checkpoint’s own weights, an attention weight differs by at most 0.123, and by 0.0057 on "
-        "average."
-    )
 
 
 def test_rounding_is_measured_on_all_sentences_and_unmasked_cells(monkeypatch):
@@ -691,20 +603,13 @@ def test_a_missing_argument_gets_one_line(capsys):
     assert said.startswith("error: ") and "--checkpoint" in said
 
 
-def test_a_page_is_reproducible():
-    folder = FOLDERS["de-en"]
-    weights = pack(folder)
-    assert pack(folder) == weights
-    network = offline.Network(read_card(folder), weights, "")
-    assert offline.page([network]) == offline.page([network])
-
-
 def test_the_app_offers_its_model_as_a_page():
     page = render("", state={"source": "Hallo.", "direction": "de-en", "model": "captions"})
     (button,) = [one for one in page.app.get("download_button") if "App" in one.proto.label]
     card = models.cards()["de-en", "captions"]
     made = export.offline_page(card)
     assert export.offline_page(card) is made, "made once for all sessions"
+    assert made == offline.page([offline.network(card.folder)]).encode(), "reproducible"
     megabytes = int(re.search(r"about (\d+) MB", button.proto.help)[1])
     assert megabytes == pytest.approx(len(made) / 1e6, abs=1)
     assert sha256(pack(card.folder)).hexdigest().encode() in made
@@ -713,9 +618,9 @@ def test_the_app_offers_its_model_as_a_page():
 def test_actions_in_the_page_are_timed(visit):
     page = visit(source=SHORT)
     before = explorer(page).get_attribute("data-sentence")
-    assert sentences(page, 13, 2) > 0
+    assert sentences(page, 13, 1) > 0
     assert explorer(page).get_attribute("data-sentence") != before
-    rows = {row["what"]: row["value"] for row in actions(page, 2)}
+    rows = {row["what"]: row["value"] for row in actions(page, 1)}
     assert rows.keys() == {
         "edit to painted",
         "edit to translated again",
@@ -775,7 +680,6 @@ def test_one_edit_too_many_is_refused(blank):
         ("A man in a red shirt.", "A man in a blue shirt.", ["blue"]),
         ("A man sleeps.", "A man sleeps.", []),
         ("A man sleeps.", "Two men sleep.", ["Two men sleep."]),
-        ("one two three", "three one two", ["three"]),
         ("a b", "a x b y", ["x", "y"]),
     ],
 )
@@ -783,64 +687,6 @@ def test_new_words_are_marked(blank, before, after, bold):
     runs = run(blank, "again", "newWords(...args)", before, after)
     assert " ".join(text for text, _ in runs) == after
     assert [text for text, is_new in runs if is_new] == bold
-
-
-def test_changing_the_direction_swaps_the_text(blank):
-    models = [
-        {"direction": "de-en", "examples": [{"text": "Hallo.", "reference": "Hello."}]},
-        {"direction": "en-de", "examples": [{"text": "Hello.", "reference": "Hallo."}]},
-    ]
-
-    def turned(source: str, shown: dict | None) -> dict:
-        choice = {
-            "direction": "de-en",
-            "source": source,
-            "target": "x",
-            "beam": 2,
-            "edits": "causal",
-        }
-        return run(blank, "choice", "turned(...args)", choice, models, "en-de", shown)
-
-    assert turned("Hallo.", None)["source"] == "Hello."
-    assert turned("Tag.", {"source": "Tag.", "translation": "Day."})["source"] == "Day."
-    other = turned("Tag.", {"source": "Nein.", "translation": "No."})
-    assert other == {
-        "direction": "en-de", "source": "Tag.", "target": "", "beam": 2, "edits": "",
-    }  # fmt: skip
-
-
-PAIRS = (
-    ("Um 15 Uhr kosten 12 Eier 1.234 Euro.", "At 3 o'clock 1,234 euros."),
-    ("Schreib an a.b@c.de, nicht an www.x.org/y!", "Write to a.b@c.de."),
-    ("Der Mann ist in Berlin.", "The man is in Berlin."),
-    ("Die Frau in was die an am.", "x"),
-    ("He is in the house and the man was here.", "x"),
-    ("Il est dans la maison avec des amis.", "x"),
-    ("NASA und EU", "NASA and EU"),
-    ("EIN HUND LÄUFT", "A dog"),
-    ("STRAßE UND WEG", "x"),
-    ("…", "x"),
-    ("0 Uhr bis 12", "12 to 0"),
-    ("Raum 24 und 13", "room 12 and 1"),
-)
-
-
-@pytest.mark.parametrize(("source", "translation"), PAIRS)
-@pytest.mark.parametrize("language", ["German", "English", "Esperanto"])
-def test_doubts_are_pythons(blank, source, translation, language):
-    unknown = tuple("aabcd"[: len(source) % 6])
-    words = {name: " ".join(known) for name, known in FUNCTION_WORDS.items()}
-    for probability in (0.399, 0.4, 0.05, 0.004):
-        expected = warnings_about(source, translation, language, unknown, probability)
-        doubted = {
-            "source": source,
-            "translation": translation,
-            "language": language,
-            "unknown": unknown,
-            "probability": probability,
-        }
-        reasons = run(blank, "doubts", "reasonsToDoubt(...args)", doubted, words)
-        assert reasons == expected.reasons(language)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from app.components.edits import listed
 from app.components.explorer.payload import payload
 from app.export.weights import pack
 from core.analysis.rollout import rollout
-from core.config import DecodeConfig
 from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
@@ -147,9 +146,7 @@ def assert_close(found: Any, expected: Any, where: str) -> None:
         assert found == expected, where
 
 
-def test_a_translation_has_pythons_payload(
-    worker: Worker, passes: dict[str, TranslationRecord]
-) -> None:
+def test_a_translation_has_pythons_payload(worker, passes):
     found = worker.translate(request=3)
     record = passes["plain"]
     what_if = {
@@ -170,7 +167,7 @@ def test_a_translation_has_pythons_payload(
     assert_close(found, expected, "payload")
 
 
-def test_checks_follow_the_payload_and_are_made_once(worker: Worker) -> None:
+def test_checks_follow_the_payload_and_are_made_once(worker):
     shown = worker.translate(text="Zwei Hunde schlafen.")
     answers = [unpacked(worker.ask("checks")["answer"]) for _ in range(2)]
     assert answers[0] == answers[1]
@@ -180,9 +177,7 @@ def test_checks_follow_the_payload_and_are_made_once(worker: Worker) -> None:
     assert (again["checked"], again["checks"]) == ("here", answers[0]["checks"])
 
 
-def test_an_edited_pass_keeps_its_target_and_is_searched_again(
-    worker: Worker, passes: dict[str, TranslationRecord]
-) -> None:
+def test_an_edited_pass_keeps_its_target_and_is_searched_again(worker, passes):
     """The pass keeps its target, and then the network translates again under the edits."""
     found = worker.translate(edits=f"{EDITS}~off.cross.9.0~nonsense")
     record, before = passes["edited"], passes["plain"]
@@ -206,9 +201,7 @@ def test_an_edited_pass_keeps_its_target_and_is_searched_again(
     assert again["logProb"] == pytest.approx(passes["again"].log_prob, abs=1e-4)
 
 
-def test_quantities_are_pythons_under_the_edits(
-    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
-) -> None:
+def test_quantities_are_pythons_under_the_edits(worker, passes, translator):
     """Quantities are computed under the edits; the chosen one comes with the next translation."""
     worker.translate(edits=EDITS)
     record, before = passes["edited"], passes["plain"]
@@ -233,28 +226,8 @@ def test_quantities_are_pythons_under_the_edits(
     assert not worker.translate()["quantities"]
 
 
-def test_effects_of_heads_are_pythons(
-    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator
-) -> None:
-    sentence = worker.translate(edits=EDITS)["sentence"]
-    found = worker.answer("effects", sentence=sentence)
-    effects = core.head_effects(translator, passes["edited"]).changes
-    for kind in KINDS:
-        expected = np.asarray(effects[kind], "<f4").tobytes()
-        assert_close(found.pop(f"effects_{kind}"), expected, f"effects of {kind}")
-    assert found == {"sentence": sentence, "name": "effects", "request": 7, "effects": True}
-
-
-def test_a_request_about_another_sentence_fails(worker: Worker) -> None:
-    worker.translate()
-    found = worker.answer("effects", sentence="0123456789abcdef")
-    assert found["failed"].endswith("another sentence is shown now")
-
-
 @pytest.mark.parametrize("name", ["plain", "edited", "given"])
-def test_python_reads_and_verifies_the_saved_record(
-    worker: Worker, passes: dict[str, TranslationRecord], translator: Translator, name: str
-) -> None:
+def test_python_reads_and_verifies_the_saved_record(worker, passes, translator, name):
     """Python reads the file, and repeats all checks of the record with its own network."""
     edits = EDITS if name == "edited" else ""
     target = passes["given"].translation if name == "given" else None
@@ -270,45 +243,7 @@ def test_python_reads_and_verifies_the_saved_record(
     assert len(checked.checks) == 8
 
 
-def test_a_text_from_a_program_is_inspected_beside_the_shown_one(
-    worker: Worker, passes: dict[str, TranslationRecord]
-) -> None:
-
-    sentence = worker.translate()["sentence"]
-    asked = {"direction": "de-en", "text": SENTENCE, "beam": 5, "edits": EDITS}
-    found = worker.ask("inspect", **asked)["record"]
-    record = passes["again"]
-    assert found["ids"] == [one.id for one in record.target_out]
-    assert found["source"] == record.tokens("source") and found["target"] == record.tokens("target")
-    assert found["translation"] == record.translation
-    for name, array in (("logProbs", record.log_probs), *((k, record.maps(k)) for k in KINDS)):
-        own = found[name] if name == "logProbs" else found["maps"][name]
-        assert_close(own, array.tobytes(), name)
-    assert worker.answer("quantity", quantity="weights")["sentence"] == sentence
-
-
-def test_greedy_search_is_pythons(worker: Worker, translator: Translator) -> None:
-    record = translator.inspect(SENTENCE, decode=DecodeConfig(beam=1))
-    found = worker.translate(beam=1)
-    assert (found["translation"], found["search"]) == (record.translation, "greedy")
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"text": "  "}, "nothing to translate: type a sentence"),
-        ({"text": "ab " * 200}, "600 characters are too many: the limit is 500"),
-        ({"text": "x " * 120}, "tokens are too many: the limit is 100"),
-    ],
-)
-def test_bad_input_gets_one_line(worker: Worker, changes: dict[str, Any], line: str) -> None:
-    failed = worker.ask("translate", **{**ASKED, "view": None, **changes})["failed"]
-    assert line in failed and "\n" not in failed
-
-
-def test_edits_that_stop_the_search_leave_the_pass(
-    worker: Worker, passes: dict[str, TranslationRecord]
-) -> None:
+def test_edits_that_stop_the_search_leave_the_pass(worker, passes):
     """Without the causal mask only the search is refused; hiding the whole source is refused at once."""
     assert "decoder_mask" in worker.translate(edits="causal")
     assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
@@ -317,7 +252,7 @@ def test_edits_that_stop_the_search_leave_the_pass(
     assert what_if["text"] == "" and "all source tokens are hidden" in what_if["problems"][0]
 
 
-def test_typing_never_queues(worker: Worker) -> None:
+def test_typing_never_queues(worker):
     """Of 30 translations requested in a row, the last is made and more than 20 are dropped."""
     script = """async (asked_) => {
       const texts = Array.from({ length: 30 }, (_, i) => asked_.text.slice(0, 12 + i));
@@ -332,7 +267,7 @@ def test_typing_never_queues(worker: Worker) -> None:
     assert set(replaced) == {"A newer translation was asked for."} and len(replaced) > 20
 
 
-def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
+def test_a_translation_goes_before_head_effects(worker):
     """After the translation, the effects start again and fail: their sentence is no longer shown."""
     sentence = worker.translate()["sentence"]
     script = """async ([sentence, fields]) => {
@@ -348,9 +283,7 @@ def test_a_translation_goes_before_head_effects(worker: Worker) -> None:
     assert "another sentence" in unpacked(effects["answer"])["failed"]
 
 
-def test_records_of_rounded_weights_do_not_claim_the_checkpoints(
-    worker: Worker, passes: dict[str, TranslationRecord]
-) -> None:
+def test_records_of_rounded_weights_do_not_claim_the_checkpoints(worker, passes):
     """The worker holds both networks; a record names the hash of the weights that made it."""
     weights = pack(ROOT / "checkpoints/scratch-de-en", int8=True)
     sha256 = hashlib.sha256(weights).hexdigest()
@@ -367,7 +300,7 @@ def test_records_of_rounded_weights_do_not_claim_the_checkpoints(
     assert 1e-4 < np.abs(weights_of[0] - weights_of[1]).max() < 0.1
 
 
-def test_bos_in_front_of_the_source_is_read_as_in_python(browser: Browser, tmp_path: Path) -> None:
+def test_bos_in_front_of_the_source_is_read_as_in_python(browser, tmp_path):
     """The target gets no <bos>, although both sides share the tokenizer; a blank text is refused."""
     folder = shutil.copytree(ROOT / "checkpoints/captions-de-en", tmp_path / "captions-de-en")
     strange_folders.tokens(lambda values: values.update(first=[1]))(folder)

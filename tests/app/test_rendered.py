@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.app.rendered import Item, Rendered, array, figure_texts, render
-
-
-def test_a_page_has_texts_figures_and_payloads():
-    page = render("why", source="Ein Hund läuft.")
-    page.claim("Ask why", kind="title")
-    page.claim_matching(r"Ein Hund läuft\.\n→ (.+)", "lesson_sentence")
-    assert page.figure("why_heads")["data"] and page.texts("why_heads", "figure")
-    with pytest.raises(AssertionError, match="not compared"):
-        page.everything_was_claimed()
-    with pytest.raises(AssertionError, match="not on the page"):
-        page.claim("Ask how")
+from tests.app.rendered import Item, Rendered, array, figure_texts
 
 
 def test_unclaimed_numbers_are_reported():

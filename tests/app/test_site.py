@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,7 +25,7 @@ from app.export import site as command
 from app.export.picture import picture
 from app.export.rounding import rounded_checkpoint
 from app.export.tour import found_stops, tour, translator_of
-from app.lessons.texts import text
+from app.lessons.texts import text, verdict
 from app.look.palette import sequential_table
 from app.plan import parse
 from core.analysis.quality_warnings import quality_warnings
@@ -33,7 +33,8 @@ from core.kinds import KINDS
 from core.record.edits import OFF, Edits, PositionEdit
 from core.record.record import TranslationRecord
 from tests.app.conftest import opened_offline
-from tests.app.page_checks import ROOT, names, percent, translator
+from tests.app.page_checks import ROOT, names, percent, signed, translator
+from tests.app.test_offline_page import explorer, part
 from tests.app.test_tour_page import SENTENCES, shares
 
 NAMES = {d: f"captions-{d}" for d in ("de-en", "en-de")}  # small: fast to open
@@ -101,7 +102,7 @@ def record_of(link: dict[str, str]) -> TranslationRecord:
     )
 
 
-def test_the_index_lists_everything_and_all_links_resolve(folder, index):
+def test_the_index_lists_everything_and_all_links_resolve(folder, index, links):
     (policy,) = (m["content"] for m in index.all("meta") if m.get("http-equiv"))
     assert policy == POLICY
     hrefs = [link["href"] for link in index.all("a")]
@@ -120,9 +121,6 @@ def test_the_index_lists_everything_and_all_links_resolve(folder, index):
     assert sorted(f.name for f in folder.iterdir()) == [
         "gallery", "headlight-de-en.html", "headlight-en-de.html", "index.html",
     ]  # fmt: skip
-
-
-def test_the_gallery_has_eight_pictures_and_both_kinds_of_edits(index, links):
     assert len(links) == len(index.all("img")) == len(index.all("source")) == 8
     assert [link["direction"] for link in links] == ["de-en"] * 4 + ["en-de"] * 4
     assert {link.get("edits") for link in links} == {None, "positions.source.scale-0", "causal"}
@@ -130,127 +128,94 @@ def test_the_gallery_has_eight_pictures_and_both_kinds_of_edits(index, links):
     assert len({tuple(link.items()) for link in links}) == 8
 
 
-def svg_of(url: str) -> ElementTree.Element:
+def svg_of(url: str) -> str:
     head, _, content = url.partition(";base64,")
     assert head == "data:image/svg+xml"
-    return ElementTree.fromstring(base64.b64decode(content))
-
-
-# By direction and kind: the titles beside the rows and above the columns.
-_PRODUCED = "query: {} token being produced"
-AXIS_TITLES = {
-    direction: {
-        "encoder": (f"query: {source} token being read", f"key: {source} token"),
-        "decoder": (_PRODUCED.format(target), f"key: {target} token fed in"),
-        "cross": (_PRODUCED.format(target), f"key: {source} token"),
-    }
-    for direction, (source, target) in {
-        "de-en": ("German", "English"),
-        "en-de": ("English", "German"),
-    }.items()
-}
-
-
-def axis_titles(svg: ElementTree.Element) -> tuple[str, str]:
-    """Return the titles of rows (turned, left of all labels) and columns (above all labels)."""
-    texts = svg.findall(f"{SVG}text")
-    turned, upright = (
-        [t for t in texts if ("rotate" in (t.get("transform") or "")) == is_turned]
-        for is_turned in (True, False)
-    )
-    leftmost = min(turned, key=lambda text: float(text.get("x")))
-    _, second = sorted(upright, key=lambda text: float(text.get("y")))[:2]  # below the heading
-    return leftmost.text, second.text
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("direction", AXIS_TITLES)
-def test_the_axes_of_a_picture_are_named_and_labelled_at_their_rows_and_columns(direction, kind):
-    record = translator(f"scratch-{direction}").inspect(SPLIT[direction])
-    svg = ElementTree.fromstring(picture(record, kind, 1, 2))
-    assert axis_titles(svg) == AXIS_TITLES[direction][kind]
-    queries = names(record.source if kind == "encoder" else record.target_out, 1)
-    keys = names(*((record.target_in, 0) if kind == "decoder" else (record.source, 1)))
-    rects = [r for r in svg.findall(f"{SVG}rect") if float(r.get("width")) < 40]
-    size, left, top = (
-        float(min(rects, key=lambda r: float(r.get(of))).get(of)) for of in ("width", "x", "y")
-    )
-    texts = svg.findall(f"{SVG}text")
-    for labels, axis, first in ((queries, "y", top), (keys, "x", left)):
-        for place, label in enumerate(labels):
-            middle = first + (place + 0.5) * size
-            at = [float(t.get(axis)) for t in texts if t.text == label]
-            assert any(abs(one - middle) < size / 3 for one in at), (axis, place, label)
+    return base64.b64decode(content).decode()
 
 
 @pytest.mark.parametrize("place", range(8))
-def test_a_picture_shows_the_state_that_it_links_to(folder, index, links, place):
+def test_the_gallery_holds_the_picture_of_each_state(folder, index, links, place):
     link, record = links[place], record_of(links[place])
-    kind, layer, head = link["kind"], int(link["layer"]), int(link["head"])
-    weights, mask = record.maps(kind)[layer, head], record.mask(kind)
-    light, dark = (
-        svg_of(index.all("img")[place]["src"]),
-        svg_of(index.all("source")[place]["srcset"]),
-    )
-    drawn = {"light": light, "dark": dark}
-    for theme, svg in drawn.items():
-        cells = [cell for cell in svg.findall(f"{SVG}rect") if cell.find(f"{SVG}title") is not None]
-        assert [cell.find(f"{SVG}title").text for cell in cells] == [
-            f"{weight:.4f}" for weight in weights[mask].tolist()
-        ]
-        table = sequential_table(theme)
-        colours = ["#" + bytes(table[round(float(w) * 255)].tolist()).hex() for w in weights[mask]]
-        assert [cell.get("fill") for cell in cells] == colours
-        hatched = [r for r in svg.findall(f"{SVG}rect") if r.get("fill") == "url(#masked)"]
-        assert len(hatched) == (~mask).sum()
-        texts = [text.text for text in svg.findall(f"{SVG}text")]
-        queries = names(record.source if kind == "encoder" else record.target_out, 1)
-        keys = names(*((record.target_in, 0) if kind == "decoder" else (record.source, 1)))
-        assert texts[3 : 3 + len(queries)] == queries
-        assert texts[3 + len(queries) : 3 + len(queries) + len(keys)] == keys
-        kinds = dict(
-            zip(
-                KINDS,
-                ("Encoder's self-attention", "Decoder's self-attention", "Cross-attention"),
-                strict=True,
-            )
-        )
-        edits = {
-            "causal": "no causal mask",
-            "positions.source.scale-0": "no positions in the source",
-        }
-        assert texts[0] == f"{kinds[kind]}, layer {layer + 1}, head {head + 1}"
-        said = edits.get(link.get("edits", ""), "weight")  # without edits, the scale comes next
-        assert texts[3 + len(queries) + len(keys)] == said
-        bold = [t.text for t in svg.findall(f"{SVG}text") if t.get("font-weight")][1:]
-        assert bold == ([queries[int(link["q"])]] if "q" in link else [])
+    state = link["kind"], int(link["layer"]), int(link["head"])
+    query = int(link["q"]) if "q" in link else None
+    shown = {
+        "light": svg_of(index.all("img")[place]["src"]),
+        "dark": svg_of(index.all("source")[place]["srcset"]),
+    }
+    assert shown == {theme: picture(record, *state, query, theme) for theme in shown}
     files = sorted(f for f in (folder / "gallery").iterdir() if f.name.startswith(f"{place + 1}-"))
     assert [f.name.rpartition("-")[2] for f in files] == ["dark.svg", "light.svg"]
-    assert [ElementTree.tostring(ElementTree.parse(f).getroot()) for f in files] == [
-        ElementTree.tostring(drawn["dark"]), ElementTree.tostring(drawn["light"]),
-    ]  # fmt: skip
+    assert [f.read_text(encoding="utf-8") for f in files] == [shown["dark"], shown["light"]]
 
 
-def test_cells_of_a_picture_lie_at_their_row_and_column():
-    record = translator("captions-de-en").inspect(SENTENCE)
-    svg = ElementTree.fromstring(picture(record, "decoder", 3, 1, 2))
-    cells = [r for r in svg.findall(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
-    size = float(cells[0].get("width"))
-    left, top = float(cells[0].get("x")), float(cells[0].get("y"))
-    rows, columns = np.nonzero(record.decoder_mask)
-    weights = record.decoder[3, 1][rows, columns].tolist()
-    assert [cell.find(f"{SVG}title").text for cell in cells] == [f"{w:.4f}" for w in weights]
-    for cell, row, column in zip(cells, rows, columns, strict=True):
-        assert float(cell.get("x")) == pytest.approx(left + column * size, abs=0.11)
-        assert float(cell.get("y")) == pytest.approx(top + row * size, abs=0.11)
-    (frame,) = [r for r in svg.findall(f"{SVG}rect") if r.get("fill") == "none"]
+TITLES = dict(
+    zip(
+        KINDS,
+        ("Encoder's self-attention", "Decoder's self-attention", "Cross-attention"),
+        strict=True,
+    )
+)
+PRODUCED = "query: {1} token being produced"
+AXES = {
+    "encoder": ("query: {0} token being read", "key: {0} token"),
+    "decoder": (PRODUCED, "key: {1} token fed in"),
+    "cross": (PRODUCED, "key: {0} token"),
+}
+"""The titles beside the rows and above the columns, with source and target language."""
+EDITS = {"": "weight", "causal": "no causal mask"}
+EDITS["positions.source.scale-0"] = "no positions in the source"
+"""The line above the scale; without edits, the scale itself comes next."""
+
+
+@pytest.mark.parametrize("edits", EDITS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("direction", "theme"), [("de-en", "light"), ("en-de", "dark")])
+def test_a_picture_has_each_weight_at_its_row_and_column(direction, kind, theme, edits):
+    model = translator(f"scratch-{direction}")
+    record = model.inspect(SPLIT[direction])
+    if edits:
+        ids = [token.id for token in record.target_out]
+        record = model.inspect(SPLIT[direction], edits=Edits.parse(edits)[0], target_ids=ids)
+    svg = ElementTree.fromstring(picture(record, kind, 1, 2, 2, theme))
+    rects, texts = svg.findall(f"{SVG}rect"), svg.findall(f"{SVG}text")
+    weights, mask = record.maps(kind)[1, 2], record.mask(kind)
+    cells = [r for r in rects if r.find(f"{SVG}title") is not None]
+    assert [c.find(f"{SVG}title").text for c in cells] == [f"{w:.4f}" for w in weights[mask]]
+    table = sequential_table(theme)
+    colours = ["#" + bytes(table[round(float(w) * 255)].tolist()).hex() for w in weights[mask]]
+    assert [cell.get("fill") for cell in cells] == colours
+    size, left, top = (float(cells[0].get(of)) for of in ("width", "x", "y"))
+
+    def places(found: list[ElementTree.Element]) -> list[tuple[int, int]]:
+        at = [[(float(r.get(of)) - start) / size for r in found]
+              for of, start in (("y", top), ("x", left))]  # fmt: skip
+        np.testing.assert_allclose(at, np.round(at), atol=0.01)
+        return list(zip(*np.round(at).astype(int).tolist(), strict=True))
+
+    assert places(cells) == list(zip(*(n.tolist() for n in np.nonzero(mask)), strict=True))
+    hatched = [r for r in rects if r.get("fill") == "url(#masked)"]
+    assert sorted(places(hatched)) == [tuple(at) for at in np.argwhere(~mask).tolist()]
+    (frame,) = [r for r in rects if r.get("fill") == "none"]
     assert float(frame.get("y")) == pytest.approx(top + 2 * size - 0.5, abs=0.11)
-    hatched = {
-        (r.get("x"), r.get("y"))
-        for r in svg.findall(f"{SVG}rect")
-        if r.get("fill") == "url(#masked)"
-    }
-    assert hatched.isdisjoint({(c.get("x"), c.get("y")) for c in cells})
+    queries = names(record.source if kind == "encoder" else record.target_out, 1)
+    keys = names(*((record.target_in, 0) if kind == "decoder" else (record.source, 1)))
+    languages = ("German", "English") if direction == "de-en" else ("English", "German")
+    title, labels = f"{TITLES[kind]}, layer 2, head 3", [*queries, *keys]
+    said = [text.text for text in texts]
+    assert said[0] == title and said[3 : 4 + len(labels)] == [*labels, EDITS[edits]]
+    assert [t.text for t in texts if t.get("font-weight")] == [title, queries[2]]
+    for label, axis, place, first in (
+        *((word, "y", at, top) for at, word in enumerate(queries)),
+        *((word, "x", at, left) for at, word in enumerate(keys)),
+    ):
+        at = [float(t.get(axis)) for t in texts if t.text == label]
+        assert any(abs(one - first - (place + 0.5) * size) < size / 3 for one in at), label
+    turned = [t for t in texts if "rotate" in (t.get("transform") or "")]
+    upright = sorted((t for t in texts if t not in turned), key=lambda t: float(t.get("y")))
+    leftmost = min(turned, key=lambda t: float(t.get("x")))
+    found = leftmost.text, upright[1 + bool(edits)].text  # below the heading and the edits
+    assert found == tuple(text.format(*languages) for text in AXES[kind])
 
 
 def test_captions_say_what_was_measured(index, links):
@@ -327,19 +292,20 @@ def test_weights_of_16_bits_are_rounded_too():
     assert not exact
 
 
-def test_bad_arguments_get_one_clear_line(tmp_path):
-    folders = [str(FOLDERS[0]), str(FOLDERS[0])]
-    given = [text for one in folders for text in ("--checkpoint", one)]
-    arguments = command.parser().parse_args([*given, "--out", str(tmp_path / "out")])
-    with pytest.raises(ValueError, match="de-en, de-en: give one checkpoint per direction"):
+@pytest.mark.parametrize(
+    ("count", "out", "line"),
+    [
+        (2, "out", "de-en, de-en: give one checkpoint per direction"),
+        (1, "file", "--out .*file.* cannot be written"),
+    ],
+)
+def test_bad_arguments_get_one_clear_line(tmp_path, count, out, line):
+    (tmp_path / "file").touch()
+    given = ["--checkpoint", str(FOLDERS[0])] * count
+    arguments = command.parser().parse_args([*given, "--out", str(tmp_path / out)])
+    with pytest.raises(ValueError, match=line):
         command.run(arguments)
     assert not (tmp_path / "out").exists()
-    (tmp_path / "file").write_text("")
-    arguments = command.parser().parse_args(
-        ["--checkpoint", folders[0], "--out", str(tmp_path / "file")]
-    )
-    with pytest.raises(ValueError, match="--out .*file.* cannot be written"):
-        command.run(arguments)
 
 
 def opened(
@@ -364,12 +330,13 @@ def german(offline_context, folder) -> Iterator[Callable[..., Page]]:
         stack.pop().__exit__(None, None, None)
 
 
-def part(page: Page, name: str) -> Locator:
-    return page.locator(f"[data-page='{name}']")
+def expect_translation(page: Page, record: TranslationRecord) -> None:
+    expect(page.locator("#translation")).to_have_text(record.translation)
 
 
-def explorer(page: Page) -> Locator:
-    return page.locator(".explorer[data-painted]")
+def enter(page: Page, text: str) -> None:
+    part(page, "source").fill(text)
+    part(page, "form").get_by_role("button", name="Translate").click()
 
 
 def expect_view(page: Page, record: TranslationRecord, view: dict[str, str]) -> None:
@@ -384,11 +351,10 @@ def expect_view(page: Page, record: TranslationRecord, view: dict[str, str]) -> 
         ("query", view.get("q", "")),
     ):
         expect(root).to_have_attribute(f"data-{name}", value)
-    expect(page.locator("#translation")).to_have_text(record.translation)
+    expect_translation(page, record)
 
 
-def test_gallery_links_open_the_state_that_the_picture_shows(offline_context, folder, index, links):
-    hrefs = [link["href"] for link in index.all("a") if "search=" in link["href"]]
+def test_gallery_links_open_the_state_that_the_picture_shows(offline_context, folder, links):
     with opened(offline_context, folder / "index.html") as page:
         expect(page.locator("figure img").first).to_be_visible()
         assert page.evaluate(
@@ -401,16 +367,6 @@ def test_gallery_links_open_the_state_that_the_picture_shows(offline_context, fo
             expect_view(page, record, links[place])
             edits = page.locator(".explorer [data-part=edits] li")
             expect(edits).to_have_count(int("edits" in links[place]))
-            # Pin one cell: its weight is that of the picture.
-            page.goto(f"{folder.as_uri()}/{hrefs[place].split('&q=')[0]}&q=2&k=1")
-            page.reload()
-            weight = record.maps(links[place]["kind"])[
-                int(links[place]["layer"]), int(links[place]["head"]), 2, 1
-            ]
-            expect(explorer(page)).to_have_attribute("data-weight", re.compile(r"^\d\.\d+$"))
-            assert float(explorer(page).get_attribute("data-weight")) == pytest.approx(
-                weight, abs=1.01e-4
-            )
 
 
 def test_the_tour_opens_the_heads_that_it_describes(german):
@@ -445,32 +401,26 @@ def test_the_tour_opens_the_heads_that_it_describes(german):
     expect(part(page, "tour-title")).to_have_text(stops[4].stop.title)
 
 
-def test_the_tour_goes_on_in_the_other_direction(offline_context, tmp_path):
-    file = tmp_path / "both.html"
-    networks = [offline.network(folder) for folder in FOLDERS]
-    file.write_text(offline.page(networks), encoding="utf-8")
+def test_the_tour_goes_on_in_the_other_direction(offline_context, offline_file):
     last = SENTENCES["de-en"][-1]
-    with opened(offline_context, file, f"stop=6&direction=de-en&source={quote(last)}") as page:
+    with opened(
+        offline_context, offline_file, f"stop=6&direction=de-en&source={quote(last)}"
+    ) as page:
         expect(part(page, "tour-end")).to_be_visible()
         part(page, "tour-other").click()
         expect(part(page, "tour-place")).to_have_text("Stop 1 of 6, English → German")
-        expect(part(page, "source")).to_have_value(
-            SENTENCES["en-de"][1]
-        )  # the first one is left out
+        second = SENTENCES["en-de"][1]  # the first one is left out
+        expect(part(page, "source")).to_have_value(second)
         expect(part(page, "tour-other")).to_be_hidden()
-        again = translator("captions-en-de").inspect(SENTENCES["en-de"][1]).translation
-        expect(page.locator("#translation")).to_have_text(again)
+        expect_translation(page, translator("captions-en-de").inspect(second))
 
 
 def test_the_tour_never_blocks_free_use(german):
     page = german("stop=2&direction=de-en&source=" + quote(SENTENCES["de-en"][1]))
     expect(part(page, "tour-place")).to_have_text("Stop 2 of 6, German → English")
     expect(part(page, "tour-again")).to_be_hidden()
-    part(page, "source").fill(TYPED)
-    part(page, "form").get_by_role("button", name="Translate").click()
-    expect(page.locator("#translation")).to_have_text(
-        translator("captions-de-en").inspect(TYPED).translation
-    )
+    enter(page, TYPED)
+    expect_translation(page, translator("captions-de-en").inspect(TYPED))
     expect(part(page, "tour")).to_be_visible()
     part(page, "tour-again").click()
     expect(part(page, "source")).to_have_value(SENTENCES["de-en"][1])
@@ -495,8 +445,7 @@ def test_a_plan_is_walked_in_the_offline_page(offline_context, tmp_path):
     file = tmp_path / "plan.html"
     file.write_text(offline.page([network]), encoding="utf-8")
     translate = translator(NAMES["de-en"]).inspect
-    left_out = part_text(network.left_out)
-    assert left_out == (
+    left_out = (
         "Not in this page: Stop 3, Ask why: this page needs the app; Stop 4, No mask: its "
         "comparison exists in the app only."
     )
@@ -514,14 +463,14 @@ def test_a_plan_is_walked_in_the_offline_page(offline_context, tmp_path):
         part(page, "tour-next").click()
         ahead = translate("Zwei Hunde laufen durch den Schnee.")
         expect(part(page, "tour-title")).to_have_text("Never ahead")
-        expect(page.locator("#translation")).to_have_text(ahead.translation)
+        expect_translation(page, ahead)
         expect(explorer(page)).to_have_attribute("data-kind", "decoder")
         expect(page.locator(".lessons")).to_be_hidden()
         expect(warning).to_be_empty()
         expect(part(page, "tour-left-out")).to_be_empty()
         part(page, "tour-next").click()
         expect(part(page, "tour-title")).to_have_text("Translate")
-        expect(page.locator("#translation")).to_have_text(translate(TYPED).translation)
+        expect_translation(page, translate(TYPED))
         expect(part(page, "tour-next")).to_be_disabled()
         expect(part(page, "tour-end")).to_have_text("The plan ends here.")
         expect(part(page, "tour-left-out")).to_have_text(left_out)
@@ -537,10 +486,6 @@ def test_a_plan_is_walked_in_the_offline_page(offline_context, tmp_path):
         part(page, "tour-start").click()
         lesson(page, "masks", ODD)
         expect(part(page, "problem")).to_be_empty()
-
-
-def part_text(left_out: Sequence[str]) -> str:
-    return f"Not in this page: {'; '.join(left_out)}."
 
 
 LESSON = ".lessons[data-shown='{}'][aria-busy='false']"
@@ -569,19 +514,13 @@ def passes(text: str, edits: Edits) -> tuple[TranslationRecord, TranslationRecor
     return before, model.inspect(text, edits=edits, target_ids=[t.id for t in before.target_out])
 
 
-def assert_rows(
-    found: list[list[str]], before: TranslationRecord, after: TranslationRecord
-) -> None:
-    """Compare a table of probabilities with two passes."""
-    assert [row[0] for row in found] == names(before.target_out, 1)
-    for row, *log_probs in zip(found, before.log_probs, after.log_probs, strict=True):
-        assert row[1:] == [percent(float(np.exp(p))) for p in log_probs]
-
-
-def assert_maps(
-    row: Locator, records: tuple[TranslationRecord, TranslationRecord], kind: str
-) -> None:
-    """Compare one cell of a map row with both passes and their difference."""
+def assert_passes(shown: Locator, records: tuple[TranslationRecord, ...], kind: str) -> None:
+    """Compare a section's table of probabilities, and one cell of its maps, with two passes."""
+    expected = [[percent(float(np.exp(p))) for p in one.log_probs] for one in records]
+    expect(shown.locator("tbody tr td:nth-child(3)")).to_have_text(expected[1])
+    words = names(records[0].target_out, 1)
+    assert rows(shown.locator("table")) == [list(row) for row in zip(words, *expected, strict=True)]
+    row = shown.locator(".row-place")
     row.get_by_role("radio", name="layer 3").check()
     row.get_by_role("radio", name="head 2").check()
     canvas = row.locator("canvas").first
@@ -599,39 +538,29 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     page = german(f"lesson=masks&source={quote(SENTENCE)}")
     root = lesson(page, "masks", SENTENCE)
     expect(explorer(page)).to_have_count(0)
-    part(page, "source").fill(TYPED)
-    part(page, "form").get_by_role("button", name="Translate").click()
+    problem = page.locator(".lessons [data-part=problem]")
+    for typed, said in (("Hund " * 120, "the limit is"), (TYPED, "")):
+        enter(page, typed)
+        expect(problem).to_contain_text(said) if said else expect(problem).to_be_empty()
     root = lesson(page, "masks", TYPED)
     before, opened_ = records = passes(TYPED, Edits(causal_mask=False))
     T, S = len(before.target_out), len(before.source)
     counted = section(root, text("masks", "cells.heading"))
-    share = percent((T - 1) / 2 / T)
-    expect(counted).to_contain_text(
-        f"has {T * T} cells, of which {T * (T - 1) // 2} are masked ({share})"
-    )
-    expect(counted).to_contain_text(
-        f"The encoder masks 0 of {S * S} cells, and the cross-attention 0 of {T * S}"
-    )
+    sizes = {"cells": T * T, "encoder_cells": S * S, "cross_cells": T * S}
+    none = {"encoder_masked": 0, "cross_masked": 0}
+    masked = {"masked": T * (T - 1) // 2, "share": percent((T - 1) / 2 / T)}
+    expect(counted).to_contain_text(text("masks", "cells.counted", **sizes, **none, **masked))
     causal = section(root, text("masks", "causal.heading"))
-    assert_rows(rows(causal.locator("table")), before, opened_)
-    masked, free = (np.exp(r.log_probs.astype(float)) for r in records)
+    closed, free = (np.exp(r.log_probs.astype(float)) for r in records)
+    gain = free.mean() - closed.mean()
     future = np.triu(opened_.decoder.mean((0, 1)), 1)[:-1].sum(-1).mean()
-    gain = f"{free.mean() - masked.mean():+.3f}".replace("-", "−")
-    expect(causal).to_contain_text(
-        f"from {percent(masked.mean())} to {percent(free.mean())} (change {gain}); of {T} tokens, "
-        f"{(free > masked).sum()} became more probable and {(free < masked).sum()} less. In the rows that "
-        f"have future tokens, {percent(float(future))} of the decoder's self-attention now goes to them."
-    )
-    assert_maps(causal.locator(".row-place"), records, "decoder")
-    causal.locator("canvas").first.press(
-        "ArrowRight"
-    )  # from key 0 of query 2 to key 3, a later one
-    causal.locator("canvas").first.press("ArrowRight")
-    causal.locator("canvas").first.press("ArrowRight")
-    said = causal.locator(".readout").inner_text()
-    assert f"with masked · without {opened_.decoder[2, 1, 2, 3]:.4f} · " in said.replace(
-        "\u2068", ""
-    )
+    values = {"count": T, "more": (free > closed).sum(), "less": (free < closed).sum()}
+    values |= {"before": percent(closed.mean()), "after": percent(free.mean())}
+    values |= {"change": signed(gain), "future": percent(float(future))}
+    values["verdict"] = text("masks", f"causal.{verdict('masks', 'causal', gain)}")
+    said = text("masks", "causal.measured", **values)
+    expect(causal).to_contain_text(said.replace("**", ""))
+    assert_passes(causal, records, "decoder")
     hidden = section(root, text("masks", "word.heading"))
     words = hidden.locator("select")
     offered = [text.strip(ISOLATES) for text in words.locator("option").all_inner_texts()]
@@ -642,56 +571,24 @@ def test_the_lesson_on_masks_shows_any_sentence_with_and_without_them(german):
     expect(hidden.locator(".texts")).to_have_text(
         f"with the word: {before.translation}without it: {again}"
     )
-    records = passes(TYPED, without)
-    assert_rows(rows(hidden.locator("table")), *records)
-    assert_maps(hidden.locator(".row-place"), records, "cross")
+    assert_passes(hidden, passes(TYPED, without), "cross")
     root.get_by_role("button", name="Back to the attention maps").click()
     expect(explorer(page)).to_be_visible()
-    expect(page.locator("#translation")).to_have_text(before.translation)
+    expect_translation(page, before)
     assert "lesson=" not in page.url
 
 
-def test_a_pass_of_a_lesson_is_read_as_it_was_recorded(offline_context):
-    """Probabilities are not rounded: a tiny one is not 0, which would read as impossible."""
+def test_a_pass_of_a_lesson_has_the_probabilities_that_were_recorded(offline_context):
+    """They are not rounded: a tiny one is not 0, which would read as impossible."""
     record = translator("captions-de-en").inspect(TYPED)
     tiny = np.full(len(record.target_out), -20, "<f4")
     more = {"log_probs": tiny.tobytes(), "positions": record.source_positions.tobytes()}
     packed = base64.b64encode(pack(payload(record, VIEW, host=None) | more)).decode()
     page = offline_context.new_page()
     page.set_content(f"<script>{joined(ROOT / 'app/components/offline/passes.js')}</script>")
-    read = page.evaluate(
-        """(text) => {
-          const { maps, masks, ...pass } = readPass(Uint8Array.fromBase64(text));
-          const numbers = (all) => Object.fromEntries(Object.entries(all).map(([kind, one]) => [kind, [...one]]));
-          return { ...pass, positions: [...pass.positions], maps: numbers(maps), masks: numbers(masks) };
-        }""",
-        packed,
-    )
+    reading = "(text) => readPass(Uint8Array.fromBase64(text)).probabilities"
+    assert page.evaluate(reading, packed) == pytest.approx([np.exp(-20)] * len(tiny), rel=1e-6)
     page.close()
-    assert read["probabilities"] == pytest.approx([np.exp(-20)] * len(tiny), rel=1e-6)
-    assert (read["text"], read["translation"]) == (TYPED, record.translation)
-    assert read["languages"] == {"source": "German", "target": "English"}
-    np.testing.assert_array_equal(read["positions"], record.source_positions.ravel())
-    for kind in KINDS:
-        np.testing.assert_array_equal(read["maps"][kind], record.maps(kind).ravel())
-        np.testing.assert_array_equal(read["masks"][kind], record.mask(kind).ravel())
-
-
-def test_nothing_is_wider_than_a_phone(browser, folder):
-    context = browser.new_context(offline=True, viewport={"width": 390, "height": 844})
-    states = (
-        "",
-        f"stop=1&source={quote(SENTENCES['de-en'][0])}",
-        f"lesson=masks&source={quote(TYPED)}",
-    )
-    for name, state in (("index.html", ""), *(("headlight-de-en.html", state) for state in states)):
-        with opened(context, folder / name, state) as page:
-            if "lesson" in state:
-                lesson(page, "masks", TYPED)
-            elif name != "index.html":
-                expect(explorer(page)).to_be_visible()
-            assert page.evaluate("document.documentElement.scrollWidth") == 390
-    context.close()
 
 
 def test_the_lesson_on_positions_removes_and_shuffles_them(german):
@@ -699,16 +596,6 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
     root = lesson(page, "positions", TYPED)
     model = translator("captions-de-en")
     before = model.inspect(TYPED)
-    S, T = len(before.source), len(before.target_out)
-    table = section(root, text("positions", "heading.table"))
-    canvas = table.locator("canvas")
-    box = canvas.bounding_box()
-    canvas.hover(position={"x": box["width"] - 3, "y": 24 + 2.5 * 20})
-    expect(table.locator(".readout")).to_have_text(
-        re.compile(
-            rf"liest.*, pos 2, dimension 127 \(cosine\): {before.source_positions[2, 127]:.4f}"
-        )
-    )
     alike = section(root, text("positions", "products.heading"))
     products = before.source_positions.astype(float) @ before.source_positions.T.astype(float)
     row = alike.locator(".map-row")
@@ -723,9 +610,9 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
     assert (choices.input_value(), sides.input_value()) == ("off", "both")
     forms = {
         ("off", "both", ""): Edits(source_positions=OFF, target_positions=OFF),
-        ("shuffled", "source", ""): Edits(source_positions=PositionEdit.shuffled(1, S)),
-        ("shuffled", "target", "7"): Edits(target_positions=PositionEdit.shuffled(7, T)),
-        ("shifted", "target", ""): Edits(target_positions=PositionEdit(shift=5)),
+        ("shuffled", "source", ""): Edits(
+            source_positions=PositionEdit.shuffled(1, len(before.source))
+        ),
         ("shifted", "both", "-2"): Edits(
             source_positions=PositionEdit(shift=-2), target_positions=PositionEdit(shift=-2)
         ),
@@ -745,36 +632,16 @@ def test_the_lesson_on_positions_removes_and_shuffles_them(german):
         expect(edited.locator(".texts")).to_have_text(
             f"as trained: {before.translation}edited: {again}"
         )
-        records = passes(TYPED, edits)
-        expect(edited.locator("tbody tr td:nth-child(3)")).to_have_text(
-            [percent(float(np.exp(p))) for p in records[1].log_probs]
-        )
-        assert_rows(rows(edited.locator("table")), *records)
-        assert_maps(edited.locator(".row-place"), records, "encoder")
+        assert_passes(edited, passes(TYPED, edits), "encoder")
         page.keyboard.press("Escape")
     root.get_by_role("button", name="Lesson: Masks").click()
-    lesson(page, "masks", TYPED)
-
-
-def test_a_lesson_says_what_is_wrong_with_a_text(german):
-    page = german(f"lesson=masks&source={quote(SENTENCE)}")
-    lesson(page, "masks", SENTENCE)
-    part(page, "source").fill("Hund " * 120)
-    part(page, "form").get_by_role("button", name="Translate").click()
-    problem = page.locator(".lessons [data-part=problem]")
-    expect(problem).to_contain_text("the limit is")
-    part(page, "source").fill(TYPED)
-    part(page, "form").get_by_role("button", name="Translate").click()
-    expect(problem).to_have_text("")
     lesson(page, "masks", TYPED)
 
 
 def test_embedded_pages_show_the_explorer_alone(german):
     page = german(f"source={quote(TYPED)}&kind=encoder&layer=1&head=2", "?embed=1")
     expect(explorer(page)).to_have_attribute("data-kind", "encoder")
-    expect(page.locator("#translation")).to_have_text(
-        translator("captions-de-en").inspect(TYPED).translation
-    )
+    expect_translation(page, translator("captions-de-en").inspect(TYPED))
     visible = """() => [...document.querySelectorAll("body *")].filter((one) =>
       one.checkVisibility() && one.getClientRects().length && !one.closest(".explorer") && !one.querySelector(".explorer")
     ).map((one) => one.outerHTML.slice(0, 80))"""
@@ -785,27 +652,26 @@ def test_embedded_pages_show_the_explorer_alone(german):
     assert len(page.evaluate(visible)) > 20
 
 
-def test_the_walk_through_names_what_the_page_has(german):
-    """Every name in italics is the text of something on the page."""
-    text = (
-        (ROOT / "app/export/README.md").read_text(encoding="utf-8").partition("## Ten minutes")[2]
-    )
-    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text))
+def test_the_walk_through_names_what_a_phone_shows(german, folder):
+    """Every name in italics is the text of something on the page, and nothing is too wide."""
+    text = (ROOT / "app/export/README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?<!\*)\*([^*\n]+)\*(?!\*)", text.partition("## Ten minutes")[2]))
     assert len(named) > 8
-    page = german(f"source={quote(SENTENCE)}&stop=1")
+    source = SENTENCES["de-en"][0]
+    page = german(f"source={quote(source)}&stop=1")
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = "document.documentElement.scrollWidth"
     expect(explorer(page)).to_be_visible()
+    expect(page.get_by_role("region", name="A word that moves")).to_be_visible()
     expect(page.get_by_text("Checks: ")).to_be_visible()  # shown after the first paint
     found = page.locator("body").inner_text()
+    assert page.evaluate(wide) == 390
     part(page, "lessons").get_by_role("button", name="Lesson: positions").click()
-    found += lesson(page, "positions", SENTENCE).inner_text()
+    found += lesson(page, "positions", source).inner_text()
     found += " ".join(page.locator(".lessons option").all_inner_texts())
     assert {name for name in named if name not in found} == set()
-
-
-def test_page_parts_are_found_by_screen_readers(german):
-    page = german(f"stop=1&source={quote(SENTENCES['de-en'][0])}")
-    expect(page.get_by_role("region", name="A word that moves")).to_be_visible()
-    page.get_by_role("button", name="Lesson: positions").click()
-    lesson(page, "positions", SENTENCES["de-en"][0])
+    assert page.evaluate(wide) == 390
     expect(page.get_by_role("heading", name="Positions", exact=True)).to_be_focused()
     expect(page.get_by_role("region", name="A word that moves")).to_be_hidden()
+    page.goto((folder / "index.html").as_uri())
+    assert page.evaluate(wide) == 390

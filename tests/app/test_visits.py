@@ -69,17 +69,13 @@ def test_a_new_tab_for_each_request_gets_a_third_beside_a_reader(house, reader, 
     assert 0.2 < others / house.now < 0.4
 
 
-def test_a_class_that_opens_the_page_at_once_is_not_slowed(house):
+@pytest.mark.parametrize(("reading_s", "again"), [(5, "a {}"), (10, "a again {}")])
+def test_a_class_that_opens_or_reloads_the_page_at_once_is_not_slowed(house, reading_s, again):
     assert all(house.run(f"a {pupil}") for pupil in range(30))
-    house.now += 5  # they read
-    assert all(house.run(f"a {pupil}") for pupil in range(30))
-
-
-def test_a_class_that_reads_and_reloads_is_not_slowed(house):
-    assert all(house.run(f"a {pupil}") for pupil in range(30))
-    house.now += 10
-    house.open.clear()
-    assert all(house.run(f"a again {pupil}") for pupil in range(30))
+    house.now += reading_s
+    if again != "a {}":
+        house.open.clear()
+    assert all(house.run(again.format(pupil)) for pupil in range(30))
 
 
 def test_a_tab_that_stays_gets_its_own_account(house):

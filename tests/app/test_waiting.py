@@ -122,10 +122,3 @@ def test_a_rejected_run_pauses_after_showing_why(clock, monkeypatch):
     monkeypatch.setattr(waiting, "_PAUSE_S", 0.5)
     assert seconds_of(refused) > 0.5 and shown[0] < 0.2
     assert seconds_of(a_run) < 0.2, "the next run is not rejected"
-
-
-def test_inactive_sessions_do_not_count(clock, monkeypatch):
-    waiting.SHARES.mark_active("other")
-    monkeypatch.setattr(fair_share, "RECENT_S", 0.0)
-    for _ in range(4):
-        assert seconds_of(a_run) < 0.2

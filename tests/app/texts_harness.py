@@ -19,12 +19,14 @@ from tests.app.explorer_harness import Record, Token, synthetic_record
 from tests.app.texts import TEXTS
 
 ROWS = 40
+MIXED = [text for first in range(11) for text in TEXTS[first::11]]
+"""The texts in an order in which the first forty are of all kinds."""
 HARMLESS = ["a", "a\u200bb", "שלום", "x" * 120, "a", "A dog.", ".", " ", "\u200b", "\u202ea"]
 
 
 def texts_from(start: int) -> list[str]:
     """Return forty texts, starting at an index; a negative index stands for the harmless texts."""
-    texts = HARMLESS if start < 0 else TEXTS[start : start + ROWS]
+    texts = HARMLESS if start < 0 else MIXED[start : start + ROWS]
     return (texts * ROWS)[:ROWS]
 
 

@@ -8,6 +8,7 @@ serves versions that lack it.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import json
@@ -25,11 +26,13 @@ import numpy as np
 
 TREE = Path.cwd()
 NETWORKS = sorted(path.parent.name for path in TREE.glob("checkpoints/*/config.json"))
-PAGES = (
+_BEFORE_THE_LIST = (
     "",
     *"tour tokens steps head why heads literature together masks positions bugs".split(),
     *"training comparison class quiz glossary".split(),
 )
+PAGES = tuple(getattr(importlib.import_module("app.views"), "VIEWS", _BEFORE_THE_LIST))
+"""The URL paths of all pages of this version; older versions have no list of them."""
 SHOWN = {
     "de-en": (
         "Ein Hund läuft.",

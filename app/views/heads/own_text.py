@@ -7,6 +7,7 @@ import streamlit as st
 from app.components.atlas import Link, Shown, heads_atlas
 from app.look.markdown import plain
 from app.state import atlases, log, session, waiting
+from app.views import VIEWS
 from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
 from core.data.corpora import LANGUAGES
@@ -18,8 +19,7 @@ _MOST_BYTES = 4 * atlases.MOST_LINES * atlases.MOST_CHARACTERS
 
 def open_link(link: Link) -> None:
     """Open a sentence in the explorer, or a head's training, without leaving the session."""
-    page = {"": "views/translate.py", "training": "views/training.py"}[link.page]
-    st.switch_page(page, query_params=link.query)
+    st.switch_page(VIEWS[link.page].file, query_params=link.query)
 
 
 @waiting.fragment

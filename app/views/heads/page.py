@@ -8,6 +8,7 @@ from app.components.atlas.payload import unknown_parameters
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, atlases, models, session, waiting
+from app.views import VIEWS
 from app.views.heads.own_text import open_link, show_own_text
 from core.atlas.atlas import FILE, Atlas
 from core.checkpoint.errors import shell_quoted
@@ -86,7 +87,7 @@ st.caption(
         *("word alignment", "alignment error rate"),
     ),
 )
-st.page_link("views/literature/page.py", label="What papers claim about heads", width="content")
+st.page_link(VIEWS["literature"].file, label="What papers claim about heads", width="content")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))

@@ -7,6 +7,7 @@ import streamlit as st
 from app.figures.amounts import spread, with_interval
 from app.figures.literature import MEAN, claim_figure
 from app.look.markdown import plain
+from app.views import VIEWS
 from app.views.shared.figure import show
 from core.atlas.claims.board import Row
 from core.atlas.claims.claim import (
@@ -24,11 +25,6 @@ VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
     HOLDS: "green",
     FAILS: "red",
     OPEN: "gray",
-}
-PAGES = {
-    "/heads": ("views/heads/page.py", "Open on the page Heads"),
-    "/why": ("views/why/page.py", "Open on the page Ask why"),
-    "/comparison": ("views/comparison/page.py", "Open on the page Scratch and baseline"),
 }
 
 
@@ -74,6 +70,7 @@ def show_claim(row: Row) -> None:
                 alt=f"{claim.claim} {row.reason}",
             )
         path, _, query = claim.see.partition("?")
-        page, label = PAGES[path]
+        page = VIEWS[path.removeprefix("/")]
         values = dict([query.split("=")]) if query else {}
-        st.page_link(page, label=label, query_params=values, width="content")
+        label = f"Open on the page {page.title}"
+        st.page_link(page.file, label=label, query_params=values, width="content")

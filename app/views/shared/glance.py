@@ -12,16 +12,9 @@ from app.components.figure_one import figure_one
 from app.components.figure_one.drawing import draw
 from app.lessons.texts import text
 from app.state import plans, session
+from app.views import VIEWS
 from core.kinds import KINDS
 
-_PAGES = {
-    "tokens": "views/tokens/page.py",
-    "head": "views/inside_head/page.py",
-    "masks": "views/masks/page.py",
-    "positions": "views/positions/page.py",
-    "why": "views/why/page.py",
-    "steps": "views/steps.py",
-}
 _PAGE_OF = {
     "inputs": "tokens",
     "source_embedding": "tokens",
@@ -85,7 +78,10 @@ def show_glance(
     with st.popover("Where in the model?", type="tertiary", key="glance"):
         opened = figure_one(drawing, key="figure_one", follow=follow) or opened
         st.page_link(
-            "views/glossary.py", label=text("glossary", "link"), query_params=link, width="content"
+            VIEWS["glossary"].file,
+            label=text("glossary", "link"),
+            query_params=link,
+            width="content",
         )
-    if opened is not None and opened.page in _PAGES:  # a plain link would start a new session
-        st.switch_page(_PAGES[opened.page], query_params=opened.query)
+    if opened is not None and opened.page in VIEWS:  # a plain link would start a new session
+        st.switch_page(VIEWS[opened.page].file, query_params=opened.query)
