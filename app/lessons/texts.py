@@ -1,9 +1,9 @@
 """Reads the lessons from one TOML file each: texts with {placeholders}, and rules.
 
 A file starts with `title` and `paper`, the section of the paper that the lesson is about. Texts
-follow, most of them in tables. The table `rules`, if any, holds what is no text: thresholds,
-verdicts and edits. A translation is a folder beside `en` with the same files, keys and
-placeholders, without rules.
+follow, most of them in tables. A table `rules`, of the lesson or of one of its tables, holds what
+is no text: thresholds, verdicts, edits and sentences. A translation is a folder beside `en` with
+the same files, keys and placeholders, without rules.
 
 The offline page gets the lessons on masks and positions as `table` returns them and reads them
 with `app/components/offline/lesson_table.js`.
@@ -40,15 +40,24 @@ def keys(lesson: str, language: str = "en") -> tuple[str, ...]:
     return tuple(_texts(lesson, language))
 
 
-def placeholders(lesson: str, key: str, language: str = "en") -> frozenset[str]:
-    """Return the names of a text's placeholders. Raises KeyError."""
-    return frozenset(_names(_texts(lesson, language)[key]))
-
-
 @cache
 def rules(lesson: str) -> Mapping[str, Any]:
     """Return what a lesson holds besides texts. Raises KeyError for an unknown lesson."""
     return _read(lesson, "en").get("rules", {})
+
+
+@cache
+def rows(lesson: str, group: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return a table's rows by name, in order: each row's texts and rules by key.
+
+    Placeholders stay in the texts. Raises KeyError for an unknown lesson or group.
+    """
+    found = {name: dict(row.get("rules", {})) for name, row in _read(lesson, "en")[group].items()}
+    for key, written in _texts(lesson, "en").items():
+        if key.startswith(f"{group}."):
+            _, name, part = key.split(".", 2)
+            found[name][part] = written
+    return found
 
 
 def verdict(lesson: str, rule: str, value: float) -> str:
@@ -73,8 +82,7 @@ def _read(lesson: str, language: str) -> dict[str, Any]:
 
 @cache
 def _texts(lesson: str, language: str) -> Mapping[str, str]:
-    written = {name: value for name, value in _read(lesson, language).items() if name != "rules"}
-    found = dict(_flat(written, ""))
+    found = dict(_flat(_read(lesson, language), ""))
     for key, written in found.items():
         if not all(map(str.isidentifier, _names(written))):
             raise ValueError(f"{language}/{lesson}.toml, {key}: only plain {{names}} are filled in")
@@ -91,6 +99,7 @@ def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
     """Yield the texts of a table by dotted key; folded lines are joined with spaces."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{name}.")
+            if name != "rules":
+                yield from _flat(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", " ".join(value.split())

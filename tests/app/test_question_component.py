@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from app.components.assets import joined
 from app.components.question import Asked, Grid, Option, Sentence, Texts, payload
 from app.components.question.mount import Answer, read_answer
-from app.look.palette import diverging_table, sequential_table
+from app.look.palette import sequential_table
 from core.analysis.questions import Question
 from tests.app import asked_page
 from tests.app.asked_page import page
@@ -115,11 +114,8 @@ def test_a_payload_that_does_not_match_its_question_is_refused():
 )
 def test_an_answer_to_something_else_is_no_answer(state):
     assert read_answer(state, asked()) is None
-
-
-def test_an_answer_is_read():
-    state = {"question": "one", "answer": [1], "right": True, "skipped": False}
-    assert read_answer(state, asked()) == Answer("one", (1,), True, False)
+    given = {"question": "one", "answer": [1], "right": True, "skipped": False}
+    assert read_answer(given, asked()) == Answer("one", (1,), True, False)
 
 
 # In the browser.
@@ -179,9 +175,7 @@ def test_a_skipped_question_shows_the_answer(page):
     [
         ([1, 2, 5], True, 6),
         ([2, 5, 1, 0], False, 5),
-        ([1], False, 4),
         ([], False, 3),
-        ([0], False, 2),
     ],
 )
 def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells):
@@ -202,11 +196,6 @@ def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells
     ]
 
 
-def test_a_second_click_unmarks_a_cell(page):
-    asked_page.show(page, grid())
-    assert asked_page.answer(page, [0, 1, 2, 0, 5], True)["answer"] == [1, 2, 5]
-
-
 def test_shaded_cells_without_a_number_have_a_scale(page):
     """The first pixel of the scale is the colour of 0, the last one that of 1."""
     asked_page.show(page, asked())
@@ -223,27 +212,6 @@ def test_shaded_cells_without_a_number_have_a_scale(page):
     }""")
     table = sequential_table("light")
     assert ends == [list(table[0]), list(table[255])]
-
-
-def test_options_are_coloured_as_the_maps_are(page):
-    def css(table, step) -> str:
-        return "rgb({},{},{})".format(*table[step])
-
-    asked_page.show(page, asked())
-    asked_page.answer(page, [0], False)
-    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
-    steps = [26, 128, 51, 153, 0]  # of 255
-    assert shades == [css(sequential_table("light"), step) for step in steps]
-    changes = [
-        replace(o, shade=s) for o, s in zip(asked().options, (-1, -0.5, 0, 0.5, 1), strict=True)
-    ]
-    asked_page.show(page, replace(asked(), options=changes, scale="change"))
-    asked_page.answer(page, [0], False)
-    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
-    assert shades[0] == css(diverging_table("light"), 1) and shades[4] == css(
-        diverging_table("light"), 255
-    )
-    assert shades[2] == css(diverging_table("light"), 128)
 
 
 def press(page: Page, *keys: str) -> int:
@@ -356,7 +324,8 @@ def test_marks_survive_an_update(page):
     data = asked_page.show(page, grid())
     page.locator(".option").nth(2).click()
     asked_page.show(page, {**data, "hint": "Another hint."}, again=True)
-    assert asked_page.answer(page, [1, 5], True)["answer"] == [1, 2, 5]
+    told = asked_page.answer(page, [0, 1, 0, 5], True)  # the second click unmarks
+    assert told["answer"] == [1, 2, 5]
 
 
 def test_an_answer_of_an_earlier_visit_is_shown(page):
@@ -366,23 +335,11 @@ def test_an_answer_of_an_earlier_visit_is_shown(page):
     assert page.evaluate("answers.length") == 0
 
 
-def test_lists_and_grids_are_laid_out_with_their_titles(page):
-    asked_page.show(page, asked(layout=Texts(), note="Note."))
+def test_lists_and_grids_have_their_titles(page):
+    asked_page.show(page, asked(layout=Texts()))
     assert page.locator(".options.list .option .label").count() == 5
-    assert page.locator(".note").text_content() == "Note."
     asked_page.show(page, grid())
     assert page.locator(".axis").text_content() == "Rows ↓ · Columns →"
-    assert page.locator(".note").is_hidden()
-    boxes = [o.bounding_box() for o in page.locator(".option").all()]
-    assert len({b["y"] for b in boxes[:3]}) == 1 and boxes[3]["y"] > boxes[0]["y"]
-    assert boxes[0]["x"] == boxes[3]["x"] < boxes[1]["x"] < boxes[2]["x"]
     rows, columns = (page.locator(f".{side}").all() for side in ("row", "column"))
     assert [r.get_attribute("title") for r in rows] == ["a", "b"]
     assert [c.get_attribute("title") for c in columns] == ["x", "y", "zzz"]
-    assert boxes[0]["y"] + 10 < rows[1].bounding_box()["y"]
-    assert boxes[0]["y"] + 10 < boxes[3]["y"]
-
-
-def test_scoring_needs_no_document():
-    script = joined(asked_page.FOLDER / "score.js")
-    assert "document" not in script and "window" not in script
