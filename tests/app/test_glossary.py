@@ -32,9 +32,11 @@ PATTERNS = {
     "mask": "mask(s|ed)?",
     "Shapley value": "Shapley",
 }
-OTHER_MEANINGS = ("null", "score", "attention score", "value")
+NOT_EVERYWHERE = {"null", "score", "attention score", "value", "d_k", "dot product"}
+NOT_EVERYWHERE |= {"feed-forward layer", "greedy search"}
+"""Terms that pages also use in another sense, or where they explain them in their own texts."""
 PATTERNS |= {
-    term: f"{term.removesuffix('s')}s?" for term in TERMS.keys() - {*PATTERNS, *OTHER_MEANINGS}
+    term: f"{term.removesuffix('s')}s?" for term in TERMS.keys() - NOT_EVERYWHERE - {*PATTERNS}
 }
 SECTIONS = {
     "": ["word_alignment"],

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import core
 from app.examples import EXAMPLES
@@ -67,6 +66,7 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     assert right(question)["said"] == text("head", "attends.option", **said)
     assert question["question"].startswith(found.id)
     assert question["paper"] == text("head", "paper")
+    assert question["hint"] == text("questions", "hint.word")
 
 
 def test_words_that_nearly_tie_are_named():
@@ -87,6 +87,8 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
     weights = found.decoder[:, :, :6, :6].max((0, 1))
     triangle = np.triu(np.ones((6, 6), bool), 1)
     assert question["prompt"] == text("masks", "masked.prompt", rows=6)
+    assert question["hint"] == text("questions", "hint.cells")
+    assert question["words"]["wrong"] == text("questions", "words.wrong-cells")
     assert question["rows"] == question["columns"] == names(found.target_in, 0)[:6]
     titles = [text("masks", f"masked.{which}_title") for which in ("row", "column")]
     assert [question["row_title"], question["column_title"]] == titles
@@ -135,6 +137,7 @@ def test_a_question_about_heads_has_their_effects():
         best, second = np.argsort(-np.abs(effect))[:2]
         word = names(found.target_out, 1)[token]
         assert question["prompt"] == text("why", "matters.cross", word=word)
+        assert question["hint"] == text("questions", "hint.head")
         layers, heads = changes.shape[:2]
         assert question["rows"] == [str(n + 1) for n in range(layers)]
         assert question["columns"] == [str(n + 1) for n in range(heads)]
@@ -215,6 +218,7 @@ def test_every_row_is_asked_about_by_words(source, model, kind):
             at = {"layer": layer + 1, "head": head + 1}
             prompt = text("head", f"attends.{kind}", query=queries[query], **at)
             assert question.prompt == prompt
+            assert question.question.correct == {best}
             two = {"best": question.options[best].label, "share": percent(shares[best])}
             two |= {"second": question.options[second].label}
             two |= {"second_share": percent(shares[second])}
@@ -251,6 +255,7 @@ def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
             before = float(found.log_probs[list(word)].sum(dtype=np.float64))
             ends = [percent(np.exp(value)) for value in (before, before + effect[best])]
             spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in (best, second)]
+            assert question.question.correct == {best}
             first, other = question.explanation
             assert first.startswith(f"Without {spoken[0]}, ")
             assert ends[0] == ends[1] or f"goes from {ends[0]} to {ends[1]} " in first
@@ -269,12 +274,14 @@ def test_a_question_about_positions_has_both_translations(source):
     words = [one.casefold().replace(".", "").split() for one in both.values()]
     assert (len(words[0]) == len(words[1])) == (source == TWO_MEN)  # its colours change places
     common = (Counter(words[0]) & Counter(words[1])).total()
+    reordered = Counter(words[0]) == Counter(words[1])
+    assert words[0] != words[1]
     question = texts.order(found, after)
     counted = {"words": max(map(len, words)), "common": common}
     assert question.explanation[1] == text("positions", "order.common", **counted, **both)
     assert f"“{after.translation}”" in question.explanation[0]
+    assert question.question.correct == {1 if reordered else 2}
     if source == TWO_MEN:
-        assert question.question.correct == {1}
         shown = asked(render("positions", source=source), "positions")
         assert (shown["correct"], shown["explanation"]) == ([1], list(question.explanation))
         assert [option["value"] for option in shown["options"]] == ["", "", ""]
@@ -464,28 +471,6 @@ def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
     clearest = int(found.encoder[layer, head].max(-1).argmax())
     assert asked(page, "head")["prompt"].startswith(f"At the position of “{words[clearest]}”")
     assert f"layer {layer + 1} head {head + 1} " in asked(page, "head")["prompt"]
-
-
-def test_a_page_says_why_it_asks_nothing():
-    def page() -> None:
-        import streamlit as st
-
-        from app.views.shared.asked import NotAskable
-        from app.views.shared.question import ask
-
-        def first() -> None:
-            raise NotAskable("The *first* reason.")
-
-        def second() -> None:
-            raise NotAskable("Another reason.")
-
-        st.text(str(ask("here", [first, second])))
-
-    shown = read(AppTest.from_function(page).run())
-    assert shown.texts("question_here") == [
-        "No question is asked about this sentence. The \\*first\\* reason."
-    ]
-    assert shown.texts(kind="text") == ["Outcome(asked=None, settled=True, shown=True)"]
 
 
 def test_stops_ask_what_they_show():

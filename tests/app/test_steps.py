@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -57,16 +56,6 @@ def test_every_tree_has_a_name_of_its_own(translator, written):
     assert len({payload(tree)["tree"] for tree in (written, forced, greedy)}) == 3
     assert written.tree.nodes[first_node(written.tree)].step == 1
     assert forced.tree.nodes[first_node(forced.tree)].forced
-
-
-def test_a_prefix_has_the_rows_of_the_whole_target(translator, written):
-    whole = translator.inspect(SENTENCE)
-    ids = written.tree.hypotheses[0].ids
-    for length in (1, 4, len(ids)):
-        seen = translator.inspect(SENTENCE, target_ids=ids[:length])
-        assert [t.id for t in seen.target_out] == list(ids[:length])
-        np.testing.assert_allclose(seen.cross, whole.cross[:, :, :length], rtol=0, atol=1e-6)
-        assert all(check.passed for check in seen.checks)
 
 
 def test_typed_words_become_tokens(translator):

