@@ -2,8 +2,8 @@
 
 A file starts with `title` and `paper`, the section of the paper that the lesson is about. Texts
 follow, most of them in tables. A table `rules`, of the lesson or of one of its tables, holds what
-is no text: thresholds, verdicts, edits and sentences. A translation is a folder beside `en` with
-the same files, keys and placeholders, without rules.
+is no text: thresholds, verdicts, edits and sentences. A translation would be a folder beside `en`
+with the same files, keys and placeholders, without rules.
 
 The offline page gets the lessons on masks and positions as `table` returns them and reads them
 with `app/components/offline/lesson_table.js`.
@@ -21,29 +21,29 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-def text(lesson: str, key: str, /, *, language: str = "en", **values: object) -> str:
+def text(lesson: str, key: str, /, **values: object) -> str:
     """Return the plain text of a dotted key, such as "question.prompt", with its values filled in.
 
     A value is inserted as it is: braces in it are not placeholders. Raises KeyError for an unknown
-    lesson, key or language, and for a placeholder without a value.
+    lesson or key, and for a placeholder without a value.
     """
-    return _texts(lesson, language)[key].format_map(values)
+    return _texts(lesson)[key].format_map(values)
 
 
-def template(lesson: str, key: str, language: str = "en") -> str:
+def template(lesson: str, key: str) -> str:
     """Return the text of a dotted key with its placeholders still in it. Raises KeyError."""
-    return _texts(lesson, language)[key]
+    return _texts(lesson)[key]
 
 
-def keys(lesson: str, language: str = "en") -> tuple[str, ...]:
+def keys(lesson: str) -> tuple[str, ...]:
     """Return the dotted keys of a lesson's texts, in order. Raises KeyError."""
-    return tuple(_texts(lesson, language))
+    return tuple(_texts(lesson))
 
 
 @cache
 def rules(lesson: str) -> Mapping[str, Any]:
     """Return what a lesson holds besides texts. Raises KeyError for an unknown lesson."""
-    return _read(lesson, "en").get("rules", {})
+    return _read(lesson).get("rules", {})
 
 
 @cache
@@ -52,8 +52,8 @@ def rows(lesson: str, group: str) -> Mapping[str, Mapping[str, Any]]:
 
     Placeholders stay in the texts. Raises KeyError for an unknown lesson or group.
     """
-    found = {name: dict(row.get("rules", {})) for name, row in _read(lesson, "en")[group].items()}
-    for key, written in _texts(lesson, "en").items():
+    found = {name: dict(row.get("rules", {})) for name, row in _read(lesson)[group].items()}
+    for key, written in _texts(lesson).items():
         if key.startswith(f"{group}."):
             _, name, part = key.split(".", 2)
             found[name][part] = written
@@ -68,24 +68,24 @@ def verdict(lesson: str, rule: str, value: float) -> str:
     return next(name for name, *limit in rules(lesson)[rule] if not limit or value <= limit[0])
 
 
-def table(lesson: str, language: str = "en") -> dict[str, Any]:
+def table(lesson: str) -> dict[str, Any]:
     """Return a lesson as JSON values: its texts by dotted key, and its rules. Raises KeyError."""
-    return {"texts": dict(_texts(lesson, language)), "rules": rules(lesson)}
+    return {"texts": dict(_texts(lesson)), "rules": rules(lesson)}
 
 
-def _read(lesson: str, language: str) -> dict[str, Any]:
-    file = FOLDER / language / f"{lesson}.toml"
+def _read(lesson: str) -> dict[str, Any]:
+    file = FOLDER / "en" / f"{lesson}.toml"
     if not file.is_file():
-        raise KeyError(f"there are no texts {language}/{lesson}")
+        raise KeyError(f"there are no texts {lesson}")
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
-def _texts(lesson: str, language: str) -> Mapping[str, str]:
-    found = dict(_flat(_read(lesson, language), ""))
+def _texts(lesson: str) -> Mapping[str, str]:
+    found = dict(_flat(_read(lesson), ""))
     for key, written in found.items():
         if not all(map(str.isidentifier, _names(written))):
-            raise ValueError(f"{language}/{lesson}.toml, {key}: only plain {{names}} are filled in")
+            raise ValueError(f"{lesson}.toml, {key}: only plain {{names}} are filled in")
     return found
 
 

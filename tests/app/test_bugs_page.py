@@ -13,6 +13,7 @@ import torch
 from app.components.question import Answer
 from app.lessons.texts import template, text
 from app.views.bugs import symptoms
+from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.symptoms import name_of
 from core.config import DecodeConfig
 from core.experiments import bugs
@@ -218,13 +219,7 @@ def test_the_code_of_each_mistake_makes_it():
         exec(line, names)
         return SimpleNamespace(**{n: v for n, v in names.items() if n != "__builtins__"})
 
-    code, record = {}, case("de-en")[1]
-    for place, bug in enumerate(ORDER, start=1):
-        id = f"{record.id} bug {place}"
-        page = page_of(place, state={f"saved answer {id}": Answer(id, (), False, True)})
-        code[bug] = [item.text for item in page.found("bug_answer", "code_text")]
-        assert len(code[bug]) == 2
-    good, bad = ({bug: lines[i] for bug, lines in code.items()} for i in (0, 1))
+    good, bad = ({bug: MISTAKES[bug][i] for bug in ORDER} for i in (0, 1))
     root = math.sqrt(d_k)
     assert torch.allclose(run(good["unscaled"]).scores * root, run(bad["unscaled"]).scores)
     assert torch.allclose(run(good["unscaled"]).scores[0, 1, 2, 3], q[0, 1, 2] @ k[0, 1, 3] / root)
@@ -273,7 +268,7 @@ def test_a_wrong_answer_is_compared_by_the_number_of_its_own_mistake(monkeypatch
     for answer in (NAMES["shifted"], None):  # right, and skipped
         found = answered(page, answer)
         assert not any("that you chose" in said for said in found.texts())
-        assert len(found.texts("bug_answer", "code_text")) == 2
+        assert found.texts("bug_answer", "code_text") == [*MISTAKES["shifted"][:2]]
 
     def like_shifted(owner, record, bug):
         found = measured(owner, record, bug)

@@ -47,18 +47,13 @@ def test_a_text_is_filled_in(lesson):
 
 
 @pytest.mark.parametrize(
-    ("name", "key", "language", "values"),
-    [
-        ("two", "title", "en", {}),
-        ("one", "subtitle", "en", {}),
-        ("one", "title", "de", {}),
-        ("one", "text", "en", {"other": 1}),
-    ],
+    ("name", "key", "values"),
+    [("two", "title", {}), ("one", "subtitle", {}), ("one", "text", {"other": 1})],
 )
-def test_what_is_missing_raises_key_error(lesson, name, key, language, values):
+def test_what_is_missing_raises_key_error(lesson, name, key, values):
     lesson('title = "One"\ntext = "A {word}"')
     with pytest.raises(KeyError):
-        texts.text(name, key, language=language, **values)
+        texts.text(name, key, **values)
 
 
 @pytest.mark.parametrize("written", ["{}", "{0}", "{a.b}", "{a!r}", "{a:.2f}", "{a[0]}"])
@@ -92,7 +87,7 @@ def test_sentences_are_whole(name):
             continue
         if key.startswith(("pair.", "example.")):
             continue
-        written = texts._texts(name, "en")[key]
+        written = texts.template(name, key)
         first = next(literal for literal, *_ in Formatter().parse(written))
         assert not first or not first[0].islower(), (name, key, written)
 
