@@ -1,4 +1,4 @@
-"""The guided tour agrees with the explorer, and links to the other direction and the lessons."""
+"""The guided tour in a browser: its links to lessons, to Translate and to the other direction."""
 
 import re
 
@@ -10,23 +10,6 @@ from tests.app.page_checks import ROOT, record
 from tests.app.test_navigation import expect_query
 
 MAIN = ROOT / "app/main.py"
-
-
-def test_the_explorer_gives_the_same_share_as_the_tour(local_page: Page, serve):
-    number, word = 4, "bos"
-    stop = TOURS["de-en"][number]
-    head = find(stop, record(stop.source)).head
-    local_page.goto(f"{serve(MAIN)}/tour?stop={number + 1}")
-    skip_question(local_page)
-    root = local_page.locator(f".st-key-tour_{number} section[aria-label='Attention explorer']")
-    thumbnail = root.locator(f".thumbnail[data-l='{head.layer}'][data-h='{head.head}']")
-    spoken = re.compile(rf"\b{word}\b\W*{100 * head.share:.0f}\s%$")
-    expect(thumbnail).to_have_accessible_name(spoken, timeout=60_000)
-    choice = root.get_by_role("combobox", name="Shown quantity")
-    for quantity in ("scores", "norms"):
-        choice.select_option(quantity)
-        expect(root).to_have_attribute("data-quantity", quantity, timeout=30_000)
-    expect(root.locator(".waiting")).to_have_count(0)
 
 
 def skip_question(page: Page) -> None:
