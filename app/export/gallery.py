@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from app.export.tour import Found, found_stops
+from app.lessons.texts import text
 from app.look.numbers import percent
-from app.views.tour.stops import measured
+from app.views.tour.finders import measured
 from core.analysis import roles
-from core.record.edits import OFF, Edits
+from core.kinds import Kind
+from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:  # imports torch
@@ -61,10 +63,8 @@ def _of_direction(translator: core.Translator) -> Iterator[Picture]:
     for one in found[:2]:
         yield _of_stop(direction, one)
     for one in found[2:]:
-        if one.shown.kind == "encoder":
-            yield _without_positions(translator, one)
-        elif one is found[-1] and one.shown.kind == "decoder":
-            yield _without_mask(translator, one)
+        if one.stop.edits:
+            yield _under_edits(translator, one)
     for one in found[2:]:
         yield _of_stop(direction, one)
 
@@ -74,40 +74,26 @@ def _of_stop(direction: str, found: Found) -> Picture:
     return Picture(found.stop.title, caption, direction, found.record, found)
 
 
-def _without_positions(translator: core.Translator, found: Found) -> Picture:
-    """Return the head that attends to the previous token, in a pass without source positions."""
-    after = _edited(translator, found.record, Edits(source_positions=OFF))
-    head = found.shown.head
-    share = roles.on_previous(after.encoder)[head.layer, head.head]
-    caption = (
-        f"Layer {head.layer + 1} head {head.head + 1} of the encoder puts {percent(head.share)} "
-        "of its weight on the token before. Without the source's positions, it puts "
-        f"{percent(float(share))} on that token."
+def _under_edits(translator: core.Translator, found: Found) -> Picture:
+    """Return a stop's head in a pass of the same target under the stop's edits."""
+    record, head = found.record, found.shown.head
+    after = translator.inspect(
+        record.source_text,
+        edits=Edits.parse(found.stop.edits)[0],
+        target_ids=[token.id for token in record.target_out],
     )
-    title = "The same head without positions"
+    shares = (_share(one, found.shown.kind, head) for one in (record, after))
+    before_share, after_share = map(percent, shares)
+    key = f"tour.{found.stop.id}.edited"
+    where = {"layer": head.layer + 1, "head": head.head + 1}
+    caption = text("stops", f"{key}.caption", before=before_share, after=after_share, **where)
+    title = text("stops", f"{key}.title")
     return Picture(title, caption, translator.card.direction, after, found)
 
 
-def _without_mask(translator: core.Translator, found: Found) -> Picture:
-    """Return the head that attends to the token just fed in, in a pass without the causal mask."""
-    after = _edited(translator, found.record, Edits(causal_mask=False))
-    head = found.shown.head
-    masked, opened = (
-        float(np.triu(record.decoder[head.layer, head.head], 1)[:-1].sum(-1).mean())
-        for record in (found.record, after)  # the last row has no later tokens
-    )
-    caption = (
-        f"In all rows but the last, layer {head.layer + 1} head {head.head + 1} of the decoder "
-        f"puts {percent(masked)} of its weight on later tokens. Without the causal mask, these "
-        f"rows may attend to later tokens, and put {percent(opened)} of their weight there."
-    )
-    title = "The decoder without its causal mask"
-    return Picture(title, caption, translator.card.direction, after, found)
-
-
-def _edited(
-    translator: core.Translator, record: TranslationRecord, edits: Edits
-) -> TranslationRecord:
-    """Return the pass of the same target under edits."""
-    target = [token.id for token in record.target_out]
-    return translator.inspect(record.source_text, edits=edits, target_ids=target)
+def _share(record: TranslationRecord, kind: Kind, head: roles.Strongest) -> float:
+    """Return the share on the previous token in the encoder, on later tokens in the decoder."""
+    if kind == "encoder":
+        return float(roles.on_previous(record.encoder)[head.layer, head.head])
+    later = np.triu(record.decoder[head.layer, head.head], 1)
+    return float(later[:-1].sum(-1).mean())  # the last row has no later tokens

@@ -120,9 +120,9 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
         card,
         weights,
         _rounding(card, about_weights["rounding"], int8),
-        tour(direction, inspect) if plan is None else planned(plan, direction, inspect),
+        tour(direction, inspect) if plan is None else planned(plan, inspect),
         plan is not None,
-        not_offline(whole_tour(direction) if plan is None else plan, direction, inspect),
+        not_offline(whole_tour(direction) if plan is None else plan, inspect),
     )
 
 

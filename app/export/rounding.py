@@ -87,8 +87,8 @@ def measured_rounding(card: Card) -> Rounding | None:
 
 def sentences(direction: str) -> list[str]:
     """Return the distinct example sentences of a direction, with their variants."""
-    texts = [t for e in examples(direction) for t in (e.text(direction), e.variant(direction))]
-    texts += [text for pair in minimal_pairs(direction) for text in pair.texts(direction)]
+    known = examples(direction) + minimal_pairs(direction)
+    texts = [text for pair in known for text in pair.texts(direction)]
     return list(dict.fromkeys(texts))
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import core
 from app.export.rounding import rounded_checkpoint
-from app.plan import LESSONS, Plan, offered, tour_stop
-from app.plan import Stop as PlanStop
-from app.views.tour.highlight import Highlight
-from app.views.tour.stops import STOPS, Stop, measured, tokens_in_words
+from app.plan import Plan
+from app.stops import TOURS, Stop
+from app.views.tour.finders import Highlight, find, measured, tokens_in_words
 from core.record.record import TranslationRecord
 
 Inspect = Callable[[str], TranslationRecord]
@@ -50,12 +49,12 @@ def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
     A stop is left out if the translation lacks a word that the stop needs. Stops that run the
     network again, under edits or with another search, are left out too.
     """
-    for stop in STOPS.get(direction, ()):
-        if stop.trial is not None:
+    for stop in TOURS.get(direction, ()):
+        if stop.trial:
             continue
         record = inspect(stop.source)
         try:
-            yield Found(stop, record, stop.find(record))
+            yield Found(stop, record, find(stop, record))
         except LookupError:
             continue
 
@@ -82,50 +81,48 @@ def _on_tour(found: Found) -> dict[str, Any]:
 
 def whole_tour(direction: str) -> Plan:
     """Return the plan of all stops of a direction's tour."""
-    return Plan(tuple(stop for stop in offered(direction, "") if stop.on_tour))
+    return Plan(TOURS.get(direction, ()))
 
 
-def planned(plan: Plan, direction: str, inspect: Inspect) -> list[dict[str, Any]]:
+def planned(plan: Plan, inspect: Inspect) -> list[dict[str, Any]]:
     """Return the stops of a plan that the offline page can show, as `tour` does."""
     return [
         _on_tour(shown) if isinstance(shown, Found) else shown
         for stop in plan.stops
-        if not isinstance(shown := _shown(stop, direction, inspect), str)
+        if not isinstance(shown := _shown(stop, inspect), str)
     ]
 
 
-def not_offline(plan: Plan, direction: str, inspect: Inspect) -> list[str]:
+def not_offline(plan: Plan, inspect: Inspect) -> list[str]:
     """Return one line for each stop of a plan that the offline page leaves out, with the reason."""
     return [
-        f"Stop {place}, {stop.title(direction)}: {shown}"
+        f"Stop {place}, {stop.title}: {shown}"
         for place, stop in enumerate(plan.stops, 1)
-        if isinstance(shown := _shown(stop, direction, inspect), str)
+        if isinstance(shown := _shown(stop, inspect), str)
     ]
 
 
-def _shown(stop: PlanStop, direction: str, inspect: Inspect) -> Found | dict[str, Any] | str:
+def _shown(stop: Stop, inspect: Inspect) -> Found | dict[str, Any] | str:
     """Return a plan's stop as the offline page shows it, or the reason why it cannot show it."""
-    offline = "tour" if stop.on_tour else LESSONS[stop.name].offline
-    if not offline:
+    if not (stop.on_tour or stop.offline):
         return "this page needs the app"
-    own = STOPS[direction][tour_stop(direction, stop.argument)[0]] if stop.on_tour else None
-    if own is not None and own.trial is not None:
+    if stop.trial:
         return "its comparison exists in the app only"
     try:
-        record = inspect(stop.sentence(direction))
+        record = inspect(stop.source)
     except ValueError as error:  # InputError: one line
         return str(error)
-    if own is not None:
+    if stop.on_tour:
         try:
-            return Found(own, record, own.find(record))
+            return Found(stop, record, find(stop, record))
         except LookupError as missing:
             return f"{missing}, so there is nothing to measure"
     return {
-        "title": LESSONS[stop.name].title,
-        "source": stop.argument,
+        "title": stop.title,
+        "source": stop.source,
         "translation": record.translation,
-        "look_for": f"Shows {LESSONS[stop.name].about}.",
+        "look_for": f"Shows {stop.note}.",
         "measured": ("", "", ""),
         "tokens": tokens_in_words(record),
-        "view": {"lesson": stop.name} if offline == "lesson" else {},
+        "view": {"lesson": stop.page} if stop.offline == "lesson" else {},
     }

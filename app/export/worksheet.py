@@ -96,7 +96,7 @@ def worksheet(sheets: Sequence[Sheet]) -> str:
 
 def _said(name: str, /, **values: object) -> str:
     """Return a text of the worksheet, escaped."""
-    return html.escape(text(_LESSON, name, language="en", **values))
+    return html.escape(text(_LESSON, name, **values))
 
 
 def _made_by(sheets: Sequence[Sheet]) -> str:

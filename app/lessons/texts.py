@@ -1,9 +1,9 @@
 """Reads the lessons from one TOML file each: texts with {placeholders}, and rules.
 
 A file starts with `title` and `paper`, the section of the paper that the lesson is about. Texts
-follow, most of them in tables. The table `rules`, if any, holds what is no text: thresholds,
-verdicts and edits. A translation is a folder beside `en` with the same files, keys and
-placeholders, without rules.
+follow, most of them in tables. A table `rules`, of the lesson or of one of its tables, holds what
+is no text: thresholds, verdicts, edits and sentences. A translation would be a folder beside `en`
+with the same files, keys and placeholders, without rules.
 
 The offline page gets the lessons on masks and positions as `table` returns them and reads them
 with `app/components/offline/lesson_table.js`.
@@ -21,34 +21,43 @@ from typing import Any
 FOLDER = Path(__file__).parent
 
 
-def text(lesson: str, key: str, /, *, language: str = "en", **values: object) -> str:
+def text(lesson: str, key: str, /, **values: object) -> str:
     """Return the plain text of a dotted key, such as "question.prompt", with its values filled in.
 
     A value is inserted as it is: braces in it are not placeholders. Raises KeyError for an unknown
-    lesson, key or language, and for a placeholder without a value.
+    lesson or key, and for a placeholder without a value.
     """
-    return _texts(lesson, language)[key].format_map(values)
+    return _texts(lesson)[key].format_map(values)
 
 
-def template(lesson: str, key: str, language: str = "en") -> str:
+def template(lesson: str, key: str) -> str:
     """Return the text of a dotted key with its placeholders still in it. Raises KeyError."""
-    return _texts(lesson, language)[key]
+    return _texts(lesson)[key]
 
 
-def keys(lesson: str, language: str = "en") -> tuple[str, ...]:
+def keys(lesson: str) -> tuple[str, ...]:
     """Return the dotted keys of a lesson's texts, in order. Raises KeyError."""
-    return tuple(_texts(lesson, language))
-
-
-def placeholders(lesson: str, key: str, language: str = "en") -> frozenset[str]:
-    """Return the names of a text's placeholders. Raises KeyError."""
-    return frozenset(_names(_texts(lesson, language)[key]))
+    return tuple(_texts(lesson))
 
 
 @cache
 def rules(lesson: str) -> Mapping[str, Any]:
     """Return what a lesson holds besides texts. Raises KeyError for an unknown lesson."""
-    return _read(lesson, "en").get("rules", {})
+    return _read(lesson).get("rules", {})
+
+
+@cache
+def rows(lesson: str, group: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return a table's rows by name, in order: each row's texts and rules by key.
+
+    Placeholders stay in the texts. Raises KeyError for an unknown lesson or group.
+    """
+    found = {name: dict(row.get("rules", {})) for name, row in _read(lesson)[group].items()}
+    for key, written in _texts(lesson).items():
+        if key.startswith(f"{group}."):
+            _, name, part = key.split(".", 2)
+            found[name][part] = written
+    return found
 
 
 def verdict(lesson: str, rule: str, value: float) -> str:
@@ -59,25 +68,24 @@ def verdict(lesson: str, rule: str, value: float) -> str:
     return next(name for name, *limit in rules(lesson)[rule] if not limit or value <= limit[0])
 
 
-def table(lesson: str, language: str = "en") -> dict[str, Any]:
+def table(lesson: str) -> dict[str, Any]:
     """Return a lesson as JSON values: its texts by dotted key, and its rules. Raises KeyError."""
-    return {"texts": dict(_texts(lesson, language)), "rules": rules(lesson)}
+    return {"texts": dict(_texts(lesson)), "rules": rules(lesson)}
 
 
-def _read(lesson: str, language: str) -> dict[str, Any]:
-    file = FOLDER / language / f"{lesson}.toml"
+def _read(lesson: str) -> dict[str, Any]:
+    file = FOLDER / "en" / f"{lesson}.toml"
     if not file.is_file():
-        raise KeyError(f"there are no texts {language}/{lesson}")
+        raise KeyError(f"there are no texts {lesson}")
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 @cache
-def _texts(lesson: str, language: str) -> Mapping[str, str]:
-    written = {name: value for name, value in _read(lesson, language).items() if name != "rules"}
-    found = dict(_flat(written, ""))
+def _texts(lesson: str) -> Mapping[str, str]:
+    found = dict(_flat(_read(lesson), ""))
     for key, written in found.items():
         if not all(map(str.isidentifier, _names(written))):
-            raise ValueError(f"{language}/{lesson}.toml, {key}: only plain {{names}} are filled in")
+            raise ValueError(f"{lesson}.toml, {key}: only plain {{names}} are filled in")
     return found
 
 
@@ -91,6 +99,7 @@ def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
     """Yield the texts of a table by dotted key; folded lines are joined with spaces."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{name}.")
+            if name != "rules":
+                yield from _flat(value, f"{above}{name}.")
         else:
             yield f"{above}{name}", " ".join(value.split())

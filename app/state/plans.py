@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app.plan import Plan, Stop, parse, quoted, tour_stop
+from app.plan import Plan, parse, quoted
 from app.state import address, models, session
+from app.stops import TOUR, TOURS, Stop
 
-TOUR = "tour"
-"""The URL path that a plan's link opens."""
 TEACHER = "class"
 """The URL path of the page where plans are made; there, the parameter `plan` is a draft."""
 _RUNNING = "running plan"
@@ -166,9 +165,9 @@ def _apply() -> None:
     session.put("view", None)
     session.put("target", "")
     if now.stop.on_tour:
-        session.put("stop", tour_stop(now.direction, now.stop.argument)[0] + 1)
+        session.put("stop", TOURS[now.direction].index(now.stop) + 1)
     else:
-        session.put("source", now.stop.argument)
+        session.put("source", now.stop.source)
     session.put(_MOVED, True)
 
 

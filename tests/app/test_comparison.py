@@ -1,4 +1,4 @@
-"""The page "Scratch and baseline": links, timing, failures, and the page in a browser."""
+"""The page "Scratch and baseline": links, buttons, timing and failures."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import dataclasses
 import re
 import shutil
 from contextlib import contextmanager
+from itertools import islice
 
 import numpy as np
 import pytest
 import streamlit as st
-from playwright.sync_api import expect
 
 from app.state import models, results
 from app.state.models import Implementation
@@ -19,11 +19,11 @@ from core.analysis.difference import KINDS
 from core.analysis.matching import Matching
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
+from core.parity import checklist
 from tests.app.page_checks import ROOT, map_row, translator
-from tests.app.rendered import Rendered, array, render
+from tests.app.rendered import Rendered, render
 from tests.app.test_masks_positions import save_small_model
 
-MAIN = ROOT / "app/main.py"
 SHIPPED = ROOT / "checkpoints/scratch-de-en"
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 
@@ -72,40 +72,19 @@ def test_a_link_selects_a_head(link, opened):
     assert header["site"].lower() == link.get("compare_kind", "cross")
 
 
-def test_speed_is_measured_on_request():
-    assert " times** as" not in text_of(render("comparison"))
-    page = render("comparison", act=lambda app: app.button(key="measure_speed").click().run())
-    match = page.claim_matching(
-        r"The first, the scratch code: \*\*([\d.]+) ms\*\*\. The second, torch.nn.Transformer: "
-        r"\*\*([\d.]+) ms\*\*\. The first, the scratch code, is \*\*([\d.]+) times.*"
-    )
-    first, second, ratio = map(float, match.groups())
-    assert ratio == pytest.approx(second / first, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [
-        (
-            {"model": "baseline"},
-            "The first, torch.nn.Transformer: **2000.0 ms**. The second, the scratch code: "
-            "**500.0 ms**. The second, the scratch code, is **4.00 times** as fast as the first, "
-            "torch.nn.Transformer.",
-        ),
-        (
-            {},
-            "The first, the scratch code: **2000.0 ms**. The second, torch.nn.Transformer: "
-            "**500.0 ms**. The first, the scratch code, is **0.25 times** as fast as the second, "
-            "torch.nn.Transformer.",
-        ),
-    ],
-)
-def test_the_ratio_of_speeds_is_that_of_the_scratch_code(monkeypatch, query, text):
+@pytest.mark.parametrize(("query", "ratio"), [({"model": "baseline"}, "4.00"), ({}, "0.25")])
+def test_the_ratio_of_speeds_is_that_of_the_scratch_code(monkeypatch, query, ratio):
     monkeypatch.setattr(results, "decoding_seconds", lambda *_: (2.0, 0.5))
     page = render(
         "comparison", act=lambda app: app.button(key="measure_speed").click().run(), **query
     )
-    page.claim(text, "speed")
+    names = ["The first, the scratch code", "The second, torch.nn.Transformer"]
+    if query:
+        names = ["The first, torch.nn.Transformer", "The second, the scratch code"]
+    (said,) = page.texts("speed", "markdown")
+    assert f"{names[0]}: **2000.0 ms**" in said and f"{names[1]}: **500.0 ms**" in said
+    scratch = next(name for name in names if "scratch" in name)
+    assert f"{scratch}, is **{ratio} times** as fast" in said
 
 
 def test_layers_of_encoder_and_decoder_are_told_apart(monkeypatch):
@@ -193,90 +172,44 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
 @pytest.mark.parametrize(
     "pair",
     [
-        ("scratch", "scratch-twin"),
         ("scratch-twin", "scratch"),
         ("scratch-twin", "scratch-twin"),
-        ("scratch", "baseline"),
         ("baseline", "captions-twin"),
-        ("captions-twin", "baseline-twin"),
     ],
 )
 def test_the_library_model_never_searches(pair, monkeypatch):
     """Without a KV cache, the search of a large network takes half a minute."""
-    inspect, asked = results.inspect, []
+    inspect, searched = results.inspect, set()
 
     def recorded(model, source, target=None, **options):
         record = inspect(model, source, target, **options)
-        given = target is not None or options.get("target_ids") is not None
-        assert (record.decode is None) == given
-        asked.append((model.card.folder.name, model.architecture, given, record))
+        if record.decode is not None:
+            searched.add((model.card.folder.name, model.architecture))
         return record
 
     monkeypatch.setattr(results, "inspect", recorded)
     first, second = pair
     page = render("comparison", source="Ein Hund läuft.", first_model=first, second_model=second)
-    searched = {(name, code) for name, code, given, _ in asked if not given}
     folders = {f"{name.removesuffix('-twin')}-de-en" for name in pair}
     assert searched == {(folder, "scratch") for folder in folders}
-    found = {name: record.target_out for name, _, given, record in asked if not given}
-    shown = [
-        next(
-            r
-            for folder, a, given, r in asked
-            if (folder, a) == (f"{name.removesuffix('-twin')}-de-en", code(name))
-            and r.target_out == found[folder]
-        )
-        for name in pair
-    ]
-    for key, record in zip(("first_scores", "second_scores"), shown, strict=True):
-        (bars,) = page.figure(key)["data"]
-        np.testing.assert_allclose(array(bars["y"]), record.log_probs, atol=1e-5)
     assert "does not search here" in text_of(page)
 
 
-def code(name: str) -> str:
-    """Return the architecture of one of the page's models; a twin has the other architecture."""
-    return "baseline" if (name.split("-")[0] == "baseline") != name.endswith("-twin") else "scratch"
+def test_buttons_show_the_largest_difference_and_run_the_checklist(monkeypatch):
+    """Only the first checks are run here; core's tests run all."""
+    every = checklist.checklist
+    monkeypatch.setattr(checklist, "checklist", lambda checkpoint: islice(every(checkpoint), 4))
 
+    def press(app) -> None:
+        app.button(key="show_largest").click().run()
+        app.button(key="run_checks").click().run()
 
-def test_two_models_in_scratch_code_need_no_word_about_searching():
-    page = render("comparison", source="Ein Hund läuft.", second_model="captions")
-    assert "does not search here" not in text_of(page)
-
-
-def test_the_page_in_a_browser(local_page, serve):
-    """Read the difference, choose heads, reload, and run the checklist."""
-    local_page.goto(f"{serve(MAIN)}/comparison?direction=en-de")
-    main = local_page.locator("[data-testid=stMain]")
-    expect(
-        main.get_by_text(re.compile("All attention weights agree (exactly|within 1e-5)"))
-    ).to_be_visible(timeout=60_000)
-    expect(main.locator(".st-key-largest")).to_contain_text("Largest: ")
-    for key in ("matched_heads", "curves"):
-        expect(main.locator(f".st-key-{key} .main-svg").first).to_be_visible(timeout=30_000)
-    row = main.locator(".st-key-compared_maps section.map-row")
-    expect(row).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=30_000)
-    row.get_by_role("radio", name="layer 1").click()
-    row.get_by_role("radio", name="head 3").click()
-    expect(row.locator(".title")).to_have_text("Cross, layer 1, head 3")
-    expect(local_page).to_have_url(re.compile("compare_layer=0&compare_head=2"))
-    largest = re.search(r"layer (\d+), head (\d+)", main.locator(".st-key-largest").text_content())
-    main.locator(".st-key-show_largest button").click()
-    expect(row).to_have_attribute("data-layer", str(int(largest[1]) - 1))
-    expect(row).to_have_attribute("data-head", str(int(largest[2]) - 1))
-    row.get_by_role("radio", name="head 1").click()
-    local_page.reload()
-    expect(row).to_have_attribute("data-layer", str(int(largest[1]) - 1), timeout=60_000)
-    expect(row).to_have_attribute("data-head", "0")
-    main.locator(".st-key-run_checks button").click()
-    verdict = main.locator(".st-key-checks")
-    expect(verdict).to_contain_text(
-        "checks passed. They compare the two models on 3 sentence pairs", timeout=120_000
-    )
-    count = int(re.search(r"All (\d+) checks", verdict.text_content()).group(1))
-    assert count >= 40
-    expect(verdict.locator("tbody tr").filter(has_text="✓")).to_have_count(count)
-    local_page.get_by_role("link", name="Masks").click()
-    local_page.get_by_role("link", name="Scratch and baseline").click()
-    expect(verdict).to_contain_text("checks passed", timeout=30_000)  # kept for the session
-    expect(local_page.locator("[data-testid=stException]")).to_have_count(0)
+    page = render("comparison", direction="en-de", act=press)
+    (largest,) = page.texts("largest", "text")
+    kind, layer, head = re.match(r"Largest: (\w+), layer (\d+), head (\d+)", largest).groups()
+    header, _ = map_row(page, "compared_maps")
+    opened = header["opened"]
+    assert header["site"] == kind.capitalize()
+    assert (opened["layer"], opened["head"]) == (int(layer) - 1, int(head) - 1)
+    page.claim_matching(r"✓ All 4 checks passed\. .*", "checks")
+    assert len(page.table("checks")) == 4

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.lessons.texts import text
+from app.look.markdown import plain
 from app.state import atlases
 from tests.app.page_checks import ROOT, percent, record
 from tests.app.rendered import Rendered, render
@@ -58,18 +60,17 @@ def test_each_word_has_the_words_linked_to_it(beside, heads, changes, shift):
     pairs = glossed(mean, shift, rec)
     assert any(not gloss for _, gloss in pairs), "a word without a link"
     assert shown(page) == pairs
-    title = page.payload("gloss_words")["title"]
-    assert title == "German words, each with the English words linked to it"
-    page.claim_matching(
-        rf"Below each German word: .* error rate of these heads is {percent(0.357)} "
-        rf"\(95 % interval {percent(0.331)} to {percent(0.9962)}\)\.".replace("\u00a0", " ")
-    )
+    languages = {"source": "German", "target": "English"}
+    assert page.payload("gloss_words")["title"] == text("gloss", "list", **languages)
+    shares = {"aer": percent(0.357), "low": percent(0.331), "high": percent(0.9962)}
+    page.claim(plain(text("gloss", "about", **shares, **languages)))
 
 
 def test_the_other_direction_names_its_languages():
     page = render("", direction="en-de", source="A dog runs.", gloss="1")
     assert [word for word, _ in shown(page)] == ["A", "dog", "runs", "."]
-    assert page.payload("gloss_words")["title"].startswith("English words, each with the German")
+    languages = {"source": "English", "target": "German"}
+    assert page.payload("gloss_words")["title"] == text("gloss", "list", **languages)
 
 
 def test_the_gloss_is_of_the_pass_that_is_shown():
@@ -92,7 +93,7 @@ def test_the_gloss_is_off_by_default_and_kept_in_the_url():
 
 
 def test_a_network_without_alignment_heads_says_so(beside, monkeypatch, tmp_path):
-    none = "There is no gloss for this network: no atlas says which of its heads align words."
+    none = text("gloss", "none")
     beside(None)
     assert none in render("", source=SOURCE, gloss="1").texts()
     monkeypatch.setattr(atlases, "FILE", str(tmp_path / "missing.npz"))
@@ -107,6 +108,5 @@ def test_a_visitor_switches_the_gloss_on(local_page: Page, serve):
     words = local_page.locator(".gloss li")
     expect(words).to_have_count(4)
     expect(words.first.locator("bdi").first).to_have_text("Ein")
-    for text in words.locator(".said").all_inner_texts():
-        assert text
+    assert all(words.locator(".said").all_inner_texts())
     expect(local_page).to_have_url(re.compile("gloss=1"))

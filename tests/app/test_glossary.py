@@ -23,41 +23,20 @@ from tests.app.rendered import render
 
 TERMS = tomllib.loads((ROOT / "app/lessons/en/glossary.toml").read_text("utf-8"))["terms"]
 PATTERNS = {
-    "nats": r"nats",
-    "logit": r"logits?",
-    "rollout": r"rollout",
-    "entropy": r"entropy",
-    "beam search": r"beam",
-    "token": r"tokens?",
-    "head": r"heads?",
-    "layer": r"layers?",
-    "residual stream": r"residual",
+    "beam search": "beam",
+    "residual stream": "residual",
     "ablation": r"ablat\w+",
-    "log-probability": r"log-probabilit(y|ies)",
-    "softmax": r"softmax",
-    "value norms": r"value norms?",
-    "embedding": r"embeddings?",
-    "query": r"quer(y|ies)",
-    "key": r"(?<!arrow )keys?",
-    "mask": r"mask(s|ed)?",
-    "cross-attention": r"cross-attention",
-    "Shapley value": r"Shapley",
-    "logit lens": r"logit lens",
-    "teacher-forced": r"teacher-forced",
-    "bootstrap": r"bootstrap",
-    "BLEU": r"BLEU",
-    "weight": r"weights?",
-    "norm": r"norms?",
-    "positional encoding": r"positional encoding",
-    "Spearman": r"Spearman",
-    "forced prefix": r"forced prefix",
-    "length penalty": r"length penalty",
-    "alignment error rate": r"alignment error rate",
-    "word alignment": r"word alignment",
-    "byte-pair encoding": r"byte-pair encoding",
-    "<unk>": "<unk>",
-    "<bos>": "<bos>",
-    "<eos>": "<eos>",
+    "log-probability": "log-probabilit(y|ies)",
+    "query": "quer(y|ies)",
+    "key": "(?<!arrow )keys?",
+    "mask": "mask(s|ed)?",
+    "Shapley value": "Shapley",
+}
+NOT_EVERYWHERE = {"null", "score", "attention score", "value", "d_k", "dot product"}
+NOT_EVERYWHERE |= {"feed-forward layer", "greedy search"}
+"""Terms that pages also use in another sense, or where they explain them in their own texts."""
+PATTERNS |= {
+    term: f"{term.removesuffix('s')}s?" for term in TERMS.keys() - NOT_EVERYWHERE - {*PATTERNS}
 }
 SECTIONS = {
     "": ["word_alignment"],

@@ -18,6 +18,7 @@ from core.record.edits import DOUBLED, OFF, STRETCHED, Edits, PositionEdit
 from tests.app.conftest import opened_offline
 from tests.app.page_checks import ROOT
 from tests.app.rendered import render
+from tests.app.test_lessons import placeholders
 from tests.app.test_site import FOLDERS
 
 LESSONS = ("masks", "positions")
@@ -65,7 +66,7 @@ def from_the_table(lesson: str, written: str) -> bool:
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_both_editions_fill_in_the_same_texts(reader: Page, lesson: str) -> None:
     keys = texts.keys(lesson)
-    values = [{name: f"<{name}>" for name in texts.placeholders(lesson, key)} for key in keys]
+    values = [{name: f"<{name}>" for name in placeholders(lesson, key)} for key in keys]
     said = reader.evaluate(
         "([table, keys, values]) => keys.map((key, at) => textsOf(table)(key, values[at]))",
         [texts.table(lesson), keys, values],

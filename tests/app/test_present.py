@@ -9,23 +9,27 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from app.lessons.texts import text
 from tests.app.page_checks import ROOT
 from tests.app.test_navigation import expect_query
 
 MAIN = ROOT / "app/main.py"
 SIZES = [(1280, 720), (1024, 768)]
-SCREEN = """() => {
+SCREEN = """(names) => {
   const main = document.querySelector("[data-testid=stMain]");
-  const image = document.querySelector(".st-key-present_map img");
-  const inside = (box) => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
-  const drawn = image?.getBoundingClientRect();
+  const image = document.querySelector(".st-key-present_map img")?.getBoundingClientRect();
+  const text = document.querySelector(".st-key-tour_text, .st-key-presented_text");
+  const shown = [...names, ".st-key-present_map img"].flatMap((name) => [...document.querySelectorAll(name)]);
+  const sized = document.querySelector(".st-key-tour_text p");
+  const own = document.querySelector(".st-key-present_map img");
   return {
     fits: main.scrollHeight <= innerHeight && main.scrollWidth <= innerWidth,
-    text: parseFloat(getComputedStyle(document.querySelector(".st-key-tour_text p")).fontSize),
-    label: image ? 13 * Math.min(drawn.width / image.naturalWidth, drawn.height / image.naturalHeight) : null,
-    inside: [".st-key-tour_text", ".st-key-tour_next button"].every((name) =>
-      inside(document.querySelector(name).getBoundingClientRect())) && (!image || inside(drawn)),
-    beside: !image || document.querySelector(".st-key-tour_text").getBoundingClientRect().right <= drawn.left,
+    inside: shown.map((one) => one.getBoundingClientRect()).every((box) =>
+      box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight),
+    beside: !image || text.getBoundingClientRect().right <= image.left,
+    source: document.querySelector(".st-key-source")?.getClientRects().length ?? 0,
+    text: sized ? parseFloat(getComputedStyle(sized).fontSize) : null,
+    label: image ? 13 * Math.min(image.width / own.naturalWidth, image.height / own.naturalHeight) : null,
     hidden: [...document.querySelectorAll("[data-testid=stSidebar], [data-testid=stHeader]")].every((one) => one.getClientRects().length === 0),
   };
 }"""
@@ -38,21 +42,26 @@ def settled(page: Page) -> None:
     page.wait_for_timeout(300)
 
 
-@pytest.mark.parametrize(("direction", "stop"), [("de-en", 3), ("de-en", 7), ("en-de", 11)])
+def expect_complete(page: Page, *parts: str) -> dict:
+    """At both sizes, the page does not scroll, and all elements of these selectors are in view."""
+    settled(page)
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        found = page.evaluate(SCREEN, [*parts])
+        assert found["fits"] and found["inside"] and found["beside"], (width, found)
+        assert found["hidden"] and (found["label"] is None or found["label"] >= 1.4 * 13)
+    return found
+
+
+@pytest.mark.parametrize(("direction", "stop"), [("de-en", 3), ("en-de", 11)])
 def test_each_screen_of_a_stop_is_complete(local_page: Page, serve, direction, stop):
     local_page.goto(f"{serve(MAIN)}/tour?present=1&direction={direction}&stop={stop}")
     more = local_page.locator(".st-key-tour_more button")
     expect(local_page.locator(".st-key-tour_text p").first).to_be_visible(timeout=60_000)
     for screen in range(4):
-        settled(local_page)
-        for width, height in SIZES:
-            local_page.set_viewport_size({"width": width, "height": height})
-            local_page.wait_for_timeout(300)
-            expect(local_page.locator(".st-key-tour_next button")).to_be_visible()
-            found = local_page.evaluate(SCREEN)
-            assert found["fits"] and found["inside"] and found["beside"], (screen, width, found)
-            assert found["hidden"] and found["text"] >= 1.4 * 16
-            assert found["label"] is None or found["label"] >= 1.4 * 13
+        found = expect_complete(local_page, ".st-key-tour_text", ".st-key-tour_next button")
+        assert found["text"] >= 1.4 * 16, screen
         if not more.count():
             break
         before = local_page.locator(".st-key-tour_text").inner_text()
@@ -62,27 +71,14 @@ def test_each_screen_of_a_stop_is_complete(local_page: Page, serve, direction, s
     assert screen == (1 if stop == 3 else 2)
 
 
-LESSON = """() => {
-  const main = document.querySelector("[data-testid=stMain]");
-  const image = document.querySelector(".st-key-present_map img");
-  const shown = [...document.querySelectorAll(".st-key-presented, .st-key-presented button, .st-key-present_map img")];
-  const inside = (box) => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
-  return {
-    fits: main.scrollHeight <= innerHeight && main.scrollWidth <= innerWidth,
-    inside: shown.every((one) => inside(one.getBoundingClientRect())),
-    beside: !image || document.querySelector(".st-key-presented_text").getBoundingClientRect().right <= image.getBoundingClientRect().left,
-    source: document.querySelector(".st-key-source")?.getClientRects().length ?? 0,
-  };
-}"""
 SENTENCE = "Ein Straßenmusiker spielt im Park Fußball."
 
 
-@pytest.mark.parametrize("lesson", ["masks", "positions", "head", "why", "steps", "tokens"])
+@pytest.mark.parametrize("lesson", ["masks", "why", "steps", "tokens"])
 def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~{lesson}.{SENTENCE}")
     expect(local_page.locator(".st-key-presented p").first).to_be_visible(timeout=60_000)
     skip = local_page.get_by_role("button", name="Skip this question")
-    rest = local_page.get_by_text("The page has more: leave the presentation (Esc) to see it.")
     if lesson != "tokens":
         expect(skip).to_be_visible(timeout=60_000)
     for screen in ("question", "answered", "map"):
@@ -92,14 +88,9 @@ def test_a_presented_lesson_is_complete(local_page: Page, serve, lesson):
         if screen == "map" and lesson not in ("steps", "tokens"):
             local_page.keyboard.press("PageDown")
             expect(local_page.locator(".st-key-present_map img")).to_be_visible(timeout=60_000)
-        settled(local_page)
-        for width, height in SIZES:
-            local_page.set_viewport_size({"width": width, "height": height})
-            local_page.wait_for_timeout(300)
-            found = local_page.evaluate(LESSON)
-            assert found["fits"] and found["inside"] and found["beside"], (screen, width, found)
-            assert not found["source"]
-    expect(rest).to_be_visible()
+        found = expect_complete(local_page, ".st-key-presented", ".st-key-presented button")
+        assert not found["source"]
+    expect(local_page.get_by_text(text("questions", "present.rest"))).to_be_visible()
 
 
 LONG = (
@@ -108,31 +99,15 @@ LONG = (
 )
 
 
-def expect_complete(page: Page, *parts: str) -> None:
-    """At both sizes, the page does not scroll, and all elements of these selectors are in view."""
-    for width, height in SIZES:
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_timeout(400)
-        found = page.evaluate(LESSON)
-        assert found["fits"] and found["inside"], (width, found)
-        for part in parts:
-            for at in page.locator(part).all():
-                box = at.bounding_box()
-                assert box["x"] >= 0 and box["x"] + box["width"] <= width, (part, width, box)
-                assert box["y"] >= 0 and box["y"] + box["height"] <= height, (part, width, box)
-
-
 def test_presented_translate_shows_the_sentences_and_then_the_maps(local_page: Page, serve):
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~translate.{LONG}")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, ".sentence", ".steps", ".readout", ".st-key-source textarea")
     expect(root.locator("canvas[data-role=map]")).to_be_hidden()
     local_page.get_by_role("button", name="Show the maps").click()
     chart = root.locator("canvas[data-role=map]")
     expect(chart).to_be_visible(timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, ".explorer .readout", ".overview", "canvas[data-role=map]")
     said, beside = root.locator(".readout").bounding_box(), chart.bounding_box()
     assert said["x"] + said["width"] <= beside["x"], "text and map are side by side"
@@ -157,15 +132,31 @@ ABOVE = """async (map) => {
 }"""
 
 
-def test_a_presented_map_takes_the_room_of_what_was_above_it(local_page: Page, serve):
-    """Streamlit removes the previous screen's parts only after the map has been laid out."""
+def test_a_presented_map_is_zoomed_and_takes_the_room_of_what_was_above_it(local_page: Page, serve):
+    """The explorer finds the cell under the pointer.
+
+    Streamlit removes the previous screen's parts only after the map has been laid out.
+    """
     local_page.set_viewport_size({"width": 1280, "height": 720})
-    local_page.goto(f"{serve(MAIN)}/?present=1")
-    local_page.get_by_role("button", name="Show the maps").click(timeout=60_000)
-    chart = local_page.locator("canvas[data-role=map]")
+    local_page.goto(f"{serve(MAIN)}/?present=1&kind=cross&layer=2&head=0")
+    root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
+    expect(root).to_have_attribute("data-painted", "1", timeout=60_000)
+    local_page.get_by_role("button", name="Show the maps").click()
+    chart = root.locator("[data-part=map]")
     expect(chart).to_be_visible(timeout=60_000)
     settled(local_page)
-    local_page.wait_for_timeout(500)
+    box = chart.bounding_box()
+    own = chart.evaluate("map => ({...map.dataset, width: map.offsetWidth})")
+    zoom = box["width"] / own["width"]
+    assert abs(zoom - 1.4) < 0.01
+    cell = float(own["cell"])
+    for query, key in ((2, 3), (5, 6)):
+        local_page.mouse.move(
+            box["x"] + zoom * (float(own["left"]) + (key + 0.5) * cell),
+            box["y"] + zoom * (float(own["top"]) + (query + 0.5) * cell),
+        )
+        expect(root).to_have_attribute("data-query", str(query))
+        expect(root).to_have_attribute("data-key", str(key))
     below, after = chart.evaluate(ABOVE)
     assert below < after
 
@@ -174,11 +165,9 @@ def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, ser
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~bugs.{LONG}")
     maps = local_page.locator(".map-row canvas")
     expect(maps.nth(1)).to_be_visible(timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, ".map-row canvas", ".st-key-bug button")
     local_page.get_by_role("button", name="Show the numbers").click()
     expect(local_page.locator("[data-testid=stTable]")).to_be_visible(timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, "[data-testid=stTable]")
     local_page.get_by_role("button", name="Which mistake is it?").click()
     options = local_page.locator(".question .option")
@@ -189,16 +178,14 @@ def test_presented_find_the_bug_is_complete_on_each_screen(local_page: Page, ser
     expect_complete(local_page, ".question")
     options.filter(has_text="√d_k").click()
     expect(code).to_be_visible(timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, ".question")
     local_page.keyboard.press("PageDown")
     expect(local_page.get_by_text("The broken line")).to_be_visible(timeout=60_000)
-    settled(local_page)
     expect_complete(local_page, ".st-key-bug_answer")
 
 
-@pytest.mark.parametrize("width", [1024, 390])
-def test_the_line_of_a_presented_stop_does_not_overlap(local_page: Page, serve, width):
+def test_the_line_of_a_presented_stop_does_not_overlap(local_page: Page, serve):
+    width = 390
     local_page.set_viewport_size({"width": width, "height": 768})
     local_page.goto(f"{serve(MAIN)}/tour?present=1&stop=7")
     expect(local_page.locator(".st-key-tour_more button")).to_be_visible(timeout=60_000)
@@ -255,27 +242,3 @@ def test_keys_lead_through_a_plan(local_page: Page, serve):
     expect(local_page.locator("[data-testid=stSidebar]")).to_be_visible(timeout=30_000)
     expect(bar).to_contain_text("1 of 3")
     expect(local_page).not_to_have_url(re.compile("present"), timeout=30_000)
-
-
-def test_the_map_under_the_pointer_is_the_one_shown(local_page: Page, serve):
-    """The page Translate is zoomed, and the explorer still finds the cell under the pointer."""
-    local_page.set_viewport_size({"width": 1280, "height": 720})
-    local_page.goto(f"{serve(MAIN)}/?present=1&kind=cross&layer=2&head=0")
-    root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
-    expect(root).to_have_attribute("data-painted", "1", timeout=60_000)
-    local_page.get_by_role("button", name="Show the maps").click()
-    chart = root.locator("[data-part=map]")
-    expect(chart).to_be_visible(timeout=60_000)
-    settled(local_page)
-    box = chart.bounding_box()
-    own = chart.evaluate("map => ({...map.dataset, width: map.offsetWidth})")
-    zoom = box["width"] / own["width"]
-    assert abs(zoom - 1.4) < 0.01
-    cell = float(own["cell"])
-    for query, key in ((2, 3), (5, 6)):
-        local_page.mouse.move(
-            box["x"] + zoom * (float(own["left"]) + (key + 0.5) * cell),
-            box["y"] + zoom * (float(own["top"]) + (query + 0.5) * cell),
-        )
-        expect(root).to_have_attribute("data-query", str(query))
-        expect(root).to_have_attribute("data-key", str(key))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-from app.components.assets import joined
 from app.components.question import Asked, Grid, Option, Sentence, Texts, payload
 from app.components.question.mount import Answer, read_answer
-from app.look.palette import diverging_table, sequential_table
+from app.look.palette import sequential_table
 from core.analysis.questions import Question
 from tests.app import asked_page
 from tests.app.asked_page import page
@@ -73,21 +71,6 @@ def grid(**more: Any) -> Asked:
 # What is sent.
 
 
-def test_a_payload_has_what_the_question_has():
-    sent = payload(asked())
-    assert json.loads(json.dumps(sent)) == sent
-    assert (sent["correct"], sent["near"], sent["every"], sent["name"]) == (
-        [3],
-        [1],
-        False,
-        "attends",
-    )
-    assert (sent["layout"], sent["question"], sent["given"]) == ("words", "one", None)
-    assert [o["label"] for o in sent["options"]] == ["w0", "w1", "w2", "w3", "w4"]
-    sent = payload(grid())
-    assert (sent["rows"], sent["columns"], sent["filled"]) == (["a", "b"], ["x", "y", "zzz"], True)
-
-
 def test_a_payload_that_does_not_match_its_question_is_refused():
     with pytest.raises(ValueError, match="5 options, but 4"):
         payload(replace(asked(), options=asked().options[:4]))
@@ -99,27 +82,16 @@ def test_a_payload_that_does_not_match_its_question_is_refused():
         )
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        None,
-        "one",
-        {"question": "two", "answer": [1], "right": True, "skipped": False},
-        {"question": "one", "answer": [5], "right": True, "skipped": False},
-        {"question": "one", "answer": [-1], "right": True, "skipped": False},
-        {"question": "one", "answer": [True], "right": True, "skipped": False},
-        {"question": "one", "answer": "1", "right": True, "skipped": False},
-        {"question": "one", "answer": [1], "right": "yes", "skipped": False},
-        {"question": "one", "answer": [1], "right": True},
-    ],
-)
-def test_an_answer_to_something_else_is_no_answer(state):
-    assert read_answer(state, asked()) is None
+GIVEN = {"question": "one", "answer": [1], "right": True, "skipped": False}
 
 
-def test_an_answer_is_read():
-    state = {"question": "one", "answer": [1], "right": True, "skipped": False}
-    assert read_answer(state, asked()) == Answer("one", (1,), True, False)
+def test_an_answer_to_something_else_is_no_answer():
+    assert read_answer(GIVEN, asked()) == Answer("one", (1,), True, False)
+    damaged = [("answer", answer) for answer in ([5], [-1], [True], "1")]
+    damaged += [("question", "two"), ("right", "yes"), ("skipped", None)]
+    states = [GIVEN | {name: value} for name, value in damaged]
+    for state in (None, "one", *states):
+        assert read_answer(state, asked()) is None, state
 
 
 # In the browser.
@@ -179,9 +151,7 @@ def test_a_skipped_question_shows_the_answer(page):
     [
         ([1, 2, 5], True, 6),
         ([2, 5, 1, 0], False, 5),
-        ([1], False, 4),
         ([], False, 3),
-        ([0], False, 2),
     ],
 )
 def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells):
@@ -202,11 +172,6 @@ def test_all_right_cells_and_no_others_must_be_marked(page, chosen, right, cells
     ]
 
 
-def test_a_second_click_unmarks_a_cell(page):
-    asked_page.show(page, grid())
-    assert asked_page.answer(page, [0, 1, 2, 0, 5], True)["answer"] == [1, 2, 5]
-
-
 def test_shaded_cells_without_a_number_have_a_scale(page):
     """The first pixel of the scale is the colour of 0, the last one that of 1."""
     asked_page.show(page, asked())
@@ -223,27 +188,6 @@ def test_shaded_cells_without_a_number_have_a_scale(page):
     }""")
     table = sequential_table("light")
     assert ends == [list(table[0]), list(table[255])]
-
-
-def test_options_are_coloured_as_the_maps_are(page):
-    def css(table, step) -> str:
-        return "rgb({},{},{})".format(*table[step])
-
-    asked_page.show(page, asked())
-    asked_page.answer(page, [0], False)
-    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
-    steps = [26, 128, 51, 153, 0]  # of 255
-    assert shades == [css(sequential_table("light"), step) for step in steps]
-    changes = [
-        replace(o, shade=s) for o, s in zip(asked().options, (-1, -0.5, 0, 0.5, 1), strict=True)
-    ]
-    asked_page.show(page, replace(asked(), options=changes, scale="change"))
-    asked_page.answer(page, [0], False)
-    shades = [o["shade"] for o in asked_page.revealed(page)["options"]]
-    assert shades[0] == css(diverging_table("light"), 1) and shades[4] == css(
-        diverging_table("light"), 255
-    )
-    assert shades[2] == css(diverging_table("light"), 128)
 
 
 def press(page: Page, *keys: str) -> int:
@@ -356,33 +300,21 @@ def test_marks_survive_an_update(page):
     data = asked_page.show(page, grid())
     page.locator(".option").nth(2).click()
     asked_page.show(page, {**data, "hint": "Another hint."}, again=True)
-    assert asked_page.answer(page, [1, 5], True)["answer"] == [1, 2, 5]
+    told = asked_page.answer(page, [0, 1, 0, 5], True)  # the second click unmarks
+    assert told["answer"] == [1, 2, 5]
 
 
 def test_an_answer_of_an_earlier_visit_is_shown(page):
-    given = {"question": "one", "answer": [1], "right": True, "skipped": False}
-    asked_page.show(page, replace(asked(), given=given))
+    asked_page.show(page, replace(asked(), given=GIVEN))
     assert lines(page)[0] == ["verdict", "Nearly."] and states(page)[1] == "near"
     assert page.evaluate("answers.length") == 0
 
 
-def test_lists_and_grids_are_laid_out_with_their_titles(page):
-    asked_page.show(page, asked(layout=Texts(), note="Note."))
+def test_lists_and_grids_have_their_titles(page):
+    asked_page.show(page, asked(layout=Texts()))
     assert page.locator(".options.list .option .label").count() == 5
-    assert page.locator(".note").text_content() == "Note."
     asked_page.show(page, grid())
     assert page.locator(".axis").text_content() == "Rows ↓ · Columns →"
-    assert page.locator(".note").is_hidden()
-    boxes = [o.bounding_box() for o in page.locator(".option").all()]
-    assert len({b["y"] for b in boxes[:3]}) == 1 and boxes[3]["y"] > boxes[0]["y"]
-    assert boxes[0]["x"] == boxes[3]["x"] < boxes[1]["x"] < boxes[2]["x"]
     rows, columns = (page.locator(f".{side}").all() for side in ("row", "column"))
     assert [r.get_attribute("title") for r in rows] == ["a", "b"]
     assert [c.get_attribute("title") for c in columns] == ["x", "y", "zzz"]
-    assert boxes[0]["y"] + 10 < rows[1].bounding_box()["y"]
-    assert boxes[0]["y"] + 10 < boxes[3]["y"]
-
-
-def test_scoring_needs_no_document():
-    script = joined(asked_page.FOLDER / "score.js")
-    assert "document" not in script and "window" not in script

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 import core
+from app.examples import EXAMPLES
+from app.lessons.texts import text
+from app.look.markdown import plain
+from app.stops import TOURS
 from app.views.shared import asked as texts
 from app.views.shared.asked import wins
 from core.config import DecodeConfig
@@ -21,9 +24,10 @@ from tests.app.page_checks import names, number, percent, record, signed, transl
 from tests.app.rendered import Rendered, answer, questions, read, render, skip
 from tests.app.test_worksheet import words_of
 
-TWO_MEN = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
-WAITING = "The page continues once you have answered or skipped the question."
-INSTEAD = "The first question has no clear answer here, so another one is asked. "
+TWO_MEN = EXAMPLES[0].de
+WAITING = text("questions", "page.waiting")
+OFF = PositionEdit(scale=0)
+WITHOUT_POSITIONS = Edits(source_positions=OFF, target_positions=OFF)
 
 
 def asked(page: Rendered, place: str) -> dict[str, Any]:
@@ -37,6 +41,12 @@ def right(question: dict[str, Any]) -> dict[str, Any]:
     return question["options"][index]
 
 
+def instead(page: Rendered, place: str, lesson: str, key: str, **values: object) -> None:
+    """Check the line that says why the first question is not asked."""
+    said = text("questions", "page.instead", reason=text(lesson, key, **values))
+    assert page.texts(f"question_{place}", "caption") == [plain(said)]
+
+
 # What the questions say.
 
 
@@ -45,33 +55,18 @@ def test_a_question_about_attention_has_the_numbers_of_its_row():
     at = {"kind": "cross", "layer": str(layer), "head": str(head), "q": str(query)}
     page = render("head", source=TWO_MEN, **at)
     question, found = asked(page, "head"), record(TWO_MEN)
+    expected = texts.attends(found, "cross", layer, head, query)  # compared with the maps below
+    assert question["prompt"] == expected.prompt and question["uncertain"] == expected.uncertain
     row = found.cross[layer, head, query]
-    shares, words = row.tolist(), names(found.source, 1)
-    assert all(
-        token.starts_word or token.special or not token.text.isalnum() for token in found.source
-    )
-    best, second = np.argsort(-row)[:2]
-    produced = names(found.target_out, 1)[query]
-    assert question["prompt"] == (
-        f"While the network produces “{produced}”, which source word does layer 3 head 3 of the "
-        "cross-attention attend to most?"
-    )
+    words = names(found.source, 1)
     assert [option["label"] for option in question["options"]] == words
-    assert [option["value"] for option in question["options"]] == [percent(s) for s in shares]
     np.testing.assert_allclose([option["shade"] for option in question["options"]], row, atol=1e-6)
-    assert question["correct"] == [best] and question["near"] == []
-    assert right(question)["said"] == f"“{words[best]}”, with {percent(row[best])} of the weight"
-    assert question["explanation"] == [
-        f"Layer 3 head 3 gives “{words[best]}” {percent(row[best])} of this row's weight, and "
-        f"“{words[second]}” {percent(row[second])}.",
-        f"If the weight were spread evenly over the {len(words)} words that the row may attend to, "
-        f"each would get {percent(1 / len(words))}.",
-    ]
-    assert question["uncertain"].startswith(
-        "No other word is within 5 percentage points of the largest share."
-    )
-    assert page.payload("asked_head")["question"].startswith(found.id)
-    assert question["paper"] == "Vaswani et al. 2017, §3.2.1"
+    assert question["correct"] == [row.argmax()]
+    said = {"word": words[row.argmax()], "share": percent(row.max())}
+    assert right(question)["said"] == text("head", "attends.option", **said)
+    assert question["question"].startswith(found.id)
+    assert question["paper"] == text("head", "paper")
+    assert question["hint"] == text("questions", "hint.word")
 
 
 def test_words_that_nearly_tie_are_named():
@@ -80,60 +75,35 @@ def test_words_that_nearly_tie_are_named():
     top = np.sort(found.encoder, axis=-1)
     near = (top[..., -1] - top[..., -2] < 0.045) & (top[..., -1] - top[..., -3] > 0.055)
     layer, head, query = map(int, np.argwhere(near & (top[..., -1] > 0.31))[0])
-    at = {"kind": "encoder", "layer": str(layer), "head": str(head), "q": str(query)}
-    question = asked(render("head", source=TWO_MEN, **at), "head")
-    best, second = np.argsort(-found.encoder[layer, head, query])[:2]
-    assert (question["correct"], question["near"]) == ([best], [second])
-    assert question["uncertain"] == (
-        f"“{names(found.source, 1)[second]}” is within 5 percentage points of the largest share, "
-        "so it counts as well."
-    )
-    assert question["prompt"].startswith(f"At the position of “{names(found.source, 1)[query]}”")
-
-
-@pytest.mark.parametrize("kind", ["decoder", "encoder"])
-def test_queries_and_keys_of_self_attention_are_named(kind):
-    """A decoder row is named by the token that it produces, a key by the token that is read."""
-    found = record(TWO_MEN)
-    page = render("head", source=TWO_MEN, kind=kind, layer="0", head="0", q="6")
-    question = asked(page, "head")
-    keys = found.target_in[:7] if kind == "decoder" else found.source
-    rows = found.target_out if kind == "decoder" else found.source
-    if f"“{names(rows, 1)[6]}”" in question["prompt"]:
-        first = 0 if kind == "decoder" else 1
-        tokens = found.target_in if kind == "decoder" else found.source
-        assert [o["label"] for o in question["options"]] == names(tokens, first)[: len(keys)]
-    else:
-        assert page.texts("question_head", "caption")[0].startswith(INSTEAD)
+    question = texts.attends(found, "encoder", layer, head, query)
+    best, second = map(int, np.argsort(-found.encoder[layer, head, query])[:2])
+    assert (question.question.correct, question.question.near) == ({best}, {second})
+    second_name = names(found.source, 1)[second]
+    assert f"“{second_name}”" in question.uncertain and "5 percentage points" in question.uncertain
 
 
 def test_a_question_about_masks_has_the_numbers_of_the_map():
     question, found = asked(render("masks", source=TWO_MEN), "masks"), record(TWO_MEN)
     weights = found.decoder[:, :, :6, :6].max((0, 1))
     triangle = np.triu(np.ones((6, 6), bool), 1)
-    assert question["prompt"] == (
-        "Which cells of the decoder's self-attention are masked? The rows are the first 6 steps."
-    )
+    assert question["prompt"] == text("masks", "masked.prompt", rows=6)
+    assert question["hint"] == text("questions", "hint.cells")
+    assert question["words"]["wrong"] == text("questions", "words.wrong-cells")
     assert question["rows"] == question["columns"] == names(found.target_in, 0)[:6]
-    assert (question["row_title"], question["column_title"]) == (
-        "Query: target token fed in",
-        "Key: target token fed in",
-    )
+    titles = [text("masks", f"masked.{which}_title") for which in ("row", "column")]
+    assert [question["row_title"], question["column_title"]] == titles
     assert question["correct"] == np.flatnonzero(triangle).tolist() and question["every"]
     shades = [option["shade"] for option in question["options"]]
     assert [shade is None for shade in shades] == triangle.ravel().tolist()
     np.testing.assert_allclose(
         [shade for shade in shades if shade is not None], weights[~triangle], atol=1e-6
     )
-    assert question["options"][7]["name"] == (
-        f"Query “{question['rows'][1]}”, key “{question['columns'][1]}”"
-    )
+    seventh = {"query": f"“{question['rows'][1]}”", "key": f"“{question['columns'][2]}”"}
+    assert question["options"][8]["name"] == text("masks", "masked.cell", **seventh)
+    ends = {"most": percent(weights.max()), "least": percent(weights[triangle].max())}
     assert question["explanation"] == [
-        "Masked cells: 15 of 36. A query may attend to what is written already, never to what "
-        "comes later.",
-        "An unmasked cell is coloured by the largest weight that any of the "
-        f"{found.decoder[:, :, 0, 0].size} heads gives it, up to {percent(weights.max())}; the "
-        f"largest weight of a masked cell is {percent(weights[triangle].max())}.",
+        text("masks", "masked.why", masked=15, cells=36),
+        text("masks", "masked.weights", heads=found.decoder[:, :, 0, 0].size, **ends),
     ]
 
 
@@ -141,115 +111,74 @@ def test_a_question_about_padding_has_the_cells_of_the_batch():
     target = "[1, 7, 4, 3, 5, 6, 4, 9]\n[1, 5, 6, 2, 0, 0, 0, 0]"
     page = render("masks", mask_input="ids", mask_target_ids=target)
     question = asked(page, "batch")  # the target is fed in without its last id: 7 tokens
-    assert question["prompt"].startswith("The target of sentence 2 is shorter")
+    assert question["prompt"] == text("masks", "padded.prompt", sentence=2)
     assert question["rows"] == ["5", "6", "2"]
     assert question["columns"] == ["5", "6", "2", "<pad>", "<pad>", "<pad>"]
     assert question["correct"] == [1, 2, 3, 4, 5, 8, 9, 10, 11, 15, 16, 17]
     letters = "|f|f|pf|pf|pf|||f|pf|pf|pf||||pf|pf|pf"
     assert [option["value"] for option in question["options"]] == letters.split("|")
     assert question["explanation"] == [
-        "Masked cells: 3 in the future (f), 0 in the padding (p), 9 in both (pf).",
-        "Padding fills this target up from length 4 to 7, the length of the longest one; no query "
-        "may attend to padding.",
+        text("masks", "padded.why", future=3, padding=0, both=9),
+        text("masks", "padded.length", tokens=4, length=7),
     ]
     same = render("masks", mask_input="ids", mask_target_ids="[1, 7, 4]\n[1, 5, 6]")
-    assert same.texts("question_batch", "caption") == [
-        "No question is asked about this sentence. No translation in this batch has padding."
-    ]
+    none = text("questions", "page.none", reason=text("masks", "padded.few"))
+    assert same.texts("question_batch", "caption") == [plain(none)]
 
 
 def test_a_question_about_heads_has_their_effects():
-    page = render("why", source=TWO_MEN)
-    question, found = asked(page, "why"), record(TWO_MEN)
-    changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
-    token = int(np.abs(changes).max((0, 1)).argmax())  # each word of this translation is one token
-    word = names(found.target_out, 1)[token]
-    effect = changes[..., token].ravel()
-    best, second = np.argsort(-np.abs(effect))[:2]
-    assert question["prompt"] == (
-        "Ablate one head of the cross-attention: its output becomes zero. Which head changes the "
-        f"log-probability of “{word}” most?"
-    )
-    layers, heads = changes.shape[:2]
-    assert question["rows"] == [str(n + 1) for n in range(layers)]
-    assert question["columns"] == [str(n + 1) for n in range(heads)]
-    assert question["correct"] == [best] and question["scale"] == "change"
-    assert [o["value"] for o in question["options"]] == [signed(value, 2) for value in effect]
-    np.testing.assert_allclose(
-        [o["shade"] for o in question["options"]], effect / np.abs(effect).max(), atol=1e-9
-    )
-    spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in range(len(effect))]
-    assert [o["name"] for o in question["options"]] == spoken
-    before = float(found.log_probs[token])
-    assert question["explanation"] == [
-        f"Without {spoken[best]}, the probability of “{word}” goes from "
-        f"{percent(np.exp(before))} to {percent(np.exp(before + effect[best]))} "
-        f"({signed(effect[best], 2)} nats).",
-        f"The next largest effect is {signed(effect[second], 2)} nats, that of {spoken[second]}; "
-        f"heads with an effect of less than 0.10 nats: {int((np.abs(effect) < 0.1).sum())} of "
-        f"{len(effect)}.",
-    ]
-
-
-def test_the_question_is_about_the_chosen_token():
     found = record(TWO_MEN)
     changes = core.head_effects(translator("scratch-de-en"), found).changes["cross"]
-    clear = [t for t in range(len(found.target_out)) if 0.15 < np.abs(changes[..., t]).max() < 1]
-    sizes = np.sort(np.abs(changes[..., clear[-1]]).ravel())
-    assert sizes[-1] - sizes[-2] > 0.05
-    page = render("why", source=TWO_MEN, why_for=str(clear[-1]))
-    assert f"“{names(found.target_out, 1)[clear[-1]]}”" in asked(page, "why")["prompt"]
-    small = next(t for t in range(len(found.target_out)) if np.abs(changes[..., t]).max() < 0.1)
+    largest = np.abs(changes).max((0, 1))  # each word of this translation is one token
+    clear = [t for t in range(len(largest)) if 0.15 < largest[t] < 1]
+    for chosen, token in (({}, int(largest.argmax())), ({"why_for": str(clear[-1])}, clear[-1])):
+        question = asked(render("why", source=TWO_MEN, **chosen), "why")
+        effect = changes[..., token].ravel()
+        best, second = np.argsort(-np.abs(effect))[:2]
+        word = names(found.target_out, 1)[token]
+        assert question["prompt"] == text("why", "matters.cross", word=word)
+        assert question["hint"] == text("questions", "hint.head")
+        layers, heads = changes.shape[:2]
+        assert question["rows"] == [str(n + 1) for n in range(layers)]
+        assert question["columns"] == [str(n + 1) for n in range(heads)]
+        assert question["correct"] == [best] and question["scale"] == "change"
+        assert [o["value"] for o in question["options"]] == [signed(value, 2) for value in effect]
+        np.testing.assert_allclose(
+            [o["shade"] for o in question["options"]], effect / np.abs(effect).max(), atol=1e-9
+        )
+        spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in range(len(effect))]
+        assert [o["name"] for o in question["options"]] == spoken
+        little = {"little": int((np.abs(effect) < 0.1).sum()), "heads": len(effect)}
+        next_ = {"second": spoken[second], "second_change": signed(effect[second], 2)}
+        others = text("why", "matters.others", least="0.10", **little, **next_)
+        assert question["explanation"][1] == others
+    small = int(largest.argmin())
+    assert largest[small] < 0.1
     page = render("why", source=TWO_MEN, state={"why_for": small})
-    largest = number(np.abs(changes[..., small]).max(), 2)
-    assert page.texts("question_why", "caption") == [
-        f"{INSTEAD}No head of this kind matters much for “{names(found.target_out, 1)[small]}”: "
-        f"the largest effect is {largest} nats, less than 0.10."
-    ]
-
-
-def test_a_question_about_positions_has_both_translations():
-    question, found = asked(render("positions", source=TWO_MEN), "positions"), record(TWO_MEN)
-    off = PositionEdit(scale=0)
-    after = translator("scratch-de-en").inspect(
-        TWO_MEN, edits=Edits(source_positions=off, target_positions=off), beam=5
-    )
-    words = [
-        text.casefold().replace(".", "").split() for text in (found.translation, after.translation)
-    ]
-    assert words[0] != words[1] and sorted(words[0]) == sorted(words[1])  # colours change places
-    assert question["correct"] == [1]
-    assert [option["value"] for option in question["options"]] == ["", "", ""]
-    both = (Counter(words[0]) & Counter(words[1])).total()
-    assert question["explanation"] == [
-        f"Without positions the network writes “{after.translation}”: the same words in another "
-        "order.",
-        f"With positions it writes “{found.translation}” (words in both: {both} of "
-        f"{max(map(len, words))}, without regard to capitals and punctuation).",
-    ]
+    values = {"word": names(found.target_out, 1)[small], "most": number(largest[small], 2)}
+    said = page.texts("question_why", "caption")
+    assert len(said) == 1 and all(value in said[0] for value in values.values())
 
 
 def test_a_question_about_the_search_has_its_scores():
     question, found = asked(render("steps", source=TWO_MEN), "steps"), record(TWO_MEN)
     scores = {h.text: h.score for h in reversed(found.hypotheses)}
-    assert sorted(o["label"] for o in question["options"]) == sorted(scores)
-    for option in question["options"]:
-        assert option["value"] == f"Score {number(scores[option['label']], 3)}"
+    assert {o["label"]: o["value"] for o in question["options"]} == {
+        one: text("steps", "wins.value", score=number(score, 3)) for one, score in scores.items()
+    }
     first, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
     assert right(question)["label"] == first == found.translation
     winner = next(h for h in found.hypotheses if h.text == first)
-    assert question["explanation"] == [
-        f"“{first}” has the best score, {number(scores[first], 3)}, and “{second}” the next best, "
-        f"{number(scores[second], 3)}.",
-        f"The best one's log-probability is {number(winner.log_prob, 3)} nats for "
-        f"{len(winner.ids)} tokens; the length penalty turns that into its score.",
-    ]
-    assert "The search kept 5 hypotheses at a time" in question["uncertain"]
+    two = {"best": first, "score": number(scores[first], 3)}
+    two |= {"second": second, "second_score": number(scores[second], 3)}
+    whole = {"log_prob": number(winner.log_prob, 3), "tokens": len(winner.ids)}
+    why = [text("steps", "wins.why", **two), text("steps", "wins.sum", **whole)]
+    assert question["explanation"] == why
+    assert question["uncertain"] == text("steps", "wins.clear", margin="0.01", beam=5)
 
 
 SPLIT = (
     ("A dog is chasing a rabbit.", "scratch-en-de"),
-    ("A street musician is playing guitar at a bus stop.", "scratch-en-de"),
     ("Ein Zauberwürfel liegt im Gras.", "scratch-de-en"),
 )
 """Sentences with words of several tokens on both sides."""
@@ -263,80 +192,70 @@ def sides(found, kind: str) -> tuple[list[str], list[list[int]]]:
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 @pytest.mark.parametrize(("source", "model"), SPLIT)
-def test_a_word_of_several_tokens_is_one_option(source, model, kind):
+def test_every_row_is_asked_about_by_words(source, model, kind):
+    """A word of several tokens is one option; rows come in the order of their clearness."""
     found = record(source, model)
     queries, words = sides(found, kind)
     keys = found.target_in if kind == "decoder" else found.source
-    assert any(len(word) > 1 for word in words)
     several = 0
-    for layer, head, query in np.ndindex(found.maps(kind).shape[:3]):
-        try:
-            question = texts.attends(found, kind, layer, head, query)
-        except texts.NotAskable:
-            continue
-        row = found.maps(kind)[layer, head, query].astype(float)
-        seen = [word for word in words if found.mask(kind)[query, word[0]]]
-        seen = [[i for i in word if found.mask(kind)[query, i]] for word in seen]
-        shares = np.array([row[word].sum() for word in seen])
-        best, second = np.argsort(-shares, kind="stable")[:2]
-        assert [option.value for option in question.options] == list(map(percent, shares))
-        plain = ["".join(keys[i].text for i in word) for word in seen]
-        assert [re.sub("[₀-₉]+$", "", option.label) for option in question.options] == plain
-        marked = [option.special for option in question.options]
-        assert marked == [keys[word[0]].special for word in seen]
-        place = f"layer {layer + 1} head {head + 1}"
-        assert place in question.prompt.lower() and f"“{queries[query]}”" in question.prompt
-        told, even = question.explanation
-        assert f"“{question.options[best].label}” {percent(shares[best])} of this" in told
-        assert f"“{question.options[second].label}” {percent(shares[second])}." in told
-        assert f"evenly over the {len(seen)} words" in even
-        assert f"each would get {percent(1 / len(seen))}." in even
-        several += len(seen) < sum(map(len, seen))
-    assert several > 3
-
-
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize(("source", "model"), SPLIT)
-def test_other_questions_come_in_the_order_of_their_clearness(source, model, kind):
-    found = record(source, model)
-    _, words = sides(found, kind)
-    mask = found.mask(kind)
-    for layer, head in ((0, 1), (3, 2)):
-        weights = found.maps(kind)[layer, head].astype(float)
+    for layer, head in np.ndindex(found.maps(kind).shape[:2]):
         clear = []
-        for query, row in enumerate(weights):
-            seen = sum(mask[query, word].any() for word in words)
-            clear.append(max(row[word].sum() for word in words) - 1 / seen)
-        asked_rows = [one.args[4] for one in texts.other_rows(found, kind, layer, head)]
-        assert sorted(asked_rows) == list(range(len(weights)))
-        assert [clear[q] for q in asked_rows] == pytest.approx(
-            sorted(clear, reverse=True), abs=1e-6
-        )
+        for query, row in enumerate(found.maps(kind)[layer, head].astype(float)):
+            mask = found.mask(kind)[query]
+            seen = [[i for i in word if mask[i]] for word in words if mask[word[0]]]
+            shares = np.array([row[word].sum() for word in seen])
+            clear.append(shares.max() - 1 / len(seen))
+            try:
+                question = texts.attends(found, kind, layer, head, query)
+            except texts.NotAskable:
+                continue
+            best, second = np.argsort(-shares, kind="stable")[:2]
+            assert [option.value for option in question.options] == list(map(percent, shares))
+            told = ["".join(keys[i].text for i in word) for word in seen]
+            assert [re.sub("[₀-₉]+$", "", option.label) for option in question.options] == told
+            marked = [option.special for option in question.options]
+            assert marked == [keys[word[0]].special for word in seen]
+            at = {"layer": layer + 1, "head": head + 1}
+            prompt = text("head", f"attends.{kind}", query=queries[query], **at)
+            assert question.prompt == prompt
+            assert question.question.correct == {best}
+            two = {"best": question.options[best].label, "share": percent(shares[best])}
+            two |= {"second": question.options[second].label}
+            two |= {"second_share": percent(shares[second])}
+            even = {"words": len(seen), "even": percent(1 / len(seen))}
+            assert question.explanation == [
+                text("head", "attends.why", **two, **at),
+                text("head", "attends.even", **even),
+            ]
+            several += len(seen) < sum(map(len, seen))
+        rows = [one.args[4] for one in texts.other_rows(found, kind, layer, head)]
+        assert sorted(rows) == list(range(len(clear)))
+        assert [clear[q] for q in rows] == pytest.approx(sorted(clear, reverse=True), abs=1e-6)
+    assert several > 3
 
 
 def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
     signs = set()
-    for source, model in SPLIT:
+    for source, model in (*SPLIT, (EXAMPLES[2].en, "scratch-en-de")):
         found = record(source, model)
         effects = core.head_effects(translator(model), found)
-        words = [tuple(word) for word in words_of(found.target_out)]
         changes = {
-            word: effects.changes["cross"][..., list(word)].sum(-1).ravel() for word in words
+            tuple(word): effects.changes["cross"][..., word].sum(-1).ravel()
+            for word in words_of(found.target_out)
         }
-        largest = [np.abs(changes[word]).max() for word in words]
-        order = [words[i] for i in np.argsort(-np.array(largest), kind="stable")]
+        order = sorted(changes, key=lambda word: -np.abs(changes[word]).max())
         assert [tuple(one.args[3]) for one in texts.important_heads(found, effects)] == order
         heads = found.cross.shape[1]
-        for word in words:
+        for word, effect in changes.items():
             try:
                 question = texts.matters(found, effects, "cross", word)
             except texts.NotAskable:
                 continue
-            effect = changes[word]
             best, second = np.argsort(-np.abs(effect), kind="stable")[:2]
             before = float(found.log_probs[list(word)].sum(dtype=np.float64))
             ends = [percent(np.exp(value)) for value in (before, before + effect[best])]
             spoken = [f"layer {n // heads + 1} head {n % heads + 1}" for n in (best, second)]
+            assert question.question.correct == {best}
             first, other = question.explanation
             assert first.startswith(f"Without {spoken[0]}, ")
             assert ends[0] == ends[1] or f"goes from {ends[0]} to {ends[1]} " in first
@@ -346,29 +265,26 @@ def test_the_effect_on_a_word_of_several_tokens_is_their_sum():
     assert {(True, False), (False, True)} <= signs, "split words, and effects of both signs"
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
-        "Ein Zauberwürfel liegt im Gras.",
-        "Eine Frau bereitet in der Küche das Essen zu.",
-    ],
-)
-def test_words_of_both_translations_are_counted_against_the_longer_one(source):
-    off = PositionEdit(scale=0)
+@pytest.mark.parametrize("source", [TWO_MEN, EXAMPLES[2].de, SPLIT[1][0], EXAMPLES[3].de])
+def test_a_question_about_positions_has_both_translations(source):
+    """Words of both are counted against the longer one."""
     found = record(source)
-    after = translator("scratch-de-en").inspect(
-        source, edits=Edits(source_positions=off, target_positions=off), beam=5
-    )
-    words = [
-        text.casefold().replace(".", "").split() for text in (found.translation, after.translation)
-    ]
-    assert len(words[0]) != len(words[1])
-    both = (Counter(words[0]) & Counter(words[1])).total()
+    after = translator("scratch-de-en").inspect(source, edits=WITHOUT_POSITIONS, beam=5)
+    both = {"before": found.translation, "after": after.translation}
+    words = [one.casefold().replace(".", "").split() for one in both.values()]
+    assert (len(words[0]) == len(words[1])) == (source == TWO_MEN)  # its colours change places
+    common = (Counter(words[0]) & Counter(words[1])).total()
+    reordered = Counter(words[0]) == Counter(words[1])
+    assert words[0] != words[1]
     question = texts.order(found, after)
-    assert f"(words in both: {both} of {max(map(len, words))}, " in question.explanation[1]
+    counted = {"words": max(map(len, words)), "common": common}
+    assert question.explanation[1] == text("positions", "order.common", **counted, **both)
     assert f"“{after.translation}”" in question.explanation[0]
-    assert f"“{found.translation}”" in question.explanation[1]
+    assert question.question.correct == {1 if reordered else 2}
+    if source == TWO_MEN:
+        shown = asked(render("positions", source=source), "positions")
+        assert (shown["correct"], shown["explanation"]) == ([1], list(question.explanation))
+        assert [option["value"] for option in shown["options"]] == ["", "", ""]
 
 
 # What they hide.
@@ -386,7 +302,7 @@ PLATES = {"positions": "what_if"}
 """By page: the name of the cover over that part, if it is not the page's name."""
 REST = {"masks": "source_batch", "positions": "position_table", "why": "open_lens"}
 """What a page shows whether the question is answered or not."""
-COVERED = "Hidden until you answer or skip the question."
+COVERED = text("questions", "page.covered")
 
 
 def has(page: Rendered, key: str) -> bool:
@@ -512,45 +428,35 @@ def test_the_same_sentence_in_another_model_is_another_question():
 # What is asked instead.
 
 
-def test_a_search_with_one_result_is_not_asked_about():
+def test_a_search_without_a_clear_winner_is_not_asked_about():
+    """The scores of the two texts that the second search finishes differ by at most 0.01."""
     page = render("steps", source=TWO_MEN, search="greedy")
-    assert page.texts("question_steps", "caption") == [
-        INSTEAD + "The search finished a single translation."
-    ]
+    (said,) = page.texts("question_steps", "caption")
+    assert "finished a single translation" in said
     assert asked(page, "steps")["name"] == "attends"
-
-
-def test_a_tie_of_the_search_is_not_asked_about():
-    """The scores of the two texts that this search finishes differ by at most 0.01."""
-    sentence = "A man wants to buy a washing machine."
+    sentence = TOURS["en-de"][0].source
     finished = record(sentence, "scratch-en-de").hypotheses
     scores = {hypothesis.text: hypothesis.score for hypothesis in reversed(finished)}
     assert len(scores) == 2 and np.ptp(list(scores.values())) <= 0.01
-    page = render("steps", source=sentence, direction="en-de")
-    assert page.texts("question_steps", "caption") == [
-        f"{INSTEAD}Of the 2 translations that the search finished, 2 have scores within 0.010 of "
-        "the best one."
-    ]
+    (said,) = render("steps", source=sentence, direction="en-de").texts("question_steps", "caption")
+    assert "Of the 2 translations that the search finished, 2 have scores within 0.010" in said
 
 
 @pytest.mark.parametrize(
     ("scores", "near", "said"),
     [
-        ((-1.0, -1.006, -2, -3), ["b"],
-         "The scores of two translations are within 0.01 of each other, so both count."),
+        ((-1.0, -1.006, -2, -3), ["b"], text("steps", "wins.near-one", margin="0.01")),
         ((-1.0, -1.006, -1.007, -3, -4, -5), ["b", "c"],
-         "The scores of 2 other translations are within 0.01 of the best one, so they count as "
-         "well."),
+         text("steps", "wins.near-many", margin="0.01", near=2)),
     ],
 )  # fmt: skip
 def test_scores_that_nearly_tie_count_as_well(scores, near, said):
     finished = tuple(Hypothesis((5,) * 4, 4 * score, score) for score in scores)
     tree = SimpleNamespace(hypotheses=finished, decode=DecodeConfig(beam=6))
-    texts = tuple("abcdef"[: len(scores)])
-    shown = wins(record(TWO_MEN), SimpleNamespace(tree=tree, texts=texts))
+    written = tuple("abcdef"[: len(scores)])
+    shown = wins(record(TWO_MEN), SimpleNamespace(tree=tree, texts=written))
     assert shown.uncertain == said
     assert sorted(shown.options[i].label for i in shown.question.near) == near
-    assert shown.explanation[0].startswith("“a” has the best score, −1.000, and “b” the next best")
 
 
 def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
@@ -559,46 +465,12 @@ def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
     at = {"kind": "encoder", "layer": str(layer), "head": str(head), "q": str(query)}
     page = render("head", source=TWO_MEN, **at)
     words, row = names(found.source, 1), found.encoder[layer, head, query]
-    assert page.texts("question_head", "caption") == [
-        f"{INSTEAD}The row of “{words[query]}” has no clear maximum: its largest share is "
-        f"{100 * row.max():.0f} %, less than 30 %."
-    ]
+    (said,) = page.texts("question_head", "caption")
+    assert f"The row of “{words[query]}” has no clear maximum" in said
+    assert f"largest share is {100 * row.max():.0f} %, less than 30 %" in said
     clearest = int(found.encoder[layer, head].max(-1).argmax())
     assert asked(page, "head")["prompt"].startswith(f"At the position of “{words[clearest]}”")
     assert f"layer {layer + 1} head {head + 1} " in asked(page, "head")["prompt"]
-
-
-def test_a_page_says_why_it_asks_nothing():
-    def page() -> None:
-        import streamlit as st
-
-        from app.views.shared.asked import NotAskable
-        from app.views.shared.question import ask
-
-        def first() -> None:
-            raise NotAskable("The *first* reason.")
-
-        def second() -> None:
-            raise NotAskable("Another reason.")
-
-        st.text(str(ask("here", [first, second])))
-
-    shown = read(AppTest.from_function(page).run())
-    assert shown.texts("question_here") == [
-        "No question is asked about this sentence. The \\*first\\* reason."
-    ]
-    assert shown.texts(kind="text") == ["Outcome(asked=None, settled=True, shown=True)"]
-
-
-@pytest.mark.parametrize("direction", ["de-en", "en-de"])
-def test_every_stop_of_the_tour_asks(direction):
-    count = {"de-en": 6, "en-de": 7}[direction]
-    for stop in range(count):
-        page = render("tour", direction=direction, stop=str(stop + 1))
-        question = asked(page, f"tour_{stop}")
-        assert question["name"] == ("masked" if stop == count - 1 else "attends")
-        assert f"tour_map_{stop}" not in page.payloads and f"tour_{stop}" not in page.payloads
-        assert "The map is shown once you have answered or skipped the question." in page.texts()
 
 
 def test_stops_ask_what_they_show():
@@ -611,25 +483,24 @@ def test_stops_ask_what_they_show():
     same, here = (asks[n]["question"].split(" at stop ") for n in (1, 9))
     assert same[0] == here[0] and same[1] != here[1]
 
-    healthy = record("Zwei Hunde laufen durch den Schnee.")
+    healthy = record(TOURS["de-en"][7].source)
     ids = [token.id for token in healthy.target_out]
     leaked = translator("scratch-de-en").inspect(
         healthy.source_text, target_ids=ids, edits=Edits(causal_mask=False)
     )
     before, after = (float(np.exp(one.log_probs).mean()) for one in (healthy, leaked))
-    assert right(asks[8])["label"] == ("It rises" if after > before else "It falls")
     assert abs(after - before) > 0.005
-    assert asks[8]["explanation"][0] == (
-        f"The mean probability of the {len(ids)} tokens is {percent(before)} with the mask and "
-        f"{percent(after)} without it."
-    )
+    outcome = "rise" if after > before else "fall"
+    assert right(asks[8])["label"] == text("masks", f"leak.{outcome}")
+    means = {"count": len(ids), "before": percent(before), "after": percent(after)}
+    assert asks[8]["explanation"][0] == text("masks", "leak.why", **means)
 
 
 def test_a_decoder_row_with_a_choice_is_asked_about():
     """The first rows put all weight on one or two tokens because nothing else is written yet."""
     page = render("tour", direction="en-de", stop="6")
     assert page.texts("question_tour_5") == []  # no other question was tried
-    found = record("Two young men are playing soccer in the park.", "scratch-en-de")
+    found = record(TOURS["en-de"][5].source, "scratch-en-de")
     layer, head = divmod(int(found.decoder[:, :, 2:, 0].mean(-1).argmax()), found.decoder.shape[1])
     row = found.decoder[layer, head].max(-1) - 1 / np.arange(1, found.decoder.shape[-1] + 1)
     produced = names(found.target_out, 1)[int(row.argmax())]
@@ -638,11 +509,9 @@ def test_a_decoder_row_with_a_choice_is_asked_about():
 
 
 def test_a_stop_says_little_before_its_question_is_answered():
+    stop = TOURS["de-en"][3]
     page = render("tour", stop="4")
-    shown = page.texts("tour_text", "markdown")
-    assert shown == ["A head of the encoder may follow positions rather than words."]
+    assert page.texts("tour_text", "markdown") == [stop.before]
+    assert text("tour", "page.waiting") in page.texts()
     skip(page.app)
-    assert (
-        "the head that looks most at the token before"
-        in read(page.app).texts("tour_text", "markdown")[0]
-    )
+    assert read(page.app).texts("tour_text", "markdown")[0] == stop.look_for

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
@@ -18,25 +17,15 @@ from tests.app.page_checks import translator as load
 from tests.app.rendered import Rendered, render, unpacked
 
 MAIN = ROOT / "app/main.py"
-SHIRTS = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
-SWAPPED = "Ein Mann in einem blauen Hemd spricht mit einem Mann in einem roten Hemd."
+SHIRTS, SWAPPED = EXAMPLES[0].texts("de-en")
 SNOW = "Ein Hund läuft durch den Schnee."
 
 
 def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
-    """Check that an explorer was sent this record's maps and probabilities."""
-    header, raw = unpacked(page.payload(key))
-    assert header["together"] == "two"
+    """Check that an explorer was sent this record."""
+    header, _ = unpacked(page.payload(key))
+    assert (header["sentence"], header["together"]) == (record.id, "two")
     assert header["host"]["address"] == (key == "first_of_two")
-    texts = header["source_text"], header["translation"]
-    assert texts == (record.source_text, record.translation)
-    assert header["log_prob"] == pytest.approx(float(np.sum(record.log_probs)), abs=1e-4)
-    for kind in ("encoder", "decoder", "cross"):
-        maps = getattr(record, kind)
-        mask = np.tri(*maps.shape[2:], k=0 if kind == "decoder" else 999, dtype=bool)
-        place = header[kind]
-        sent = np.frombuffer(raw[place["at"] : place["at"] + place["length"]], "<f4")
-        np.testing.assert_allclose(sent, maps[..., mask].ravel(), rtol=0, atol=1e-6)
 
 
 def claim_both(
@@ -66,9 +55,7 @@ def test_the_page_opens_on_a_sentence_and_its_minimal_change(translator):
 
 @pytest.mark.parametrize("direction", ["de-en", "en-de"])
 def test_every_known_sentence_has_a_change_of_few_words(direction):
-    known = [example.text(direction) for example in EXAMPLES]
-    known += [text for pair in MINIMAL_PAIRS for text in pair.texts(direction)]
-    for source in known:
+    for source in (text for pair in EXAMPLES + MINIMAL_PAIRS for text in pair.texts(direction)):
         second = minimal_change(source, direction)
         words, others = (Counter(text.casefold().split()) for text in (source, second))
         assert second != source
@@ -76,13 +63,13 @@ def test_every_known_sentence_has_a_change_of_few_words(direction):
 
 
 def test_the_second_sentence_follows_the_first_until_it_is_edited():
-    changed = "Zwei junge Männer spielen im Park Fußball."
+    changed, second = EXAMPLES[1].texts("de-en")
 
     def act(app):
         app.text_area(key="source").set_value(changed).run()
 
     page = render("together", act=act)
-    page.claim("Zwei junge Frauen spielen im Park Fußball.", "second_source")
+    page.claim(second, "second_source")
 
     def typed(app):
         app.text_input(key="second_source").set_value(SNOW)
@@ -137,9 +124,8 @@ def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Loc
     return both.nth(0), both.nth(1)
 
 
-@pytest.mark.parametrize("width", [1440, 1280])
-def test_both_are_aligned_and_share_one_row_of_choices(local_page: Page, serve, width):
-    left, right = open_both(local_page, serve, width, second_source=SHIRTS)
+def test_both_are_aligned_and_share_one_row_of_choices(local_page: Page, serve):
+    left, right = open_both(local_page, serve, 1280, second_source=SHIRTS)
     for name in ("source", "target", "readout", "overview", "title", "map-place", "statistics"):
         boxes = [box_of(root.locator(f"[data-part={name}]")) for root in (left, right)]
         assert boxes[0]["y"] == pytest.approx(boxes[1]["y"], abs=1), name

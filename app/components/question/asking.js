@@ -45,7 +45,7 @@ const withoutAnswer = (data) => ({ ...data, given: null });
 function buildQuestion(view) {
   const { root, parts, data } = view;
   const { words } = data;
-  for (const name of ["note", "prompt", "hint"]) {
+  for (const name of ["prompt", "hint"]) {
     parts[name].textContent = data[name];
     parts[name].hidden = !data[name];
   }

@@ -86,7 +86,7 @@ class Asked:
     `id` names the question and the sentence: another sentence is another question. `options` are
     those of the question, in order. `explanation` follows the answer, `uncertain` says what the
     numbers leave open, `paper` names the paper's section, and `words` are the component's own
-    texts, see `WORDS`. `note` precedes the question; `scale` says whether `Option.shade` is a
+    texts, see `WORDS`. `scale` says whether `Option.shade` is a
     weight or a change; `given` is an earlier answer. `place`, which is not sent to the browser,
     names the map that shows the answer.
     """
@@ -101,7 +101,6 @@ class Asked:
     uncertain: str
     words: Mapping[str, str]
     paper: str = ""
-    note: str = ""
     scale: Literal["weight", "change"] = "weight"
     given: Mapping[str, Any] | None = field(default=None)
     place: Place | None = None
@@ -130,7 +129,6 @@ def payload(asked: Asked) -> dict[str, Any]:
         "every": question.every,
         "prompt": asked.prompt,
         "hint": asked.hint,
-        "note": asked.note,
         **layout,
         "scale": asked.scale,
         "options": [asdict(option) for option in asked.options],

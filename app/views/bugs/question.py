@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from app.components.question import Answer, Asked, Option, Texts
-from app.components.question.payload import WORDS
 from app.examples import examples
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -17,6 +16,7 @@ from app.look.numbers import number
 from app.state import session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.symptoms import name_of, written
+from app.views.shared.asked import asked_about
 from app.views.shared.inspection import Inspection
 from app.views.shared.question import ask
 from core.analysis.questions import Question
@@ -80,9 +80,8 @@ def question_about(
         others = text("bugs", "question.unique")
     else:
         others = text("bugs", "question.several", answers="; ".join(names[one] for one in alike))
-    blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}
-    return Asked(
-        paper=text("bugs", "paper"),
+    return asked_about(
+        "bugs",
         id=f"{inspection.record.id} bug {list(MISTAKES).index(bug) + 1}",
         question=Question(
             "bug",
@@ -92,7 +91,6 @@ def question_about(
             frozenset(options.index(one) for one in alike if one != bug),
         ),
         prompt=text("bugs", "question.prompt"),
-        hint=text("questions", "hint.text"),
         layout=Texts(),
         options=[
             Option(names[one], names[one], names[one], number(every[one].loss, 3))
@@ -100,7 +98,6 @@ def question_about(
         ],
         explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],
         uncertain=f"{others} {losses}",
-        words={name: text("questions", f"words.{name}", **blanks) for name in WORDS},
     )
 
 

@@ -108,7 +108,7 @@ def map_row_of(
     notes: str | list[list[str]] = ""
     if matching:
         there = [[matching.of(layer, head) for head in range(heads)] for layer in range(layers)]
-        second = np.array([[second[place] for place in line] for line in there])
+        second = matching.reordered(second)
         notes = [[f"layer {layer + 1}, head {head + 1}" for layer, head in line] for line in there]
     scale = DIFFERENCE
     if own_scale:

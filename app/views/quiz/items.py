@@ -1,65 +1,30 @@
-"""Reads the items of the test from their lesson file: texts, options and attention maps."""
+"""Reads the items of the test from their lesson: texts, options and attention maps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from app.lessons.texts import keys, text
+from app.lessons.texts import rows, text
 
 LESSON = "quiz"
 FORMS = ("A", "B")
-LETTERS = "ABCD"
-MASKED, EMPTY, UNKNOWN = "#", "_", "?"
-"""Marks of cells that show no weight: masked, empty, and the one to find."""
-
-
-def names() -> list[str]:
-    """Return the items' names in order, such as axes_1."""
-    tops = dict.fromkeys(key.split(".")[0] for key in keys(LESSON) if key.endswith(".A.prompt"))
-    return list(tops)
 
 
 def item(name: str, form: str) -> dict[str, Any]:
     """Return an item in one form as JSON values for the component."""
-    at = f"{name}.{form}"
-    options = [
-        {
-            "letter": letter,
-            "text": text(LESSON, f"{at}.option_{letter}"),
-            "why": text(LESSON, f"{at}.why_{letter}"),
-        }
-        for letter in LETTERS
-    ]
+    own = rows(LESSON, form)[name]
+    picture = own.get("picture")
     return {
         "name": name,
         "topic": text(LESSON, f"topic.{name.split('_')[0]}"),
-        "about": text(LESSON, f"{name}.about"),
-        "paper": text(LESSON, f"{name}.paper"),
-        "prompt": text(LESSON, f"{at}.prompt"),
-        "options": options,
-        "right": text(LESSON, f"{at}.right"),
-        "picture": _picture(at),
-    }
-
-
-def _picture(at: str) -> dict[str, Any] | None:
-    """Return an item's map, if any: labels, cells (weights or marks), and the options' cells."""
-    if f"{at}.weights" not in keys(LESSON):
-        return None
-    rows = [line.split() for line in text(LESSON, f"{at}.weights").split("/")]
-    cells = [[c if c in (MASKED, EMPTY, UNKNOWN) else float(c) for c in row] for row in rows]
-    marks = {}
-    if f"{at}.cells" in keys(LESSON):
-        places = (place.split() for place in text(LESSON, f"{at}.cells").split("/"))
-        marks = {
-            letter: [int(row) - 1, int(column) - 1]
-            for letter, (row, column) in zip(LETTERS, places, strict=True)
-        }
-    return {
-        "rows": text(LESSON, f"{at}.rows").split("|"),
-        "columns": text(LESSON, f"{at}.columns").split("|"),
-        "cells": cells,
-        "marks": marks,
+        "paper": text(LESSON, f"item.{name}.paper"),
+        "prompt": own["prompt"],
+        "options": [
+            {"letter": letter, "text": own[f"{letter}.text"], "why": own[f"{letter}.why"]}
+            for letter in "ABCD"
+        ],
+        "right": own["right"],
+        "picture": picture and {"marks": {}} | picture,
     }
 
 
@@ -68,5 +33,5 @@ def payload(form: str) -> dict[str, Any]:
     return {
         "title": text(LESSON, "title"),
         "form": form,
-        "forms": {name: [item(one, name) for one in names()] for name in FORMS},
+        "forms": {one: [item(name, one) for name in rows(LESSON, "item")] for one in FORMS},
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from app.components.question import Asked, Grid, Option, Place, Sentence, Texts
+from app.components.question.payload import WORDS
 from app.lessons.texts import text
 from app.look.labels import label, labels, word_labels
 from app.look.numbers import number, percent
@@ -70,12 +71,11 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
     ]
     second = _second(found)
     place: dict[str, Any] = {"layer": layer + 1, "head": head + 1}
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "head",
         id=f"{record.id} attends {kind}.{layer}.{head}.{query}",
         question=found,
         prompt=say(f"attends.{kind}", query=row, **place),
-        hint=text("questions", "hint.word"),
         layout=Sentence(),
         options=options,
         explanation=[
@@ -90,7 +90,6 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
             say("attends.even", words=len(words), even=percent(1 / len(words))),
         ],
         uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
-        words=_words(),
         place=Place(record, cast("Kind", kind), layer, head, query),
     )
 
@@ -141,12 +140,11 @@ def masked(record: TranslationRecord) -> Asked:
     weights = np.array(found.evidence)
     is_masked = np.isin(range(len(weights)), sorted(found.correct))
     shades = [None if hidden else w for w, hidden in zip(weights, is_masked, strict=True)]
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "masks",
         id=f"{record.id} masked",
         question=found,
         prompt=say(prompt, rows=len(part)),
-        hint=text("questions", "hint.cells"),
         layout=Grid(fed, fed, say("masked.row_title"), say("masked.column_title"), filled=True),
         options=_cells(fed, fed, shades),
         explanation=[
@@ -159,7 +157,6 @@ def masked(record: TranslationRecord) -> Asked:
             ),
         ],
         uncertain=say("masked.certain"),
-        words=_words(wrong="wrong-cells"),
         place=Place(record, "decoder", 0, 0),
     )
 
@@ -169,20 +166,15 @@ def leak(with_mask: TranslationRecord, without: TranslationRecord) -> Asked:
     say = partial(text, "masks")
     before, after = (np.exp(record.log_probs) for record in (with_mask, without))
     found = questions.leak(before, after)
-    names = [
-        say("leak.same", margin=f"{100 * questions.NEAR_MEAN:g}")
-        if name == "same"
-        else say(f"leak.{name}")
-        for name in found.options
-    ]
-    return Asked(
-        paper=say("paper"),
+    margin = f"{100 * questions.NEAR_MEAN:g}"
+    names = [say(f"leak.{name}", margin=margin) for name in found.options]
+    return asked_about(
+        "masks",
         id=f"{with_mask.id} leak",
         question=found,
         prompt=say("leak.prompt"),
-        hint=text("questions", "hint.text"),
         layout=Texts(),
-        options=[Option(label=name, name=name, said=name) for name in names],
+        options=listed(names),
         explanation=[
             say(
                 "leak.why",
@@ -193,7 +185,6 @@ def leak(with_mask: TranslationRecord, without: TranslationRecord) -> Asked:
             say("leak.future"),
         ],
         uncertain=say("leak.uncertain"),
-        words=_words(),
     )
 
 
@@ -227,12 +218,11 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
     letters = ["p" * bool(b) + "f" * bool(a) for a, b in zip(ahead, behind, strict=True)]
     rows, columns = ([names[i] for i in span] for span in (queries, keys))
     fed = " ".join(map(str, result.target_in.ravel().tolist()))
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "masks",
         id=f"padded {row} {length} {fed}",
         question=found,
         prompt=say("padded.prompt", sentence=row + 1),
-        hint=text("questions", "hint.cells"),
         layout=Grid(
             rows, columns, say("padded.row_title"), say("padded.column_title"), filled=True
         ),
@@ -247,7 +237,6 @@ def padded(result: BatchMasks, words: Sequence[Sequence[str]] | None) -> Asked:
             say("padded.length", tokens=tokens, length=length),
         ],
         uncertain=say("padded.certain"),
-        words=_words(wrong="wrong-cells"),
     )
 
 
@@ -276,12 +265,11 @@ def matters(
     if ends[0] == ends[1]:
         key, ends = "matters.why-log", [number(value, 2) for value in (log_prob, log_prob + best)]
     layers, columns = (1 + max(at) for at in zip(*[head[1:] for head in heads], strict=True))
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "why",
         id=f"{record.id} matters {kind} {word[0]}",
         question=found,
         prompt=say(f"matters.{kind}", word=shown),
-        hint=text("questions", "hint.head"),
         layout=Grid(
             [str(n + 1) for n in range(layers)],
             [str(n + 1) for n in range(columns)],
@@ -317,7 +305,6 @@ def matters(
             ),
         ],
         uncertain=_uncertain("why", "matters", found, names, _nats(questions.NEAR_NATS)),
-        words=_words(),
         scale="change",
         place=Place(record, cast("Kind", kind), *heads[found.best][1:], word[0]),
     )
@@ -349,23 +336,18 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
     outcome = cast(str, found.options[found.best])
     texts = {"before": before.translation, "after": after.translation}
     longer = max(len(questions.compared_words(record.target_out)) for record in (before, after))
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "positions",
         id=f"{before.id} order {after.id}",
         question=found,
         prompt=say("order.prompt"),
-        hint=text("questions", "hint.text"),
         layout=Texts(),
-        options=[
-            Option(label=say(f"order.{name}"), name=say(f"order.{name}"), said=say(f"order.{name}"))
-            for name in questions.ORDERS
-        ],
+        options=listed([say(f"order.{name}") for name in questions.ORDERS]),
         explanation=[
             say(f"order.why-{outcome}", **texts),
             say("order.common", words=longer, common=round(found.evidence[1] * longer), **texts),
         ],
         uncertain=say("order.uncertain"),
-        words=_words(),
         place=_first_place(after),
     )
 
@@ -387,12 +369,11 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
     shown = [number(score, 3) for score in found.evidence]
     near = len(found.near)
     margin = number(questions.NEAR_SCORE, 2)
-    return Asked(
-        paper=say("paper"),
+    return asked_about(
+        "steps",
         id=f"{record.id} wins {' '.join(shown)} {len(texts)}",
         question=found,
         prompt=say("wins.prompt"),
-        hint=text("questions", "hint.text"),
         layout=Texts(),
         options=[
             Option(
@@ -418,7 +399,6 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
         else say("wins.near-many", near=near, margin=margin)
         if near
         else say("wins.clear", margin=margin, beam=written.tree.decode.beam),
-        words=_words(),
     )
 
 
@@ -440,18 +420,24 @@ def _cells(
     ]
 
 
-def _words(**replaced: str) -> Mapping[str, str]:
-    """Return the component's own texts by name; `replaced` maps names to keys of other texts."""
-    names = "check skip yours answer right wrong near skipped cells this"
-    kept = {name: name for name in ("option", "right", "cells")}  # filled in by the script
-    return {
-        name: text(
-            "questions",
-            f"words.{replaced.get(name, name)}",
-            **{place: f"{{{place}}}" for place in kept},
-        )
-        for name in names.split()
-    }
+def asked_about(lesson: str, *, layout: Sentence | Texts | Grid, **fields: Any) -> Asked:
+    """Return a question of a lesson with the component's own texts for its layout."""
+    cells = isinstance(layout, Grid) and layout.filled
+    hint = {"words": "word", "list": "text", "grid": "cells" if cells else "head"}[layout.layout]
+    blanks = {name: f"{{{name}}}" for name in ("option", "right", "cells")}  # the script fills them
+    keys = {name: name for name in WORDS} | ({"wrong": "wrong-cells"} if cells else {})
+    return Asked(
+        paper=text(lesson, "paper"),
+        hint=text("questions", f"hint.{hint}"),
+        words={name: text("questions", f"words.{key}", **blanks) for name, key in keys.items()},
+        layout=layout,
+        **fields,
+    )
+
+
+def listed(names: Sequence[str]) -> list[Option]:
+    """Return options that are named by their texts."""
+    return [Option(label=name, name=name, said=name) for name in names]
 
 
 def _second(found: questions.Question, size: Callable[[float], float] = lambda value: value) -> int:

@@ -7,6 +7,7 @@ import streamlit as st
 from app.components.present import present
 from app.look.markdown import plain
 from app.state import plans
+from app.stops import TOUR
 
 STYLE = Path(__file__).parents[2] / "present.css"
 """A separate sheet: with `:root:has()` in look.css, each change would restyle the whole page."""
@@ -20,8 +21,8 @@ def show(page: str) -> None:
     moved = plans.on_the_way()
     if moved is not None and moved.stop.url_path != page:
         stop = moved.stop
-        sentence = {} if stop.on_tour else {"source": stop.argument, "lesson": "1"}
-        st.switch_page(stop.page, query_params=moved.query | sentence)
+        sentence = {} if stop.on_tour else {"source": stop.source, "lesson": "1"}
+        st.switch_page(stop.file, query_params=moved.query | sentence)
     plans.keep_in_url(page)
     now, note, presenting = plans.running(), plans.note(), plans.presenting()
     if presenting:
@@ -35,7 +36,7 @@ def show(page: str) -> None:
     if note:
         st.warning(plain(note))
     # A presented tour draws its own line.
-    if now is None and (page == plans.TOUR if presenting else not note):
+    if now is None and (page == TOUR if presenting else not note):
         return
     with st.container(horizontal=True, vertical_alignment="center", key="plan_bar"):
         if now is not None:
@@ -51,8 +52,7 @@ def show(page: str) -> None:
 
 def _show_stop(now: plans.Running, page: str) -> None:
     count, here = len(now.plan.stops), now.stop.url_path == page
-    title = now.stop.title(now.direction)
-    st.markdown(f"**{now.at + 1} of {count}** · {plain(title)}", width="content")
+    st.markdown(f"**{now.at + 1} of {count}** · {plain(now.stop.title)}", width="content")
     st.button(
         "Back",
         key="plan_back",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.plan import MOST_STOPS, Plan, Stop, offered
+from app.plan import MOST_STOPS, Plan
 from app.state import results, session
+from app.stops import TOURS, Stop
 
 _SAVED = "plan draft"
 
@@ -21,7 +22,7 @@ class Row:
 def rows(direction: str) -> tuple[Row, ...]:
     """Return the draft of a direction, with the sentences as typed so far."""
     return tuple(
-        row if row.stop.on_tour else replace(row, stop=Stop(row.stop.name, _typed(row)))
+        row if row.stop.on_tour else replace(row, stop=replace(row.stop, source=_typed(row)))
         for row in _saved(direction)
     )
 
@@ -29,16 +30,16 @@ def rows(direction: str) -> tuple[Row, ...]:
 def _typed(row: Row) -> str:
     """Return the sentence in a row's box, or that of the stop if the box is not drawn yet."""
     typed = session.get(box(row))
-    return row.stop.argument if typed is None else " ".join(str(typed).split())
+    return row.stop.source if typed is None else " ".join(str(typed).split())
 
 
 def problem(stop: Stop) -> str:
     """Return why a stop's sentence cannot be used and what to do, in one line, or ""."""
     if stop.on_tour:
         return ""
-    if not stop.argument:
+    if not stop.source:
         return "Type a sentence."
-    if (length := len(stop.argument)) > (limit := results.most_characters()):
+    if (length := len(stop.source)) > (limit := results.most_characters()):
         return f"{length:,} characters are too many: the limit is {limit}, shorten the sentence."
     return ""
 
@@ -79,7 +80,7 @@ def add(direction: str, stops: tuple[Stop, ...]) -> None:
 
 def add_tour(direction: str) -> None:
     """Add every stop of the tour."""
-    add(direction, tuple(stop for stop in offered(direction, "") if stop.on_tour))
+    add(direction, TOURS[direction])
 
 
 def move(direction: str, place: int, by: int) -> None:

@@ -7,9 +7,10 @@ from app.export import offline
 from app.export.tour import Inspect, not_offline
 from app.export.worksheet import Sheet, sheet, worksheet
 from app.look.markdown import plain
-from app.plan import Plan, Stop, tour_stop
+from app.plan import Plan
 from app.state import models, results
-from app.views.tour.stops import STOPS
+from app.stops import Stop
+from app.views.tour.finders import find
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -25,20 +26,20 @@ def show_files(made: Plan, chosen: controls.Selection) -> None:
         return results.inspect(card, text, decode=chosen.decode)
 
     with st.spinner("Translating the sentences…"):
-        sheets, left_out = _sheets(made, chosen.direction, inspect)
-        not_shown = not_offline(made, chosen.direction, inspect)
+        sheets, left_out = _sheets(made, inspect)
+        not_shown = not_offline(made, inspect)
     _offer_page(made, card, not_shown)
     _offer_worksheet(sheets, left_out, card)
 
 
-def _sheets(made: Plan, direction: str, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
+def _sheets(made: Plan, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
     """Return a sheet per distinct sentence of the plan, and a line per sentence without a sheet."""
     found: dict[str, Sheet] = {}
     left_out: dict[str, str] = {}
     for stop in made.stops:
-        sentence = stop.sentence(direction)
+        sentence = stop.source
         try:
-            shown = _sheet(stop, direction, inspect(sentence))
+            shown = _sheet(stop, inspect(sentence))
         except ValueError as error:  # InputError: one line
             left_out[sentence] = f"{quoted(sentence)}: {error}"
             continue
@@ -54,11 +55,11 @@ def quoted(sentence: str) -> str:
     )
 
 
-def _sheet(stop: Stop, direction: str, record: TranslationRecord) -> Sheet:
+def _sheet(stop: Stop, record: TranslationRecord) -> Sheet:
     """Return the sheet of a stop's sentence; a stop of the tour chooses the head."""
     if stop.on_tour:
         try:
-            shown = STOPS[direction][tour_stop(direction, stop.argument)[0]].find(record)
+            shown = find(stop, record)
         except LookupError:
             return sheet(record)
         return Sheet(record, shown.kind, shown.head.layer, shown.head.head)

@@ -5,16 +5,16 @@ import streamlit as st
 from app import controls
 from app.examples import examples
 from app.look.markdown import plain
-from app.plan import LONGEST_LINK, MOST_STOPS, Plan, Stop, offered, parse
+from app.plan import LONGEST_LINK, MOST_STOPS, Plan, offered, parse
 from app.state import address, log, models, plans, session
+from app.stops import Stop
 from app.views.teacher import draft
 from app.views.teacher.files import show_files
 
 
-def label_of(stop: Stop, direction: str) -> str:
+def label_of(stop: Stop) -> str:
     """Return a stop's title, after "Guided tour" if the stop is on the tour."""
-    title = stop.title(direction)
-    return f"Guided tour: {title}" if stop.on_tour else title
+    return f"Guided tour: {stop.title}" if stop.on_tour else stop.title
 
 
 def read_link(direction: str) -> None:
@@ -32,13 +32,13 @@ def show_rows(direction: str) -> None:
     unusable = any(draft.problem(row.stop) for row in rows)
     for place, row in enumerate(rows):
         title, sentence, buttons = st.columns([4, 6, 7], vertical_alignment="center")
-        title.markdown(f"{place + 1}. {plain(label_of(row.stop, direction))}")
+        title.markdown(f"{place + 1}. {plain(label_of(row.stop))}")
         if row.stop.on_tour:
-            sentence.text(row.stop.sentence(direction))
+            sentence.text(row.stop.source)
         else:
             key = draft.box(row)
             if session.get(key) is None:
-                session.put(key, row.stop.argument)
+                session.put(key, row.stop.source)
             sentence.text_input(
                 f"Sentence of stop {place + 1}",
                 key=key,
@@ -134,7 +134,7 @@ with st.container(horizontal=True, vertical_alignment="bottom", key="class_add")
     st.selectbox(
         "A stop to add",
         range(len(choices)),
-        format_func=lambda number: label_of(choices[number], direction),
+        format_func=lambda number: label_of(choices[number]),
         key="class_stop",
         persist_state="session",
     )
@@ -155,7 +155,7 @@ address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "d
 if made.stops:
     st.subheader("Link", anchor=False)
     show_link(made, chosen.link)
-    if all(stop.argument for stop in made.stops):
+    if all(stop.source for stop in made.stops):
         st.subheader("Files", anchor=False)
         show_files(made, chosen)
 else:

@@ -13,8 +13,8 @@ from app.components.question import Asked, Place
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.plan import LESSONS
 from app.state import address, models, plans, results, session
+from app.stops import PAGES, TOURS, Stop
 from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
@@ -22,9 +22,8 @@ from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import leave_button, present_button
 from app.views.shared.presented import show_still
 from app.views.shared.question import ask, first_askable
-from app.views.tour.bench import show_trial
-from app.views.tour.highlight import Highlight
-from app.views.tour.stops import STOPS, Stop, measured, tokens_in_words
+from app.views.tour.finders import Highlight, find, measured, tokens_in_words
+from app.views.tour.trials import show_trial
 from core.record.record import TranslationRecord
 from core.text.tokenizer import normalise
 
@@ -92,7 +91,7 @@ def questions(
     cross-attention. Two stops may ask the same about the same sentence, so each question's id names
     the stop.
     """
-    stop = STOPS[chosen.direction][number]
+    stop = TOURS[chosen.direction][number]
 
     def here(make: asked.Candidate) -> asked.Candidate:
         def made() -> Asked:
@@ -141,14 +140,14 @@ def _own_question(name: str, chosen: controls.Selection, record: TranslationReco
 
 def show_lessons(link: dict[str, str]) -> None:
     """Link to each lesson, with `link` as query parameters, and say what the lesson shows."""
-    for lesson in (LESSONS[name] for name in NEXT_LESSONS):
+    for lesson in (PAGES[name] for name in NEXT_LESSONS):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.page_link(lesson.file, label=lesson.title, query_params=link, width="content")
-            st.caption(lesson.about, width="content")
+            st.caption(lesson.note, width="content")
 
 
 chosen = controls.selection()
-stops = STOPS.get(chosen.direction, ())
+stops = TOURS.get(chosen.direction, ())
 st.title("Guided tour", anchor=False)
 for line in models.problems():
     st.error(plain(line))
@@ -175,7 +174,7 @@ except ValueError as error:  # InputError, CheckpointError: one user-facing line
 link = {**chosen.link, "source": stop.source}
 result: Highlight | None = None
 try:
-    result = stop.find(record)
+    result = find(stop, record)
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
@@ -232,7 +231,7 @@ if screen in ("question", "trial"):
             ask(f"tour_{number}", questions(chosen, record, number, result))
         elif stop.trial:
             st.write(stop.look_for)
-            show_trial(stop.trial, chosen, record, result)
+            show_trial(stop, chosen.card, record, result)
     st.stop()
 shown = True
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
@@ -248,7 +247,7 @@ with said, st.container(key="tour_text", gap="small"):
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if shown:
         if stop.trial and not presenting:
-            show_trial(stop.trial, chosen, record, result)
+            show_trial(stop, chosen.card, record, result)
         st.markdown(measure, help=meaning("head", "layer", "weight", "cross-attention"))
         if not presenting:
             st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
@@ -269,7 +268,7 @@ if number == len(stops) - 1 and not in_plan:
     with st.container(border=True, gap="small", key="tour_end"):
         st.markdown("**The tour ends here. The lessons continue with the same sentence.**")
         show_lessons(view | {"lesson": "1"})
-        for other in sorted(STOPS.keys() - {chosen.direction}):
+        for other in sorted(TOURS.keys() - {chosen.direction}):
             if (other, chosen.link["model"]) in models.cards():
                 st.button(
                     "The same tour, " + models.languages(other),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+import streamlit as st
 
+import core
 from app.lessons.texts import text
 from app.look.labels import labels
+from app.look.markdown import plain
 from app.look.numbers import number, percent
-from app.views.tour.highlight import Highlight
+from app.state import results
+from app.stops import Stop
+from app.views.tour.finders import Highlight
 from core.analysis.inside_head import inside_head
+from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.kinds import Kind
 from core.record.edits import OFF, Edits
@@ -24,50 +30,64 @@ GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=5)
 _SAME_NATS = 5e-4  # a smaller difference counts as none
 
 
-class Bench(Protocol):
-    """Runs the network of a record again."""
+@dataclass(frozen=True)
+class Bench:
+    """Runs the network of a record again; results are cached."""
+
+    card: Card
 
     def translate(self, source: str, decode: DecodeConfig, edits: Edits) -> TranslationRecord:
         """Translate a sentence under edits."""
-        ...
+        changed = None if edits == Edits() else edits
+        return results.inspect(self.card, source, edits=changed, decode=decode)
 
     def rerun(self, record: TranslationRecord, edits: Edits) -> TranslationRecord:
         """Repeat the pass of a record's own translation under edits."""
-        ...
+        ids = results.token_ids(record.target_out)
+        return results.inspect(self.card, record.source_text, edits=edits, target_ids=ids)
 
     def site(self, record: TranslationRecord, kind: Kind, layer: int) -> Site:
         """Return the inputs, weight matrices, mask and maps of one attention in a record's pass."""
-        ...
+        sides = results.token_ids(record.source), results.token_ids(record.target_out)
+        return results.run(self.card, core.site, *sides, kind, layer)
 
 
-Trial = Callable[[Bench, TranslationRecord, Highlight | None], tuple[str, ...]]
-"""Returns what was measured, as lines of plain text; `Highlight` is the stop's head, if any."""
+def show_trial(stop: Stop, card: Card, record: TranslationRecord, shown: Highlight | None) -> None:
+    """Run a stop's trial and show its lines; if the model cannot run it, say why in one line."""
+    name, *words = stop.trial
+    with st.container(key="tour_trial", gap="small"):
+        try:
+            for line in _TRIALS[name](Bench(card), record, shown, *words):
+                st.markdown(plain(line))
+        except ValueError as error:
+            st.error(plain(error))
 
 
-def without_positions(first: str, second: str) -> Trial:
+# Each trial returns what was measured, as lines of plain text; `shown` is the stop's head, if any.
+
+
+def without_positions(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None, first: str, second: str
+) -> tuple[str, ...]:
     """Translate with all positional encodings off; compare the order of two target words."""
-
-    def trial(bench: Bench, record: TranslationRecord, shown: Highlight | None) -> tuple[str, ...]:
-        edits = Edits(source_positions=OFF, target_positions=OFF)
-        own = bench.translate(record.source_text, BEAM, Edits()).translation
-        other = bench.translate(record.source_text, BEAM, edits).translation
-        places = [[_place(written, word) for word in (first, second)] for written in (own, other)]
-        if None in places[0]:
-            verdict = "missing"
-        elif own == other:
-            verdict = "unchanged"
-        elif None in places[1]:
-            verdict = "lost"
-        else:
-            before, after = ([p for p in pair if p is not None] for pair in places)
-            verdict = "same" if np.sign(np.diff(before)) == np.sign(np.diff(after)) else "swapped"
-        return (
-            text("tour", "no-positions.with", translation=own),
-            text("tour", "no-positions.without", translation=other or "(empty)"),
-            text("tour", f"no-positions.{verdict}", first=first, second=second),
-        )
-
-    return trial
+    edits = Edits(source_positions=OFF, target_positions=OFF)
+    own = bench.translate(record.source_text, BEAM, Edits()).translation
+    other = bench.translate(record.source_text, BEAM, edits).translation
+    places = [[_place(written, word) for word in (first, second)] for written in (own, other)]
+    if None in places[0]:
+        verdict = "missing"
+    elif own == other:
+        verdict = "unchanged"
+    elif None in places[1]:
+        verdict = "lost"
+    else:
+        before, after = ([p for p in pair if p is not None] for pair in places)
+        verdict = "same" if np.sign(np.diff(before)) == np.sign(np.diff(after)) else "swapped"
+    return (
+        text("tour", "no-positions.with", translation=own),
+        text("tour", "no-positions.without", translation=other or "(empty)"),
+        text("tour", f"no-positions.{verdict}", first=first, second=second),
+    )
 
 
 def without_mask(
@@ -179,23 +199,30 @@ def _log_prob(record: TranslationRecord) -> float:
     return float(record.log_probs.sum(dtype=np.float64))
 
 
-def translates_word(word: str, *right: str) -> Trial:
+def translates_word(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None, word: str, *right: str
+) -> tuple[str, ...]:
     """Check whether the translation contains one of the right words for a source word."""
-
-    def trial(bench: Bench, record: TranslationRecord, shown: Highlight | None) -> tuple[str, ...]:
-        written = record.translation
-        found = [one for one in right if _place(written, one) is not None]
-        return (
-            text("tour", "wrong.wrote", translation=written or "(empty)"),
-            text("tour", "wrong.right", word=word, right=found[0])
-            if found
-            else text("tour", "wrong.wrong", word=word, right=" / ".join(right)),
-        )
-
-    return trial
+    written = record.translation
+    found = [one for one in right if _place(written, one) is not None]
+    return (
+        text("tour", "wrong.wrote", translation=written or "(empty)"),
+        text("tour", "wrong.right", word=word, right=found[0])
+        if found
+        else text("tour", "wrong.wrong", word=word, right=" / ".join(right)),
+    )
 
 
 def _place(written: str, word: str) -> int | None:
     """Return the index of a word in a text, ignoring case and punctuation; None if it is absent."""
     words = ["".join(filter(str.isalpha, one)).casefold() for one in written.split()]
     return words.index(word.casefold()) if word.casefold() in words else None
+
+
+_TRIALS = {
+    "without_positions": without_positions,
+    "without_mask": without_mask,
+    "two_vectors": two_vectors,
+    "two_searches": two_searches,
+    "translates_word": translates_word,
+}
