@@ -14,16 +14,11 @@ import numpy as np
 from core.config import DecodeConfig
 from core.record.record import RecordToken, TranslationRecord
 from core.translator import Translator
-from tests.app.rendered import Item, Rendered, array, unpacked
+from tests.app.rendered import Item, Rendered, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
 SIDEBAR = re.compile(r"source|translate|direction|model|search|examples|example_\d|model_note")
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-CHANGE = (
-    "<b>%{{customdata[0]}}</b><br>{}: %{{customdata[1]:.4f}}<br>{}: %{{customdata[2]:.4f}}<br>"
-    "change: <b>%{{customdata[3]:+.4f}}</b><extra></extra>"
-)
-"""The hover of a figure of probabilities before and after a change; format it with two names."""
 
 
 @cache
@@ -74,8 +69,8 @@ def percent(share: float) -> str:
 
 
 def from_scientific(text: str) -> float:
-    """Parse 4.8 · 10⁻⁷ or 0.269."""
-    digits, _, power = text.replace("−", "-").partition("\u00a0·\u00a010")
+    """Parse 4.8 · 10⁻⁷, 0.269 or 1,100."""
+    digits, _, power = text.replace("−", "-").replace(",", "").partition("\u00a0·\u00a010")
     exponent = power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
     return float(digits) * 10.0 ** int(exponent or 0)
 
@@ -173,29 +168,3 @@ def least_certain(record: TranslationRecord) -> str:
     at = int(record.log_probs.argmin())
     share = percent(float(np.exp(record.log_probs[at])))
     return f"Least certain token of the translation: “{record.target_out[at].text}” ({share})."
-
-
-def changes(
-    page: Rendered, key: str, words: list[str], before: np.ndarray, after: np.ndarray
-) -> dict[str, Any]:
-    """Check a figure of probabilities before (bars) and after a change (dots), and return it."""
-    figure = page.figure(key)
-    (bar,) = traces(figure, type="bar")
-    gained, lost = (t for t in traces(figure, mode="markers") if "customdata" in t)
-    np.testing.assert_allclose(array(bar["y"]), before, atol=2e-6)
-    assert is_blue(gained["marker"]["color"]) and not is_blue(lost["marker"]["color"])
-    for trace, rows in ((gained, after >= before), (lost, after < before)):
-        at = np.flatnonzero(rows)
-        assert list(array(trace["x"])) == list(at)
-        np.testing.assert_allclose(array(trace["y"]), after[at], atol=2e-6)
-    expected = np.stack([before, after, after - before], axis=1)
-    for trace, rows in (
-        (bar, range(len(words))),
-        *((t, array(t["x"]).astype(int)) for t in (gained, lost)),
-    ):
-        # A low bar is hard to hover over, so its dot shows the same text.
-        assert trace["hovertemplate"] == bar["hovertemplate"]
-        for (word, *values), row in zip(trace["customdata"], rows, strict=True):
-            assert word == words[row]
-            np.testing.assert_allclose(values, expected[row], atol=4e-6)
-    return figure

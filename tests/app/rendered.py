@@ -27,11 +27,26 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from app.components.question import Answer
+from app.figures.chart import Chart
 
 MAIN = Path(__file__).resolve().parents[2] / "app/main.py"
 SECONDS = 300
 NUMBER = re.compile(r"[+−-]?(?:\d[\d,]*)?\.?\d+(?:\u00a0·\u00a010[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?")
 """A number as pages write it: −0.12, 1,234, .05, −4.8 · 10⁻⁷; token subscripts are excluded."""
+
+
+_drawn: dict[str, Chart] = {}
+"""The charts drawn since a page was opened, by their figures' JSON."""
+_figure_of = Chart.figure
+
+
+def _figure(chart: Chart, theme: str) -> Any:
+    figure = _figure_of(chart, theme)
+    _drawn[figure.to_json(validate=False)] = chart
+    return figure
+
+
+Chart.figure = _figure
 
 
 @dataclass
@@ -53,12 +68,13 @@ class Item:
 
 @dataclass
 class Rendered:
-    """A page: its texts in order; tables, Plotly figures and component payloads by key."""
+    """A page: its texts in order; tables, figures, charts and component payloads by key."""
 
     app: AppTest
     items: list[Item] = field(default_factory=list)
     tables: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     figures: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    charts: dict[str, Chart] = field(default_factory=dict)
     payloads: dict[str, list[Any]] = field(default_factory=dict)
 
     def texts(self, where: str | None = None, kind: str | None = None) -> list[str]:
@@ -146,6 +162,7 @@ def render(
     Fails if the page raises. Results are cached between pages, as for visitors.
     """
     logging.getLogger("streamlit").setLevel(logging.ERROR)
+    _drawn.clear()
     app = AppTest.from_file(str(MAIN), default_timeout=SECONDS)
     app._page_hash = calc_hash(page) if page else ""  # by URL path, as in a browser
     for name, value in query.items():
@@ -205,6 +222,8 @@ def _read(node: Any, where: str, page: Rendered) -> None:
         add("help", help)
     if node.type == "plotly_chart":
         page.figures.setdefault(where, []).append(json.loads(proto.spec))
+        if proto.spec in _drawn:
+            page.charts[where] = _drawn[proto.spec]
         add("figure", *figure_texts(json.loads(proto.spec)))
     elif node.type in ("table", "dataframe"):
         table = pa.ipc.open_stream(proto.arrow_data.data).read_pandas()

@@ -8,13 +8,15 @@ import pytest
 from app.figures import comparison, experiments, inside_head, masks, vectors, why, word_alignment
 from app.figures.chart import Chart
 from app.figures.grid import Axes
+from app.figures.style import tick
 from core.analysis.inside_head import inside_head as look_inside
 from core.experiments.site import site
 from core.text.tokenizer import EOS
 from tests import small
-from tests.app.charts import rows_are_drawn
+from tests.app.charts import names_its_place, rows_are_drawn
 from tests.app.test_figures import HOSTILE, all_charts, make_record
 
+STRIPS = "score q·k/√dₖ", "after the mask", "after softmax"
 WORDS = [word for word in HOSTILE if word]
 
 
@@ -27,7 +29,9 @@ def charts() -> list[Chart]:
     causal = np.tri(n, dtype=bool)
     reasons = masks.reasons(np.ones_like(causal), causal)
     cells = random.uniform(-1, 1, (n, n))
-    grid = why.Grid(WORDS, WORDS, cells, [WORDS] * n, [WORDS] * n)
+    grid = why.Grid(
+        WORDS, WORDS, cells, [WORDS] * n, [[f"{tick(a)} {tick(b)}" for b in WORDS] for a in WORDS]
+    )
     ribbons = [why.Ribbon(why.Node(i, w), why.Node("m", "m"), v) for i, (w, v) in
                enumerate(zip(WORDS, values.tolist(), strict=True))]  # fmt: skip
     links = {(i, (2 * i) % n): float(v) for i, v in enumerate(shares[0])}
@@ -65,8 +69,11 @@ def charts() -> list[Chart]:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_each_row_of_a_table_is_a_mark_of_the_figure(theme):
+    """Hovers name their places; only the strips of a row of scores are told by their labels."""
     for chart in charts():
-        rows_are_drawn(chart, theme)
+        told = rows_are_drawn(chart, theme)
+        for row, hover in zip(chart.rows(), told, strict=True):
+            assert names_its_place(hover, row, STRIPS), (hover, row)
 
 
 def test_a_description_names_the_least_and_the_largest_value():

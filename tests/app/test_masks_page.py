@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
 
+from app.figures.masks import BOTH, FUTURE, PADDING
+from app.lessons.texts import text
 from core.record.capture import capture
 from core.record.editing import edited
 from core.record.edits import Edits
 from core.text.tokenizer import PAD
+from tests.app.charts import changes, says, shows
 from tests.app.page_checks import (
-    CHANGE,
-    axis_titles,
-    begin,
-    changes,
-    drawn,
     from_scientific,
     least_certain,
     names,
     nothing_else,
     number,
     percent,
-    texts_are,
-    titles,
     traces,
     translator,
 )
@@ -56,44 +50,35 @@ def shown() -> Rendered:
     return render("masks", *SECTIONS, source=SENTENCE, direction="de-en")
 
 
-def test_sentences_are_numbered_from_one_and_the_shortest_is_chosen(shown, records):
-    targets, sources = ([len(getattr(r, of)) for r in records] for of in ("target_in", "source"))
-    for key, lengths in (("mask_sentence", targets), ("padding_sentence", sources)):
-        assert shown.texts(key, "option") == ["1", "2", "3"]
-        (control,) = [group for group in shown.app.button_group if group.key == key]
-        assert control.value == int(np.argmin(lengths))
-
-
 def padded(rows) -> np.ndarray:
     """Return the ids of several rows of tokens, padded to the longest."""
     width = max(map(len, rows))
     return np.array([[t.id for t in row] + [PAD] * (width - len(row)) for row in rows])
 
 
-def compare_change(page, key, title, states, words, before, after, control=()) -> dict:
-    """Check a figure of probabilities and all of its texts."""
-    bar, dot = states
-    ticks = f"tick: {control[0]}<br>" if control else ""
-    legend = f"bar: {bar}<br>{ticks}dot: {dot} (blue: more, orange: less)"
-    hover = CHANGE.format(bar, dot)
-    texts_are(page, key, title, legend, "probability", bar, *control, hover, *words)
-    return changes(page, key, words, before, after)
+def states(what: str) -> list[str]:
+    """Return the names of the passes before and after a change."""
+    return [text("masks", f"{what}.{when}.state") for when in ("before", "after")]
 
 
 def test_the_batch_matches_the_ids_fed_in(shown, records):
+    """The shortest sentence of each side is chosen."""
     cells = 0
-    for side, rows, first in (
-        ("source", [r.source for r in records], 1),
-        ("target", [r.target_in for r in records], 0),
+    for side, rows, first, key in (
+        ("source", [r.source for r in records], 1, "padding_sentence"),
+        ("target", [r.target_in for r in records], 0, "mask_sentence"),
     ):
+        assert shown.texts(key, "option") == ["1", "2", "3"]
+        (control,) = [group for group in shown.app.button_group if group.key == key]
+        assert control.value == int(np.argmin([*map(len, rows)]))
         sent = shown.payload(f"{side}_batch")
         expected = padded(rows)
         assert [[id for id, _ in line] for line in sent["rows"]] == expected.tolist()
         words = [[word for _, word in line if word is not None] for line in sent["rows"]]
         assert words == [names(row, first) for row in rows]
-        assert (sent["first"], sent["title"]) == (first, f"{side.capitalize()}, as fed in")
+        assert sent["first"] == first and side in sent["title"].lower()
         cells += int((expected == PAD).sum())
-    shown.claim(f"Hatched: {cells} cells of padding, which no attention may read.")
+    says(shown, None, "Hatched", str(cells))
 
 
 @pytest.mark.parametrize(
@@ -109,56 +94,47 @@ def test_masks_and_their_axes_match_the_batch(records, kind, query, key):
     page = render("masks", source=SENTENCE, direction="de-en", mask_kind=kind)
     at = int(np.argmin([len(r.target_in) for r in records]))
     sides = {}
-    for side, tokens, first, title in (
-        ("source", [r.source for r in records], 1, "source token"),
-        ("target", [r.target_in for r in records], 0, "target token fed in"),
+    for side, tokens, first in (
+        ("source", [r.source for r in records], 1),
+        ("target", [r.target_in for r in records], 0),
     ):
         ids, words = padded(tokens)[at], names(tokens[at], first)
-        sides[side] = ids, drawn(words + ["<pad>"] * (len(ids) - len(words))), title
-    (rows, row_words, row_title), (columns, column_words, column_title) = sides[query], sides[key]
+        sides[side] = ids, words + ["<pad>"] * (len(ids) - len(words))
+    (rows, row_words), (columns, column_words) = sides[query], sides[key]
     everything = np.ones((len(rows), len(columns)), bool)
     padding, causal = everything & (columns != PAD), np.tril(everything)
-    parts = {"Padding mask: the only one": ("combined", padding, everything)}
+    parts = {"combined": (padding, everything)}
     if kind == "decoder":
         parts = {
-            "Padding mask": ("padding", padding, everything),
-            "Causal mask": ("causal", everything, causal),
-            "Combined mask": ("combined", padding, causal),
+            "padding": (padding, everything),
+            "causal": (everything, causal),
+            "combined": (padding, causal),
         }
-    for title, (part, padding, causal) in parts.items():
-        figure = page.figure(f"mask_{part}")
+    for part, (padding, causal) in parts.items():
         mask = padding & causal
-        assert titles(figure) == (title, f"{mask.sum()} of {mask.size} cells are unmasked")
-        assert axis_titles(figure) == (f"key: {column_title}", f"query: {row_title}")
-        layout = figure["layout"]
-        for axis, words in (("xaxis", column_words), ("yaxis", row_words)):
-            for ticks in (layout[axis], layout[axis + "2"]):
-                assert begin(ticks["ticktext"]) == begin(words)
-        assert layout["yaxis"]["range"][0] > layout["yaxis"]["range"][1]  # first row on top
-        assert list(layout["xaxis3"]["ticktext"]) == [str(i) for i in columns]
-        reasons = {
-            "f": ("the future: written later", padding & ~causal),
-            "p": ("padding: not part of the sentence", ~padding & causal),
-            "pf": ("padding, and in the future", ~padding & ~causal),
-        }
-        expected = {"%{y}<br>may look at <b>%{x}</b><br>M = 0": mask} | {
-            f"%{{y}}<br>may not look at <b>%{{x}}</b><br>{reason}, M = −∞": where
-            for reason, where in reasons.values()
-            if where.any()
-        }
-        heats = {
-            t["hovertemplate"].removesuffix("<extra></extra>"): np.isfinite(
-                array(t["z"]).astype(float)
-            )
-            for t in traces(figure, type="heatmap")
-        }
-        assert heats.keys() == expected.keys()
-        for hover, where in expected.items():
-            np.testing.assert_array_equal(heats[hover], where)
-        for trace in traces(figure, mode="text"):
-            where = np.zeros_like(mask)
-            where[array(trace["y"]).astype(int), array(trace["x"]).astype(int)] = True
-            np.testing.assert_array_equal(where, reasons[trace["text"][0]][1])
+        cells = [("may look at", 0, mask)]
+        for series, where in (
+            (FUTURE, padding & ~causal),
+            (PADDING, ~padding & causal),
+            (BOTH, ~padding & ~causal),
+        ):
+            cells += [(series, -np.inf, where)] if where.any() else []
+        expected, hovers = [], []
+        for series, value, where in cells:
+            says_of = ["look at", series, "M = −∞"] if value else ["look at", "M = 0"]
+            for q, k in np.argwhere(where):
+                expected.append((series, f"{row_words[q]}, {column_words[k]}", value))
+                hovers.append([row_words[q], says_of[0], column_words[k], *says_of[1:]])
+        title = part.capitalize() if kind == "decoder" else "Padding"
+        axes = f"key: {key} token", f"query: {query} token"
+        counted = str(mask.sum()), str(mask.size)
+        figure = shows(page, f"mask_{part}", expected, title, *counted, *axes, hovers=hovers)
+        assert list(figure["layout"]["xaxis3"]["ticktext"]) == [str(i) for i in columns]
+        letters = {FUTURE: "f", PADDING: "p", BOTH: "pf"}
+        drawn = {t["text"][0]: (array(t["y"]), array(t["x"])) for t in traces(figure, mode="text")}
+        assert drawn.keys() == {letters[series] for series, *_ in cells[1:]}
+        for series, _, where in cells[1:]:
+            np.testing.assert_array_equal(drawn[letters[series]], np.nonzero(where))
 
 
 def test_the_table_of_shapes_matches_torch(shown, records, net):
@@ -179,50 +155,38 @@ def test_one_row_from_score_to_weight_matches_the_record(shown, records):
     record = records[0]
     T = len(record.target_in)
     row = T // 2
-    figure = shown.figure("closing_strip")
-    words = drawn(names(record.target_in, 0))
-    produced = names(record.target_out, 1)[row]
-    assert titles(figure)[0] == f"Row {row + 1}, producing “{produced}”: layer 1, head 1"
-    assert begin(figure["layout"]["xaxis"]["ticktext"]) == begin(words)
-    strips = ["score q·k/√dₖ", "after the mask", "after softmax"]
-    assert figure["layout"]["yaxis"]["ticktext"] == strips
-    scores, weights = traces(figure, type="heatmap")
-    before, after, _ = array(scores["z"]).astype(float)
-    shares = array(weights["z"]).astype(float)[2]
+    words, masked = names(record.target_in, 0), T - row - 1
     weight = record.decoder[0, 0, row, : row + 1].astype(float)
-    np.testing.assert_allclose(shares[: row + 1], weight, atol=1e-6)
-    assert np.isnan(shares[row + 1 :]).all() and np.isnan(after[row + 1 :]).all()
-    np.testing.assert_allclose(after[: row + 1], before[: row + 1], atol=1e-6)
-    np.testing.assert_allclose(np.diff(before[: row + 1]), np.diff(np.log(weight)), atol=1e-4)
-    assert (scores["zmin"], weights["zmin"], weights["zmax"]) == (-scores["zmax"], 0, 1)
-    assert [len(t["colorbar"]["ticktext"]) for t in (scores, weights)] == [3, 2]
-    bars = [trace["colorbar"] for trace in (scores, weights)]
-    assert bars[1]["xpad"] - bars[0]["xpad"] >= 60  # room for the first bar's ticks and title
-    assert scores["customdata"] == [words] * 3
-    masked = T - row - 1
+    z = array(traces(shown.figure("closing_strip"), type="heatmap")[0]["z"]).astype(float)
+    scores = z[0]
+    np.testing.assert_allclose(np.diff(scores[: row + 1]), np.diff(np.log(weight)), atol=1e-4)
+    lines = {"score q·k/√dₖ": scores, "after the mask": scores[: row + 1], "after softmax": weight}
+    rows = [(f"{at}, {word}", value) for at, line in lines.items()
+            for word, value in zip(words, line, strict=False)]  # fmt: skip
+    produced = f"producing “{names(record.target_out, 1)[row]}”"
+    said = [str(row + 1), produced, "1", "head 1", "0", "0 to 1"]
+    hovers = [[place.split(", ", 1)[1], number(value)] for place, value in rows]
+    figure = shows(shown, "closing_strip", rows, *said, hovers=hovers)
+    first, second = traces(figure, type="heatmap")
+    assert (first["zmin"], second["zmin"], second["zmax"]) == (-first["zmax"], 0, 1)
+    room = second["colorbar"]["xpad"] - first["colorbar"]["xpad"]
+    assert room >= 60, "room for the first bar's ticks and title"
     (labels,) = (t for t in traces(figure, mode="text") if any("each" in x for x in t["text"]))
     assert list(labels["text"]) == ["−∞ each", "0 each"] and list(array(labels["y"])) == [1, 2]
     (hatched,) = traces(figure, name="masked")
     for name, values in (("y", [1, 2]), ("base", [row + 0.5] * 2), ("x", [masked] * 2)):
         assert array(hatched[name]).tolist() == values
-    shown.claim_matching(rf"Look at the {masked} masked cells: .* weight is exactly 0\. .*")
+    says(shown, None, str(masked), "exactly 0", f"other {row + 1}")
 
 
 @pytest.mark.parametrize("masked", [1, -1])
 def test_one_masked_or_unmasked_cell_is_singular(net, masked):
     T = len(net.inspect("Schnee").target_in)
     masked %= T
-    row = T - 1 - masked
-    page = render("masks", source="Schnee", direction="de-en", closing_row=str(row))
-    page.claim(
-        (
-            "Look at the masked cell: it has a score like any other, but after the softmax its "
-            f"weight is exactly 0. The other {T - 1} share all the weight."
-        )
-        if masked == 1
-        else f"Look at the {masked} masked cells: they have scores like any other, but after the "
-        "softmax their total weight is exactly 0. The only other cell gets all the weight."
-    )
+    row = str(T - 1 - masked)
+    page = render("masks", source="Schnee", direction="de-en", closing_row=row)
+    one = ["the masked cell", "0", f"other {T - 1} share"]
+    says(page, None, *(one if masked == 1 else [str(masked), "cells", "0", "only other cell"]))
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -267,35 +231,25 @@ def test_the_table_of_mask_values_is_recomputed(shown):
         assert on_masked == "0" and weights[masked].sum() == 0
         off = (weights - exact)[~masked].abs().max().item()
         assert from_scientific(change) == pytest.approx(off, rel=0.01, abs=1e-7)
-        for text, all_masked in ((written, torch.full_like(row, fill)), (added, row + fill)):
+        for shown_as, all_masked in ((written, torch.full_like(row, fill)), (added, row + fill)):
             everywhere = all_masked.softmax(-1)
             low, high = everywhere.min().item(), everywhere.max().item()
             expected = f"each {low:.3f}" if high - low < 5e-4 else f"{low:.3f} to {high:.3f}"
-            assert text == ("NaN" if np.isnan(low) else expected)
+            assert shown_as == ("NaN" if np.isnan(low) else expected)
 
 
 def test_the_effect_of_removing_the_causal_mask_matches_both_passes(shown, net, records):
     record = records[0]
     opened = net.inspect(SENTENCE, record.translation, Edits(causal_mask=False))
     before, after = np.exp(record.log_probs), np.exp(opened.log_probs)
-    title, states = (
-        "Probability of the next token of the target",
-        ("with the causal mask", "without it"),
-    )
-    words = drawn(names(record.target_out, 1))
-    compare_change(shown, "leak", title, states, words, before, after)
+    changes(shown, "leak", names(record.target_out, 1), before, after, states("causal"))
     T = len(before)
     share = (opened.decoder.mean((0, 1)) * np.triu(np.ones((T, T)), 1)).sum(-1)[:-1].mean()
     gain = (after - before).mean()
     assert gain < -0.005
-    shown.claim(
-        f"Mean probability of the next token of the target: from **{percent(before.mean())}** to "
-        f"**{percent(after.mean())}** (change {number(gain, 3, '+')}); of {T} tokens, "
-        f"{(after > before).sum()} became more probable and {(after < before).sum()} less. In the "
-        f"rows that have future tokens, {percent(share)} of the decoder's self-attention now goes "
-        "to them. On average, future tokens are noise to this network: it was trained with the "
-        "mask, so it could not learn to use them."
-    )
+    means = percent(before.mean()), percent(after.mean()), f"change {number(gain, 3, '+')}"
+    counts = str(T), str((after > before).sum()), str((after < before).sum())
+    says(shown, None, *means, *counts, percent(share), text("masks", "causal.noise"))
 
 
 @pytest.mark.parametrize(
@@ -316,8 +270,7 @@ def test_a_gain_is_interpreted_by_sign_and_size(monkeypatch, gained, verdict):
 
     monkeypatch.setattr("app.views.masks.without.leaks.leak", fixed_gain)
     page = render("masks", "open_causal", source=SENTENCE, direction="de-en")
-    match = page.claim_matching(r"Mean probability of the next token .* goes to them\. (.*)")
-    assert verdict in match[1]
+    assert any("goes to them" in said and verdict in said for said in page.texts())
 
 
 def test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records):
@@ -340,26 +293,13 @@ def test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records)
         maps = captured.maps("encoder")[:, row]
     alone = np.exp(record.log_probs)
     on_padding = float(maps[..., :S, S:].double().sum(-1).mean())
-    control = "in its batch with the mask"
-    figure = compare_change(
-        shown,
-        "padding_effect",
-        "Probability of each token of its translation",
-        ("the sentence alone", "in its batch without the mask"),
-        drawn(names(record.target_out, 1)),
-        alone,
-        opened,
-        (control,),
-    )
-    (ticks,) = traces(figure, name=control)
-    np.testing.assert_allclose(array(ticks["y"]), masked, atol=1e-6)
-    match = shown.claim_matching(
-        rf"{max(lengths) - S} padding positions follow this sentence\. Largest change of a "
-        r"probability: (.+?) with the mask, which is rounding; \*\*(.+?)\*\* without it, when "
-        rf"{percent(on_padding)} of the encoder's attention falls on padding\."
-    )
-    assert from_scientific(match[1]) < 1e-5
-    assert from_scientific(match[2]) == pytest.approx(np.abs(opened - alone).max(), rel=0.01, abs=0)
+    control = text("masks", "padding.control.state"), masked
+    words = names(record.target_out, 1)
+    changes(shown, "padding_effect", words, alone, opened, states("padding"), control)
+    rounding = pytest.approx(0, abs=1e-5)
+    change = pytest.approx(np.abs(opened - alone).max(), rel=0.01, abs=0)
+    followed = str(max(lengths) - S), "positions"
+    says(shown, None, *followed, rounding, "rounding", change, percent(on_padding))
 
 
 def test_hiding_a_word_hides_all_its_tokens_and_no_other(shown, net, records):
@@ -372,22 +312,16 @@ def test_hiding_a_word_hides_all_its_tokens_and_no_other(shown, net, records):
     assert options == [*names(record.source, 1)[:first], "Straßenmusiker", "."]
     assert "einem₄" in options
     assert shown.texts("hidden_word", "raw_value") == ["einem₉"]  # the second-to-last word
+    before, after = states("word")
     for choice, hidden in (("Straßenmusiker", tuple(range(first, stop))), (".", (stop,))):
         query = {"source": SENTENCE, "hidden_word": str(options.index(choice))}
         page = render("masks", "open_word", direction="de-en", **query)
         edits = Edits(hidden_source=hidden)
         free, forced = (net.inspect(SENTENCE, t, edits) for t in (None, record.translation))
-        page.claim(f"with the word:  {record.translation}", "hidden_translation")
-        page.claim(f"without it:  {free.translation}", "hidden_translation")
-        compare_change(
-            page,
-            "hidden_probabilities",
-            "Probability of each token of the first translation",
-            ("with the word", "without it"),
-            drawn(names(record.target_out, 1)),
-            np.exp(record.log_probs),
-            np.exp(forced.log_probs),
-        )
+        page.claim(f"{before}:  {record.translation}", "hidden_translation")
+        page.claim(f"{after}:  {free.translation}", "hidden_translation")
+        words, both = names(record.target_out, 1), (record.log_probs, forced.log_probs)
+        changes(page, "hidden_probabilities", words, *map(np.exp, both), (before, after))
 
 
 def test_curves_of_two_small_networks_are_drawn():
@@ -395,14 +329,16 @@ def test_curves_of_two_small_networks_are_drawn():
 
     points = [CheatingPoint(0, 0.02, 0.03), CheatingPoint(STEPS, 0.125, 0.75)]
     page = render("masks", "open_causal", source=SENTENCE, state={"saved cheating": points})
-    page.claim_matching(
-        rf"After {STEPS} steps, the next token has a probability of 75\u00a0% without the mask and "
-        rf"12\u00a0% with it; guessing gives {re.escape(percent(1 / WORDS))}\. .*"
-    )
-    figure = page.figure("cheating")
-    curves = {t["name"]: array(t["y"]).tolist() for t in traces(figure, mode="lines+markers")}
-    assert curves == {"with the causal mask": [0.02, 0.125], "without": [0.03, 0.75]}
-    assert array(figure["data"][-1]["x"]).tolist() == [0, STEPS]
+    percents = (percent(share) for share in (0.75, 0.125, 1 / WORDS))
+    says(page, None, str(STEPS), *percents)
+    rows = [
+        (series, str(point.step), getattr(point, of))
+        for series, of in (("with the causal mask", "masked"), ("without", "open"))
+        for point in points
+    ]
+    notes = "training step", "with the causal mask", "0.125", "without", "0.750"
+    hovers = [[series, place, number(value)] for series, place, value in rows]
+    figure = shows(page, "cheating", rows, f"{1 / WORDS:.4g}", *notes, hovers=hovers)
     assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(1 / WORDS)
 
 
@@ -413,10 +349,11 @@ def test_every_number_on_the_page_is_compared(shown, records, net):
     test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
     shown.claim(least_certain(records[0]))
-    shown.claim(f"with the word:  {records[0].translation}")
+    shown.claim(f"{states('word')[0]}:  {records[0].translation}")
+    fixed = [text("masks", key) for key in ("batch.about", "batch.tensor", "row.ranges")]
     nothing_else(
         shown,
-        *("mask_padding", "mask_causal", "mask_combined", "closing_strip", "closing_table", ""),
+        *("mask_padding", "mask_causal", "mask_combined", "closing_table", ""),
         "hidden_probabilities",
-        fixed=("Several sentences", "True = may attend", "float32 has steps", "−∞ gives NaN"),
+        fixed=(*fixed, text("masks", "row.values")),
     )

@@ -14,13 +14,9 @@ import core
 from app.state import models, results
 from app.views.positions import formula as formula_of
 from core.record.edits import DOUBLED, OFF, STRETCHED, Edits, PositionEdit
+from tests.app.charts import changes, plain, says, shows
 from tests.app.page_checks import (
     ROOT,
-    axis_titles,
-    begin,
-    changes,
-    drawn,
-    from_scientific,
     least_certain,
     map_names,
     map_row,
@@ -30,7 +26,6 @@ from tests.app.page_checks import (
     numbered,
     percent,
     side,
-    texts_are,
     titles,
     traces,
     translator,
@@ -83,7 +78,7 @@ def read(record, which: str):
 
 
 def position_labels(tokens, first: int) -> list[str]:
-    return drawn(f"pos {p} {name}" for p, name in enumerate(names(tokens, first)))
+    return [f"pos {p} {name}" for p, name in enumerate(names(tokens, first))]
 
 
 def points(*traces: dict) -> np.ndarray:
@@ -96,66 +91,47 @@ def test_the_table_and_its_waves_match_the_formula(record, which):
     page = render("positions", source=SENTENCE, direction="de-en", position_side=which)
     tokens, first = read(record, which)
     words, N = position_labels(tokens, first), len(tokens)
-    figure = page.figure("position_table")
-    layout, heat = figure["layout"], figure["data"][0]
-    np.testing.assert_allclose(array(heat["z"]), formula(range(N)), atol=1e-6)
-    assert (heat["zmin"], heat["zmax"]) == (-1, 1)
-    for axis in ("yaxis", "yaxis2"):
-        assert begin(layout[axis]["ticktext"], 9) == begin(words, 9)
+    table = formula(range(N))
     named = [
         f"dimension {d}: {'cosine' if d % 2 else 'sine'}, wavelength {wavelength(d)}"
         for d in range(D)
     ]
+    rows = [(f"{words[p]}, {named[d]}", table[p, d]) for p, d in np.ndindex(table.shape)]
+    axes = "dimension: even = sine, odd = cosine", "wavelength", "pos and its token"
+    figure = shows(page, "position_table", rows, "float32", f"= [{N}, {D}]", *axes)
+    layout, heat = figure["layout"], figure["data"][0]
+    assert (heat["zmin"], heat["zmax"]) == (-1, 1)
+    assert [plain(tick) for tick in layout["yaxis2"]["ticktext"]] == words
     assert list(layout["xaxis2"]["ticktext"]) == named
-    assert titles(figure)[1] == f"float32 [position, dimension] = [{N}, {D}]"
-    assert axis_titles(figure) == ("dimension: even = sine, odd = cosine", "pos and its token")
     above = layout["xaxis3"]
-    assert above["title"]["text"] == "wavelength of the dimension, in positions"
     lengths = [2 * np.pi * 10_000 ** (d / D) for d in array(above["tickvals"])]
     assert list(above["ticktext"]) == [f"{value:,.0f}" for value in lengths]
-    assert heat["hovertemplate"] == "%{y}<br>%{x}<br><b>%{z:.4f}</b><extra></extra>"
-    opening = tokens[0].text.replace("<", "\\<").replace(">", "\\>")
-    page.claim(f"pos counts from 0: “{opening}” is token {first} and has pos 0.")
-    waves = page.figure("position_waves")
-    for d, dot, line, note in zip(
-        [0, 24, 48, 96, 190],
-        traces(waves, mode="markers"),
-        traces(waves, mode="lines"),
-        waves["layout"]["annotations"],
-        strict=True,
-    ):
-        np.testing.assert_allclose(array(dot["y"]), formula(range(N))[:, d], atol=1e-6)
+    says(page, None, "0", f"“{tokens[0].text}”", str(first), "0")
+    drawn = [0, 24, 48, 96, 190]
+    rows = [(f"dimension {d}", words[p], table[p, d]) for d in drawn for p in range(N)]
+    notes = [named[d].replace(", ", "\n") for d in drawn]
+    hovers = [(words[p], f"dimension {d}", number(table[p, d])) for d in drawn for p in range(N)]
+    waves = shows(page, "position_waves", rows, *notes, hovers=hovers)
+    lines, dots = (traces(waves, mode=mode) for mode in ("lines", "markers"))
+    for d, line, dot, note in zip(drawn, lines, dots, waves["layout"]["annotations"], strict=True):
         np.testing.assert_allclose(array(line["y"]), formula(array(line["x"]))[:, d], atol=1e-6)
-        assert dot["customdata"] == words and f"dimension {d}: " in dot["hovertemplate"]
-        assert note["text"] == named[d].replace(", ", "<br>")
         assert note["yref"] == dot["yaxis"] == line["yaxis"]
 
 
 def test_products_by_distance_match_the_formula(shown, record):
     N = len(record.source)
     table = formula(range(N)).astype(np.float32).astype(float)
-    products = table @ table.T
-    (dots,) = traces(shown.figure("position_products"), mode="markers")
-    assert array(dots["x"]).tolist() == list(range(-N + 1, N))
-    pairs = [products.diagonal(distance) for distance in range(-N + 1, N)]
-    np.testing.assert_allclose(array(dots["y"]), [p.mean() for p in pairs], atol=1e-4)
-    ends = [(len(p), p.min(), p.max()) for p in pairs]
-    np.testing.assert_allclose(array(dots["customdata"]), ends, atol=1e-4)
+    pairs = {d: (table @ table.T).diagonal(d) for d in range(-N + 1, N)}
+    rows = [("", f"{d}".replace("-", "−"), p.mean(), p.min(), p.max()) for d, p in pairs.items()]
+    half, spread = str(D // 2), pytest.approx(0, abs=1e-4)
+    hovers = [
+        (f"distance {place}", number(mean, 3), str(len(pairs[d])), number(low, 3), number(high, 3))
+        for d, (_, place, mean, low, high) in zip(pairs, rows, strict=True)
+    ]
+    said = "PE(p) · PE(q)", spread, "distance q − p", "dot product", half, half
+    figure = shows(shown, "position_products", rows, *said, hovers=hovers, atol=1e-4)
+    (dots,) = traces(figure, mode="markers")
     assert not dots["error_y"]["visible"]
-    prefix = "pairs at the same distance differ by up to about "
-    subtitle = titles(shown.figure("position_products"))[1]
-    assert subtitle.startswith(prefix) and from_scientific(subtitle.removeprefix(prefix)) < 1e-4
-    texts_are(
-        shown,
-        "position_products",
-        subtitle,
-        "Dot products PE(p) · PE(q)",
-        "distance q − p, in positions",
-        "dot product",
-        f"{D // 2} · (sin² + cos²) = {D // 2}",
-        "distance %{x}: <b>%{y:.3f}</b><br>pairs: %{customdata[0]}, from %{customdata[1]:.3f} to "
-        "%{customdata[2]:.3f}<extra></extra>",
-    )
 
 
 @pytest.mark.parametrize(("k", "p"), [(3, 0), (5, 7)])
@@ -166,20 +142,21 @@ def test_a_step_is_a_rotation(k, p):
         angle = k / 10_000 ** (even / D)
         matrix[even, even] = matrix[even + 1, even + 1] = np.cos(angle)
         matrix[even, even + 1], matrix[even + 1, even] = np.sin(angle), -np.sin(angle)
-    figure = page.figure("rotation_matrix")
-    heat, over = figure["data"]
-    np.testing.assert_allclose(array(heat["z"]), matrix, atol=1e-9)
+    rows = [(f"{row}, {column}", value) for (row, column), value in np.ndenumerate(matrix)]
+    heat, over = shows(page, "rotation_matrix", rows, f"k = {k}", "8", str(D))["data"]
     written = [["" if v == 0 else number(v, 2) for v in line] for line in matrix]
     assert heat["text"] == written
-    at = points(over).astype(int)
-    assert over["text"] == [written[y][x] for x, y in at]
-    assert titles(figure) == (f"R, for k = {k}", f"8 of its {D} rows and columns")
-    circles = page.figure("rotation_circles")
-    assert titles(circles)[0] == f"From pos {p} to pos {p + k}"
-    pairs = [0, 24, 48, 96]
-    notes = [note["text"] for note in circles["layout"]["annotations"]]
-    assert notes == [f"{d} and {d + 1}<br>λ = {wavelength(d)}" for d in pairs]
-    table = formula([p, p + k])
+    assert over["text"] == [written[y][x] for x, y in points(over).astype(int)]
+    pairs, table = [0, 24, 48, 96], formula([p, p + k])
+    rows = [
+        (f"pos {pos}, dimension {d + odd}", table[at, d + odd])
+        for d in pairs
+        for at, pos in enumerate((p, p + k))
+        for odd in (0, 1)
+    ]
+    notes = [f"{d} and {d + 1}\nλ = {wavelength(d)}" for d in pairs]
+    said = f"pos {p}", f"pos {p + k}", "2π / λ", *notes
+    circles = shows(page, "rotation_circles", rows, *said)
     marks, arcs = traces(circles, mode="markers"), traces(circles, mode="lines")[1::2]
     for d, ring, dot, arc in zip(pairs, marks[::2], marks[1::2], arcs, strict=True):
         ends = table[:, [d + 1, d]]
@@ -188,11 +165,9 @@ def test_a_step_is_a_rotation(k, p):
         for mark, pos, symbol in ((ring, p, "circle-open"), (dot, p + k, "circle")):
             hover = f"pos {pos}: sin %{{y:.4f}}, cos %{{x:.4f}}<extra></extra>"
             assert (mark["hovertemplate"], mark["marker"]["symbol"]) == (hover, symbol)
-    match = page.claim_matching(
-        rf"Over {64 - k} starting positions and all {D} dimensions, the largest difference "
-        rf"between R·PE\(p\) and PE\(p\+{k}\) is \*\*(.+?)\*\*, the rounding error of .*"
-    )
-    assert 0 < from_scientific(match[1]) < 1e-6
+    error = pytest.approx(0, abs=1e-6)
+    said = says(page, None, str(64 - k), str(D), f"p+{k}", error, "float32")
+    assert "10⁻" in said, "not exactly 0"
 
 
 def test_the_formula_has_the_factor_of_networks_that_scale_embeddings():
@@ -210,33 +185,28 @@ def test_the_formula_has_the_factor_of_networks_that_scale_embeddings():
 def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
     tokens, first = read(record, which)
+    words = position_labels(tokens, first)
     content = embedded(weights, which, tokens)
     position = formula(range(len(tokens)))
     total = content + position
-    lengths = [np.linalg.norm(x, axis=1) for x in (content, position, total)]
-    cosine = (content * total).sum(1) / lengths[0] / lengths[2]
-    figure = page.figure("sum_lengths")
-    bar, dash, dot = figure["data"]
+    lengths = {
+        name: np.linalg.norm(x, axis=1)
+        for name, x in (("embedding", content), ("position", position), ("sum", total))
+    }
+    cosine = (content * total).sum(1) / lengths["embedding"] / lengths["sum"]
+    rows = [(name, *row) for name, of in lengths.items() for row in zip(words, of, strict=True)]
+    values = zip(*lengths.values(), strict=True)
+    told = [
+        [word, "embedding", *(number(value, 3) for value in three), "cosine", number(c)]
+        for word, three, c in zip(words, values, cosine, strict=True)
+    ]
+    said = "bar: embedding; dash: position; dot: their sum", "length of the vector"
+    hovers = [*told, *[[]] * (2 * len(words))]
+    _, dash, dot = shows(page, "sum_lengths", rows, *said, hovers=hovers, atol=1e-4)["data"]
     assert dash["marker"]["symbol"] == "line-ew-open" and "symbol" not in dot["marker"]
-    assert titles(figure)[1] == "bar: embedding; dash: position; dot: their sum"
-    assert axis_titles(figure)[1] == "length of the vector"
-    for trace, expected in zip((bar, dash, dot), lengths, strict=True):
-        np.testing.assert_allclose(array(trace["y"]), expected, rtol=1e-5)
-    assert [word for word, *_ in bar["customdata"]] == position_labels(tokens, first)
-    values = [values for _, *values in bar["customdata"]]
-    np.testing.assert_allclose(values, np.transpose([*lengths, cosine]), rtol=1e-5)
-    assert bar["hovertemplate"] == (
-        "<b>%{customdata[0]}</b><br>embedding: %{customdata[1]:.3f}<br>position: "
-        "%{customdata[2]:.3f}<br>sum: %{customdata[3]:.3f}<br>cosine of embedding and sum: "
-        "%{customdata[4]:.4f}<extra></extra>"
-    )
-    ratio = np.mean(lengths[1] / lengths[0])
-    page.claim(
-        f"On average the position vector is **{ratio:.2f} times** as long as the embedding. "
-        f"The angle between the embedding alone and the sum has a mean cosine of "
-        f"{cosine.mean():.3f} (from {cosine.min():.3f} to {cosine.max():.3f}; 1 would be "
-        "no change)."
-    )
+    ratio = np.mean(lengths["position"] / lengths["embedding"])
+    means = (number(v, 3) for v in (cosine.mean(), cosine.min(), cosine.max()))
+    says(page, None, f"{ratio:.2f} times", *means, "1")
     both = np.concatenate([content, total])
     both -= both.mean(0)
     _, singular, components = np.linalg.svd(both, full_matrices=False)
@@ -247,7 +217,8 @@ def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, whi
     assert (rings["mode"], dots["mode"]) == ("markers", "markers+text")
     assert "embedding alone" in rings["hovertemplate"]
     assert "with its position" in dots["hovertemplate"]
-    assert begin(dots["text"], 5) == begin(drawn(names(tokens, first)), 5)
+    for shown, word in zip(dots["text"], names(tokens, first), strict=True):
+        assert plain(shown) == word or word.startswith(plain(shown).removesuffix("…"))
     expected = np.abs(both @ components[:2].T)  # the signs of components are arbitrary
     np.testing.assert_allclose(np.abs(points(rings, dots)), expected, atol=1e-3)
 
@@ -264,48 +235,36 @@ def test_probabilities_beyond_the_longest_training_sentence_match_shifted_passes
     own = max(len(record.source), len(record.target_out))
     source, target = net.card.training["longest"]
     longest = max(source, target)
-    shown.claim_matching(
-        rf"The longest sentences in training had {source} \(German\) and {target} \(English\) "
-        r"tokens\. .*"
-    )
-    figure = shown.figure("extrapolation")
-    shifts, probabilities = points(figure["data"][0]).T
+    says(shown, None, f"{source} (German)", f"{target} (English)")
+    shifts, probabilities = points(shown.figure("extrapolation")["data"][0]).T
     for i in (0, 3, -1):
         shift = PositionEdit(shift=int(shifts[i]))
         edits = Edits(source_positions=shift, target_positions=shift)
         forced = net.inspect(SENTENCE, record.translation, edits)
         assert probabilities[i] == pytest.approx(np.exp(forced.log_probs).mean(), abs=1e-5)
+    rows = [(f"{k:.0f}", share) for k, share in zip(shifts, probabilities, strict=True)]
+    hovers = [(place, number(share)) for place, share in rows]
+    said = "k, added to every position", "probability", "never seen in training"
+    figure = shows(shown, "extrapolation", rows, *said, hovers=hovers)
     assert figure["layout"]["shapes"][0]["x0"] == longest - own
     inside = shifts <= longest - own
     means = [percent(probabilities[where].mean()) for where in (inside, ~inside)]
-    shown.claim(
-        f"Mean probability of the translation's tokens: **{means[0]}** within the positions "
-        f"seen in training, **{means[1]}** beyond them. It is lowest, "
-        f"{percent(probabilities.min())}, for k = {int(shifts[probabilities.argmin()])}."
-    )
-    texts_are(
-        shown,
-        "extrapolation",
-        "The same sentence at later positions",
-        "mean probability of its translation's tokens",
-        "k, added to every position",
-        "probability",
-        "from here on, the last positions were never seen in training",
-        "all positions + %{x}: mean probability <b>%{y:.4f}</b><extra></extra>",
-    )
+    lowest = int(shifts[probabilities.argmin()])
+    says(shown, None, *means, percent(probabilities.min()), f"k = {lowest}")
+
+
+def changed_card(monkeypatch, longest: list[int]) -> None:
+    """Let the longest sentences in training have these numbers of tokens."""
+    card = models.cards()["de-en", "scratch"]
+    changed = dataclasses.replace(card, training={**card.training, "longest": longest})
+    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
 
 
 def test_each_side_has_its_longest_sentence(monkeypatch):
     """The bundled models have equal limits on both sides, which would hide a mistake."""
-    from app.state import models
-
-    card = models.cards()["de-en", "scratch"]
-    changed = dataclasses.replace(card, training={**card.training, "longest": [41, 52]})
-    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
+    changed_card(monkeypatch, [41, 52])
     page = render("positions", "open_beyond", source=SENTENCE)
-    page.claim_matching(
-        r"The longest sentences in training had 41 \(German\) and 52 \(English\) tokens\. .*"
-    )
+    says(page, None, "41 (German)", "52 (English)")
 
 
 def test_the_last_shift_within_training_counts_as_within(record, monkeypatch):
@@ -322,17 +281,10 @@ def test_the_last_shift_within_training_counts_as_within(record, monkeypatch):
         return original(card, function, *arguments, **options)
 
     monkeypatch.setattr(results, "run", run)
-    card = models.cards()["de-en", "scratch"]
-    training = {**card.training, "longest": [longest, longest - 3]}
-    changed = dataclasses.replace(card, training=training)
-    monkeypatch.setattr(models, "cards", lambda: {("de-en", "scratch"): changed})
+    changed_card(monkeypatch, [longest, longest - 3])
     page = render("positions", "open_beyond", source=SENTENCE)
     assert page.figure("extrapolation")["layout"]["shapes"][0]["x0"] == 2
-    inside = percent((1 + 0.9 + 0.81) / 3)
-    page.claim_matching(
-        rf"Mean probability of the translation's tokens: \*\*{inside}\*\* within the positions "
-        r"seen in training, .*"
-    )
+    assert any(f"**{percent((1 + 0.9 + 0.81) / 3)}** within" in said for said in page.texts())
 
 
 @pytest.mark.parametrize("state", ["off", "on"])
@@ -348,13 +300,10 @@ def test_maps_of_reordered_tokens_match_the_network(net, record, state):
     edits = Edits() if state == "on" else Edits(source_positions=OFF)
     maps = net.inspect(SENTENCE, record.translation, edits).encoder
     np.testing.assert_allclose(moved, maps[..., order, :][..., order], atol=2e-6)
-    match = page.claim_matching(
-        rf"Positions {state}: over all layers and heads the maps differ by at most \*\*(.+?)\*\*, "
-        r"the output vectors by at most \*\*(.+?)\*\*\.( That is rounding\.)?"
-    )
     largest = np.abs(moved.astype(float) - new).max()
-    assert from_scientific(match[1]) == pytest.approx(largest, rel=0.05, abs=0)
-    assert (match[3] is not None) == (state == "off")
+    numbers = pytest.approx(largest, rel=0.05, abs=0), pytest.approx(0, abs=100)
+    said = says(page, None, f"Positions {state}", *numbers)
+    assert said.endswith("That is rounding.") == (state == "off")
 
 
 FORMULAS = {
@@ -386,9 +335,9 @@ def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
     forced, free = (net.inspect(SENTENCE, text, edits) for text in (record.translation, None))
     page.claim(f"as trained:  {record.translation}", "position_translation")
     page.claim(f"edited:  {free.translation}", "position_translation")
-    before, after = np.exp(record.log_probs), np.exp(forced.log_probs)
-    words = drawn(names(record.target_out, 1))
-    changes(page, "position_probabilities", words, before, after)
+    words, both = names(record.target_out, 1), (record.log_probs, forced.log_probs)
+    states = "as trained", "edited"
+    changes(page, "position_probabilities", words, *map(np.exp, both), states)
     header, (trained, changed) = map_row(page, "position_maps")
     np.testing.assert_allclose(trained, record.encoder, atol=2e-6)
     np.testing.assert_allclose(changed, forced.encoder, atol=2e-6)
@@ -445,11 +394,7 @@ def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
     note = "the sum of the five"
     assert header["maps"][5]["note"] in (note, [[note] * HEADS])
     assert side(header, "queries") == side(header, "keys") == numbered(tokens, first)
-    match = page.claim_matching(
-        r"Over all heads, the parts add up to the score within \*\*(.+?)\*\* "
-        r"\(limit 1\.0\u00a0·\u00a010⁻⁵\)\."
-    )
-    assert from_scientific(match[1]) < 1e-5
+    says(page, None, "parts add up", pytest.approx(0, abs=1e-5), pytest.approx(1e-5))
 
 
 @pytest.mark.parametrize(("source", "repeated"), [("Ein Hund läuft.", False), (SENTENCE, True)])

@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,9 @@ from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
-from tests.app.charts import shows_grid, shows_terms
+from tests.app.charts import holds, plain, says, shows
 from tests.app.page_checks import (
     SUBSCRIPT,
-    axis_titles,
-    drawn,
-    from_scientific,
     is_blue,
     names,
     nothing_else,
@@ -35,8 +33,6 @@ from tests.app.page_checks import (
     percent,
     record,
     signed,
-    titles,
-    traces,
     translator,
 )
 from tests.app.rendered import Item, Rendered, array, render
@@ -62,40 +58,56 @@ def net():
     return translator("scratch-de-en")
 
 
-def blue(trace: dict) -> list[bool]:
-    """Return for each bar whether it is blue."""
-    return [is_blue(colour) for colour in trace["marker"]["color"]]
-
-
 def check_the_rest(page: Rendered, *figures: str) -> None:
-    page.claim(
-        "An attention weight alone does not explain a translation: a large weight need not change "
-        "it. So the answers here are tested by running the network again. Sums are exact up to "
-        "rounding, predictions are shown next to the true effect, and sampled values have 95 % "
-        "intervals."
-    )
+    """Check that everything else has a test of its own."""
+    fixed = (" matter little by themselves: ", " of these 12 heads ", "Langedijk et al. 2023")
 
     def has_its_own_test(item: Item) -> bool:
         return item.where in ("lesson_sentence", "why_matters") or bool(
             re.fullmatch(rf".+ \(({TIME})\)", item.text)
         )
 
-    fixed = (
-        " matter little by themselves: ",
-        " of these 12 heads ",
-        "(DecoderLens, Langedijk et al. 2023)",
-    )
+    says(page, None, "95")
     nothing_else(page, "why_heads", *figures, fixed=fixed, but=has_its_own_test)
 
 
-def test_heads_with_little_effect_are_counted():
-    assert _few_effects(0, 48) == (
-        "Every head matters by itself: switching off any one of them changes the "
-        "log-probability by 0.05 nats or more."
-    )
-    assert _few_effects(1, 48).startswith(
-        f"1 of 48 heads ({percent(1 / 48)}) matters little by itself: switching it off changes "
-    )
+def told(rows) -> list[tuple[str, str]]:
+    """Return the values of the hovers of terms."""
+    return [(place, signed(value)) for *_, place, value in rows]
+
+
+LARGEST = [(SimpleNamespace(label=f"c{n}"), t) for n, t in enumerate((1.0, 2.0, 3.0, 8.0), 1)]
+ORDINALS = {4: "4th", 11: "11th", 21: "21st", 22: "22nd", 113: "113th", 1003: "1,003rd"}
+
+
+@pytest.mark.parametrize(
+    ("said", "parts"),
+    [
+        (_few_effects(0, 48), ["Every head", "0.05"]),
+        (_few_effects(1, 48), ["1", "48", percent(1 / 48), "matters little", "0.05"]),
+        *((words_section._ordinal(rank), [written]) for rank, written in ORDINALS.items()),
+        (words_section._disagreement([], []), ["No head"]),
+        (words_section._disagreement(LARGEST[:2], [0.9, 2.1]), ["each of", "2", "twice its term"]),
+        (words_section._disagreement(LARGEST[:1], [0.9]), ["the one head", "twice its term"]),
+        (
+            words_section._disagreement(LARGEST[:2], [-0.5, 2.0]),
+            ["every term", "2", "1", "has a true", "sign. The", "c1", "−1.000", "+0.500"],
+        ),
+        (
+            words_section._disagreement(LARGEST[:2], [0.2, 2.0]),
+            ["every term", "2", "1", "below half", "c1", "−1.000", "−0.200"],
+        ),
+        (
+            words_section._disagreement(LARGEST, [-0.5, 0.2, 9.0, 14.0]),
+            ["the terms", "4", "1", "sign and", "2", "have true", "c3", "−3.000", "−9.000"],
+        ),
+        (sources_section._zero_in_intervals(0, 14), ["None", "14", "0"]),
+        (sources_section._zero_in_intervals(1, 14), ["1", "14", "includes", "0", "that word"]),
+        (sources_section._zero_in_intervals(7, 14), ["7", "14", "include", "0", "these"]),
+    ],
+)
+def test_rare_findings_are_worded_by_their_numbers(said, parts):
+    assert holds(said, parts), said
 
 
 def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, int, float]]:
@@ -108,113 +120,36 @@ def heads_by_effect(net, rec, token: int | None = None) -> list[tuple[str, int, 
     return sorted(heads, key=lambda head: -abs(head[3]))
 
 
-@pytest.mark.parametrize("token", [None, 2])
-@pytest.mark.parametrize("source", [SHORT, LONG])
+CAPITALS = "ZWEI MÄNNER SPIELEN FUSSBALL."  # both probabilities are below 0.1 %
+
+
+@pytest.mark.parametrize(
+    ("source", "token"), [(SHORT, None), (SHORT, 2), (LONG, None), (LONG, 2), (CAPITALS, None)]
+)
 def test_the_most_important_heads_are_shown_and_counted(net, source, token):
     page = open_page(source, **({} if token is None else {"why_for": str(token)}))
     rec = record(source)
     heads = heads_by_effect(net, rec, token)
     kind, layer, head, change = heads[0]
     before = float(rec.log_probs.sum() if token is None else rec.log_probs[token])
-    words = names(rec.target_out, 1)
-    what = "the whole translation" if token is None else f"“{words[token]}”"
+    ends = [percent(math.exp(end)) for end in (before, before + change)]
+    assert (ends[0] == ends[1]) == (source == CAPITALS)
+    if ends[0] == ends[1]:
+        ends = [number(end, 2) for end in (before, before + change)]
+    what = "the whole translation" if token is None else f"“{names(rec.target_out, 1)[token]}”"
+    what = f"{'log-' * (source == CAPITALS)}probability of {what}"
     attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
-    page.claim(
-        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, "
-        f"the probability of {what} goes from {percent(math.exp(before))} to "
-        f"{percent(math.exp(before + change))} ({signed(change, 2)} nats).",
-        "why_matters",
-    )
-    said = "each switched off alone, with the same target: change of log-probability"
+    of_head = str(head + 1), str(layer + 1), attention
+    says(page, "why_matters", *of_head, f"the {what}", *ends, signed(change, 2))
     rows = [(f"{k} {n + 1}.{h + 1}", v) for k, n, h, v in heads[:12]]
-    shows_terms(
-        page, "why_heads", (f"The 12 heads of {len(heads)} that matter most", said), "nats", rows
-    )
+    shows(page, "why_heads", rows, "12", str(len(heads)), "nats", hovers=told(rows))
     harm = sum(v > 0 for _, v in rows)
-    page.claim(
-        f"{harm} of these 12 heads {'lowers' if harm == 1 else 'lower'} the probability: "
-        "it rises when the head is switched off."
-        if harm
-        else "Switching off any of these heads lowers the probability."
-    )
+    if harm:
+        says(page, None, str(harm), "12", "lowers" if harm == 1 else "lower")
     little = sum(abs(v) < 0.05 for *_, v in heads)
-    assert little > 1
-    page.claim(
-        f"{little} of {len(heads)} heads ({percent(little / len(heads))}) matter little by "
-        "themselves: switching off any one of them changes the log-probability by less than 0.05 "
-        "nats. Another head may do the same work, which the next section tests."
-    )
+    share = percent(little / len(heads)), "matter little" if little > 1 else "matters little"
+    says(page, None, str(little), str(len(heads)), *share, "0.05")
     check_the_rest(page)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "ZWEI MÄNNER SPIELEN FUSSBALL.",
-        "Vor dem alten Rathaus stehen viele Menschen mit roten Regenschirmen und warten darauf, "
-        "dass der Regen endlich aufhört, während ein Mann mit einem Hund an ihnen vorbeiläuft.",
-    ],
-)
-def test_a_change_that_percentages_cannot_show_is_given_in_log_probabilities(net, source):
-    rec = record(source)
-    kind, layer, head, change = heads_by_effect(net, rec)[0]
-    attention = "cross-attention" if kind == "cross" else f"{kind}'s self-attention"
-    before = float(rec.log_probs.sum())
-    assert max(math.exp(before), math.exp(before + change)) < 0.0005, "both are below 0.1 %"
-    open_page(source).claim(
-        f"Head {head + 1} of layer {layer + 1} of the {attention} matters most: without it, the "
-        f"log-probability of the whole translation goes from {number(before, 2)} to "
-        f"{number(before + change, 2)} ({signed(change, 2)} nats).",
-        "why_matters",
-    )
-
-
-@pytest.mark.parametrize(
-    ("rank", "written"),
-    [(4, "4th"), (11, "11th"), (21, "21st"), (22, "22nd"), (113, "113th"), (1003, "1,003rd")],
-)
-def test_ordinals_have_the_english_ending(rank, written):
-    from app.views.why.words import _ordinal
-
-    assert _ordinal(rank) == written
-
-
-@pytest.mark.parametrize(
-    ("terms", "losses", "text"),
-    [
-        ((1.0, 2.0), (0.9, 2.1), "of each of the 2 heads shown is between half and twice its term"),
-        ((1.0,), (0.9,), "of the one head shown is between half and twice its term"),
-        ((1.0, 2.0), (-0.5, 2.0), "heads shown, 1 has a true effect of the opposite sign."),
-        (
-            (1.0, 2.0, 3.0, 8.0),
-            (-0.5, 0.2, 9.0, 14.0),
-            "heads shown, 1 has a true effect of the opposite sign and 2 have true effects below "
-            "half or above twice the term. The largest of these errors is that of c3:",
-        ),
-        ((1.0, 2.0), (0.2, 2.0), "shown, 1 has a true effect below half or above twice the term."),
-    ],
-)
-def test_heads_whose_terms_are_wrong_are_counted(terms, losses, text):
-    from types import SimpleNamespace
-
-    from app.views.why.words import _disagreement
-
-    largest = [(SimpleNamespace(label=f"c{n}"), t) for n, t in enumerate(terms, start=1)]
-    assert text in _disagreement(largest, list(losses))
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, " None of the 14 intervals includes 0."),
-        (1, " 1 of the 14 intervals includes 0: whether that word helps is uncertain."),
-        (7, " 7 of the 14 intervals include 0: whether these help is uncertain."),
-    ],
-)
-def test_intervals_that_include_0_are_counted(count, text):
-    from app.views.why.sources import _zero_in_intervals
-
-    assert _zero_in_intervals(count, 14) == text
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder"])
@@ -224,38 +159,22 @@ def test_pairs_of_heads_match_the_experiment(net, kind):
     one = both.diagonal()
     beyond = both - one[:, None] - one
     np.fill_diagonal(beyond, 0)
-    figure = page.figure("why_pairs_map")
-    assert titles(figure) == (f"Pairs of {kind} heads", "orange: more is lost together; blue: less")
-    (heat,) = traces(figure, type="heatmap")
-    np.testing.assert_allclose(array(heat["z"]), beyond, atol=1e-5)
-    assert orange_to_blue(heat)
-    largest = np.abs(beyond).max()
-    assert heat["zmin"] == -heat["zmax"] == pytest.approx(-largest, abs=1e-5)
-    assert heat["colorbar"]["title"]["text"] == "joint effect minus sum, nats"
-    assert heat["colorbar"]["ticktext"] == [number(-largest, 2), "0", number(largest, 2)]
-    assert heat["hovertemplate"].startswith("heads %{y} and %{x}: <b>%{z:+.3f}</b> nats relative")
     heads = [f"{n // 4 + 1}.{n % 4 + 1}" for n in range(len(one))]
-    assert axis_titles(figure) == ("second: layer.head", "first: layer.head")
-    for axis in ("xaxis", "yaxis", "xaxis2", "yaxis2"):
-        assert figure["layout"][axis]["ticktext"] == heads
+    rows = [(f"{heads[a]}, {heads[b]}", beyond[a, b]) for a, b in np.ndindex(beyond.shape)]
+    told = [(*place.split(", "), signed(value)) for place, value in rows]
+    heat, *_ = shows(page, "why_pairs_map", rows, kind, "second", "first", hovers=told)["data"]
+    assert not is_blue(heat["colorscale"][0][1]) and is_blue(heat["colorscale"][-1][1])
+    assert heat["zmin"] == -heat["zmax"] == pytest.approx(-np.abs(beyond).max(), abs=1e-5)
     upper = [(beyond[a, b], a, b) for a in range(len(one)) for b in range(a + 1, len(one))]
     for (by, a, b), lost in ((min(upper), "more is lost"), (max(upper), "less is lost")):
         if abs(one[a]) < abs(one[b]):
             a, b = b, a
-        page.claim(f"**For {heads[a]} and {heads[b]}, {lost} together**", "why_pairs_most")
-        page.claim(
-            f"{heads[a]} off: {signed(one[a])} nats\n{heads[b]} off: {signed(one[b])} nats\n"
-            f"both off: {signed(both[a, b])} nats, {signed(by)} nats relative to the sum"
-        )
-        page.claim(
-            f"Once {heads[a]} is off, also switching off {heads[b]} changes the log-probability by "
-            f"{signed(both[a, b] - one[a])} nats, instead of {signed(one[b])} nats alone."
-        )
-    check_the_rest(page, "why_pairs_map", "why_pairs")
-
-
-def orange_to_blue(heat: dict) -> bool:
-    return not is_blue(heat["colorscale"][0][1]) and is_blue(heat["colorscale"][-1][1])
+        first, second = heads[a], heads[b]
+        says(page, "why_pairs_most", first, second, lost)
+        alone = (first, signed(one[a]), second, signed(one[b]))
+        says(page, "why_pairs_most", *alone, "both", signed(both[a, b]), signed(by))
+        says(page, "why_pairs_most", first, second, signed(both[a, b] - one[a]), signed(one[b]))
+    check_the_rest(page, "why_pairs")
 
 
 def test_pairs_without_interaction_lose_nothing_together(monkeypatch):
@@ -330,42 +249,24 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
     assert list(control.options) == list(offered) and control.value == apart[0].id
     other = apart[0]
 
-    word = names(rec.target_out, 1)[step]
     chance = math.exp(float(rec.log_probs[step]))
     assert found.probability == pytest.approx(chance, abs=1e-5)
     above = sum(c > chance for c in found.probabilities)
-    page.claim(
-        f"At this step “{word}” has the largest logit, so the largest probability: "
-        f"{percent(chance)}."
-        if not above
-        else f"At this step “{word}” has only the {['second', 'third'][above - 1]}-largest "
-        f"logit ({percent(chance)}): beam search compares whole translations, and its best one "
-        "has this token here.",
-        "why_rank",
-    )
+    rank = f"only the {['second', 'third'][above - 1]}-largest" if above else "has the largest"
+    why = ["beam search"] if above else []
+    says(page, "why_rank", f"“{names(rec.target_out, 1)[step]}”", rank, percent(chance), *why)
     choice = word_choice(net, rec, step, (own.id, other.id))
     theirs = found.probabilities[found.ids.index(other.id)]
     assert chance / theirs == pytest.approx(math.exp(choice.difference), rel=1e-3)
-    mine, yours = (
-        re.escape(f"“{token.text}” ({percent(p)})") for token, p in ((own, chance), (other, theirs))
-    )
-    match = page.claim_matching(
-        rf"{mine} is ([\d.,]+) times as probable as {yours}\. The factor is e to the power of the "
-        rf"difference of their logits, {re.escape(signed(choice.difference))}\.",
-        "why_difference",
-    )
-    assert float(match[1].replace(",", "")) == pytest.approx(chance / theirs, rel=0.051)
+    mine, yours = (f"“{t.text}” ({percent(p)})" for t, p in ((own, chance), (other, theirs)))
+    times = pytest.approx(chance / theirs, rel=0.051)
+    says(page, "why_difference", mine, times, yours, signed(choice.difference))
     pair = (own.text, other.text)
     check_terms(page, net, rec, choice, pair)
     check_ribbons(page, rec, choice, pair)
     check_removals(page, net, rec, choice)
-    page.claim_matching(
-        f"{rec.source_language} tokens contribute through cross-attention heads, "
-        f"{rec.target_language} tokens through the decoder's self-attention heads. The total width "
-        "of the blue ribbons minus that of the orange ones is the difference. Blue favours "
-        f"“{re.escape(pair[0])}”, orange “{re.escape(pair[1])}”\\."
-    )
-    check_the_rest(page, "why_terms", "why_ribbons")
+    says(page, None, rec.source_language, rec.target_language, *(f"“{word}”" for word in pair))
+    check_the_rest(page, "why_tried")
 
 
 def check_terms(page, net, rec, choice, pair) -> None:
@@ -377,39 +278,14 @@ def check_terms(page, net, rec, choice, pair) -> None:
     ]
     every = [*terms, float(choice.terms.sum()) - sum(terms)]
     assert sum(every) == pytest.approx(choice.difference, abs=1e-4)
-    lost = [math.nan if p.head is None else -without(net, rec, choice, p) for p in parts]
-    said = f"Blue: for “{pair[0]}”; orange: for “{pair[1]}”"
-    how = "colour: a term; grey: the true effect, measured by switching the head off"
-    rows = [*zip([*labels, "all others"], every, strict=True)]
-    shows_terms(page, "why_terms", (said, how), "logit", rows, [*lost, math.nan])
-    match = page.claim_matching(
-        rf"All {len(choice.terms)} terms add up to the difference to within (.+?), with layer "
-        "norms fixed at their actual scale. Only heads have a grey bar: how much the difference "
-        "actually falls when the head is switched off. Cross-attention heads bring in information "
-        "from the source."
-    )
-    assert 0 <= from_scientific(match[1]) < 1e-4
-    heads = [h for h in zip(labels, terms, lost, strict=True) if not math.isnan(h[2])]
-    opposite = [h for h in heads if h[1] * h[2] <= 0]
-    other = [h for h in heads if h[1] * h[2] > 0 and not 0.5 <= h[2] / h[1] <= 2]
-    most = len(opposite + other) > len(heads) / 2
-    what = "the terms as effects" if most else "every term as an effect"
-    name, term, true = max(opposite + other, key=lambda h: abs(h[1] - h[2]))
-    counts = [
-        f"{len(ones)} {'has a true effect' if len(ones) == 1 else 'have true effects'} {share}"
-        for ones, share in (
-            (opposite, "of the opposite sign"),
-            (other, "below half or above twice the term"),
-        )
-        if ones
-    ]
-    page.claim(
-        f"Do not read {what}. Of the {len(heads)} heads shown, {' and '.join(counts)}. The largest "
-        f"of these errors is that of {name}: its term predicts that switching it off changes the "
-        f"difference by {signed(-term)}; the true change is {signed(-true)}, because layer norms "
-        "and later layers react.",
-        "why_disagree",
-    )
+    lost = {n: -without(net, rec, choice, p) for n, p in enumerate(parts) if p.head is not None}
+    rows = [("", *row) for row in zip([*labels, "all others"], every, strict=True)]
+    rows += [("true effect", labels[n], effect) for n, effect in lost.items()]
+    shows(page, "why_terms", rows, *(f"“{word}”" for word in pair), "logit", hovers=told(rows))
+    says(page, None, str(len(choice.terms)), pytest.approx(0, abs=1e-4), "actual scale")
+    largest = [(SimpleNamespace(label=label), t) for label, t in zip(labels, terms, strict=True)]
+    measured = [lost.get(n, math.nan) for n in range(len(parts))]
+    page.claim(words_section._disagreement(largest, measured), "why_disagree")
 
 
 def key_names(rec) -> dict[str, list[str]]:
@@ -418,15 +294,9 @@ def key_names(rec) -> dict[str, list[str]]:
 
 def check_ribbons(page, rec, choice, pair) -> None:
     """Each node's links add up to its terms; equal words in different places are two nodes."""
-    figure = page.figure("why_ribbons")
-    assert titles(figure) == ("The same sum as ribbons", "left: tokens; middle: layers")
-    (sankey,) = figure["data"]
-    labels, link = sankey["node"]["label"], sankey["link"]
-    assert "logit" in link["hovertemplate"] and "nats" not in link["hovertemplate"]
-    keys = {kind: drawn(words) for kind, words in key_names(rec).items()}
     languages = {"cross": rec.source_language, "decoder": rec.target_language}
     parts = [
-        (f"{keys[kind][k]} ({languages[kind]})", f"{kind} layer {layer + 1}", float(v))
+        (f"{key_names(rec)[kind][k]} ({languages[kind]})", f"{kind} layer {layer + 1}", float(v))
         for kind, edges in choice.edges.items()
         for (layer, k), v in np.ndenumerate(edges.sum(1))
     ]
@@ -439,21 +309,23 @@ def check_ribbons(page, rec, choice, pair) -> None:
     expected, small = parts[:24], [v for *_, v in parts[24:]]
     for value in (sum(v for v in small if v > 0), sum(v for v in small if v < 0)):
         expected += [("all smaller", "all smaller", value)] if value else []
-    ends = (array(link[name]) for name in ("source", "target", "value"))
-    sent = [
-        (labels[a], labels[b], v if is_blue(colour) else -v)
-        for a, b, v, colour in zip(*ends, link["color"], strict=True)
-    ]
-    for got, want in zip(sent, expected, strict=False):
-        assert got[:2] == want[:2] and got[2] == pytest.approx(want[2], abs=1e-5)
-    last, words = sent[len(expected) :], drawn(pair)
-    assert {end for _, end, _ in last} <= set(words)
-    for word, sign in zip(words, (1, -1), strict=True):
-        reached = sum(v for _, end, v in last if end == word)
-        assert reached == pytest.approx(sum(v for *_, v in expected if sign * v > 0), abs=1e-4)
-    assert link["customdata"][: len(expected)] == [signed(v) for *_, v in expected]
-    starts = {a for a, *_ in expected}
-    assert sorted(labels[: len(starts)]) == sorted(starts), "one node per word"
+    starts, middles = ({part[side]: 0 for part in expected} for side in (0, 1))
+    links = list(expected)
+    for middle in middles:
+        for word, sign in zip(pair, (1, -1), strict=True):
+            reached = sum(max(0, sign * v) for _, end, v in expected if end == middle)
+            links += [(middle, word, sign * reached)] if reached else []
+    rows = [(f"{start} → {end}", value) for start, end, value in links]
+    figure = shows(
+        page,
+        "why_ribbons",
+        rows,
+        hovers=[[*place.split(" → "), signed(value), "logit"] for place, value in rows],
+    )
+    (sankey,) = figure["data"]
+    assert [is_blue(colour) for colour in sankey["link"]["color"]] == [v >= 0 for *_, v in links]
+    shown = [plain(label) for label in sankey["node"]["label"]]
+    assert shown == [*starts, *middles, *pair], "one node per word"
 
 
 def check_removals(page, net, rec, choice) -> None:
@@ -480,11 +352,9 @@ def check_removals(page, net, rec, choice) -> None:
         rows.append((name, predicted, true_change(net, rec, choice.step, choice.words, cut)))
     table = page.table("why_tried")
     assert list(table.columns) == ["switched off", "predicted", "true"]
-    assert [[re.sub(r"[\\\u2060]", "", name), *moves] for name, *moves in table.to_numpy()] == [
+    assert [[plain(name), *moves] for name, *moves in table.to_numpy()] == [
         [name, signed(predicted), signed(true)] for name, predicted, true in rows
     ]
-    for item in page.found("why_tried"):
-        item.claimed = True
 
 
 def test_equal_words_of_two_languages_are_two_nodes():
@@ -500,44 +370,36 @@ SUB_LAYERS = ("self-attention", "cross-attention", "feed-forward")
 
 
 @pytest.mark.parametrize(
-    ("fold", "key", "question", "title", "rows"),
+    ("fold", "key", "question", "rows"),
     [
         (
-            "open_lens",
-            "why_lens",
-            lens,
-            "The most probable token after each sub-layer",
+            *("open_lens", "why_lens", lens),
             [f"layer {n} {sub}" for n in range(1, 5) for sub in SUB_LAYERS],
         ),
         (
-            "open_decoder_lens",
-            "why_decoder_lens",
-            decoder_lens,
-            "The most probable token when the decoder reads layer k of the encoder",
+            *("open_decoder_lens", "why_decoder_lens", decoder_lens),
             [f"layer {n}" for n in range(1, 5)],
         ),
     ],
 )
-def test_each_lens_shows_the_most_probable_token_in_every_row(
-    net, fold, key, question, title, rows
-):
+def test_each_lens_shows_the_most_probable_token_in_every_row(net, fold, key, question, rows):
     rec, page = record(SHORT), open_page(SHORT, fold)
     grid = question(net, rec)
-    said = title, "darker = more probable; the last row is the output, bit for bit"
-    rows, columns = ["embeddings", *rows], drawn(names(rec.target_out, 1))
-    best = [drawn(t.text for t in net.target_tokens([*map(int, ids)])) for ids in grid.ids]
+    rows, columns = ["embeddings", *rows], names(rec.target_out, 1)
+    best = [[t.text for t in net.target_tokens([*map(int, ids)])] for ids in grid.ids]
+    cells = [*np.ndindex(grid.ids.shape)]
     hovers = [
-        [
-            f"{row}<br>most probable: <b>{best[r][t]}</b> {percent(grid.probabilities[r, t])}<br>"
-            f"{column}: {percent(grid.written_probabilities[r, t])}, "
-            f"rank {grid.written_ranks[r, t]:,}"
-            for t, column in enumerate(columns)
-        ]
-        for r, row in enumerate(rows)
-    ]
-    shows_grid(page, key, said, rows, columns, grid.probabilities, best, hovers)
+        (rows[r], best[r][t], percent(grid.probabilities[r, t]), f"{columns[t]}: ",
+         percent(grid.written_probabilities[r, t]), f"rank {grid.written_ranks[r, t]:,}")
+        for r, t in cells
+    ]  # fmt: skip
+    expected = [(f"{rows[r]}, {columns[t]}", grid.probabilities[r, t]) for r, t in cells]
+    heat = shows(page, key, expected, "bit for bit", hovers=hovers)["data"][0]
+    assert (heat["zmin"], heat["zmax"]) == (0, 1) and is_blue(heat["colorscale"][-1][1])
+    for shown, word in zip(np.ravel(heat["text"]), np.ravel(best), strict=True):
+        assert plain(shown) == word or word.startswith(plain(shown).removesuffix("…"))
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
-    check_the_rest(page, key)
+    check_the_rest(page)
 
 
 def word_names(rec, words) -> list[str]:
@@ -571,68 +433,54 @@ def test_sources_of_a_token_match_the_methods_and_shapley_values(net, source):
     assert exact == (len(words) <= 10)
     step = len(rec.target_out) - 3
     token, columns = names(rec.target_out, 1)[step], word_names(rec, words)
-    text = page.texts("open_sources", "markdown")[0]
-    assert ("exact" in text) == exact and ("sampled from 64 orders" in text) != exact
-    assert f"{len(words)} words here" in text
-    page.claim(text)
+    count = str(len(words))
+    says(page, "open_sources", *([count, "exact"] if exact else ["10", count, "64", "95"]))
 
     nothing, everything = referee.nothing[step], referee.everything[step]
     assert everything == pytest.approx(rec.log_probs[step], abs=1e-5)
-    page.claim(
-        f"With all words hidden, “{token}” has a probability of {percent(math.exp(nothing))}; with "
-        f"all of them visible, {percent(math.exp(everything))} ({signed(everything - nothing, 2)} "
-        "nats).",
-        "why_seen",
-    )
+    ends = (percent(math.exp(end)) for end in (nothing, everything))
+    says(page, "why_seen", f"“{token}”", *ends, signed(everything - nothing, 2))
     values, low, high = (a[step] for a in (referee.values, referee.low, referee.high))
-    how = "exact" if exact else "sampled from 64 orders; lines: 95 % intervals"
-    said = f"What each source word adds to “{token}”", f"Shapley values, {how}"
-    rows = [*zip(columns, values, strict=True)]
-    shows_terms(page, "why_shapley", said, "nats", rows, ends=None if exact else (low, high))
-    unsure = ""
+    rows = [("", *row) for row in zip(columns, values, strict=True)]
+    hovers, how, unsure = told(rows), ["exact"], []
     if not exact:
-        count = ((low <= 0) & (high >= 0)).sum()
-        unsure = (
-            f" {count} of the {len(words)} intervals include 0: whether these help is uncertain."
-        )
-    match = page.claim_matching(
-        r"For every token, the values add up to the difference between all words and none to "
-        rf"within (.+?)\. They were computed from {referee.subsets:,} subsets of the words\."
-        + re.escape(unsure)
-    )
-    assert 0 <= from_scientific(match[1]) < 1e-12
+        rows = [(*row, *ends) for row, *ends in zip(rows, low, high, strict=True)]
+        hovers = [
+            (place, signed(value, 2), "95", *(signed(end, 2) for end in ends))
+            for _, place, value, *ends in rows
+        ]
+        how, unsure = ["64", "95"], [str(((low <= 0) & (high >= 0)).sum()), count, "0"]
+    shows(page, "why_shapley", rows, f"“{token}”", *how, "nats", hovers=hovers)
+    error = pytest.approx(0, abs=1e-12)
+    says(page, None, "For every token", error, f"{referee.subsets:,}", *unsure)
     check_methods(page, answers, referee, step, token, columns)
     check_agreement(page, answers, referee, step)
-    check_the_rest(page, "why_shapley", "why_sources")
+    check_the_rest(page, "why_agreement")
 
 
 def check_methods(page, answers, referee, step, token, columns) -> None:
-    said = (
-        f"Where “{token}” came from, by each method",
-        "colours: relative to the row's largest; the first four rows are shares or lengths, the "
-        "others nats",
-    )
     values, low, high = (a[step] for a in (referee.values, referee.low, referee.high))
-    half, exact = (high - low) / 2, referee.exact
-    rows = [(m, answers.scores[m][step]) for m in METHODS] + [("Shapley values", values)]
-    z, texts, hovers = [], [], []
-    for name, row in rows:
-        z.append(row / np.abs(row).max())
+    shares, texts, hovers = [], [], []
+    scores = {m: answers.scores[m][step] for m in METHODS} | {"Shapley values": values}
+    for name, row in scores.items():
+        shares.append(row / np.abs(row).max())
         texts.append(short(row, 2 if np.abs(row).max() >= 0.1 else 3))
-        hovers.append(
-            [f"{name}<br>{c}: <b>{number(v, 3)}</b>" for c, v in zip(columns, row, strict=True)]
-        )
-    if not exact:
-        texts[-1] = short(values, 2)
-        hovers[-1] = [
-            f"Shapley values<br>{c}: <b>{number(v, 2)}</b>, 95 %: {number(a, 2)} to {number(b, 2)}"
+        hovers += [(name, c, number(v, 3)) for c, v in zip(columns, row, strict=True)]
+    labels = [*scores]
+    if not referee.exact:
+        half = (high - low) / 2
+        labels.append("± (95 %)")
+        shares.append(np.zeros(len(half)))
+        texts[-1:] = [short(values, 2), short(half, 2)]
+        hovers[-len(half) :] = [
+            (c, number(v, 2), "95", number(a, 2), number(b, 2))
             for c, v, a, b in zip(columns, values, low, high, strict=True)
         ]
-        z.append(np.zeros(len(half)))
-        texts.append(short(half, 2))
-        hovers.append([f"{c}: ± {number(h, 2)} nats" for c, h in zip(columns, half, strict=True)])
-    labels = [name for name, _ in rows] + ([] if exact else ["± (95 %)"])
-    shows_grid(page, "why_sources", said, labels, columns, z, texts, hovers, signed=True)
+        hovers += [(c, f"± {number(h, 2)}") for c, h in zip(columns, half, strict=True)]
+    cells = zip(labels, shares, strict=True)
+    rows = [(f"{a}, {c}", v) for a, row in cells for c, v in zip(columns, row, strict=True)]
+    heat = shows(page, "why_sources", rows, f"“{token}”", hovers=hovers)["data"][0]
+    assert heat["text"] == texts and (heat["zmin"], heat["zmax"]) == (-1, 1)
 
 
 def check_agreement(page, answers, referee, step) -> None:
@@ -646,34 +494,19 @@ def check_agreement(page, answers, referee, step) -> None:
         for m in METHODS
     }
     table = page.table("why_agreement")
-    assert list(table.columns) == ["method", "what it is", "this token", "all tokens"]
     order = sorted(METHODS, key=lambda m: -rho[m][step])
-    assert list(table["method"]) == order
-    about = dict(zip(table["method"], table["what it is"], strict=True))
-    for method, citation in {
-        "weights": "Bahdanau",
-        "norms": "Kobayashi et al. 2020",
-        "rollout": "Zuidema 2020",
-        "norm rollout": "Kobayashi et al. 2021",
-        "gradient × input": "Shrikumar",
-        "value zeroing, all layers": "Mohebbi",
-        "leave-one-out": "Li et al. 2016",
-    }.items():
-        assert citation in about[method]
-    note = (
-        "Spearman's rank correlation with the Shapley values, best for this token first: 1 is the "
-        "same order of words, 0 no relation, −1 the reverse. *All tokens* is the mean over the "
-        "translation."
-    )
+    about = [plain(sources_section.METHODS[method]) for method in order]
+    assert list(table["method"]) == order and [*map(plain, table["what it is"])] == about
+    note = ["1", "0", "−1"]
     if referee.exact:
         assert list(table["this token"]) == [number(rho[m][step], 2) for m in order]
         assert list(table["all tokens"]) == [number(float(rho[m].mean()), 2) for m in order]
     else:
         samples = {m: bootstrapped(referee.draws, answers.scores[m]) for m in METHODS}
-        undecided = []
-        for column, of in (
-            ("this token", lambda a: a[:, step]),
-            ("all tokens", lambda a: a.mean(1)),
+        note.append("95")
+        for column, of, which in (
+            ("this token", lambda a: a[:, step], "this"),
+            ("all tokens", lambda a: a.mean(1), "all"),
         ):
             for m, text in zip(order, table[column], strict=True):
                 a, b = (number(e, 1) for e in np.quantile(of(samples[m]), (0.025, 0.975)))
@@ -683,15 +516,9 @@ def check_agreement(page, answers, referee, step) -> None:
                 for n, a in enumerate(order)
                 for b in order[n + 1 :]
             ]
-            undecided.append(sum(low <= 0 <= high for low, high in ends))
-        note += (
-            " The ranges are 95 % bootstrap intervals over the sampled orders. Pairs of methods "
-            f"whose order these intervals leave undecided: {undecided[0]} of 21 for this token, "
-            f"{undecided[1]} for all tokens."
-        )
-    page.claim(note, "why_agreement_note")
-    for item in page.found("why_agreement"):
-        item.claimed = True
+            note += [str(sum(low <= 0 <= high for low, high in ends))]
+            note += ["21"] * (which == "this") + [f"for {which} token"]
+    says(page, "why_agreement_note", *note)
 
 
 def test_post_norm_models_get_their_own_texts(monkeypatch):
@@ -730,14 +557,6 @@ def test_a_single_word_is_not_ranked():
     assert "With 1 word here they are exact" in page.texts("open_sources", "markdown")[0]
 
 
-def test_quick_sections_are_open_and_others_say_how_long_they_take():
-    page = render("why", source=LONG)
-    for key in FOLDS:
-        label = page.texts(key, "label")[0]
-        assert re.search(rf" \(({TIME})\)$", label)
-        assert bool(page.app.session_state[key]) == label.endswith("(less than a second)")
-
-
 @pytest.mark.parametrize(("source", "subsets"), [(SHORT, 2**5), (LONG, 64 * 14)])
 def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, source, subsets):
     """The network is assumed to take 1 ms for each token of each pass."""
@@ -755,6 +574,7 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
         whole = round(seconds) if seconds < 10 else 5 * round(seconds / 5)
         time = "less than a second" if seconds < 1 else f"(about {whole} second"
         assert time in page.texts(key, "label")[0]
+        assert key == "open_sources" or bool(page.app.session_state[key]) == (seconds < 1)
 
 
 def test_a_closed_section_stays_closed():

@@ -40,27 +40,17 @@ st.subheader(text("masks", "row.heading"))
 if not covered("masks", found.hides("masked")):
     show_mask_values(inspection)
 
-section(
-    text("masks", "causal.heading"),
-    "open_causal",
-    show_without_causal_mask,
-    inspection,
-    summary=text("masks", "causal.summary"),
-)
-section(
-    text("masks", "padding.heading"),
-    "open_padding",
-    show_without_padding_mask,
-    inspection,
-    texts,
-    choices=("padding_sentence",),
-    summary=text("masks", "padding.summary"),
-)
-section(
-    text("masks", "word.heading"),
-    "open_word",
-    show_without_word,
-    inspection,
-    choices=("hidden_word",),
-    summary=text("masks", "word.summary"),
-)
+for name, body, given, choices in (
+    ("causal", show_without_causal_mask, (), ()),
+    ("padding", show_without_padding_mask, (texts,), ("padding_sentence",)),
+    ("word", show_without_word, (), ("hidden_word",)),
+):
+    section(
+        text("masks", f"{name}.heading"),
+        f"open_{name}",
+        body,
+        inspection,
+        *given,
+        choices=choices,
+        summary=text("masks", f"{name}.summary"),
+    )

@@ -10,7 +10,7 @@ from app.views.positions.sums import show_sums
 from app.views.positions.table import show_products, show_rotation, show_table
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.glance import lesson_top, show_glance
-from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.inspection import Inspection, ask_for_inspection
 from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
@@ -35,13 +35,13 @@ with page:
     found = open_with("positions", inspection.record, questions(inspection))
 
 
-def show_reordered_maps() -> None:
+def show_reordered_maps(inspection: Inspection) -> None:
     """Show the maps of reordered tokens, unless they answer the question."""
     if not covered("order", found.hides("attends")):
         show_reordering(inspection)
 
 
-def show_edited_positions() -> None:
+def show_edited_positions(inspection: Inspection) -> None:
     """Show the effect of other positions, unless it answers the question."""
     if not covered("what_if", found.hides("order", "attends")):
         show_position_edits(inspection)
@@ -49,53 +49,32 @@ def show_edited_positions() -> None:
 
 st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
 
-st.subheader(CONTENTS["table"], anchor="table")
-show_table(inspection)
-
-st.subheader(CONTENTS["distance"], anchor="distance")
-show_products(inspection)
-
-st.subheader(CONTENTS["rotation"], anchor="rotation")
-show_rotation(inspection)
-
-st.subheader(CONTENTS["sums"], anchor="sums", help=meaning("norm"))
-show_sums(inspection)
+for anchor, body, terms in (
+    ("table", show_table, ()),
+    ("distance", show_products, ()),
+    ("rotation", show_rotation, ()),
+    ("sums", show_sums, ("norm",)),
+):
+    st.subheader(CONTENTS[anchor], anchor=anchor, help=meaning(*terms) if terms else None)
+    body(inspection)
 
 st.subheader(CONTENTS["learned"], anchor="learned")
 compare_tables()
 
-section(
-    CONTENTS["beyond"],
-    "open_beyond",
-    show_extrapolation,
-    inspection,
-    anchor="beyond",
-    summary=text("positions", "summary.beyond"),
-    help=meaning("BLEU", "teacher-forced"),
-)
-section(
-    CONTENTS["order"],
-    "open_order",
-    show_reordered_maps,
-    anchor="order",
-    summary=text("positions", "summary.order"),
-    choices=("order_positions",),
-)
-section(
-    CONTENTS["what-if"],
-    "open_what_if",
-    show_edited_positions,
-    anchor="what-if",
-    summary=text("positions", "summary.what-if"),
-    choices=("position_change", "position_change_side", "position_seed", "position_shift"),
-)
-section(
-    CONTENTS["scores"],
-    "open_scores",
-    show_score_parts,
-    inspection,
-    anchor="scores",
-    summary=text("positions", "summary.scores"),
-    help=meaning("query", "key", "attention score", "softmax"),
-    choices=("parts_kind",),
-)
+CHANGES = ("position_change", "position_change_side", "position_seed", "position_shift")
+for anchor, body, terms, choices in (
+    ("beyond", show_extrapolation, ("BLEU", "teacher-forced"), ()),
+    ("order", show_reordered_maps, (), ("order_positions",)),
+    ("what-if", show_edited_positions, (), CHANGES),
+    ("scores", show_score_parts, ("query", "key", "attention score", "softmax"), ("parts_kind",)),
+):
+    section(
+        CONTENTS[anchor],
+        f"open_{anchor.replace('-', '_')}",
+        body,
+        inspection,
+        anchor=anchor,
+        summary=text("positions", f"summary.{anchor}"),
+        help=meaning(*terms) if terms else None,
+        choices=choices,
+    )
