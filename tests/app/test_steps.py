@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -84,16 +83,6 @@ def test_every_tree_has_a_name_of_its_own(translator, written):
     assert len({payload(tree)["tree"] for tree in (written, forced, greedy)}) == 3
     assert written.tree.nodes[first_node(written.tree)].step == 1
     assert forced.tree.nodes[first_node(forced.tree)].forced
-
-
-def test_a_prefix_has_the_rows_of_the_whole_target(translator, written):
-    whole = translator.inspect(SENTENCE)
-    ids = written.tree.hypotheses[0].ids
-    for length in (1, 4, len(ids)):
-        seen = translator.inspect(SENTENCE, target_ids=ids[:length])
-        assert [t.id for t in seen.target_out] == list(ids[:length])
-        np.testing.assert_allclose(seen.cross, whole.cross[:, :, :length], rtol=0, atol=1e-6)
-        assert all(check.passed for check in seen.checks)
 
 
 def test_typed_words_become_tokens(translator):
@@ -176,20 +165,3 @@ def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve,
     second = tree.tree.nodes[0].next[1][0]
     part(root, "alternatives").locator(".alternative").nth(1).click()
     drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
-
-
-def test_the_tree_is_a_tree_to_a_screen_reader(local_page, serve):
-    """The pinned node is the active descendant; hovering is silent."""
-    root = open_page(local_page, serve)
-    box = part(root, "box")
-    expect(box).to_have_attribute("role", "tree")
-    expect(root.locator("[aria-live]")).to_have_count(0)
-    box.focus()
-    local_page.keyboard.press("ArrowRight")
-    active = root.locator(f"#{box.get_attribute('aria-activedescendant')}")
-    expect(active).to_have_attribute("data-index", says(root)["kept"])
-    expect(active).to_have_attribute("role", "treeitem")
-    expect(active).to_have_attribute("aria-label", re.compile("step 2, log-probability"))
-    expect(root.locator(".node[aria-selected=true]")).to_have_count(1)
-    root.locator(".node").nth(3).hover()
-    expect(active).to_have_attribute("aria-selected", "true")
