@@ -24,6 +24,7 @@ from core.training.recipes import RECIPES
 from tests.app.atlases import told
 from tests.app.mounted import plain
 from tests.app.rendered import render, unpacked
+from tests.app.test_heads_atlas import percent
 from tests.app.training_run import HEADS, LAYERS, OPENED, SENTENCES, STEPS, Mounted, snapshots
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,21 +150,6 @@ def test_an_unpinned_cell_is_no_longer_followed(mounted: Mounted) -> None:
     assert "pinned weight" not in mounted.do(unpin)["valuetext"]
 
 
-def test_the_thumbnails_and_captions_follow_the_point(mounted: Mounted) -> None:
-    run = snapshots()
-    mounted.show(run, q="2")
-    captions = """() => Object.fromEntries(
-      [...training().querySelectorAll(".thumbnail:not(.missing)")].map((at) => [`${at.dataset.l}.${at.dataset.h}`, at.ariaLabel])
-    )"""  # noqa: E501
-    for point in (1, 3):
-        go(mounted, point)
-        said = mounted.page.evaluate(captions)
-        for layer in range(LAYERS["cross"]):
-            for head in range(HEADS):
-                most = float(run.maps["cross"][0][point, layer, head, 2].max())
-                assert f"{most:.2f}".lstrip("0") in said[f"{layer}.{head}"], (point, layer, head)
-
-
 def test_another_sentence_shows_its_own_maps(mounted: Mounted) -> None:
     run = snapshots()
     said = mounted.show(run, q="2", k="1")
@@ -219,14 +205,23 @@ def test_play_runs_from_the_start_to_the_end(mounted: Mounted) -> None:
     assert mounted.state()["run"] == "Play the training"
 
 
-def test_marks_open_their_head_where_it_takes_on_its_role(mounted: Mounted) -> None:
-    said = mounted.show(snapshots())
-    assert said["marks"] == ["encoder: previous token", "2.1 step 400"]
+def test_marks_are_listed_and_open_their_head(mounted: Mounted) -> None:
+    for run in (AttentionSnapshots.load(CHECKPOINTS / "scratch-de-en" / FILE), snapshots()):
+        expected: dict[str, list[str]] = {}
+        for mark in appearance.marks(run):
+            kind = "cross-attention" if mark.kind == "cross" else mark.kind
+            text = f"{mark.layer + 1}.{mark.head + 1} step {run.steps[mark.point]:,}"
+            if mark.diagonal is not None:
+                text += f", {percent(mark.diagonal)} near the diagonal"
+            expected.setdefault(f"{kind}: {NAMES[mark.kind][mark.role][0]}", []).append(text)
+        said = mounted.show(run)
+        rows = [text for name, marks in expected.items() for text in (name, "".join(marks))]
+        assert [plain(text) for text in said["marks"]] == rows
     assert said["pressed"] == []
     said = mounted.do("() => training().querySelector('[data-part=marks] button').click()")
     assert said["explorer"]["kind"] == "encoder"
     assert said["data"]["step"] == "400" and said["pressed"] == ["2.1 step 400"]
-    weight_is_shown(mounted, snapshots().maps["encoder"][0], 2, 1, 0, 3, 4)
+    weight_is_shown(mounted, run.maps["encoder"][0], 2, 1, 0, 3, 4)
 
 
 def lanes_at(mounted: Mounted, point: int, value: float, lane: int) -> tuple[float, float]:
@@ -280,19 +275,6 @@ def test_pressing_in_the_lanes_moves_the_cursor_and_a_mark_opens_its_head(
     mounted.page.mouse.click(*mark)
     said = mounted.state()
     assert said["data"]["step"] == "400" and said["explorer"]["layer"] == "1"
-
-
-def test_an_aligning_head_says_how_much_of_it_is_near_the_diagonal(mounted: Mounted) -> None:
-    run = AttentionSnapshots.load(CHECKPOINTS / "scratch-de-en" / FILE)
-    said = mounted.show(run)
-    text = said["marks"][said["marks"].index("cross-attention: aligning") + 1]
-    near, rows = 0, 0
-    for maps in run.maps["cross"]:
-        Q, K = maps.shape[-2:]
-        for q, key in enumerate(maps[-1, 0, 0].argmax(-1)):
-            near += abs(key - q * (K - 1) / (Q - 1)) <= 1
-            rows += 1
-    assert f"1.1 step 5,418, {100 * near / rows:.0f} % near the diagonal" in plain(text)
 
 
 # The link.
@@ -373,9 +355,8 @@ def test_the_maps_files_name_the_step(mounted: Mounted) -> None:
     lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"))))
     assert "small, German to English, step 1,655 of 2,900" in lines[0][0]
     assert "numbers rounded, at most 0.0002 off" in lines[0][0]
-    for q, line in enumerate(lines[1:]):
-        expected = run.maps["cross"][0][3, 1, 1, q].astype(np.float32)
-        np.testing.assert_allclose([float(cell) for cell in line[1:]], expected, rtol=1e-6)
+    found = np.array([line[1:] for line in lines[1:]], float)
+    np.testing.assert_allclose(found, run.maps["cross"][0][3, 1, 1].astype(float), rtol=1e-6)
 
 
 # The page.
