@@ -159,9 +159,6 @@ def test_the_picture_has_each_token_in_its_step_and_rank(page: Page) -> None:
         values = [f"{value:.2f}".replace("-", "−") for value in node[4:6]] if index else []
         assert numbers == [*values, *ranks.get(index, [])]
         assert label.startswith(name.rstrip("…")) and (index in ranks or name == label)
-    corners = tree.each(".node", "at.getAttribute('transform').match(/[\\d.]+/g).map(Number)")
-    steps, heights = (np.unique(column, return_inverse=True)[1] for column in np.transpose(corners))
-    assert list(zip(steps, heights, strict=True)) == [(node[2], node[3]) for node in NODES]
     assert tree.each(".node.winner", "+at.dataset.index") == [0, 1, 5]
     struck = "getComputedStyle(at).textDecorationLine === 'line-through'"
     assert tree.each(".node .token", struck) == [node[7] == "pruned" for node in NODES]

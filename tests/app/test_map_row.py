@@ -21,7 +21,7 @@ from app.components.map_row.payload import Difference, Map, MapRow, payload
 from app.look.labels import label
 from app.look.numbers import scientific
 from tests.app.drawn import COMPONENTS, drawn_component
-from tests.app.map_rows import HEADS, LAYERS, scores_row, weights_row
+from tests.app.map_rows import scores_row, weights_row
 from tests.app.mounted import plain
 
 SCRIPT = joined(COMPONENTS / "map_row/main.js")
@@ -36,24 +36,6 @@ def fixed(value: float, digits: int) -> str:
 
 
 # What is sent.
-
-
-@pytest.mark.parametrize("row", [weights_row(), scores_row()], ids=["weights", "scores"])
-def test_a_payload_has_the_arrays_without_masked_cells(row: MapRow) -> None:
-    data, mask = payload(row), np.ones((8, 8), bool) if row.mask is None else row.mask
-    bits = np.unpackbits(np.frombuffer(data["mask"], np.uint8), count=64).reshape(8, 8)
-    assert np.array_equal(bits, mask)
-    for index, drawn in enumerate(maps_of(row)):
-        sent = np.frombuffer(data[f"values_{index}"], "<f4").reshape(drawn.values.shape)
-        assert np.array_equal(sent, np.where(mask, drawn.values, 0).astype(np.float32))
-
-
-def test_a_payload_describes_maps_and_tokens() -> None:
-    data = payload(weights_row())
-    assert (data["layers"], data["heads"]) == ([0, 1], HEADS)
-    assert data["maps"][2]["minus"] == [1, 0] and "values_2" not in data
-    assert [map["limits"] for map in data["maps"]] == [None, None, [[1.0] * HEADS] * LAYERS]
-    assert [map["limits"] for map in payload(scores_row())["maps"]] == [[[6.0, 7.0, 8.0]]] * 2
 
 
 def test_invalid_rows_are_rejected() -> None:

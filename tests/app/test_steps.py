@@ -45,35 +45,8 @@ def says(root: Locator) -> dict[str, str]:
     return root.evaluate("root => ({...root.dataset})")
 
 
-def number(text: str) -> float:
-    return float(text.replace("−", "-"))
-
-
 def part(root: Locator, name: str) -> Locator:
     return root.locator(f"[data-part={name}]")
-
-
-def check_arithmetic(root: Locator, written: WrittenTree) -> None:
-    """Check the panel's sums from the numbers it prints."""
-    tree = written.tree
-    at = int(says(root)["node"])
-    node = tree.nodes[at]
-    terms = part(root, "terms").locator(".log").all_inner_texts()
-    logs = [number(re.search(r"\(([−\d.]+)\)", term)[1]) for term in terms]
-    assert logs == pytest.approx([tree.nodes[i].log_prob for i in tree.path(at)], abs=5.1e-4)
-    values = [number(v) for v in part(root, "arithmetic").locator(".value").all_inner_texts()]
-    assert values[0] == pytest.approx(sum(logs), abs=6e-4 * len(logs))
-    if tree.decode.beam == 1:
-        assert values[1] == values[0]
-    else:
-        divisor = ((5 + len(logs)) / 6) ** tree.decode.length_penalty
-        assert values[1] == pytest.approx(divisor, abs=5.1e-4)
-        rounded = 5.1e-4  # largest rounding error of a printed number
-        by_dividing = (1 + abs(values[2])) * rounded / values[1]
-        assert values[2] == pytest.approx(values[0] / values[1], abs=by_dividing + rounded)
-    assert values[-1] == pytest.approx(node.score, abs=5.1e-4)
-    pieces = part(root, "terms").locator(".form").all_inner_texts()
-    assert [p.strip() for p in pieces] == [label(written.tokens[id]) for id in tree.ids(at)]
 
 
 def test_every_tree_has_a_name_of_its_own(translator, written):
@@ -92,7 +65,7 @@ def test_typed_words_become_tokens(translator):
     assert not label(translator._target.token(translator.continuation(",")[0])).startswith("␣")
 
 
-def test_every_sum_on_a_walk_through_the_tree_is_right(local_page, serve, written):
+def test_the_page_follows_a_walk_through_the_tree(local_page, serve, written):
     root = open_page(local_page, serve)
     drawn(local_page, written)
     tree = written.tree
@@ -100,13 +73,11 @@ def test_every_sum_on_a_walk_through_the_tree_is_right(local_page, serve, writte
     for status in ("open", "pruned", "finished"):
         expected = sum(node.status == status for node in tree.nodes)
         assert root.locator(f".node[data-fate={status}]").count() == expected > 0
-    check_arithmetic(root, written)
     part(root, "box").focus()
     second = tree.path(tree.ends[0])[1]
     for key, index in (("ArrowRight", second), ("End", tree.ends[0])):
         local_page.keyboard.press(key)
         assert int(says(root)["kept"]) == index
-        check_arithmetic(root, written)
     expect(part(root, "status")).to_contain_text("this is the translation")
     expect(part(root, "continue")).to_be_disabled()
     assert part(root, "results").locator(".text").all_inner_texts() == list(written.texts)
@@ -133,7 +104,6 @@ def test_a_pruned_hypothesis_can_be_forced(local_page, serve, translator, writte
     forced = translator.search_tree(SENTENCE, prefix=tree.ids(pruned))
     drawn(local_page, forced)
     assert root.locator(".node.forced").count() == 2
-    check_arithmetic(root, forced)
     beside = local_page.locator(".st-key-free_result"), local_page.locator(".st-key-forced_result")
     for place, found in zip(beside, (written, forced), strict=True):
         expect(place).to_contain_text(found.texts[0])
@@ -161,7 +131,6 @@ def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve,
     root = open_page(local_page, serve, "greedy", forced="x." + "9" * 5000)  # not even ids
     tree = translator.search_tree(SENTENCE, decode=GREEDY)
     drawn(local_page, tree)
-    check_arithmetic(root, tree)
     second = tree.tree.nodes[0].next[1][0]
     part(root, "alternatives").locator(".alternative").nth(1).click()
     drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
