@@ -7,13 +7,14 @@ import itertools
 import json
 import re
 from collections import Counter
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from app.components.figure_one.drawing import draw
+from app.views.shared.glance import _PAGE_OF
 from core.config import ModelConfig
 from core.kinds import KINDS
 from tests.app.axes import colours as colours_of
@@ -225,27 +226,15 @@ def test_a_lesson_highlights_its_blocks_and_does_not_link_to_itself(page, curren
     config = json.loads((ROOT / "checkpoints/captions-en-de/config.json").read_text())["model"]
     layers = [f"{config[f'num_{side}_layers']}×" for side in ("encoder", "decoder")]
     assert [frame["label"] for frame in data["frames"]] == layers
-    pages = {}
     for block in data["blocks"]:
-        if block["href"] is None:
-            pages[block["id"]] = None
+        leads_to, kind = _PAGE_OF[block["id"]], {}
+        if leads_to == page != "head":
+            assert block["href"] is None
             continue
+        if leads_to == "head":
+            kind = {"kind": block["id"]}
         link = urlsplit(block["href"])
-        parameters = {name: value for name, (value,) in parse_qs(link.query).items()}
-        kind = parameters.pop("kind", None)
-        assert kind == (block["id"] if link.path == "head" else None)
-        assert parameters == query
-        pages[block["id"]] = link.path
-    expected = {
-        **dict.fromkeys(("inputs", "source_embedding", "target_embedding"), "tokens"),
-        **dict.fromkeys(("source_positions", "target_positions"), "positions"),
-        **dict.fromkeys(("encoder", "cross"), "head"),
-        **dict.fromkeys(("norm", "feed", "linear"), "why"),
-        **dict.fromkeys(("softmax", "outputs"), "steps"),
-        "decoder": "masks",
-    }
-    own = {} if page == "head" else {b: None for b, path in expected.items() if path == page}
-    assert pages == expected | own
+        assert (link.path, dict(parse_qsl(link.query))) == (leads_to, query | kind)
 
 
 def test_the_head_page_highlights_its_kind():

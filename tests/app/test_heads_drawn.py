@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from app.components.atlas.measures import UNITS, measures
-from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
+from app.components.atlas.measures import UNITS, Measure, measures
+from core.atlas.atlas import ALL, DISTANCES, Atlas
 from core.atlas.labels import labels
 from core.kinds import KINDS
 from tests.app.atlases import ROLES, atlas, with_arrays
@@ -73,49 +72,13 @@ def each(narrow: int = 1000) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("whole", "theme", "width"), looks, ids=["first", "second"])
 
 
-class Measured(NamedTuple):
-    """A measure of all heads; `unit` is empty for shares and ranks."""
-
-    label: str
-    unit: str
-    values: NDArray[np.float32]
-    """[N, 3]: value, low, high."""
-    no_effect: NDArray[np.bool_]
-
-    @property
-    def is_change(self) -> bool:
-        return bool(self.unit)
-
-    @property
-    def bend(self) -> Any:
-        return signed_root if self.unit else np.asarray
+def measured(whole: Atlas) -> dict[str, Measure]:
+    """Return the measures that the page offers by key; the saved tables hold their values too."""
+    return {measure.key: measure for measure in measures(whole)}
 
 
-def measured(whole: Atlas) -> dict[str, Measured]:
-    """Return the measures that the page offers, with values from the atlas's arrays."""
-    arrays, none = whole.arrays, np.full((whole.count, 3), np.nan)
-    values = {key: arrays[key] for key in ("zero", "mean", "entropy", "largest", "similarity")}
-    values |= {"bleu": arrays["bleu_zero"], "removed": none.copy()}
-    for rank, n in enumerate(arrays["prune_all_order"]):
-        values["removed"][n, 0] = rank + 1
-    for kind, role in [(kind, role) for kind, roles in ROLES.items() for role in roles]:
-        key = f"role-{role.strip('<>').replace(' ', '-')}"
-        own = values.setdefault(key, none.copy())
-        own[whole.span(kind)] = arrays[f"role_{kind}"][ROLES[kind].index(role)]
-    for (r, reading), (q, quantity) in product(enumerate(READINGS), enumerate(QUANTITIES)):
-        own = values[f"aer-{reading}-{quantity}"] = none.copy()
-        own[whole.span("cross")] = arrays["aer"][r, q, :-1, :-1].reshape(-1, 3)
-    found = {}
-    for measure in measures(whole):
-        no_effect = none[:, 0] == 0
-        if measure.signed:
-            array = "bleu_zero" if measure.key == "bleu" else measure.key
-            p, (_, low, high) = arrays[f"{array}_p"], arrays[array].T
-            no_effect = np.where(np.isnan(p), (low <= 0) & (high >= 0), p >= 0.05)
-        unit = UNITS[measure.unit]
-        found[measure.key] = Measured(measure.label, unit, values.pop(measure.key), no_effect)
-    assert not values
-    return found
+def bend(measure: Measure) -> Any:
+    return signed_root if measure.signed else np.asarray
 
 
 @pytest.fixture(scope="module")
@@ -145,49 +108,35 @@ def words_of(marks: list[Mark]) -> list[Mark]:
     return [mark for mark in marks if mark.what == "text"]
 
 
-def nearest(marks: list[Mark], x: float, y: float) -> Mark:
-    return min(marks, key=lambda mark: np.hypot(mark.middle[0] - x, mark.middle[1] - y))
-
-
 # The grid of all heads.
 
 
 def cells_of(marks: list[Mark]) -> dict[tuple[str, int, int], Mark]:
     """Return each head's cell, found as a reader does: by title, row label and column label."""
-    cells = [m for m in marks if m.what == "fill" and m.width > 12 and m.height > 25]
+    numbers = [text for text in words_of(marks) if text.words.isdigit()]
     titles = [text for text in words_of(marks) if text.words in TITLES]
-    rows: dict[str, list[Mark]] = {title.words: [] for title in titles}
-    columns: dict[str, list[Mark]] = {title.words: [] for title in titles}
-    for text in words_of(marks):
-        before = [t for t in titles if t.y <= text.y + 1 and t.x - 24 <= text.x]
-        if text in titles or not before or not text.words.isdigit():
-            continue
-        title = max(before, key=lambda title: (title.y, title.x))
-        if text.align == "right":
-            rows[title.words].append(text)
-        elif text.y - title.y < 25:
-            columns[title.words].append(text)
     found = {}
-    for title in titles:
-        for row in rows[title.words]:
-            for column in columns[title.words]:
-                cell = nearest(cells, column.x, row.y)
-                assert cell.middle == pytest.approx((column.x, row.y), abs=1)
-                place = (TITLES[title.words], int(row.words) - 1, int(column.words) - 1)
-                assert place not in found
-                found[place] = cell
-    assert len(found) == len(cells) == len(set(map(id, found.values())))
+    for cell in [m for m in marks if m.what == "fill" and m.width > 12 and m.height > 25]:
+        x, y = cell.middle
+        left = [t for t in numbers if t.align == "right" and abs(t.y - y) <= 1 and t.x < x]
+        above = [t for t in numbers if t.align == "center" and abs(t.x - x) <= 1 and t.y < y]
+        row, column = max(left, key=lambda t: t.x), max(above, key=lambda t: t.y)
+        before = [t for t in titles if t.y <= column.y + 1 and t.x - 24 <= row.x]
+        title = max(before, key=lambda title: (title.y, title.x))
+        place = TITLES[title.words], int(row.words) - 1, int(column.words) - 1
+        assert place not in found
+        found[place] = cell
     return found
 
 
 GRIDS = ("zero", "mean", "bleu", "largest", "role-punctuation", "aer-input-norms", "removed")
 
 
-def shares_on_the_scale(whole: Atlas, measure: Measured, key: str, values: NDArray) -> NDArray:
+def shares_on_the_scale(whole: Atlas, measure: Measure, key: str, values: NDArray) -> NDArray:
     """Return where values are on the scale of colours, 0 to 1."""
     if key == "removed":
         return (values - 1) / (whole.count - 1)
-    if not measure.is_change:
+    if not measure.signed:
         return values
     return 0.5 + signed_root(values) / signed_root(np.nanmax(np.abs(measure.values))) / 2
 
@@ -205,7 +154,7 @@ def test_the_grid_shows_each_heads_value_interval_and_distances(
         cells = cells_of(marks)
         assert set(cells) == set(whole.heads)
         values = shares_on_the_scale(whole, measure, key, measure.values)
-        steps = table(theme, measure.is_change)
+        steps = table(theme, measure.signed)
         for n, place in enumerate(whole.heads):
             cell = cells[place]
             inside = [m for m in marks if m is not cell and within(m, cell)]
@@ -214,15 +163,13 @@ def test_the_grid_shows_each_heads_value_interval_and_distances(
                 assert cell.fill == of_theme["well"]
                 ink = of_theme["second"]
             else:
-                step = (
-                    128 + round(127 * (2 * share - 1)) if measure.is_change else round(255 * share)
-                )
+                step = 128 + round(127 * (2 * share - 1)) if measure.signed else round(255 * share)
                 assert np.abs(np.subtract(cell.fill, steps[step])).max() <= 3, (key, place)
                 ink = ink_on(cell.fill)
             hills_are(inside, cell, ink, whole.arrays["distance"][n])
-            bars_are(inside, cell, ink, values[n], measure.is_change)
+            bars_are(inside, cell, ink, values[n], measure.signed)
             squares = [m for m in inside if m.what == "frame" and m.width < cell.width / 2]
-            assert len(squares) == measure.no_effect[n], (key, place)
+            assert len(squares) == bool(measure.signed and measure.no_effect[n]), (key, place)
             for square in squares:
                 assert square.stroke == ink and square.width == square.height == 5
         legend_is(marks, cells, whole, key, theme)
@@ -269,7 +216,7 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
     bottom = max(cell.y + cell.height for cell in cells.values())
     slices = [m for m in marks if m.what == "fill" and m.y > bottom and m.height == 9]
     start, length = slices[0].x, slices[-1].x + slices[-1].width - 0.5 - slices[0].x
-    steps = np.array(table(theme, measure.is_change))
+    steps = np.array(table(theme, measure.signed))
     for slice in slices:
         share = (slice.middle[0] - 0.25 - start) / length
         assert np.abs(np.subtract(slice.fill, steps[round(255 * share)])).max() <= 4
@@ -277,10 +224,10 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
     ticks = [text for text in below if text.align == "center"]
     lines = [m.middle[0] for m in marks if m.what == "fill" and m.y > bottom and m.height == 3]
     values = np.array([number(tick.words) for tick in ticks])
-    on_scale = ticked(ticks, "x", lines, measure.bend)
+    on_scale = ticked(ticks, "x", lines, bend(measure))
     expected = start + length * shares_on_the_scale(whole, measure, key, values)
     np.testing.assert_allclose(on_scale.at(values), expected, atol=0.6)
-    if measure.is_change:
+    if measure.signed:
         assert 0 in values and values.min() < 0 < values.max()
         assert [text[0] for text in texts(ticks) if text != "0"] == [
             "−" if value < 0 else "+" for value in values if value
@@ -290,7 +237,7 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
         assert (values[0], values[-1]) == ends
         assert all(text.endswith("%") == (key != "removed") for text in texts(ticks))
     said = [text.words for text in below if text.align == "left" and text.words]
-    assert said == ([f"{measure.unit}, square-root scale"] if measure.is_change else [])
+    assert said == ([f"{UNITS[measure.unit]}, square-root scale"] if measure.signed else [])
 
 
 @each()
@@ -387,11 +334,11 @@ def crosses(xs: NDArray, ys: NDArray, heads: Iterable[int]) -> list[tuple[float,
     return [line for line in lines if np.isfinite(line).all()]
 
 
-def axes_of_scatter(marks: list[Mark], across: Measured, up: Measured, of_theme: dict) -> Any:
+def axes_of_scatter(marks: list[Mark], across: Measure, up: Measure, of_theme: dict) -> Any:
     """Return both axes, after comparing their titles, ticks and lines; that of 0 is darker."""
     words = words_of(marks)
     for letter, measure in (("x", across), ("y", up)):
-        unit = f", {measure.unit}" if measure.unit else ""
+        unit = f", {UNITS[measure.unit]}" if measure.signed else ""
         assert f"{letter}: {measure.label}{unit}" in [t.words for t in words if t.align == "left"]
     right = [t for t in words if t.align == "right" and t.font.startswith("400 12px")]
     below = [text for text in words if text.align == "center"]
@@ -400,10 +347,10 @@ def axes_of_scatter(marks: list[Mark], across: Measured, up: Measured, of_theme:
     for ticks, measure, along, i in ((below, across, "x", 0), (right, up, "y", 1)):
         grid = {name: [line[i] for line in of if line[i] == line[i + 2]]
                 for name, of in lines.items()}  # fmt: skip
-        found.append(ticked(ticks, along, grid["line"] + grid["third"], measure.bend, off=1))
-        assert len(grid["third"]) == measure.is_change
-        assert grid["third"] == pytest.approx([found[-1].at(0)] * measure.is_change, abs=1.6)
-        in_percent = not measure.is_change and measure.label != "Removal rank"
+        found.append(ticked(ticks, along, grid["line"] + grid["third"], bend(measure), off=1))
+        assert len(grid["third"]) == measure.signed
+        assert grid["third"] == pytest.approx([found[-1].at(0)] * measure.signed, abs=1.6)
+        in_percent = not measure.signed and measure.label != "Removal rank"
         assert all(text.endswith("%") == in_percent for text in texts(ticks))
     return found
 

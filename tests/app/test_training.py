@@ -18,14 +18,13 @@ from app.components.training.payload import NAMES, payload
 from app.state import atlases, models
 from app.views import training as view
 from core.analysis import appearance
-from core.kinds import KINDS
 from core.record.attention_snapshots import FILE, AttentionSnapshots, Sentence
 from core.training.recipes import RECIPES
 from tests.app.atlases import told
 from tests.app.mounted import plain
 from tests.app.rendered import render, unpacked
 from tests.app.test_heads_atlas import percent
-from tests.app.training_run import HEADS, LAYERS, OPENED, SENTENCES, STEPS, Mounted, snapshots
+from tests.app.training_run import OPENED, STEPS, Mounted, snapshots
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKPOINTS = ROOT / "checkpoints"
@@ -36,21 +35,6 @@ def sent(run: AttentionSnapshots) -> dict[str, Any]:
 
 
 # What is sent.
-
-
-def test_the_maps_are_sent_as_recorded_without_masked_cells() -> None:
-    run = snapshots()
-    data = sent(run)
-    for kind in KINDS:
-        for i, sentence in enumerate(SENTENCES):
-            Q, K = sentence.map_sizes[kind]
-            unmasked = [(q, k) for q in range(Q) for k in range(K) if kind != "decoder" or k <= q]
-            bits = np.unpackbits(np.frombuffer(data[f"mask_{kind}_{i}"], np.uint8), count=Q * K)
-            assert [divmod(int(c), K) for c in bits.nonzero()[0]] == unmasked
-            sent_maps = np.frombuffer(data[f"maps_{kind}_{i}"], "<f2")
-            sent_maps = sent_maps.reshape(len(STEPS), LAYERS[kind], HEADS, len(unmasked))
-            for n, (q, k) in enumerate(unmasked):
-                assert np.array_equal(sent_maps[..., n], run.maps[kind][i][..., q, k])
 
 
 def test_tokens_become_words_and_text() -> None:
