@@ -51,7 +51,8 @@ def mounting(
 
     Streamlit resends an inline script with every update: two thirds of the bytes for a short
     sentence. A script with a URL is fetched once, but Streamlit expects it in an installed package.
-    This script is bundled at start-up, so `mount` registers its folder.
+    This script is bundled at start-up, so `mount` registers its folder. Unless told otherwise, a
+    component is as wide as its container and as high as its content.
     """
     module = as_module(script, entry)
     file = f"{name}-{sha256(module.encode()).hexdigest()[:16]}.js"
@@ -59,7 +60,8 @@ def mounting(
     (folder / file).write_text(module, encoding="utf-8")
     renderers: list[Callable[..., Any]] = []
 
-    def mount(**arguments: Any) -> Any:
+    def mount(**given: Any) -> Any:
+        arguments: dict[str, Any] = {"width": "stretch", "height": "content", **given}
         if not streamlit_internals.is_server_running():  # `python app/main.py`: no file is served
             inline = st.components.v2.component(f"{_PACKAGE}.{name}", html=html, css=css, js=module)
             return inline(**arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -149,7 +150,19 @@ def without(whole: Atlas, *parts: str, **changes: Any) -> Atlas:
     return dataclasses.replace(whole, arrays=arrays, **changes)
 
 
+def with_arrays(whole: Atlas, **arrays: np.ndarray) -> Atlas:
+    """Return an atlas with some arrays replaced."""
+    changed = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+    return dataclasses.replace(whole, arrays={**whole.arrays, **changed})
+
+
 def bare(whole: Atlas) -> Atlas:
     """Return an atlas without BLEU, pruning, pairs of heads, word alignment and counterparts."""
     parts = ("bleu", "prune", "pair", "single", "aer", "precision", "recall", "partner", "simil")
     return without(whole, *parts, alignment_heads=None)
+
+
+def told(text: str) -> list[float]:
+    """Return the numbers in a text, in order."""
+    found = re.findall(r"[+−]?\d[\d,]*(?:\.\d+)?", text)
+    return [float(number.replace("−", "-").replace(",", "")) for number in found]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 from playwright.sync_api import Page
@@ -58,6 +59,23 @@ def axis(
     slope, start = np.polyfit(bend(values), positions, 1)
     found = Axis(float(slope), float(start), bend)
     assert np.abs(found.at(values) - positions).max() <= off, f"not on this scale: {ticks}"
+    return found
+
+
+def ticked(
+    ticks: Sequence[Mark], along: str, grid: Sequence[float] | None = None,
+    bend: Bend = np.asarray, off: float = 0.6,
+) -> Axis:  # fmt: skip
+    """Return the axis of labelled ticks: "x" to the right or "y" upwards; `grid`: their lines."""
+    at = [getattr(tick, along) for tick in ticks]
+    if grid is not None:
+        assert sorted(grid) == pytest.approx(sorted(at), abs=0.6), "a line at each tick"
+    found = axis(
+        [(number(tick.words), position) for tick, position in zip(ticks, at, strict=True)],
+        bend,
+        off=off,
+    )
+    assert np.sign(found.slope) == (1 if along == "x" else -1)
     return found
 
 

@@ -5,8 +5,8 @@ A test compares them with values that it computes itself, as it would compare a 
 
 from __future__ import annotations
 
-import json
 import re
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +95,9 @@ def drawn_component(
 ) -> Callable[[str, str], list[Any]]:
     """Mount a component in an empty page, without a server; `root` is its root's selector.
 
-    Return `drawn(selector, script)`: what the script says of each element `at`, in order.
+    `data` is JSON or packed bytes. `window.sent` gets what the component reports, and
+    `window.saved` its files. Return `drawn(selector, script)`: what the script says of each element
+    `at`, in order.
     """
     folder = COMPONENTS / name
     colours = PALETTES[theme]
@@ -105,14 +107,18 @@ def drawn_component(
         f"{palette(root)}{read(folder / f'{name}.css')}</style>"
         f"<main>{read(folder / f'{name}.html')}</main>"
     )
+    is_bytes = isinstance(data, bytes)
     page.evaluate(
-        f"""(sent) => {{
+        f"""([data, isBytes]) => {{
           {joined(folder / entry)}
-          const told = {{ setStateValue: () => {{}}, setTriggerValue: () => {{}} }};
+          Object.assign(window, {{ sent: [], saved: [] }});
+          URL.createObjectURL = (blob) => {{ saved.push(blob); return "#saved"; }};
+          if (isBytes) data = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+          const send = (...told) => sent.push(told);
           const parentElement = document.querySelector("main");
-          render({{ data: JSON.parse(sent), parentElement, key: "it", ...told }});
+          render({{ data, parentElement, key: "it", setStateValue: send, setTriggerValue: send }});
         }}""",
-        json.dumps(data),
+        [b64encode(data).decode() if is_bytes else data, is_bytes],
     )
     return lambda selector, script: page.locator(f"{root} {selector}").evaluate_all(
         f"(all) => all.map((at) => {script})"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page
 
-from app.components.assets import joined, palette
 from app.look.palette import PALETTES
-from tests.app.drawn import colour
+from tests.app.drawn import colour, drawn_component
 
-FOLDER = Path(__file__).resolve().parents[2] / "app/components/beam_tree"
-SCRIPT = joined(FOLDER / "main.js")
 BOS, EOS, A, B, PIECE, C = 1, 2, 10, 11, 12, 13
 LABELS = {BOS: "<bos>", EOS: "<eos>", A: "a", B: "b", PIECE: "sh", C: "c"}
 NEXT = [[A, -0.2], [B, -2.0], [PIECE, -4.6], [EOS, -6.0], [C, -0.004]]
@@ -69,23 +65,8 @@ class Tree:
     """The mounted component; `changes` replace entries of `DATA`."""
 
     def __init__(self, page: Page, theme: str = "light", **changes: Any) -> None:
-        page.set_content(
-            f"<style>:root {{ --st-background-color: {PALETTES[theme].page};"
-            f" --st-text-color: {PALETTES[theme].ink}; }}"
-            f"{palette('.beam-tree')}{(FOLDER / 'beam_tree.css').read_text()}</style>"
-            f'<div id="parent">{(FOLDER / "beam_tree.html").read_text()}</div>'
-        )
-        page.evaluate(
-            f"""data => {{
-              {SCRIPT}
-              window.sent = [];
-              const send = (name, value) => window.sent.push([name, value]);
-              render({{ data, parentElement: document.querySelector("#parent"), key: "tree",
-                        setStateValue: send, setTriggerValue: send }});
-            }}""",
-            {**DATA, **changes},
-        )
-        self.page, self.root = page, page.locator(".beam-tree")
+        self.each = drawn_component(page, "beam_tree", ".beam-tree", {**DATA, **changes}, theme)
+        self.root = page.locator(".beam-tree")
 
     def part(self, name: str) -> Locator:
         return self.root.locator(f"[data-part={name}]")
@@ -100,9 +81,6 @@ class Tree:
         """Return rows of name, computation and value."""
         columns = [self.part("arithmetic").locator(which) for which in ("dt", ".how", ".value")]
         return list(zip(*(column.all_inner_texts() for column in columns), strict=True))
-
-    def each(self, selector: str, of: str) -> list:
-        return self.root.locator(selector).evaluate_all(f"all => all.map(at => {of})")
 
 
 def test_the_key_says_how_wide_the_search_is(page: Page) -> None:
@@ -181,9 +159,6 @@ def test_the_picture_has_each_token_in_its_step_and_rank(page: Page) -> None:
         values = [f"{value:.2f}".replace("-", "−") for value in node[4:6]] if index else []
         assert numbers == [*values, *ranks.get(index, [])]
         assert label.startswith(name.rstrip("…")) and (index in ranks or name == label)
-    corners = tree.each(".node", "at.getAttribute('transform').match(/[\\d.]+/g).map(Number)")
-    steps, heights = (np.unique(column, return_inverse=True)[1] for column in np.transpose(corners))
-    assert list(zip(steps, heights, strict=True)) == [(node[2], node[3]) for node in NODES]
     assert tree.each(".node.winner", "+at.dataset.index") == [0, 1, 5]
     struck = "getComputedStyle(at).textDecorationLine === 'line-through'"
     assert tree.each(".node .token", struck) == [node[7] == "pruned" for node in NODES]
@@ -212,18 +187,23 @@ def grown(seed: int, beam: int, steps: int) -> dict[str, Any]:
     return {"tree": f"grown {seed}", "beam": beam, "nodes": nodes, "hypotheses": found}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("changes", [{}, grown(1, 2, 4), grown(5, 4, 6)], ids=["hand", "2", "4"])
+def path_to(nodes: list[list[Any]], at: int) -> list[int]:
+    """Return a node and its ancestors, without <bos>."""
+    return [*path_to(nodes, nodes[at][0]), at] if at else []
+
+
+@pytest.mark.parametrize(
+    ("changes", "theme"),
+    [({}, "light"), (grown(1, 2, 4), "dark"), (grown(5, 4, 6), "light")],
+    ids=["hand", "2", "4"],
+)
 def test_each_edge_leads_from_a_token_to_its_parent(page: Page, changes: dict, theme: str) -> None:
     """Edges end at their two tokens, as thick as the token is probable; the winner's are dark."""
     tree = Tree(page, theme=theme, **changes)
     data = {**DATA, **changes}
     nodes, ends = data["nodes"], [one["end"] for one in data["hypotheses"]]
     assert len(ends) > 1
-    winner, at = set(), ends[0]
-    while at is not None:
-        winner.add(at)
-        at = nodes[at][0]
+    winner = {0, *path_to(nodes, ends[0])}
     boxes = tree.each(
         ".node", "[...at.getAttribute('transform').match(/[\\d.]+/g), ...['width', 'height']"
         ".map((side) => at.querySelector('.ground').getAttribute(side))].map(Number)"
@@ -277,17 +257,17 @@ def test_steps_ranks_and_places_are_counted_from_1(page: Page, changes: dict) ->
     assert dict(flags) == {end: str(place + 1) for place, end in enumerate(ends)}
     for index in (len(nodes) - 1, ends[-1], 0):
         tree.choose(index)
-        path, at = [], nodes[index][0]
-        while at:  # not <bos>
-            path.append(at)
-            at = nodes[at][0]
+        path = path_to(nodes, index)[:-1]
         assert tree.each(".node.pinned", "+at.dataset.index") == [index]
         assert tree.each(".node.on-path", "+at.dataset.index") == sorted(path)
         assert tree.each("[aria-selected=true]", "+at.dataset.index") == [index]
 
 
 def test_arrows_walk_the_tree(page: Page) -> None:
+    """To a screen reader, the box is a tree whose active item is the pinned node."""
     tree = Tree(page)
+    box = tree.part("box")
+    assert box.get_attribute("role") == "tree" and tree.root.locator("[aria-live]").count() == 0
     for key, index in [
         ("ArrowRight", 5),  # the child on the translation's path
         ("ArrowDown", 6),
@@ -295,7 +275,15 @@ def test_arrows_walk_the_tree(page: Page) -> None:
         ("Home", 0),
         ("End", 5),
     ]:
-        tree.part("box").press(key)
+        box.press(key)
         assert tree.root.get_attribute("data-kept") == str(index), key
+        active = tree.root.locator(f"#{box.get_attribute('aria-activedescendant')}")
+        assert active.get_attribute("role") == "treeitem"
+        assert tree.each("[aria-selected=true]", "[at.id, at.dataset.index]") == [
+            [active.get_attribute("id"), str(index)]
+        ]
+    assert ", step 2, log-probability" in (active.get_attribute("aria-label") or "")
+    tree.root.locator(".node").nth(3).hover()
+    assert active.get_attribute("aria-selected") == "true", "hovering is silent"
     page.wait_for_function("window.sent.at(-1)?.[1].node === 5")
     assert page.evaluate("window.sent.at(-1)") == ["kept", {"tree": "by hand", "node": 5}]

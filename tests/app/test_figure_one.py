@@ -7,18 +7,20 @@ import itertools
 import json
 import re
 from collections import Counter
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from app.components.figure_one.drawing import draw
-from app.look.palette import PALETTES
+from app.views.shared.glance import _PAGE_OF
 from core.config import ModelConfig
+from core.kinds import KINDS
+from tests.app.axes import colours as colours_of
 from tests.app.drawn import colour, drawn_component
 from tests.app.page_checks import ROOT
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import render
 
 MAIN = ROOT / "app/main.py"
 TINY = ModelConfig(
@@ -32,19 +34,13 @@ TINY = ModelConfig(
     norm_first=False,
     final_norm=False,
 )
-ATTENTION = {
-    "encoder": ("Multi-head", "attention"),
-    "decoder": ("Masked multi-head", "attention"),
-    "cross": ("Multi-head", "attention"),
-}
+OTHER = dataclasses.replace(
+    TINY, num_encoder_layers=6, num_decoder_layers=2, norm_first=True, final_norm=True
+)
 
 
 def figure(config: ModelConfig, *current: str):
-    return draw(config, lambda block: f"page?{block}", current).to_json()
-
-
-def rendered(page: str, query: dict[str, str]) -> Rendered:
-    return render(page, act=None, state=None, **query)
+    return draw(config, lambda block: f"page?{block}", current)
 
 
 def column(data, left: bool) -> list[str]:
@@ -61,53 +57,45 @@ TOP = ["Linear", "Softmax", "Output probabilities"]
 NAMES = ["Masked multi-head attention", "Multi-head attention", "Feed forward"]
 
 
-def test_a_post_norm_network_is_drawn_as_in_the_paper():
-    data = figure(TINY)
-    norm = "Add & norm"
-    assert column(data, True) == [*LOW, "Multi-head attention", norm, "Feed forward", norm]
-    assert column(data, False) == [*LOW_RIGHT, *(x for n in NAMES for x in (n, norm)), *TOP]
-    assert [frame["label"] for frame in data["frames"]] == ["1×", "3×"]
+def test_norms_are_drawn_where_the_network_has_them():
+    """Post-norm as in the paper; pre-norm: norms below each layer, and one above each stack."""
+    for config, around, end in (
+        (TINY, lambda name: [name, "Add & norm"], []),
+        (OTHER, lambda name: ["Norm", name, "Add"], ["Norm"]),
+    ):
+        data = figure(config)
+        left, right = ([x for name in of for x in around(name)] for of in (NAMES[1:], NAMES))
+        assert column(data, True) == [*LOW, *left, *end]
+        assert column(data, False) == [*LOW_RIGHT, *right, *end, *TOP]
 
 
-def test_a_pre_norm_network_has_its_norms_below_and_one_above_the_stack():
-    data = figure(dataclasses.replace(TINY, norm_first=True, final_norm=True))
-    around = [("Norm", name, "Add") for name in NAMES]
-    assert column(data, True) == [*LOW, *around[1], *around[2], "Norm"]
-    assert column(data, False) == [
-        *LOW_RIGHT,
-        *(x for three in around for x in three),
-        "Norm",
-        *TOP,
-    ]
-
-
-def test_blocks_say_the_numbers_of_the_network():
-    about = {b["id"]: b["about"] for b in figure(TINY)["blocks"]}
-    assert "2 heads in its one layer" in about["encoder"]
-    assert "2 heads in each of 3 layers" in about["decoder"]
-    assert "2 heads in each of 3 layers" in about["cross"]
-    assert "1,024 hidden" in about["feed"]
-    assert "each of 1,070 tokens" in about["linear"]
-    assert "16 numbers" in about["source_embedding"]
-    assert "after each attention" in about["norm"] and "stack" not in about["norm"]
-    assert about["source_positions"].endswith("sines and cosines")
-    other = dataclasses.replace(
-        TINY, num_heads=1, learned_positions=True, norm_first=True, final_norm=True
-    )
-    about = {b["id"]: b["about"] for b in figure(other)["blocks"]}
-    assert "1 head in its one layer" in about["encoder"]
-    assert about["target_positions"].endswith("a learned table")
-    assert "before each attention" in about["norm"] and "each stack" in about["norm"]
-
-
-def test_nothing_overlaps_and_everything_is_inside():
-    for norm_first in (False, True):
-        data = figure(dataclasses.replace(TINY, norm_first=norm_first))
-        boxes = [b["box"] for b in data["blocks"]]
-        for i, (x, y, w, h) in enumerate(boxes):
-            assert x >= 0 and y >= 0 and x + w <= data["width"] and y + h <= data["height"]
-            for x2, y2, w2, h2 in boxes[:i]:
-                assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 + 1e-9 or y2 + h2 <= y + 1e-9
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {},
+            {
+                "encoder": "2 heads in its one layer", "decoder": "2 heads in each of 3 layers",
+                "cross": "2 heads in each of 3 layers", "feed": "1,024 hidden",
+                "linear": "each of 1,070 tokens", "source_embedding": "16 numbers",
+                "norm": "norms after each attention", "source_positions": "sines and cosines",
+            },
+        ),
+        (
+            {"num_heads": 1, "learned_positions": True, "norm_first": True, "final_norm": True},
+            {
+                "encoder": "1 head in its one layer", "target_positions": "a learned table",
+                "norm": "norms before each attention",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_blocks_say_the_numbers_of_the_network(changes, said):
+    config = dataclasses.replace(TINY, **changes)
+    about = {b["id"]: b["about"] for b in figure(config)["blocks"]}
+    for block, words in said.items():
+        assert words in about[block]
+    assert ("each stack" in about["norm"]) == config.final_norm
 
 
 def test_keys_and_values_of_cross_attention_come_from_the_encoder():
@@ -128,15 +116,15 @@ def test_keys_and_values_of_cross_attention_come_from_the_encoder():
     assert memory[0][1] < box["encoder"][1], "the line starts above the encoder"
 
 
-OTHER = dataclasses.replace(
-    TINY, num_encoder_layers=6, num_decoder_layers=2, norm_first=True, final_norm=True
-)
-
-
 @pytest.mark.parametrize("config", [TINY, OTHER], ids=["post-norm", "pre-norm"])
 def test_every_arrow_leads_up_or_inwards_to_a_block(config):
     """The network is computed from the bottom up: an arrow that points down would be wrong."""
     data = figure(config)
+    boxes = [block["box"] for block in data["blocks"]]
+    for x, y, w, h in boxes:
+        assert x >= 0 and y >= 0 and x + w <= data["width"] and y + h <= data["height"]
+    for (x, y, w, h), (x2, y2, w2, h2) in itertools.combinations(boxes, 2):
+        assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 + 1e-9 or y2 + h2 <= y + 1e-9, "overlap"
     targets = {i: block["box"] for i, block in enumerate(data["blocks"])}
     targets |= {f"sum {x}": (x - 7, y - 7, 14, 14) for x, y in data["sums"]}
     count = Counter()
@@ -158,18 +146,17 @@ def test_every_arrow_leads_up_or_inwards_to_a_block(config):
             assert y == from_y and x == pytest.approx(edge), f"{arrow} does not reach from a side"
     # Nothing leads to the inputs and the positions. A sum and an “Add” have two summands.
     expected = {
-        i: 0 if block["id"].endswith(("puts", "positions")) else 3 if block["id"] in ATTENTION
+        i: 0 if block["id"].endswith(("puts", "positions")) else 3 if block["id"] in KINDS
         else 2 if "Add" in block["lines"][0] else 1
         for i, block in enumerate(data["blocks"])
     }  # fmt: skip
     assert {i: count[i] for i in targets} == expected | {f"sum {x}": 2 for x, _ in data["sums"]}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("config", [TINY, OTHER], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize(("config", "theme"), [(TINY, "light"), (OTHER, "dark")])
 def test_the_picture_has_the_lines_tips_and_texts_of_the_layout(page: Page, config, theme):
     data = {**figure(config, "cross", "norm"), "follow": ""}
-    colours = {name: colour(value) for name, value in vars(PALETTES[theme]).items()}
+    colours = colours_of(theme)
     drawn = drawn_component(page, "figure_one", ".figure-one", data, theme)
     lines = drawn(
         "polyline", "[at.getAttribute('points'), getComputedStyle(at).stroke, "
@@ -232,38 +219,26 @@ def test_the_picture_has_the_lines_tips_and_texts_of_the_layout(page: Page, conf
 def test_a_lesson_highlights_its_blocks_and_does_not_link_to_itself(page, current):
     sentence = "A dog & a cat."
     query = {"direction": "en-de", "model": "captions", "search": "greedy", "source": sentence}
-    data = rendered(page, query).payload("figure_one")
+    data = render(page, **query).payload("figure_one")
     assert set(data["current"]) == current
     if page != "head":
         assert data["inView"].startswith("In view: the ")
     config = json.loads((ROOT / "checkpoints/captions-en-de/config.json").read_text())["model"]
     layers = [f"{config[f'num_{side}_layers']}×" for side in ("encoder", "decoder")]
     assert [frame["label"] for frame in data["frames"]] == layers
-    pages = {}
     for block in data["blocks"]:
-        if block["href"] is None:
-            pages[block["id"]] = None
+        leads_to, kind = _PAGE_OF[block["id"]], {}
+        if leads_to == page != "head":
+            assert block["href"] is None
             continue
+        if leads_to == "head":
+            kind = {"kind": block["id"]}
         link = urlsplit(block["href"])
-        parameters = {name: value for name, (value,) in parse_qs(link.query).items()}
-        kind = parameters.pop("kind", None)
-        assert kind == (block["id"] if link.path == "head" else None)
-        assert parameters == query
-        pages[block["id"]] = link.path
-    expected = {
-        **dict.fromkeys(("inputs", "source_embedding", "target_embedding"), "tokens"),
-        **dict.fromkeys(("source_positions", "target_positions"), "positions"),
-        **dict.fromkeys(("encoder", "cross"), "head"),
-        **dict.fromkeys(("norm", "feed", "linear"), "why"),
-        **dict.fromkeys(("softmax", "outputs"), "steps"),
-        "decoder": "masks",
-    }
-    own = {} if page == "head" else {b: None for b, path in expected.items() if path == page}
-    assert pages == expected | own
+        assert (link.path, dict(parse_qsl(link.query))) == (leads_to, query | kind)
 
 
 def test_the_head_page_highlights_its_kind():
-    for kind in ATTENTION:
+    for kind in KINDS:
         assert render("head", kind=kind).payload("figure_one")["current"] == [kind]
 
 

@@ -6,7 +6,6 @@ import base64
 import csv
 import dataclasses
 import io
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,8 +17,9 @@ from playwright.sync_api import Page, expect
 from app.components.assets import joined, palette, read
 from app.components.atlas.payload import Shown, payload
 from app.components.explorer.payload import pack
-from core.atlas.atlas import DISTANCES, AlignmentHeads, Atlas
-from tests.app.atlases import COMMAND, ROLES, atlas, bare, origin, without
+from app.look.numbers import percent as in_percent
+from core.atlas.atlas import DISTANCES, QUANTITIES, READINGS, AlignmentHeads, Atlas
+from tests.app.atlases import COMMAND, ROLES, atlas, bare, origin, told, without
 from tests.app.mounted import plain
 
 FOLDER = Path(__file__).parents[2] / "app/components/atlas"
@@ -123,101 +123,69 @@ def mounted(shared_page: Page) -> Mounted:
 
 
 def percent(share: float) -> str:
-    near = 0 < share <= 0.005 or 0.995 <= share < 1
-    text = f"{100 * share:.{int(near)}f}"
-    return {"0.0": "<0.1", "100.0": ">99.9"}.get(text, text) + " %"
+    return plain(in_percent(float(share)))
 
 
 def three(values: np.ndarray) -> str:
-    value, low, high = (percent(float(v)) for v in values)
+    value, low, high = map(percent, values)
     return f"{value} ({low} to {high})"
 
 
-def query_of(state: dict[str, Any]) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(state["query"][1:]).items()}
+def query_of(text: str) -> dict[str, str]:
+    """Return the parameters of an address or of its query."""
+    return {name: values[0] for name, values in parse_qs(text.rpartition("?")[2]).items()}
 
 
 def test_a_head_and_measures_of_the_link_are_shown(mounted: Mounted) -> None:
     asked = {"head": "cross.1.2", "measure": "entropy", "x": "role-punctuation", "y": "largest"}
     said = mounted.show(SMALL, opened=asked).does()
-    shown = [said["data"][name] for name in ("head", "measure", "x", "y")]
-    assert shown == ["cross.1.2", "entropy", "role-punctuation", "largest"]
+    assert said["data"] | asked == said["data"]
     assert said["parts"]["name"] == "Cross-attention, layer 2, head 3"
     entropy, role, largest = (
-        SMALL.arrays[name][at]
+        three(SMALL.arrays[name][at])
         for name, at in (("entropy", 17), ("role_cross", (3, 5)), ("largest", 17))
     )
     readout = plain(said["parts"]["readout"])
     assert readout.startswith("cross 2.3")
     assert readout.endswith(
-        f"· Entropy: {three(entropy)} · Role: punctuation: {three(role)} · "
-        f"Largest weight: {three(largest)}"
+        f"· Entropy: {entropy} · Role: punctuation: {role} · Largest weight: {largest}"
     )
-    assert query_of(said) == asked
+    assert query_of(said["query"]) == asked
 
 
 def test_defaults_are_left_out_of_the_url_but_the_head(mounted: Mounted) -> None:
     said = mounted.show(SMALL, "?source=Ein+Hund&measure=entropy").does()
-    assert query_of(said) == {"source": "Ein Hund", "head": said["data"]["head"]}
+    always = {"source": "Ein Hund", "head": said["data"]["head"]}
+    assert query_of(said["query"]) == always
     said = mounted.does(("set", "measure", "largest"), ("set", "y", "bleu"))
-    assert query_of(said) == {
-        "source": "Ein Hund", "head": said["data"]["head"], "measure": "largest", "y": "bleu",
-    }  # fmt: skip
+    assert query_of(said["query"]) == always | {"measure": "largest", "y": "bleu"}
     said = mounted.does(("set", "curve", "bleu"), ("set", "measure", "zero"), ("set", "y", "zero"))
-    assert query_of(said) == {
-        "source": "Ein Hund",
-        "head": said["data"]["head"],
-        "curve": "bleu",
-    }
+    assert query_of(said["query"]) == always | {"curve": "bleu"}
     said = mounted.show(SMALL, opened={"curve": "bleu"}, turn=9).does()
     assert said["data"]["curve"] == "bleu" and "BLEU of the whole" in said["labels"]["pruning"]
     outside = mounted.show(SMALL, "?source=x", in_url=False).does(("key", "heads", "ArrowRight"))
-    assert query_of(outside) == {"source": "x"}
+    assert query_of(outside["query"]) == {"source": "x"}
 
 
 def test_the_choice_outlives_new_data_until_the_page_is_opened_anew(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "encoder.0.0"}, turn=1)
     mounted.does(("press", "[data-part=next]"), ("set", "measure", "mean"))
-    said = mounted.update(atlas(seed=4, layers=2, heads=3), opened={"head": "cross.0.0"}, turn=1)
-    data = said.does()["data"]
-    assert (data["head"], data["measure"]) == ("encoder.0.1", "mean")
-    said = mounted.update(SMALL, opened={"head": "cross.0.0"}, turn=2).does()
-    assert (said["data"]["head"], said["data"]["measure"]) == ("cross.0.0", "mean")
-    said = mounted.update(SMALL, opened={"measure": "entropy"}, turn=3).does()
-    assert (said["data"]["head"], said["data"]["measure"]) == ("cross.0.0", "entropy")
-
-
-def cell_of(
-    mounted: Mounted, whole: Atlas, kind: str, layer: int, head: int
-) -> tuple[float, float]:
-    """Return the centre of a head's cell; the blocks are side by side below 40 px of titles."""
-    width = mounted.page.evaluate(
-        "root().querySelector('[data-part=heads]').parentElement.clientWidth"
-    )
-    side = min(96, (width - 3 * 24 - 2 * 20) // (3 * whole.num_heads))
-    tall = min(62, max(46, round(1.05 * side)))
-    block = list(ROLES).index(kind)
-    left = 24 + block * (24 + side * whole.num_heads + 20)
-    return left + (head + 0.5) * side, 40 + (layer + 0.5) * tall
-
-
-@pytest.mark.parametrize("place", [("encoder", 0, 2), ("decoder", 1, 0), ("cross", 1, 1)])
-def test_a_click_on_a_cell_chooses_its_head(mounted: Mounted, place: tuple) -> None:
-    mounted.show(SMALL)
-    point = cell_of(mounted, SMALL, *place)
-    said = mounted.does(("over", "heads", *point))
-    assert said["data"]["hovered"] == ".".join(map(str, place))
-    said = mounted.does(("at", "heads", *point))
-    assert said["data"]["head"] == ".".join(map(str, place))
-    n = ("encoder", "decoder", "cross").index(place[0]) * 6 + place[1] * 3 + place[2]
-    assert said["parts"]["spoken"].endswith(payload(SMALL, Shown())["stories"][n][-1])
+    other = atlas(seed=4, layers=2, heads=3)
+    for whole, opened, turn, head, measure in (
+        (other, {"head": "cross.0.0"}, 1, "encoder.0.1", "mean"),
+        (SMALL, {"head": "cross.0.0"}, 2, "cross.0.0", "mean"),
+        (SMALL, {"measure": "entropy"}, 3, "cross.0.0", "entropy"),
+    ):
+        data = mounted.update(whole, opened=opened, turn=turn).does()["data"]
+        assert (data["head"], data["measure"]) == (head, measure)
 
 
 def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "encoder.0.1"})
-    walk = []
-    for key in ("Right", "Right", "Down", "Down", "Left", "Up", "Up"):
-        walk.append(mounted.does(("key", "heads", f"Arrow{key}"))["data"]["head"])
+    walk = [
+        mounted.does(("key", "heads", f"Arrow{key}"))["data"]["head"]
+        for key in ("Right", "Right", "Down", "Down", "Left", "Up", "Up")
+    ]
     assert walk == [
         "encoder.0.2", "decoder.0.0", "decoder.1.0", "decoder.1.0", "encoder.1.2", "encoder.0.2",
         "encoder.0.2",
@@ -225,208 +193,180 @@ def test_arrow_keys_walk_over_all_blocks(mounted: Mounted) -> None:
 
 
 def test_numbers_of_one_head_are_those_of_the_atlas(mounted: Mounted) -> None:
-    whole = SMALL
-    said = mounted.show(whole, opened={"head": "decoder.1.1"}).does()  # n = 10
+    said = mounted.show(SMALL, opened={"head": "decoder.1.1"}).does()  # n = 10
     rows = {row[0]: [plain(cell) for cell in row[1:]] for row in said["numbers"]}
-    for label, name in (("Entropy", "entropy"), ("Largest weight", "largest")):
-        values = whole.arrays[name][:, 0]
-        rank = 1 + sum(value > values[10] for value in values)
-        assert rows[label] == [three(whole.arrays[name][10]), f"{rank} of 18"]
-    order = list(whole.arrays["prune_all_order"])
-    assert rows["Removal rank"] == [str(order.index(10) + 1), "of 18"]
-    value, low, high = whole.arrays["zero"][10]
-    text, remark = rows["Loss change, zero ablation"]
-    numbers = [float(t.replace("−", "-")) for t in re.findall(r"[+−]?\d+\.\d+", text)]
-    assert numbers == pytest.approx([value, low, high], abs=0.00051)
-    assert " nats per token (" in text
-    rank = 1 + sum(v > value for v in whole.arrays["zero"][:, 0])
-    told = whole.arrays["zero_p"][10] < 0.05
-    assert remark == (f"{rank} of 18" if told else "not distinguishable from 0")
-    bleu = whole.arrays["bleu_zero"][:, 0]
-    tested = whole.arrays["bleu_zero_p"][10] < 0.05
-    rank = 1 + sum(v < bleu[10] for v in bleu)
-    assert rows["BLEU change, zero ablation"][1] == (
-        f"{rank} of 18" if tested else "not distinguishable from 0"
+    arrays = SMALL.arrays
+    for label, name, sign in (
+        ("Entropy", "entropy", 1),
+        ("Largest weight", "largest", 1),
+        ("Loss change, zero ablation", "zero", 1),
+        ("BLEU change, zero ablation", "bleu_zero", -1),
+    ):
+        values = sign * arrays[name][:, 0]
+        remark = f"{1 + sum(values > values[10])} of 18"
+        if f"{name}_p" not in arrays:
+            assert rows[label][0] == three(arrays[name][10])
+        else:
+            assert told(rows[label][0]) == pytest.approx(arrays[name][10], abs=0.051)
+            if arrays[f"{name}_p"][10] >= 0.05:
+                remark = "not distinguishable from 0"
+        assert rows[label][1] == remark
+    assert told(rows["Loss change, zero ablation"][0]) == pytest.approx(
+        arrays["zero"][10], abs=6e-4
     )
+    rank = list(arrays["prune_all_order"]).index(10) + 1
+    assert rows["Removal rank"] == [str(rank), "of 18"]
     assert "zero[10], heads[10].loss_change" in said["parts"]["numbers-note"]
+    assert said["parts"]["spoken"].endswith(payload(SMALL, Shown())["stories"][10][-1])
+
+
+def with_distances(**shares: float) -> Atlas:
+    """Return an atlas in which cross 1.2 (n = 13) has these shares: `at_5` is the sixth."""
+    distance = SMALL.arrays["distance"].copy()
+    distance[13] = 0.01
+    for at, share in shares.items():
+        distance[13, int(at.removeprefix("at_"))] = share
+    return dataclasses.replace(SMALL, arrays={**SMALL.arrays, "distance": distance})
 
 
 def test_roles_and_distances_are_said(mounted: Mounted) -> None:
-    said = mounted.show(
-        SMALL, opened={"head": "cross.0.1"}
-    ).does()  # n = 13, the second of its kind
+    said = mounted.show(SMALL, opened={"head": "cross.0.1"}).does()  # the second of its kind
+    arrays = {part: SMALL.arrays[f"role_cross{part}"] for part in ("_shuffled", "_profile")}
     shares = SMALL.arrays["role_cross"][:, 1, 0]
-    order = np.argsort(-shares)
-    expected = [
-        f"{ROLES['cross'][role]}{', words shuffled' if ROLES['cross'][role] == 'diagonal' else ''}"
-        f" {percent(float(shares[role]))}, shuffled "
-        f"{percent(float(SMALL.arrays['role_cross_shuffled'][role, 1]))}, random networks "
-        f"{percent(float(SMALL.arrays['role_cross_random'][role]))}"
-        + (f", distances only {percent(float(profile))}" if np.isfinite(profile) else "")
-        for role, profile in ((o, SMALL.arrays["role_cross_profile"][o, 1]) for o in order)
-    ]
+    expected = []
+    for role in np.argsort(-shares):
+        name = ROLES["cross"][role]
+        nulls = {
+            "shuffled": arrays["_shuffled"][role, 1],
+            "random networks": SMALL.arrays["role_cross_random"][role],
+            "distances only": arrays["_profile"][role, 1],
+        }
+        words = [f"{name}{', words shuffled' * (name == 'diagonal')} {percent(shares[role])}"]
+        words += [f"{what} {percent(null)}" for what, null in nulls.items() if np.isfinite(null)]
+        expected.append(", ".join(words))
     assert plain(said["labels"]["roles"]) == "; ".join(expected)
     profile = SMALL.arrays["distance"][13]
     top = DISTANCES[int(profile.argmax())]
-    tokens = "token" if abs(top) == 1 else "tokens"
-    where = f"{abs(top)} {tokens} {'before' if top < 0 else 'after'} the diagonal"
-    share = percent(float(profile.max()))
-    assert plain(said["labels"]["distance"]).startswith(
-        f"The distance with the most attention gets {share} of it: keys "
-        f"{where if top else 'at the diagonal'}. The bars"
-    )
+    assert abs(top) > 1
+    side = "before" if top < 0 else "after"
+    far = with_distances(at_40=0.19)
+    for whole, share, where in (
+        (SMALL, profile.max(), f"{abs(top)} tokens {side} the diagonal. The"),
+        (far, 0.19, "20 or more tokens after the diagonal. Attention is spread widely."),
+    ):
+        text = plain(mounted.show(whole, opened={"head": "cross.0.1"}).does()["labels"]["distance"])
+        assert f" gets {percent(share)} of it: keys {where}" in text
 
 
-def test_attention_without_a_main_distance_is_called_spread(mounted: Mounted) -> None:
-    distance = SMALL.arrays["distance"].copy()
-    distance[13] = 0.02
-    distance[13, -1] = 0.19  # 20 tokens and more
-    whole = dataclasses.replace(SMALL, arrays={**SMALL.arrays, "distance": distance})
-    said = mounted.show(whole, opened={"head": "cross.0.1"}).does()
-    assert plain(said["labels"]["distance"]).startswith(
-        "The distance with the most attention gets 19 % of it: keys 20 or more tokens after the "
-        "diagonal. Attention is spread widely."
-    )
-    svg = mounted.show(whole, opened={"head": "cross.0.1"}).saves("distance svg")[1].decode()
-    assert ">10\u00a0%<" in svg and ">20\u00a0%<" in svg
-
-
-@pytest.mark.parametrize(("most", "ticks"), [(0.035, (2, 4)), (0.048, (3, 6)), (0.09, (5, 10))])
+@pytest.mark.parametrize(
+    ("most", "ticks"), [(0.035, (2, 4)), (0.048, (3, 6)), (0.09, (5, 10)), (0.19, (10, 20))]
+)
 def test_ticks_of_the_distances_are_where_they_say(
     mounted: Mounted, most: float, ticks: tuple[int, int]
 ) -> None:
     """Ticks are at whole percentages: rounding would give any other tick a wrong label."""
-    distance = SMALL.arrays["distance"].copy()
-    distance[13] = 0.01
-    distance[13, 5] = most
-    whole = dataclasses.replace(SMALL, arrays={**SMALL.arrays, "distance": distance})
-    svg = mounted.show(whole, opened={"head": "cross.0.1"}).saves("distance svg")[1].decode()
+    mounted.show(with_distances(at_5=most), opened={"head": "cross.0.1"})
+    svg = mounted.saves("distance svg")[1].decode()
     assert all(f">{tick}\u00a0%<" in svg for tick in ticks)
 
 
 def test_alignment_of_one_head_is_tabulated(mounted: Mounted) -> None:
     said = mounted.show(SMALL, opened={"head": "cross.1.0"}).does()
     rows = [[plain(cell) for cell in row] for row in said["alignment"]]
-    for row, (r, q) in zip(rows, ((0, 0), (0, 1), (1, 0), (1, 1)), strict=True):
-        aer, precision, recall = (
-            SMALL.arrays[name][r, q, 1, 0] for name in ("aer", "precision", "recall")
-        )
-        # The payload rounds to four decimals.
-        assert row[2] == three(np.round(aer.astype(float), 4))
-        assert row[3:] == [percent(round(float(precision), 4)), percent(round(float(recall), 4))]
-    note = plain(said["parts"]["alignment-note"])
-    assert "on 500 sentences with manual alignments (gold)" in note
-    average = np.mean([SMALL.arrays["aer"][:, :, i, j, 0].min() for i in (0, 1) for j in range(3)])
-    assert (
-        "the plain diagonal 61 %, the average head of this network, read in the best of the "
-        f"four ways {percent(float(average))}" in note
-    )
-    assert [row[:2] for row in rows] == [
-        ["produces the word", "weights"],
-        ["produces the word", "norms"],
-        ["is fed the word", "weights"],
-        ["is fed the word", "norms"],
+    ways = [
+        (reading, quantity)
+        for reading in ("produces the word", "is fed the word")
+        for quantity in ("weights", "norms")
     ]
-    assert (
-        "On one half of the sentences, the best aligner by attention weights is the mean of cross "
-        "1.1, cross 3.2, in the row that is fed the target word; on the other half its error rate "
-        "is 31 % (29 % to 33 %)." in note
-    )
-    alone = dataclasses.replace(
-        SMALL, alignment_heads=AlignmentHeads(((0, 1),), "output", "weights", 0.37, 0.33, 0.4)
-    )
-    said = mounted.show(alone, opened={"head": "cross.1.0"}).does()
-    assert (
-        "the best aligner by attention weights is cross 1.2 alone, in the row that produces the "
-        "target word; on the other half its error rate is 37 %"
-    ) in plain(said["parts"]["alignment-note"])
-    assert "alignment" in mounted.show(SMALL, opened={"head": "decoder.1.0"}).does()["hidden"]
+    assert [tuple(row[:2]) for row in rows] == ways
+    for row, (r, q) in zip(rows, np.ndindex(2, 2), strict=True):
+        # The payload rounds to four decimals.
+        aer, *others = (
+            np.round(SMALL.arrays[name][r, q, 1, 0].astype(float), 4)
+            for name in ("aer", "precision", "recall")
+        )
+        assert row[2:] == [three(aer), *map(percent, others)]
+    note = plain(said["parts"]["alignment-note"])
+    average = np.mean([SMALL.arrays["aer"][:, :, i, j, 0].min() for i in (0, 1) for j in range(3)])
+    expected = [500, 61, 100 * average, 1.1, 3.2, 31, 29, 33]
+    assert told(note.partition(" In the file")[0]) == pytest.approx(expected, abs=0.51)
+    assert "the mean of cross 1.1, cross 3.2, in the row that is fed" in note
+    alone = AlignmentHeads(((0, 1),), "output", "weights", 0.37, 0.33, 0.4)
+    mounted.show(dataclasses.replace(SMALL, alignment_heads=alone), opened={"head": "cross.1.0"})
+    note = plain(mounted.does()["parts"]["alignment-note"])
+    assert "is cross 1.2 alone, in the row that produces" in note and "rate is 37 %" in note
 
 
 def test_tokens_and_counterpart_are_those_of_the_atlas(mounted: Mounted) -> None:
-    other = {**LINK, "model": "baseline"}
-    n = next(
-        n for n in range(18) if SMALL.arrays["partner"][n] != n and SMALL.heads[n][1:] == (1, 1)
-    )
+    arrays = SMALL.arrays
+    n = next(n for n in range(18) if arrays["partner"][n] != n and SMALL.heads[n][1:] == (1, 1))
     own = ".".join(map(str, SMALL.heads[n]))
+    other = {**LINK, "model": "baseline"}
     said = mounted.show(SMALL, opened={"head": own}, counterpart=other).does()
-    assert [plain(cell) for cell in said["tokens"][0]] == [
-        f"word{n}·0",
-        "+0.90 nats",
-        f"seen {5 + n} times",
+    assert [[plain(cell) for cell in row] for row in said["tokens"]] == [
+        [token.text, f"{token.change:+.2f} nats", f"seen {token.count} times"]
+        for token in SMALL.tokens[n]
     ]
-    assert [row[1] for row in said["tokens"][:3]] == ["+0.90 nats", "+0.45 nats", "+0.30 nats"]
-    note = plain(said["parts"]["tokens-note"])
-    assert "only tokens seen at least 5 times. No intervals were computed." in note
-    assert "probability" not in note
-    kind, layer, head = SMALL.heads[SMALL.arrays["partner"][n]]
+    assert "seen at least 5 times" in said["parts"]["tokens-note"]
+    kind, layer, head = SMALL.heads[arrays["partner"][n]]
     assert plain(said["parts"]["partner"]) == (
         f"In baseline-de-en: {kind} {layer + 1}.{head + 1}, with which it "
-        f"shares {three(SMALL.arrays['similarity'][n])} of its attention."
+        f"shares {three(arrays['similarity'][n])} of its attention."
     )
-    value, low, high = map(percent, SMALL.arrays["similarity_unmatched"][n])
-    note = plain(said["parts"]["partner-note"])
-    assert f"With the other heads of that kind it shares {value} ({low} to {high})" in note
+    assert f"shares {three(arrays['similarity_unmatched'][n])}" in plain(
+        said["parts"]["partner-note"]
+    )
+    (href,) = said["partner"]
+    assert query_of(href) == other | {"head": f"{kind}.{layer}.{head}"}
     old = mounted.show(without(SMALL, "similarity_unmatched"), opened={"head": own}).does()
     assert "cannot be compared with chance" in plain(old["parts"]["partner-note"])
-    (href,) = said["partner"]
-    assert parse_qs(href[1:]) == {
-        "direction": ["de-en"], "model": ["baseline"], "search": ["beam"],
-        "head": [f"{kind}.{layer}.{head}"],
-    }  # fmt: skip
 
 
 def test_heads_that_cover_lead_to_each_other(mounted: Mounted) -> None:
     pairs = SMALL.arrays["pair_decoder"]
-    mounted.show(SMALL, opened={"head": "decoder.0.2"})
-    said = mounted.does()
-    beyond = [m for m in range(6) if m != 2 and pairs[2, m, 1] > 0]
-    first = max(beyond, key=lambda m: pairs[2, m, 0])
-    value, low, high = (f"{v:+.3f}".replace("-", "−") for v in pairs[2, first])
-    assert said["jumps"][0] == (
-        f"decoder {first // 3 + 1}.{first % 3 + 1}{value} nats per token ({low} to {high})"
+    said = mounted.show(SMALL, opened={"head": "decoder.0.2"}).does()
+    first = max(
+        (m for m in range(6) if m != 2 and pairs[2, m, 1] > 0), key=lambda m: pairs[2, m, 0]
     )
+    name = f"decoder {first // 3 + 1}.{first % 3 + 1}"
+    assert said["jumps"][0].startswith(name)
+    numbers = told(said["jumps"][0].removeprefix(name))
+    assert numbers == pytest.approx(pairs[2, first], abs=0.00051)
+    note = said["parts"]["pairs-note"].partition(" In the file")[0]
+    assert told(note) == [250, 95, 5, 0.3]
     said = mounted.does(("press", "button.jump"))
     assert said["data"]["head"] == f"decoder.{first // 3}.{first % 3}"
-    note = said["parts"]["pairs-note"]
-    assert "on 250 sentences of the corpus" in note
-    assert "Of 5 pairs, about 0.3 would be listed by chance alone" in note
 
 
 def test_quoted_sentences_lead_into_the_explorer(mounted: Mounted) -> None:
     n = 13
-    mounted.show(SMALL, opened={"head": "cross.0.1"})
-    said = mounted.does()
+    said = mounted.show(SMALL, opened={"head": "cross.0.1"}).does()
     strength, bounds = SMALL.arrays["strength"][n], SMALL.arrays["deciles"][n]
     tenth = (strength[:, None] >= bounds).sum(-1)
     present = sorted(set(tenth), reverse=True)
-    assert len(said["examples"]) == len(present)
-    for at, example in zip(present, said["examples"], strict=True):
+    for place, (at, example) in enumerate(zip(present, said["examples"], strict=True)):
         of_it = sorted(np.flatnonzero(tenth == at), key=lambda s: -strength[s])
         sentence = of_it[len(of_it) // 2]
         quoted = SMALL.quoted[sentence]
         assert example["text"] == quoted.source
-        which, number = example["which"].rsplit(": ", 1)
-        assert which == f"decile {10 - at} of 10"
-        assert float(number.replace("−", "-")) == pytest.approx(strength[sentence], abs=0.00051)
-        path, _, query = example["href"].partition("?")
-        assert path == "/"
-        q, k = SMALL.arrays["cell"][n, sentence]
-        assert {name: values[0] for name, values in parse_qs(query).items()} == {
+        numbers = [10 - at, 10, strength[sentence]]
+        assert told(example["which"]) == pytest.approx(numbers, abs=0.00051)
+        q, k = map(str, SMALL.arrays["cell"][n, sentence])
+        assert example["href"].startswith("/?") and query_of(example["href"]) == {
             "source": quoted.source, "target": quoted.target, **LINK,
-            "kind": "cross", "layer": "0", "head": "1", "q": str(q), "k": str(k),
+            "kind": "cross", "layer": "0", "head": "1", "q": q, "k": k,
         }  # fmt: skip
-        assert example["again"] == (
-            f"Another sentence ({len(of_it)} in this decile)" if len(of_it) > 1 else ""
-        )
+        assert told(example["again"]) == [len(of_it)] * (len(of_it) > 1)
+        others = [at for at, one in enumerate(said["examples"]) if one["again"]]
+        if len(of_it) > 1 and place == others[-1]:
+            again = [("press", ".another", len(others) - 1)] * len(of_it)
+            seen = [mounted.does(press)["examples"][place]["text"] for press in again]
+            assert len(set(seen)) == len(of_it) and seen[-1] == example["text"]
     mounted.does(("press", ".examples a"))
-    # Streamlit adds no history entry for a query that is in the URL already.
-    assert mounted.page.evaluate("location.search.slice(1)") == mounted.page.evaluate(
-        "opened.at(-1)[1].query"
-    )
-    name, opened = mounted.page.evaluate("opened.at(-1)")
     query = said["examples"][0]["href"].partition("?")[2]
-    assert (name, opened) == ("link", {"page": "", "query": query})
+    # Streamlit adds no history entry for a query that is in the URL already.
+    assert mounted.page.evaluate("location.search.slice(1)") == query
+    assert mounted.page.evaluate("opened.at(-1)") == ["link", {"page": "", "query": query}]
 
 
 def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
@@ -440,7 +380,7 @@ def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
         }"""
     )
     heads = [
-        parse_qs(mounted.does(act)["query"][1:])["head"]
+        query_of(mounted.does(act)["query"])["head"]
         for act in (
             ("press", "[data-part=next]"),
             ("key", "heads", "ArrowRight"),
@@ -449,82 +389,53 @@ def test_back_returns_to_the_head_before_a_click(mounted: Mounted) -> None:
             ("press", "[data-part=previous]"),
         )
     ]
-    entries = [parse_qs(url.partition("?")[2])["head"] for url in mounted.page.evaluate("entries")]
+    entries = [query_of(url)["head"] for url in mounted.page.evaluate("entries")]
     assert entries == [heads[0], heads[2], heads[4]]
     mounted.page.go_back()
-    assert parse_qs(mounted.page.evaluate("location.search.slice(1)"))["head"] == heads[2]
+    assert query_of(mounted.page.evaluate("location.search"))["head"] == heads[2]
 
 
 def test_a_head_leads_to_its_training(mounted: Mounted) -> None:
     mounted.show(SMALL, opened={"head": "decoder.1.2"}, training=True)
-    (href,) = mounted.page.evaluate("[root().querySelector('[data-part=training]').href]")
-    path, _, query = href.partition("?")
-    assert path == "http://127.0.0.1/training"
-    wanted = {**LINK, "kind": "decoder", "layer": "1", "head": "2"}
-    assert {name: values[0] for name, values in parse_qs(query).items()} == wanted
+    href = mounted.page.evaluate("root().querySelector('[data-part=training]').href")
+    assert href.startswith("http://127.0.0.1/training?")
+    assert query_of(href) == {**LINK, "kind": "decoder", "layer": "1", "head": "2"}
     mounted.does(("press", "[data-part=training]"))
+    query = href.partition("?")[2]
     assert mounted.page.evaluate("opened.at(-1)") == ["link", {"page": "training", "query": query}]
     mounted.show(SMALL)
     assert mounted.page.evaluate("root().querySelector('[data-part=training]').hidden")
 
 
-def test_another_sentence_of_the_same_decile(mounted: Mounted) -> None:
-    mounted.show(SMALL, opened={"head": "encoder.0.0"})
-    said = mounted.does()
-    at, count = next(
-        (i, int(re.search(r"\d+", example["again"])[0]))
-        for i, example in enumerate(said["examples"])
-        if example["again"]
-    )
-    buttons = [i for i, example in enumerate(said["examples"]) if example["again"]]
-    seen = {said["examples"][at]["text"]}
-    for _ in range(count - 1):
-        press = ("press", ".another", buttons.index(at))
-        seen.add(mounted.does(press)["examples"][at]["text"])
-    assert len(seen) == count
-
-
 def test_pruning_says_how_many_heads_can_go(mounted: Mounted) -> None:
-    # All these intervals contain the curve's first loss, 1.6, so only the values decide.
-    loss = np.array(
-        [(1.6, 1.5, 1.7), (1.61, 1.5, 1.7), (1.64, 1.59, 1.7), (1.66, 1.5, 1.8), (1.6, 1.5, 1.7)]
-    )
-    curve = SMALL.arrays["prune_encoder_loss"].copy()
-    curve[:5] = loss
-    whole = without(SMALL, "prune_all", "prune_decoder", "prune_cross")
-    arrays = {**whole.arrays, "prune_encoder_loss": curve}
-    whole = dataclasses.replace(whole, arrays=arrays)
-    order = list(whole.arrays["prune_encoder_order"])
-    said = mounted.show(whole, opened={"head": "encoder.1.0"}).does()
-    text = plain(said["labels"]["pruning"])
-    assert "Loss of the whole network: 1.62 nats per token. Number of heads that" in text
-    assert "before the loss has risen by 0.05 nats per token: 2 of 6 encoder heads." in text
-    assert "the lowest loss on 50 of the 1,000 sentences on which the curve is measured" in text
-    rank = ("1st", "2nd", "3rd", "4th", "5th", "6th")[order.index(3)]
-    assert text.endswith(f"removed {rank} of the 6 encoder heads.")
+    """The limits are of the values: all these intervals contain the curve's first value."""
+    arrays = {name: array.copy() for name, array in SMALL.arrays.items()}
+    arrays["prune_encoder_loss"][:5] = [(v, 1.5, 1.8) for v in (1.6, 1.61, 1.64, 1.66, 1.6)]
+    arrays["prune_encoder_bleu"][:] = 38.0
+    arrays["prune_encoder_bleu"][3:] = 37.6
+    arrays["prune_cross_bleu"][:] = 38.0
+    arrays["prune_cross_bleu"][1:] = 37.4
+    whole = dataclasses.replace(SMALL, arrays=arrays)
+    whole = without(whole, "prune_all", "prune_decoder", "prune_cross_loss")
+    rank = list(arrays["prune_encoder_order"]).index(3) + 1
+    for curve, whole_network, limits in (
+        ("loss", 1.62, "2 of 6 encoder heads."),
+        ("bleu", 38.4, "6 of 6 encoder heads; 0 of 6 cross-attention heads."),
+    ):
+        said = mounted.show(whole, opened={"head": "encoder.1.0", "curve": curve}).does()
+        text = plain(said["labels"]["pruning"])
+        assert limits in text and f" of the whole network: {whole_network} " in text
+        assert " on 50 of the 1,000 sentences" in text
+        assert told(text)[-2:] == [rank, 6]
 
 
 def test_a_removal_rank_is_an_ordinal(mounted: Mounted) -> None:
     whole = atlas(seed=3, layers=4, heads=4)
     order = list(whole.arrays["prune_all_order"])
     for rank in "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 33rd 48th".split():
-        kind, layer, head = whole.heads[order[int(rank[:-2]) - 1]]
-        said = mounted.show(whole, opened={"head": f"{kind}.{layer}.{head}"}).does()
+        head = ".".join(map(str, whole.heads[order[int(rank[:-2]) - 1]]))
+        said = mounted.show(whole, opened={"head": head}).does()
         assert f"removed {rank} of all 48 heads and " in plain(said["labels"]["pruning"])
-
-
-def test_pruning_limits_of_bleu_and_of_curves_that_lose_nothing(mounted: Mounted) -> None:
-    bleu = np.full((7, 3), 38.0, np.float32)
-    bleu[3:] = 37.6
-    lost = bleu.copy()
-    lost[1:] = 37.4
-    arrays = {**SMALL.arrays, "prune_encoder_bleu": bleu, "prune_cross_bleu": lost}
-    whole = without(dataclasses.replace(SMALL, arrays=arrays), "prune_all", "prune_decoder")
-    said = mounted.show(whole, opened={"head": "decoder.1.0", "curve": "bleu"}).does()
-    assert (
-        "Number of heads that can be removed before BLEU (greedy) has fallen by 0.5 points: 6 of 6 "
-        "encoder heads; 0 of 6 cross-attention heads."
-    ) in plain(said["labels"]["pruning"])
 
 
 def test_one_sentence_has_no_intervals_tests_or_deciles(mounted: Mounted) -> None:
@@ -533,12 +444,10 @@ def test_one_sentence_has_no_intervals_tests_or_deciles(mounted: Mounted) -> Non
         arrays[name][..., 1:] = np.nan
     for name in ("zero_p", "mean_p"):
         arrays[name][:] = np.nan
-    whole = dataclasses.replace(bare(SMALL), arrays=arrays, quoted=SMALL.quoted)
-    whole = dataclasses.replace(whole, origin=origin(sentences=1, skipped=1))
+    about = origin(sentences=1, skipped=1)
+    whole = dataclasses.replace(bare(SMALL), arrays=arrays, origin=about)
     said = mounted.show(whole, opened={"head": "cross.0.1"}).does()
-    assert mounted.page.locator(".single").inner_text() == (
-        "One sentence: no intervals, no tests, no deciles. Those need at least two sentences."
-    )
+    assert mounted.page.locator(".single").is_visible()
     parts = said["parts"]
     for name in ("heads-note", "scatter-note", "numbers-note", "examples-note", "story"):
         for word in ("interval", "distinguish", "tenth", "decile ", "role"):
@@ -552,23 +461,11 @@ def test_one_sentence_has_no_intervals_tests_or_deciles(mounted: Mounted) -> Non
 def test_parts_that_were_not_measured_are_not_shown(mounted: Mounted) -> None:
     said = mounted.show(bare(SMALL), opened={"head": "cross.0.0"}).does()
     assert set(said["hidden"]) == {"pairs", "alignment", "partner", "pruning"}
-    assert not {"bleu", "removed", "similarity"} & set(said["options"]["measure"])
-    nothing = without(SMALL, "strength", "role", tokens=())
-    said = mounted.show(nothing).does()
+    offered = set(said["options"]["measure"])
+    assert not {"bleu", "removed", "similarity"} & offered and "aer" not in " ".join(offered)
+    said = mounted.show(without(SMALL, "strength", "role", tokens=())).does()
     assert {"roles", "tokens", "examples"} <= set(said["hidden"])
-
-
-def test_the_origin_of_the_numbers_is_stated(mounted: Mounted) -> None:
-    said = mounted.show(SMALL).does()
-    assert said["parts"]["command"] == COMMAND
-    assert plain(said["parts"]["origin"]) == (
-        "scratch-de-en (weights 33333333) on val.de.gz, val.en.gz: 1,000 sentences, 14,211 source "
-        "and 13,870 target tokens; 3 lines were skipped. SHA-256 of the lines: 11111111 and "
-        "22222222."
-    )
-
-
-CREDIT = "imported, by A. Author, licence CC-BY 4.0"
+    assert "alignment" in mounted.show(SMALL, opened={"head": "decoder.1.0"}).does()["hidden"]
 
 
 @pytest.mark.parametrize(
@@ -576,63 +473,90 @@ CREDIT = "imported, by A. Author, licence CC-BY 4.0"
 )
 def test_the_command_is_copied_without_the_clipboard_api(mounted: Mounted, copies, said) -> None:
     """Pages without TLS have no clipboard API."""
-    mounted.show(SMALL)
+    assert mounted.show(SMALL).does()["parts"]["command"] == COMMAND
     mounted.page.evaluate(
         """(copies) => {
-            Object.defineProperty(navigator, "clipboard", { value: undefined });
-            document.execCommand = (name) => {
-                window.copied = [name, document.activeElement.value];
-                return copies;
-            };
+          Object.defineProperty(navigator, "clipboard", { value: undefined });
+          document.execCommand = () => ((window.copied = document.activeElement.value), copies);
         }""",
         copies,
     )
     mounted.does(("press", "[data-part=copy]"))
     expect(mounted.page.locator("[data-part=copy]")).to_have_text(said)
-    assert mounted.page.evaluate("window.copied") == ["copy", COMMAND]
+    assert mounted.page.evaluate("window.copied") == COMMAND
 
 
-@pytest.mark.parametrize("credit", ["", CREDIT])
-def test_author_and_licence_of_imported_weights_are_named(mounted: Mounted, credit) -> None:
+@pytest.mark.parametrize("credit", ["", "imported, by A. Author, licence CC-BY 4.0"])
+def test_the_origin_of_the_numbers_is_on_the_page_and_in_each_file(
+    mounted: Mounted, credit
+) -> None:
     mounted.show(SMALL, credit=credit)
-    name = f"scratch-de-en ({CREDIT})" if credit else "scratch-de-en"
-    assert plain(mounted.does()["parts"]["origin"]).startswith(f"{name} (weights 33333333) on val")
+    name = f"scratch-de-en ({credit})" if credit else "scratch-de-en"
+    text = plain(mounted.does()["parts"]["origin"])
+    assert text.startswith(f"{name} (weights 33333333) on {SMALL.origin.corpus}: ")
+    numbers = [33333333, 1000, 14211, 13870, 3, 256, 11111111, 22222222]
+    assert told(text.removeprefix(name)) == numbers or told(text)[-8:] == numbers
     for picture in ("heads", "scatter", "roles", "distance", "pruning"):
         assert f"; {name}, weights 33333333; " in mounted.csv(picture)[0][0]
         assert f"{name}, 1,000 sentences of val" in mounted.saves(f"{picture} svg")[1].decode()
 
 
+def values_of_measures(whole: Atlas) -> dict[str, np.ndarray]:
+    """Return each measure of all heads from the atlas's arrays: [N, 3], value, low, high."""
+    arrays, none = whole.arrays, np.full((whole.count, 3), np.nan)
+    values = {key: arrays[key] for key in ("zero", "mean", "entropy", "largest", "similarity")}
+    values |= {"bleu": arrays["bleu_zero"], "removed": none.copy()}
+    for rank, n in enumerate(arrays["prune_all_order"]):
+        values["removed"][n, 0] = rank + 1
+    for kind, role in [(kind, role) for kind, roles in ROLES.items() for role in roles]:
+        own = values.setdefault(f"role-{role.strip('<>').replace(' ', '-')}", none.copy())
+        own[whole.span(kind)] = arrays[f"role_{kind}"][ROLES[kind].index(role)]
+    for r, q in np.ndindex(2, 2):
+        own = values[f"aer-{READINGS[r]}-{QUANTITIES[q]}"] = none.copy()
+        own[whole.span("cross")] = arrays["aer"][r, q, :-1, :-1].reshape(-1, 3)
+    return values
+
+
 def test_saved_tables_hold_the_atlas(mounted: Mounted) -> None:
+    arrays = SMALL.arrays
+
+    def columns(lines: list[list[str]], start: int, count: int = 3) -> np.ndarray:
+        rows = [[text or "nan" for text in line[start : start + count]] for line in lines]
+        return np.array(rows, np.float32)
+
     mounted.show(SMALL, opened={"head": "decoder.0.1", "x": "largest", "y": "mean"})
     head, *lines = mounted.csv("heads")
     assert COMMAND in head[0] and head[1:4] == ["kind", "layer", "head"]
-    column = head.index("bleu low")
-    for n, ((kind, layer, number), line) in enumerate(zip(SMALL.heads, lines, strict=True)):
-        assert line[1:4] == [kind, str(layer), str(number)]
-        assert np.float32(line[column]) == SMALL.arrays["bleu_zero"][n, 1]
-    assert lines[0][head.index("aer-input-norms")] == "", "an encoder head has no alignment error"
+    assert [tuple(line[1:4]) for line in lines] == [
+        (kind, str(layer), str(number)) for kind, layer, number in SMALL.heads
+    ]
+    expected = values_of_measures(SMALL)
+    assert set(head[4::3]) == set(expected)
+    for name, values in expected.items():
+        found = columns(lines, head.index(name))
+        assert np.array_equal(found, values.astype(np.float32), equal_nan=True), name
     head, *lines = mounted.csv("scatter")
     assert head[4:] == ["largest", "largest low", "largest high", "mean", "mean low", "mean high"]
-    assert np.array_equal(
-        np.array([line[4:7] for line in lines], np.float32), SMALL.arrays["largest"]
-    )
+    assert np.array_equal(columns(lines, 4, 6), np.hstack([arrays["largest"], arrays["mean"]]))
     _, *lines = mounted.csv("roles")
-    for line in lines:
-        role = ROLES["decoder"].index(line[1])
-        numbers = [
-            *SMALL.arrays["role_decoder"][role, 1],
-            SMALL.arrays["role_decoder_shuffled"][role, 1],
-            SMALL.arrays["role_decoder_random"][role],
-            SMALL.arrays["role_decoder_profile"][role, 1],
-            SMALL.arrays["role_decoder_rows"][role],
+    roles = [ROLES["decoder"].index(line[1]) for line in lines]
+    parts = [arrays[f"role_decoder{part}"] for part in ("", "_shuffled", "_random", "_profile")]
+    expected = [
+        [
+            *parts[0][o, 1],
+            parts[1][o, 1],
+            parts[2][o],
+            parts[3][o, 1],
+            arrays["role_decoder_rows"][o],
         ]
-        sent = [np.float32(text or "nan") for text in line[2:9]]
-        assert np.array_equal(sent, np.array(numbers, np.float32), equal_nan=True)
+        for o in roles
+    ]
+    assert np.array_equal(columns(lines, 2, 7), np.float32(expected), equal_nan=True)
     _, *lines = mounted.csv("distance")
     assert [int(line[1]) for line in lines] == list(DISTANCES)
-    assert [np.float32(line[2]) for line in lines] == list(SMALL.arrays["distance"][7])
+    assert np.array_equal(columns(lines, 2, 1)[:, 0], arrays["distance"][7])
     _, *lines = mounted.csv("pruning")
     curve = [line for line in lines if line[1] == "cross"]
-    kind, layer, number = SMALL.heads[12 + SMALL.arrays["prune_cross_order"][0]]
+    kind, layer, number = SMALL.heads[12 + arrays["prune_cross_order"][0]]
     assert curve[1][2:4] == ["1", f"{kind} {layer + 1}.{number + 1}"]
-    assert float(curve[3][4]) == pytest.approx(SMALL.arrays["prune_cross_loss"][3, 0], abs=1e-4)
+    np.testing.assert_allclose(columns(curve, 4), arrays["prune_cross_loss"], atol=1e-4)

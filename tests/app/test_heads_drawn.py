@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from core.atlas.atlas import ALL, DISTANCES, QUANTITIES, READINGS, Atlas
+from app.components.atlas.measures import UNITS, Measure, measures
+from core.atlas.atlas import ALL, DISTANCES, Atlas
 from core.atlas.labels import labels
 from core.kinds import KINDS
-from tests.app.atlases import ROLES, atlas
+from tests.app.atlases import ROLES, atlas, with_arrays
 from tests.app.axes import (
     THEMES,
-    axis,
     colours,
     ink_on,
     number,
@@ -30,6 +29,7 @@ from tests.app.axes import (
     signed_root,
     svg_marks,
     table,
+    ticked,
     within,
 )
 from tests.app.drawn import Mark, marks_of, record, texts
@@ -44,92 +44,41 @@ TITLES = {
 }
 
 
-def with_gaps(whole: Atlas) -> Atlas:
-    """Return an atlas in which a head was not measured and another has no interval."""
-    arrays = {name: array.copy() for name, array in whole.arrays.items()}
-    for name in ("mean", "largest"):
-        arrays[name][4] = np.nan
-        arrays[name][-2, 1:] = np.nan
-    arrays["mean_p"][[4, -2]] = np.nan
-    return dataclasses.replace(whole, arrays=arrays)
-
-
-def with_curves_apart(whole: Atlas) -> Atlas:
-    """Return an atlas whose pruning curves end so far apart that each label is at its curve."""
-    arrays = {name: array.copy() for name, array in whole.arrays.items()}
+def apart_and_with_gaps() -> tuple[Atlas, Atlas]:
+    """Return two atlases: the pruning curves of the first end so far apart that each label is at
+    its curve; in the second, a head was not measured and another has no interval."""
+    apart, gaps = atlas(7, (2, 3, 3), 4), atlas(11, (3, 2, 2), 3)
     for kind, more in (("encoder", 0.1), ("decoder", 0.9), ("cross", 0.4), (ALL, 0.3)):
-        ramp = np.linspace(0, more, len(arrays[f"prune_{kind}_loss"]))[:, None]
-        arrays[f"prune_{kind}_loss"] += ramp
-        arrays[f"prune_{kind}_bleu"] -= 9 * ramp
-    return dataclasses.replace(whole, arrays=arrays)
+        ramp = np.linspace(0, more, len(apart.arrays[f"prune_{kind}_loss"]))[:, None]
+        apart = with_arrays(
+            apart,
+            **{f"prune_{kind}_loss": apart.arrays[f"prune_{kind}_loss"] + ramp,
+               f"prune_{kind}_bleu": apart.arrays[f"prune_{kind}_bleu"] - 9 * ramp},
+        )  # fmt: skip
+    changes = {name: gaps.arrays[name].copy() for name in ("mean", "largest", "mean_p")}
+    for name in ("mean", "largest"):
+        changes[name][4] = np.nan
+        changes[name][-2, 1:] = np.nan
+    changes["mean_p"][[4, -2]] = np.nan
+    return apart, with_arrays(gaps, **changes)
 
 
-NETWORKS = (with_curves_apart(atlas(7, (2, 3, 3), 4)), with_gaps(atlas(11, (3, 2, 2), 3)))
-EACH = pytest.mark.parametrize("whole", NETWORKS, ids=["first", "second"])
-IN_BOTH = pytest.mark.parametrize("theme", THEMES)
+NETWORKS = apart_and_with_gaps()
 
 
-def looks(narrow: int) -> pytest.MarkDecorator:
-    """A wide page in one theme, a narrow one in the other."""
-    return pytest.mark.parametrize(("theme", "width"), [("light", 1000), ("dark", narrow)])
+def each(narrow: int = 1000) -> pytest.MarkDecorator:
+    """One network on a wide page in one theme, the other on a narrow page in the other theme."""
+    looks = list(zip(NETWORKS, THEMES, (1000, narrow), strict=True))
+    return pytest.mark.parametrize(("whole", "theme", "width"), looks, ids=["first", "second"])
 
 
-class Measured(NamedTuple):
-    """A measure of all heads; `unit` is empty for shares and ranks."""
-
-    label: str
-    unit: str
-    values: NDArray[np.float32]
-    """[N, 3]: value, low, high."""
-    no_effect: NDArray[np.bool_]
-
-    @property
-    def is_change(self) -> bool:
-        return bool(self.unit)
-
-    @property
-    def bend(self) -> Any:
-        return signed_root if self.unit else np.asarray
+def measured(whole: Atlas) -> dict[str, Measure]:
+    """Return the measures that the page offers by key; the saved tables hold their values too."""
+    return {measure.key: measure for measure in measures(whole)}
 
 
-def measured(whole: Atlas) -> dict[str, Measured]:
-    """Return the measures that the page offers, from the atlas's arrays."""
-    N, arrays = whole.count, whole.arrays
-    none = np.zeros(N, bool)
-    changes = {
-        "zero": ("Loss change, zero ablation", "nats per token", "zero"),
-        "mean": ("Loss change, mean ablation", "nats per token", "mean"),
-        "bleu": ("BLEU change, zero ablation", "BLEU points", "bleu_zero"),
-    }
-    found = {}
-    for key, (label, unit, name) in changes.items():
-        p, (_, low, high) = arrays[f"{name}_p"], arrays[name].T
-        untold = np.where(np.isnan(p), (low <= 0) & (high >= 0), p >= 0.05)
-        found[key] = Measured(label, unit, arrays[name], untold)
-    for key, label in (
-        ("entropy", "Entropy"),
-        ("largest", "Largest weight"),
-        ("similarity", "Similarity to its counterpart"),
-    ):
-        found[key] = Measured(label, "", arrays[key], none)
-    for role in dict.fromkeys(role for kind in KINDS for role in ROLES[kind]):
-        values = np.full((N, 3), np.nan)
-        for kind in KINDS:
-            if role in ROLES[kind]:
-                values[whole.span(kind)] = arrays[f"role_{kind}"][ROLES[kind].index(role)]
-        key = role.strip("<>").replace(" ", "-")
-        found[f"role-{key}"] = Measured(f"Role: {role}", "", values, none)
-    rows = {"output": "word being produced", "input": "word fed in"}
-    for r, reading in enumerate(READINGS):
-        for q, quantity in enumerate(QUANTITIES):
-            values = np.full((N, 3), np.nan)
-            values[whole.span("cross")] = arrays["aer"][r, q, :-1, :-1].reshape(-1, 3)
-            label = f"Alignment error by {quantity}: {rows[reading]}"
-            found[f"aer-{reading}-{quantity}"] = Measured(label, "", values, none)
-    ranks = np.full((N, 3), np.nan)
-    for rank, n in enumerate(arrays["prune_all_order"]):
-        ranks[n, 0] = rank + 1
-    return found | {"removed": Measured("Removal rank", "", ranks, none)}
+def bend(measure: Measure) -> Any:
+    return signed_root if measure.signed else np.asarray
 
 
 @pytest.fixture(scope="module")
@@ -159,55 +108,40 @@ def words_of(marks: list[Mark]) -> list[Mark]:
     return [mark for mark in marks if mark.what == "text"]
 
 
-def nearest(marks: list[Mark], x: float, y: float) -> Mark:
-    return min(marks, key=lambda mark: np.hypot(mark.middle[0] - x, mark.middle[1] - y))
-
-
 # The grid of all heads.
 
 
 def cells_of(marks: list[Mark]) -> dict[tuple[str, int, int], Mark]:
     """Return each head's cell, found as a reader does: by title, row label and column label."""
-    cells = [m for m in marks if m.what == "fill" and m.width > 12 and m.height > 25]
+    numbers = [text for text in words_of(marks) if text.words.isdigit()]
     titles = [text for text in words_of(marks) if text.words in TITLES]
-    rows: dict[str, list[Mark]] = {title.words: [] for title in titles}
-    columns: dict[str, list[Mark]] = {title.words: [] for title in titles}
-    for text in words_of(marks):
-        before = [t for t in titles if t.y <= text.y + 1 and t.x - 24 <= text.x]
-        if text in titles or not before or not text.words.isdigit():
-            continue
-        title = max(before, key=lambda title: (title.y, title.x))
-        if text.align == "right":
-            rows[title.words].append(text)
-        elif text.y - title.y < 25:
-            columns[title.words].append(text)
     found = {}
-    for title in titles:
-        for row in rows[title.words]:
-            for column in columns[title.words]:
-                cell = nearest(cells, column.x, row.y)
-                assert cell.middle == pytest.approx((column.x, row.y), abs=1)
-                place = (TITLES[title.words], int(row.words) - 1, int(column.words) - 1)
-                assert place not in found
-                found[place] = cell
-    assert len(found) == len(cells) == len(set(map(id, found.values())))
+    for cell in [m for m in marks if m.what == "fill" and m.width > 12 and m.height > 25]:
+        x, y = cell.middle
+        left = [t for t in numbers if t.align == "right" and abs(t.y - y) <= 1 and t.x < x]
+        above = [t for t in numbers if t.align == "center" and abs(t.x - x) <= 1 and t.y < y]
+        row, column = max(left, key=lambda t: t.x), max(above, key=lambda t: t.y)
+        before = [t for t in titles if t.y <= column.y + 1 and t.x - 24 <= row.x]
+        title = max(before, key=lambda title: (title.y, title.x))
+        place = TITLES[title.words], int(row.words) - 1, int(column.words) - 1
+        assert place not in found
+        found[place] = cell
     return found
 
 
 GRIDS = ("zero", "mean", "bleu", "largest", "role-punctuation", "aer-input-norms", "removed")
 
 
-def shares_on_the_scale(whole: Atlas, measure: Measured, key: str, values: NDArray) -> NDArray:
+def shares_on_the_scale(whole: Atlas, measure: Measure, key: str, values: NDArray) -> NDArray:
     """Return where values are on the scale of colours, 0 to 1."""
     if key == "removed":
         return (values - 1) / (whole.count - 1)
-    if not measure.is_change:
+    if not measure.signed:
         return values
     return 0.5 + signed_root(values) / signed_root(np.nanmax(np.abs(measure.values))) / 2
 
 
-@EACH
-@looks(narrow=380)
+@each(narrow=380)
 def test_the_grid_shows_each_heads_value_interval_and_distances(
     shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
@@ -220,7 +154,7 @@ def test_the_grid_shows_each_heads_value_interval_and_distances(
         cells = cells_of(marks)
         assert set(cells) == set(whole.heads)
         values = shares_on_the_scale(whole, measure, key, measure.values)
-        steps = table(theme, measure.is_change)
+        steps = table(theme, measure.signed)
         for n, place in enumerate(whole.heads):
             cell = cells[place]
             inside = [m for m in marks if m is not cell and within(m, cell)]
@@ -229,15 +163,13 @@ def test_the_grid_shows_each_heads_value_interval_and_distances(
                 assert cell.fill == of_theme["well"]
                 ink = of_theme["second"]
             else:
-                step = (
-                    128 + round(127 * (2 * share - 1)) if measure.is_change else round(255 * share)
-                )
+                step = 128 + round(127 * (2 * share - 1)) if measure.signed else round(255 * share)
                 assert np.abs(np.subtract(cell.fill, steps[step])).max() <= 3, (key, place)
                 ink = ink_on(cell.fill)
             hills_are(inside, cell, ink, whole.arrays["distance"][n])
-            bars_are(inside, cell, ink, values[n], measure.is_change)
+            bars_are(inside, cell, ink, values[n], measure.signed)
             squares = [m for m in inside if m.what == "frame" and m.width < cell.width / 2]
-            assert len(squares) == measure.no_effect[n], (key, place)
+            assert len(squares) == bool(measure.signed and measure.no_effect[n]), (key, place)
             for square in squares:
                 assert square.stroke == ink and square.width == square.height == 5
         legend_is(marks, cells, whole, key, theme)
@@ -284,19 +216,18 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
     bottom = max(cell.y + cell.height for cell in cells.values())
     slices = [m for m in marks if m.what == "fill" and m.y > bottom and m.height == 9]
     start, length = slices[0].x, slices[-1].x + slices[-1].width - 0.5 - slices[0].x
-    steps = np.array(table(theme, measure.is_change))
+    steps = np.array(table(theme, measure.signed))
     for slice in slices:
         share = (slice.middle[0] - 0.25 - start) / length
         assert np.abs(np.subtract(slice.fill, steps[round(255 * share)])).max() <= 4
     below = [text for text in words_of(marks) if text.y > slices[0].y]
     ticks = [text for text in below if text.align == "center"]
     lines = [m.middle[0] for m in marks if m.what == "fill" and m.y > bottom and m.height == 3]
-    assert lines == pytest.approx([tick.x for tick in ticks])
     values = np.array([number(tick.words) for tick in ticks])
+    on_scale = ticked(ticks, "x", lines, bend(measure))
     expected = start + length * shares_on_the_scale(whole, measure, key, values)
-    np.testing.assert_allclose([tick.x for tick in ticks], expected, atol=0.6)
-    assert len(ticks) >= 3 and np.all(np.diff(values) > 0)
-    if measure.is_change:
+    np.testing.assert_allclose(on_scale.at(values), expected, atol=0.6)
+    if measure.signed:
         assert 0 in values and values.min() < 0 < values.max()
         assert [text[0] for text in texts(ticks) if text != "0"] == [
             "−" if value < 0 else "+" for value in values if value
@@ -306,16 +237,15 @@ def legend_is(marks: list[Mark], cells: dict, whole: Atlas, key: str, theme: str
         assert (values[0], values[-1]) == ends
         assert all(text.endswith("%") == (key != "removed") for text in texts(ticks))
     said = [text.words for text in below if text.align == "left" and text.words]
-    assert said == ([f"{measure.unit}, square-root scale"] if measure.is_change else [])
+    assert said == ([f"{UNITS[measure.unit]}, square-root scale"] if measure.signed else [])
 
 
-@EACH
-@IN_BOTH
+@each()
 def test_frames_mark_the_chosen_head_and_the_one_under_the_pointer(
-    shown: Any, whole: Atlas, theme: str
+    shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
     of_theme = colours(theme)
-    page = shown(whole, theme, head="encoder.0.1")
+    page = shown(whole, theme, width, head="encoder.0.1")
     cells = cells_of(drawn(page, "heads"))
     for n, place in enumerate(whole.heads):
         over = cells[whole.heads[n - 1]]
@@ -359,13 +289,12 @@ def shapes_of(marks: list[Mark], stroke: Any) -> list[tuple[int, float, float, f
     return found
 
 
-@EACH
-@IN_BOTH
+@each()
 def test_the_scatter_plot_shows_each_head_at_both_values_with_both_intervals(
-    shown: Any, whole: Atlas, theme: str
+    shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
     of_theme, all_measures = colours(theme), measured(whole)
-    page = shown(whole, theme, head="cross.1.2")
+    page = shown(whole, theme, width, head="cross.1.2")
     for x, y in PAIRS:
         page.does(("set", "x", x), ("set", "y", y))
         marks = drawn(page, "scatter")
@@ -391,55 +320,47 @@ def test_the_scatter_plot_shows_each_head_at_both_values_with_both_intervals(
             if expected:
                 same_places(found, expected, off=2)  # ticks are rounded to whole px
         whiskers = segments(marks, stroke=of_theme["third"], alpha=0.35)
-        expected = [
-            line
-            for n in np.flatnonzero(is_shown)
-            for line in ((xs[n, 1], ys[n, 0], xs[n, 2], ys[n, 0]),
-                         (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
-            if np.isfinite(line).all()
-        ]  # fmt: skip
-        assert len(whiskers) == len(expected) > 0
-        same_places(whiskers, expected, off=2)
+        same_places(whiskers, crosses(xs, ys, np.flatnonzero(is_shown)), off=2)
 
 
-def axes_of_scatter(marks: list[Mark], across: Measured, up: Measured, of_theme: dict) -> Any:
-    """Return both axes, after comparing their titles, ticks and lines."""
-    left = [text for text in words_of(marks) if text.align == "left"]
+def crosses(xs: NDArray, ys: NDArray, heads: Iterable[int]) -> list[tuple[float, ...]]:
+    """Return both intervals of each head, as lines."""
+    lines = [
+        line
+        for n in heads
+        for line in ((xs[n, 1], ys[n, 0], xs[n, 2], ys[n, 0]),
+                     (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
+    ]  # fmt: skip
+    return [line for line in lines if np.isfinite(line).all()]
+
+
+def axes_of_scatter(marks: list[Mark], across: Measure, up: Measure, of_theme: dict) -> Any:
+    """Return both axes, after comparing their titles, ticks and lines; that of 0 is darker."""
+    words = words_of(marks)
     for letter, measure in (("x", across), ("y", up)):
-        unit = f", {measure.unit}" if measure.unit else ""
-        assert f"{letter}: {measure.label}{unit}" in texts(left)
-    right = [t for t in words_of(marks) if t.align == "right" and t.font.startswith("400 12px")]
-    below = [text for text in words_of(marks) if text.align == "center"]
-    grid = segments(marks, stroke=of_theme["line"]) + [
-        line for line in segments(marks, stroke=of_theme["third"], alpha=1)
-    ]
+        unit = f", {UNITS[measure.unit]}" if measure.signed else ""
+        assert f"{letter}: {measure.label}{unit}" in [t.words for t in words if t.align == "left"]
+    right = [t for t in words if t.align == "right" and t.font.startswith("400 12px")]
+    below = [text for text in words if text.align == "center"]
+    lines = {name: segments(marks, stroke=of_theme[name], alpha=1) for name in ("line", "third")}
     found = []
-    for ticks, measure, coordinate in ((below, across, 0), (right, up, 1)):
-        at = [tick.x if coordinate == 0 else tick.y for tick in ticks]
-        values = [number(tick.words) for tick in ticks]
-        lines = [line for line in grid if line[coordinate] == line[coordinate + 2]]
-        placed = [line[coordinate] for line in lines]
-        assert sorted(placed) == pytest.approx(sorted(at), abs=0.6)
-        for value, position in zip(values, at, strict=True):
-            is_zero = measure.is_change and value == 0
-            stroke = of_theme["third" if is_zero else "line"]
-            on = [line for line in segments(marks, stroke=stroke, alpha=1)
-                  if line[coordinate] == line[coordinate + 2]]  # fmt: skip
-            assert np.abs([line[coordinate] - position for line in on]).min() < 0.6
-        assert all(text.endswith("%") == (not measure.is_change and measure.label != "Removal rank")
-                   for text in texts(ticks))  # fmt: skip
-        found.append(axis(list(zip(values, at, strict=True)), measure.bend, off=1))
-        assert np.sign(found[-1].slope) == (-1, 1)[coordinate == 0]
+    for ticks, measure, along, i in ((below, across, "x", 0), (right, up, "y", 1)):
+        grid = {name: [line[i] for line in of if line[i] == line[i + 2]]
+                for name, of in lines.items()}  # fmt: skip
+        found.append(ticked(ticks, along, grid["line"] + grid["third"], bend(measure), off=1))
+        assert len(grid["third"]) == measure.signed
+        assert grid["third"] == pytest.approx([found[-1].at(0)] * measure.signed, abs=1.6)
+        in_percent = not measure.signed and measure.label != "Removal rank"
+        assert all(text.endswith("%") == in_percent for text in texts(ticks))
     return found
 
 
-@EACH
-@IN_BOTH
+@each()
 def test_the_scatter_plot_names_the_chosen_head_and_the_one_under_the_pointer(
-    shown: Any, whole: Atlas, theme: str
+    shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
     of_theme, all_measures = colours(theme), measured(whole)
-    page = shown(whole, theme, x="zero", y="entropy")
+    page = shown(whole, theme, width, x="zero", y="entropy")
     across, up = all_measures["zero"], all_measures["entropy"]
     to_x, to_y = axes_of_scatter(drawn(page, "scatter"), across, up, of_theme)
     xs, ys = to_x.at(across.values), to_y.at(up.values)
@@ -462,13 +383,8 @@ def test_the_scatter_plot_names_the_chosen_head_and_the_one_under_the_pointer(
         same_places([point[1:3] for point in points], places, off=2)
         for text, n in zip(named, (hovered, chosen), strict=True):
             assert np.hypot(text.x - xs[n, 0], text.y - ys[n, 0]) < 20
-        expected = [
-            line
-            for n in (hovered, chosen)
-            for line in ((xs[n, 1], ys[n, 0], xs[n, 2], ys[n, 0]),
-                         (xs[n, 0], ys[n, 1], xs[n, 0], ys[n, 2]))
-        ]  # fmt: skip
-        same_places(segments(marks, stroke=of_theme["ink"], alpha=1), expected, off=2)
+        lines = segments(marks, stroke=of_theme["ink"], alpha=1)
+        same_places(lines, crosses(xs, ys, (hovered, chosen)), off=2)
     left, right = min(alone, key=lambda n: xs[n, 0]), max(alone, key=lambda n: xs[n, 0])
     page.does(("at", "scatter", xs[left, 0], ys[left, 0]))
     for key, ways in (("ArrowRight", 1), ("ArrowLeft", -1)):
@@ -478,11 +394,15 @@ def test_the_scatter_plot_names_the_chosen_head_and_the_one_under_the_pointer(
         assert ways * (after - before) > 0 and after <= xs[right, 0] + 1
 
 
+def levels(marks: list[Mark], of_theme: dict) -> list[float]:
+    """Return the heights of the lines behind the ticks of a vertical axis."""
+    return [m.middle[1] for m in marks if m.what == "fill" and m.fill == of_theme["line"]]
+
+
 # Pruning curves.
 
 
-@EACH
-@looks(narrow=380)
+@each(narrow=380)
 def test_the_pruning_curves_show_each_step_with_its_interval(
     shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
@@ -500,11 +420,8 @@ def test_the_pruning_curves_show_each_step_with_its_interval(
         ours = ("heads removed", *names.values())
         right = [t for t in words_of(marks) if t.align == "right" and t.words not in ours]
         below = [text for text in words_of(marks) if text.align == "center"]
-        y = axis([(number(text.words), text.y) for text in right])
-        x = axis([(number(text.words), text.x) for text in below])
-        assert y.slope < 0 < x.slope and number(below[0].words) == 0
-        grid = [m.middle[1] for m in marks if m.what == "fill" and m.fill == of_theme["line"]]
-        assert grid == pytest.approx([text.y for text in right], abs=0.6)
+        y, x = ticked(right, "y", levels(marks, of_theme)), ticked(below, "x")
+        assert number(below[0].words) == 0
         spans = [
             (x.at(count), y.at(low), x.at(count), y.at(high))
             for curve in curves.values()
@@ -525,7 +442,7 @@ def test_the_pruning_curves_show_each_step_with_its_interval(
             assert at_end or (width < 600 and abs(label.x - beside[0]) < 9)
             moved = abs(label.y - (end_y if at_end else beside[1]))
             assert moved < 1 or (whole is NETWORKS[1] and moved <= 31), "moved off another label"
-        for n, (kind, layer, head) in enumerate(whole.heads):
+        for n, (kind, layer, head) in list(enumerate(whole.heads))[what == "bleu" :: 2]:
             page.does(("at", "heads", *cells[kind, layer, head].middle))
             expected = []
             for name in (ALL, kind):
@@ -557,8 +474,7 @@ def outline(shape: Mark) -> tuple:
                  for line in shape.lines)  # fmt: skip
 
 
-@EACH
-@looks(narrow=300)
+@each(narrow=300)
 def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
     shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
@@ -571,7 +487,7 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
         legend = marks_in_legend(marks, of_theme["ink"], width == 300)
         ticks = [text for text in words_of(marks) if text.align == "center"]
         assert [plain(text) for text in texts(ticks)] == ["0 %", "50 %", "100 %"]
-        x = axis([(number(text.words), text.x) for text in ticks])
+        x = ticked(ticks, "x")
         at = n - whole.span(kind).start
         arrays = {part: whole.arrays[f"role_{kind}{part}"]
                   for part in ("", "_shuffled", "_random", "_profile")}  # fmt: skip
@@ -587,16 +503,14 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
             assert title.font.startswith("650" if name in bold else "400")
             score, low, high = arrays[""][role, at]
             row = [m for m in marks if abs(m.middle[1] - title.y) < 3 and m.x > title.x]
-            bar, interval = (
-                [m for m in row if m.what == "fill" and m.height == height] for height in (10, 1.5)
-            )
-            assert [(m.x, m.x + m.width) for m in bar] == [
-                pytest.approx((x.at(0), max(x.at(score), x.at(0) + 1)), abs=1)
-            ]
-            assert bar[0].fill == table(theme)[150] and interval[0].fill == of_theme["ink"]
-            assert [(m.x, m.x + m.width) for m in interval] == [
-                pytest.approx((x.at(low), max(x.at(high), x.at(low) + 1)), abs=1)
-            ]
+            for height, start, end, fill in (
+                (10, 0, score, table(theme)[150]),
+                (1.5, low, high, of_theme["ink"]),
+            ):
+                (bar,) = [m for m in row if m.what == "fill" and m.height == height]
+                ends = x.at(start), max(x.at(end), x.at(start) + 1)
+                assert (bar.x, bar.x + bar.width) == pytest.approx(ends, abs=1)
+                assert bar.fill == fill
             (share,) = [m for m in row if m.what == "text" and m.words.endswith("%")]
             assert number(share.words.replace("<", "")) == pytest.approx(score, abs=0.0051)
             nulls = {
@@ -614,8 +528,7 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
             assert len(shapes) == len(expected) and found == expected, (n, name)
 
 
-@EACH
-@looks(narrow=300)
+@each(narrow=300)
 def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
     shown: Any, whole: Atlas, theme: str, width: int
 ) -> None:
@@ -627,13 +540,11 @@ def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
         marks = drawn(page, "distance")
         shares = whole.arrays["distance"][n]
         right = [t for t in words_of(marks) if t.align == "right" and t.words.endswith("%")]
-        y = axis([(number(text.words), text.y) for text in right])
+        y = ticked(right, "y", levels(marks, of_theme))
         assert [number(t.words) for t in right] == pytest.approx(
             [0, number(right[2].words) / 2, number(right[2].words)]
         )
         assert shares.max() <= number(right[2].words) <= max(0.02, 2 * shares.max())
-        grid = [m.middle[1] for m in marks if m.what == "fill" and m.fill == of_theme["line"]]
-        assert grid == pytest.approx([text.y for text in right])
         bars = [m for m in marks if m.what == "fill" and m.fill == table(theme)[150]]
         (zero,) = [m for m in marks if m.what == "fill" and m.fill == of_theme["ink"]]
         ticks = [t for t in words_of(marks) if not t.words.endswith("%") and t.words[-1] not in "s"]
@@ -641,7 +552,7 @@ def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
         by = 5 if width == 1000 else 10
         assert values == [distance for distance in DISTANCES if distance % by == 0]
         inner = [t for t in ticks if t.align == "center"]
-        x = axis([(number(text.words), text.x) for text in inner])
+        x = ticked(inner, "x")
         assert x.at(0) == pytest.approx(zero.middle[0])
         step = x.slope
         assert [(ticks[i].align, ticks[i].x) for i in (0, -1)] == [
@@ -663,13 +574,15 @@ def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
 # Files.
 
 
-@EACH
-@IN_BOTH
-def test_saved_pictures_show_what_the_canvases_show(shown: Any, whole: Atlas, theme: str) -> None:
-    page = shown(whole, theme, head="decoder.1.2", measure="mean", x="bleu", y="mean")
+@each()
+def test_saved_pictures_show_what_the_canvases_show(
+    shown: Any, whole: Atlas, theme: str, width: int
+) -> None:
+    page = shown(whole, theme, width, head="decoder.1.2", measure="mean", x="bleu", y="mean")
+    labels = {key: measure.label for key, measure in measured(whole).items()}
     titles = {
-        "heads": "All heads: Loss change, mean ablation",
-        "scatter": "Loss change, mean ablation against BLEU change, zero ablation",
+        "heads": f"All heads: {labels['mean']}",
+        "scatter": f"{labels['mean']} against {labels['bleu']}",
         "roles": "Roles: Decoder self-attention, layer 2, head 3",
         "distance": "Attention by distance: Decoder self-attention, layer 2, head 3",
         "pruning": "Loss after removing heads, least needed first",

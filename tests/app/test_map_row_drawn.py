@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 
 import numpy as np
@@ -10,17 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from playwright.sync_api import Page
 
-from app.components.assets import palette, read
-from app.components.explorer.payload import pack
-from app.components.map_row.payload import Difference, Map, MapRow, Scale, Side, payload
+from app.components.map_row.payload import Difference, Map, MapRow, Scale, Side
 from app.look.numbers import scientific
-from app.look.palette import PALETTES
 from core.record.record import RecordToken
 from tests.app.axes import colours, same_picture, svg_marks, table
-from tests.app.drawn import RECORDER, Mark, marks_of
+from tests.app.drawn import Mark, marks_of, record
 from tests.app.explorer_drawn import box, is_label, labelled, near, only, runs, same_boxes, text_at
-from tests.app.map_row_harness import scores_row, weights_row
-from tests.app.test_map_row import FOLDER, MOUNT
+from tests.app.map_rows import scores_row, weights_row
+from tests.app.test_map_row import act_on
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -50,32 +46,28 @@ def cross_row() -> MapRow:
 
 
 ROWS = {
-    "weights": weights_row(),
-    "scores": scores_row(),
-    "cross": cross_row(),
-    "long": weights_row(60),  # so small that not every row has a label
+    "weights": (weights_row(), "light"),
+    "scores": (scores_row(), "dark"),
+    "cross": (cross_row(), "dark"),
+    "long": (weights_row(60), "light"),  # so small that not every row has a label
 }
 
 
-@pytest.fixture(params=["light", "dark"])
-def drawn(request, page: Page) -> Callable[..., list[list[Mark]]]:
-    """Return `drawn(row, *acts)`, which gives the marks of each map after the acts."""
-    style = f":root {{ --st-background-color: {PALETTES[request.param].page}; }}"
+@pytest.fixture
+def drawn(page: Page) -> Callable[..., tuple[dict, list[list[Mark]]]]:
+    """Return `drawn(row, theme, *acts)`: a row's texts and files after the acts, and its marks.
 
-    def show(row: MapRow, *acts: tuple) -> list[list[Mark]]:
-        page.set_content(
-            f"<style>{style}{palette('.map-row')}{read(FOLDER / 'map_row.css')}</style>"
-            f"{read(FOLDER / 'map_row.html')}"
-        )
-        page.add_script_tag(content=RECORDER)
-        text = base64.b64encode(pack(payload(row))).decode()
-        show.said = page.evaluate(MOUNT, [text, [list(act) for act in acts]])
-        return [marks_of(canvas) for canvas in page.locator(".map-row canvas").all()]
+    The texts hold the geometry of the first map too, as "at".
+    """
+    record(page)
+    page.goto("about:blank")
 
-    show.theme = request.param
-    show.at = lambda: page.locator(".map-row canvas").first.evaluate(
-        "(map) => ({ ...map.dataset })"
-    )
+    def show(row: MapRow, theme: str, *acts: tuple) -> tuple[dict, list[list[Mark]]]:
+        said = act_on(page, row, *acts, theme=theme)
+        canvases = page.locator(".map-row canvas").all()
+        at = canvases[0].evaluate("(map) => ({ ...map.dataset })")
+        return said | {"at": at}, [marks_of(canvas) for canvas in canvases]
+
     return show
 
 
@@ -187,19 +179,17 @@ def check(
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_each_map_is_drawn_as_its_array(drawn: Callable[..., list[list[Mark]]], name: str) -> None:
-    row = ROWS[name]
+def test_each_map_is_drawn_as_its_array(drawn: Callable, name: str) -> None:
+    row, theme = ROWS[name]
     heads = row.maps[0].values.shape[1]
     for layer, head in [(1, 2)] if name == "long" else np.ndindex(len(row.layers), heads):
         focus = None if layer == head else (layer + 1, len(row.keys.tokens) - 1 - head)
-        over = [] if focus is None else [("over", *focus)]
-        acts = [("choose", "layer", layer), ("choose", "head", head)]
-        acts = [act for act in acts if act[1] == "head" or len(row.layers) > 1]
-        shown = drawn(row, *acts, *over)
+        acts = [("choose", "layer", layer)] * (len(row.layers) > 1) + [("choose", "head", head)]
+        said, shown = drawn(row, theme, *acts, *([("over", *focus)] if focus else []))
         assert len(shown) == len(row.maps)
         for place, marks in enumerate(shown):
-            check(row, place, layer, head, marks, drawn.theme, drawn.at(), focus)
-        check_file(drawn.said, shown, drawn.theme)
+            check(row, place, layer, head, marks, theme, said["at"], focus)
+        check_file(said, shown, theme)
 
 
 def check_file(said: dict, shown: list[list[Mark]], theme: str) -> None:

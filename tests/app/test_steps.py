@@ -68,9 +68,16 @@ def test_typed_words_become_tokens(translator):
 def test_the_page_follows_a_walk_through_the_tree(local_page, serve, written):
     root = open_page(local_page, serve)
     drawn(local_page, written)
+    tree = written.tree
+    assert root.locator(".node").count() == len(tree.nodes)
+    for status in ("open", "pruned", "finished"):
+        expected = sum(node.status == status for node in tree.nodes)
+        assert root.locator(f".node[data-fate={status}]").count() == expected > 0
     part(root, "box").focus()
-    local_page.keyboard.press("End")
-    assert int(says(root)["kept"]) == written.tree.ends[0]
+    second = tree.path(tree.ends[0])[1]
+    for key, index in (("ArrowRight", second), ("End", tree.ends[0])):
+        local_page.keyboard.press(key)
+        assert int(says(root)["kept"]) == index
     expect(part(root, "status")).to_contain_text("this is the translation")
     expect(part(root, "continue")).to_be_disabled()
     assert part(root, "results").locator(".text").all_inner_texts() == list(written.texts)
@@ -127,20 +134,3 @@ def test_an_alternative_is_forced_by_a_click_in_greedy_search(local_page, serve,
     second = tree.tree.nodes[0].next[1][0]
     part(root, "alternatives").locator(".alternative").nth(1).click()
     drawn(local_page, translator.search_tree(SENTENCE, decode=GREEDY, prefix=(second,)))
-
-
-def test_the_tree_is_a_tree_to_a_screen_reader(local_page, serve):
-    """The pinned node is the active descendant; hovering is silent."""
-    root = open_page(local_page, serve)
-    box = part(root, "box")
-    expect(box).to_have_attribute("role", "tree")
-    expect(root.locator("[aria-live]")).to_have_count(0)
-    box.focus()
-    local_page.keyboard.press("ArrowRight")
-    active = root.locator(f"#{box.get_attribute('aria-activedescendant')}")
-    expect(active).to_have_attribute("data-index", says(root)["kept"])
-    expect(active).to_have_attribute("role", "treeitem")
-    expect(active).to_have_attribute("aria-label", re.compile("step 2, log-probability"))
-    expect(root.locator(".node[aria-selected=true]")).to_have_count(1)
-    root.locator(".node").nth(3).hover()
-    expect(active).to_have_attribute("aria-selected", "true")

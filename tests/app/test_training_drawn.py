@@ -6,13 +6,14 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from app.components.training.payload import NAMES
 from core.analysis import appearance
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots
@@ -35,25 +36,9 @@ from tests.app.test_training import go
 from tests.app.training_run import SENTENCES, STEPS, Mounted, snapshots
 
 LANES = {
-    "encoder": {
-        "entropy": "entropy",
-        "previous token": "previous token",
-        appearance.NEXT: "next token",
-        "itself": "itself",
-        "<eos>": "<eos>",
-    },
-    "decoder": {
-        "entropy": "entropy",
-        "itself": "token just fed in",
-        "previous token": "2 back",
-        "<bos>": "<bos>",
-    },
-    "cross": {
-        "entropy": "entropy",
-        "<eos>": "<eos>",
-        appearance.ONE_TO_ONE: "one to one",
-        appearance.SETTLED: "as at the end",
-    },
+    kind: {"entropy": "entropy"}
+    | {name: short for name, (short, meaning) in named.items() if meaning}
+    for kind, named in NAMES.items()
 }
 """The lanes of each kind between BLEU and the pinned weight: measure and title."""
 
@@ -78,7 +63,9 @@ RUNS = (
     trained({"encoder": 2, "decoder": 3, "cross": 3}, 2, 3),
     trained({"encoder": 3, "decoder": 2, "cross": 2}, 3, 8),
 )
-EACH = pytest.mark.parametrize("run", RUNS, ids=["first", "second"])
+EACH = pytest.mark.parametrize(
+    ("run", "theme"), list(zip(RUNS, THEMES, strict=True)), ids=["first", "second"]
+)
 
 
 class Lane(NamedTuple):
@@ -92,10 +79,11 @@ class Lane(NamedTuple):
     marks: tuple[tuple[int, str, float, bool], ...] = ()
     """Point, name, value and whether it is the shown head."""
     value: Any = percent
+    of_head: str = ""
     aside: str = ""
 
 
-def lanes(run: AttentionSnapshots, sentence: int, view: dict[str, Any]) -> list[Lane]:
+def lanes(run: AttentionSnapshots, view: dict[str, Any]) -> list[Lane]:
     """Return what has to be drawn for a view, from the snapshots."""
     kind, layer, head = view["kind"], view["layer"], view["head"]
     L, H = run.entropy[kind].shape[1:]
@@ -103,51 +91,56 @@ def lanes(run: AttentionSnapshots, sentence: int, view: dict[str, Any]) -> list[
         [chosen] if isinstance(chosen, int) else list(range(count))
         for chosen, count in ((layer, L), (head, H))
     )
-    shown = [(one, other) for one in layers for other in heads]
-    name = (
-        f"head {layers[0] + 1}.{heads[0] + 1}" if len(shown) == 1 else f"mean of {len(shown)} heads"
-    )
+    shown = list(product(layers, heads))
     found = [
         Lane("loss", run.loss, value=lambda v: f"{v:.2f} nats per token", aside="log scale"),
         Lane("BLEU", run.bleu, value=lambda v: f"{v:.1f}"),
     ]
     by_name = {measure.name: measure for measure in appearance.measures(run)[kind]}
-    marks = appearance.marks(run)
-    for measure, title in LANES[kind].items():
-        values, chance, level = (
-            getattr(by_name[measure], n) for n in ("values", "chance", "level")
-        )
-        if measure == "entropy":
-            chance = None
-        own = [m for m in marks if m.kind == kind and m.role == (
-            appearance.ALIGNING if measure == appearance.ONE_TO_ONE else measure)]  # fmt: skip
+    for name, title in LANES[kind].items():
+        values, chance, level = (getattr(by_name[name], n) for n in ("values", "chance", "level"))
+        chance = None if name == "entropy" else chance
+        role = appearance.ALIGNING if name == appearance.ONE_TO_ONE else name
+        marks = tuple(
+            (m.point, head_name([(m.layer, m.head)]), float(values[m.point, m.layer, m.head]),
+             shown == [(m.layer, m.head)])
+            for m in appearance.marks(run) if (m.kind, m.role) == (kind, role)
+        )  # fmt: skip
+        curves = {place: values[:, *place] for place in np.ndindex(L, H)}
         found.append(
             Lane(
                 title,
-                np.mean([values[:, one, other] for one, other in shown], 0),
-                [values[:, one, other] for one in range(L) for other in range(H)],
+                np.mean([curves[place] for place in shown], 0),
+                list(curves.values()),
                 chance,
                 level[shown[0]] if level is not None and len(shown) == 1 else None,
-                tuple(
-                    (
-                        m.point,
-                        f"{m.layer + 1}.{m.head + 1}",
-                        float(values[m.point, m.layer, m.head]),
-                        shown == [(m.layer, m.head)],
-                    )
-                    for m in own
-                ),
-                lambda v, name=name: f"{percent(v)} in {name}",
-                "" if chance is None else f"by chance {percent(chance)}",
+                marks,
+                of_head=f" in {'head ' * (len(shown) == 1)}{head_name(shown)}",
+                aside="" if chance is None else f"by chance {percent(chance)}",
             )
         )
     q, k = view.get("q"), view.get("k")
     if q is None:
         return [*found, Lane("pinned weight", None)]
-    maps = run.maps[kind][sentence][:, :, :, q, k].astype(float)
+    maps = run.maps[kind][view["sentence"]][:, :, :, q, k].astype(float)
     combine = np.max if "max" in (layer, head) else np.mean
-    curve = combine([maps[:, one, other] for one, other in shown], 0)
-    return [*found, Lane("pinned weight", curve, aside=pinned(kind, sentence, q, k))]
+    curve = combine([maps[:, *place] for place in shown], 0)
+    return [*found, Lane("pinned weight", curve, aside=pinned(kind, view["sentence"], q, k))]
+
+
+def head_name(shown: list[tuple[int, int]]) -> str:
+    (layer, head), *more = shown
+    return f"mean of {len(shown)} heads" if more else f"{layer + 1}.{head + 1}"
+
+
+def in_words(run: AttentionSnapshots, view: dict[str, Any], point: int) -> str:
+    """Return the text in which the slider says what the lanes show at a point."""
+    shown = lanes(run, view)
+    said = [f"{one.title} {one.value(one.curve[point])}" for one in shown if one.curve is not None]
+    kind = "cross-attention" if view["kind"] == "cross" else view["kind"]
+    return f"step {STEPS[point]:,} of {STEPS[-1]:,}: {', '.join(said)}; {kind}, " + shown[
+        2
+    ].of_head.removeprefix(" in ")
 
 
 def pinned(kind: str, sentence: int, query: int, key: int) -> str:
@@ -286,13 +279,13 @@ def live_is(
     assert on and {m.stroke for m in on} == {of_theme["ink"]}, lane.title
     if narrow:
         (said,) = [plain(m.words) for m in words if m.y == title.y and m is not title]
-        full = ", ".join(filter(None, (lane.value(value), lane.aside)))
+        full = ", ".join(filter(None, (lane.value(value) + lane.of_head, lane.aside)))
         assert full.startswith(said.removesuffix("…"))
         return
     below = {
         m.y - title.y: plain(m.words) for m in words if m.x == 0 and title.y < m.y < title.y + 45
     }
-    assert (below[20], below[39]) == (lane.value(value), lane.aside)
+    assert (below[20], below[39]) == (lane.value(value) + lane.of_head, lane.aside)
 
 
 @pytest.fixture(scope="module")
@@ -313,21 +306,6 @@ def show(mounted: Mounted, run: AttentionSnapshots, theme: str, **opened: Any) -
     mounted.show(run, **{name: str(v) if name in "qk" else v for name, v in opened.items()})
 
 
-@EACH
-@pytest.mark.parametrize("theme", THEMES)
-def test_each_heads_curves_levels_and_marks_are_drawn(
-    wide: Mounted, run: AttentionSnapshots, theme: str
-) -> None:
-    for kind in KINDS:
-        L, H = run.entropy[kind].shape[1:]
-        for layer, head in np.ndindex(L, H):
-            view = {"kind": kind, "layer": layer, "head": head}
-            show(wide, run, theme, **view)
-            point = (layer + head) % len(STEPS)
-            go(wide, point)
-            check(drawn(wide), lanes(run, 0, view), point, theme, narrow=False)
-
-
 VIEWS = (
     {"kind": "encoder", "layer": "mean", "head": 1, "q": 2, "k": 1, "sentence": 1},
     {"kind": "decoder", "layer": 1, "head": 0, "q": 3, "k": 1, "sentence": 0},
@@ -338,14 +316,24 @@ VIEWS = (
 
 
 @EACH
-@pytest.mark.parametrize("view", VIEWS, ids=lambda view: "{kind} {layer} {head}".format(**view))
-def test_several_heads_and_the_pinned_weight_are_drawn(
-    wide: Mounted, run: AttentionSnapshots, view: dict[str, Any]
+def test_curves_levels_and_marks_of_each_view_are_drawn_and_said(
+    wide: Mounted, run: AttentionSnapshots, theme: str
 ) -> None:
-    show(wide, run, "light", **view)
-    for point in (4, 1):
-        go(wide, point)
-        check(drawn(wide), lanes(run, view["sentence"], view), point, "light", narrow=False)
+    heads = [
+        {"kind": kind, "layer": layer, "head": head}
+        for kind in KINDS
+        for layer, head in np.ndindex(run.entropy[kind].shape[1:])
+    ]
+    for n, view in enumerate((*heads, *VIEWS)):
+        show(wide, run, theme, **view)
+        point = (n + 1) % len(STEPS)
+        said = go(wide, point)
+        check(drawn(wide), lanes(run, view), point, theme, narrow=False)
+        assert plain(said["valuetext"]) == in_words(run, view, point)
+        assert said["curves"].endswith(said["valuetext"])
+        assert plain(said["now"]) == " · ".join(
+            f"{lane.title} {lane.value(lane.curve[point])}" for lane in lanes(run, view)[:2]
+        )
 
 
 def test_the_legend_below_names_the_lines_as_they_are_drawn(wide: Mounted) -> None:
@@ -382,19 +370,17 @@ def test_a_weight_of_whole_words_is_not_followed(wide: Mounted) -> None:
     assert not [m for m in here if m.what == "line" and len(m.lines[0]) > 2]
 
 
-@EACH
-def test_a_narrow_timeline_draws_the_same(page: Page, run: AttentionSnapshots) -> None:
+def test_a_narrow_timeline_draws_the_same(page: Page) -> None:
     record(page)
     page.set_viewport_size({"width": 390, "height": 900})
     mounted = Mounted(page, width=358)
-    for view in VIEWS[1:3]:
+    for run, view in zip(RUNS, VIEWS[1:3], strict=True):
         show(mounted, run, "dark", **view)
         go(mounted, 3)
-        check(drawn(mounted), lanes(run, view["sentence"], view), 3, "dark", narrow=True)
+        check(drawn(mounted), lanes(run, view), 3, "dark", narrow=True)
 
 
 @EACH
-@pytest.mark.parametrize("theme", THEMES)
 def test_the_saved_timeline_shows_what_the_canvas_shows(
     wide: Mounted, run: AttentionSnapshots, theme: str
 ) -> None:
@@ -403,7 +389,6 @@ def test_the_saved_timeline_shows_what_the_canvas_shows(
     png = png_marks(wide.page, partial(wide.file, "png"))
     for ground, title, *marks in (svg, png):
         assert ground.fill == colours(theme)["page"]
-        assert title.words == (
-            "small: decoder, head 2.2, through training; cursor at step 2,900 of 2,900"
-        )
+        assert title.words.startswith("small: decoder, head 2.2, through training; ")
+        assert title.words.endswith(" step 2,900 of 2,900")
         same_picture(marks, drawn(wide), (12, 48))

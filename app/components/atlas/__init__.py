@@ -21,8 +21,6 @@ def heads_atlas(atlas: Atlas, shown: Shown, *, key: str) -> Link | None:
     state = _mount(
         key=key,
         data=pack(payload(atlas, shown)),
-        width="stretch",
-        height="content",
         on_link_change=lambda: None,
     )
     return opened_link(state.link)

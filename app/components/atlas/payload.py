@@ -190,17 +190,11 @@ def unknown_parameters(atlas: Atlas, opened: Mapping[str, str | None]) -> list[s
 
 
 def _described(measure: Measure) -> dict[str, Any]:
-    no_effect = measure.no_effect
-    return {
-        "key": measure.key,
-        "label": measure.label,
-        "unit": measure.unit,
+    described, no_effect = dict(vars(measure)), measure.no_effect
+    del described["values"]  # which are sent as bytes
+    return described | {
         "unit_words": UNITS[measure.unit],
         "signed": measure.signed,
-        "places": measure.places,
-        "explanation": measure.explanation,
-        "where": measure.where,
-        "lowest_first": measure.lowest_first,
         "no_effect": None if no_effect is None else np.flatnonzero(no_effect).tolist(),
     }
 
@@ -269,7 +263,6 @@ def _alignment(atlas: Atlas) -> dict[str, Any] | None:
                 {
                     "reading": READING_WORDS[reading],
                     "quantity": QUANTITY_WORDS[quantity],
-                    "where": f"aer[{r}, {q}, …], precision, recall",
                     "heads": _rounded(np.concatenate(parts, -1), 4),
                 }
             )

@@ -40,8 +40,6 @@ def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
     result = _mount(
         key=key,
         data={**data, "pinned": node},
-        width="stretch",
-        height="content",
         on_kept_change=lambda: None,
         on_force_change=lambda: None,
     )

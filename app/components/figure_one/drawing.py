@@ -24,54 +24,6 @@ Href = Callable[[str], str | None]
 """Returns a block's link, or None for a block without one."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """One block: its lines of text, its box (left, top, width, height), and its link.
-
-    `about` describes it for tooltips and screen readers. Without `boxed`, only the text is drawn.
-    """
-
-    id: str
-    lines: tuple[str, ...]
-    box: Box
-    about: str
-    href: str | None
-    boxed: bool = True
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """The figure: blocks, arrows and lines (as polylines), frames of the stacks, and plus signs.
-
-    `current` has the ids of the highlighted blocks, and the caption `in_view` describes them. If
-    `in_view` is "", the caption is the `about` of the first highlighted block.
-    """
-
-    blocks: tuple[Block, ...]
-    arrows: tuple[tuple[Point, ...], ...]
-    lines: tuple[tuple[Point, ...], ...]
-    frames: tuple[tuple[str, Box], ...]
-    sums: tuple[Point, ...]
-    height: float
-    title: str
-    current: tuple[str, ...]
-    in_view: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "width": WIDTH,
-            "height": self.height,
-            "title": self.title,
-            "current": list(self.current),
-            "inView": self.in_view,
-            "blocks": [vars(block) for block in self.blocks],
-            "arrows": self.arrows,
-            "lines": self.lines,
-            "frames": [{"label": label, "box": box} for label, box in self.frames],
-            "sums": self.sums,
-        }
-
-
 def names(config: ModelConfig) -> dict[str, str]:
     """Return a description of each block for this network, by the block's id."""
     heads = f"{config.num_heads} head{'s' * (config.num_heads > 1)}"
@@ -105,8 +57,13 @@ def names(config: ModelConfig) -> dict[str, str]:
 
 def draw(
     config: ModelConfig, href: Href, current: Iterable[str] = (), in_view: str = ""
-) -> Drawing:
-    """Lay out a network's figure with links from `href`; `Drawing` explains the other arguments.
+) -> dict[str, Any]:
+    """Lay out a network's figure in the form that the component's JavaScript reads.
+
+    `blocks` have lines of text in a box, a link from `href`, and a description for tooltips and
+    screen readers; of a block that is not boxed, only the text is drawn. Arrows and lines are
+    polylines, `sums` the places of plus signs. `current` has the ids of the highlighted blocks. The
+    caption is `in_view` or, if that is "", the description of the first highlighted block.
 
     With `norm_first`, each norm is drawn below its sub-layer, as computed; otherwise above it, as
     in the paper. `final_norm` adds a norm above each stack.
@@ -140,23 +97,27 @@ def draw(
     def downwards(lines: Iterable[tuple[Point, ...]]) -> tuple[tuple[Point, ...], ...]:
         return tuple(tuple((x, height - y) for x, y in line) for line in lines)
 
-    return Drawing(
-        tuple(
-            Block(id, text, flipped(box), about[id], href(id), boxed)
-            for stack in (encoder, decoder)
-            for id, text, box, boxed in stack.blocks
-        ),
-        downwards(encoder.arrows + decoder.arrows),
-        downwards(encoder.lines + decoder.lines),
-        tuple((label, flipped(box)) for stack in (encoder, decoder) for label, box in stack.frames),
-        tuple((x, height - y) for stack in (encoder, decoder) for x, y in stack.sums),
-        height,
-        f"Figure 1 of Vaswani et al. 2017 for this network: {config.num_encoder_layers} encoder "
-        f"and {config.num_decoder_layers} decoder layers, {config.num_heads} "
+    stacks = (encoder, decoder)
+    return {
+        "width": WIDTH,
+        "height": height,
+        "title": f"Figure 1 of Vaswani et al. 2017 for this network: {config.num_encoder_layers} "
+        f"encoder and {config.num_decoder_layers} decoder layers, {config.num_heads} "
         f"head{'s' * (config.num_heads > 1)} per attention",
-        tuple(current),
-        in_view,
-    )
+        "current": list(current),
+        "inView": in_view,
+        "blocks": [
+            {"id": id, "lines": text, "box": flipped(box), "about": about[id], "href": href(id),
+             "boxed": boxed}
+            for stack in stacks
+            for id, text, box, boxed in stack.blocks
+        ],
+        "arrows": downwards(encoder.arrows + decoder.arrows),
+        "lines": downwards(encoder.lines + decoder.lines),
+        "frames": [{"label": label, "box": flipped(box)}
+                   for stack in stacks for label, box in stack.frames],
+        "sums": [(x, height - y) for stack in stacks for x, y in stack.sums],
+    }  # fmt: skip
 
 
 @dataclass

@@ -13,4 +13,4 @@ _mount = component(__file__, "main.js", ".map-row")
 
 def map_row(row: MapRow, *, key: str) -> None:
     """Show a row of maps; layer, head and cell are chosen client-side, without a rerun."""
-    _mount(key=key, data=pack(payload(row)), width="stretch", height="content")
+    _mount(key=key, data=pack(payload(row)))

@@ -16,14 +16,10 @@ export function decodeRow(raw) {
   // A map can have its own mask, `mask_N`, as when a row shows a pass before and after an edit of the mask.
   const maskOf = (place) => (raw[`mask_${place}`] ? unpackBits(raw[`mask_${place}`], cells) : unmasked);
   return {
-    site: raw.site,
-    opened: raw.opened,
+    ...raw,
     outlined: raw.outlined ?? null,
-    layers: raw.layers,
-    heads: raw.heads,
     queries,
     keys,
-    titles: raw.titles, // of axes that are not queries and keys
     words: { query: raw.queries.words, key: raw.keys.words },
     cells,
     unmasked,

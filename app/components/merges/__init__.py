@@ -65,4 +65,4 @@ def merges(
     splitting: Splitting, *, key: str, view: Mapping[str, int | None], in_url: bool = True
 ) -> None:
     """Show how a text is split; unit and step are chosen client-side, without a rerun."""
-    _mount(key=key, data=payload(splitting, view, in_url), width="stretch", height="content")
+    _mount(key=key, data=payload(splitting, view, in_url))

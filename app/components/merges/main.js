@@ -1,12 +1,11 @@
 // Shows the units of a text and how the chosen one is split: merges in order, a lookup, or a scored segmentation.
 
 import { element, partsOf } from "../shared/dom.js";
+import { mounts } from "../shared/mounts.js";
+import { between } from "../shared/numbers.js";
 import { readTheme } from "../shared/theme.js";
 import { writeParameters } from "../shared/url.js";
 import { leftText, placeText, statesOf } from "./replay.js";
-
-/** @type {WeakMap<Element, {data: any, sent: string, unit: number, step: number, pathname: string}>}  by parent element */
-const views = new WeakMap();
 
 const BOUNDARY = "\u2581";
 
@@ -87,11 +86,8 @@ function paintLookup(parts, { data, unit }) {
   parts.left.textContent = "";
 }
 
-function paint(parent) {
-  const view = views.get(parent);
-  const parts = partsOf(parent.querySelector(".merges"));
-  const { data } = view;
-  const root = parent.querySelector(".merges");
+function paint(view) {
+  const { data, root, parts } = view;
   parts.unit.hidden = !data.units.length;
   if (!data.units.length) return;
   if (data.kind === "subwords") paintMerges(parts, view);
@@ -102,32 +98,29 @@ function paint(parent) {
   writeParameters(view.pathname, { unit: view.unit === data.opened ? null : view.unit, step: isLast ? null : view.step });
 }
 
-export default function render({ data, parentElement, key }) {
-  const root = parentElement.querySelector(".merges");
-  readTheme(root);
+function createView(parent) {
+  const root = parent.querySelector(".merges");
   const parts = partsOf(root);
+  const view = { root, parts, data: null, sent: "", unit: 0, step: 0, pathname: "", destroy: () => {} };
+  const go = (step) => paint(Object.assign(view, { step }));
+  parts.back.addEventListener("click", () => go(view.step - 1));
+  parts.on.addEventListener("click", () => go(view.step + 1));
+  parts.step.addEventListener("input", () => go(Number(parts.step.value)));
+  parts.units.setAttribute("aria-label", "Words of the sentence");
+  return view;
+}
+
+const viewAt = mounts(createView);
+
+export default function render({ data, parentElement, key }) {
+  const view = viewAt(parentElement);
+  readTheme(view.root);
   const sent = JSON.stringify(data);
-  const old = views.get(parentElement);
-  if (old?.sent === sent) return;
-  const at = (value, most, otherwise) => Math.max(0, Math.min(most, value ?? otherwise));
+  if (view.sent === sent) return;
+  const at = (value, most, otherwise) => between(0, value ?? otherwise, most);
   const unit = at(data.view.unit, data.units.length - 1, data.opened);
   const most = data.units[unit]?.merges.length ?? 0;
-  const view = { data, sent, unit, step: at(data.view.step, most, most), pathname: window.location.pathname };
-  views.set(parentElement, view);
-  const choose = (chosen) => {
-    Object.assign(views.get(parentElement), { unit: chosen, step: views.get(parentElement).data.units[chosen].merges.length });
-    paint(parentElement);
-  };
-  paintUnits(parts, view, `unit-${key}`, choose);
-  parts.units.setAttribute("aria-label", "Words of the sentence");
-  if (!old) {
-    const go = (step) => {
-      views.get(parentElement).step = step;
-      paint(parentElement);
-    };
-    parts.back.addEventListener("click", () => go(views.get(parentElement).step - 1));
-    parts.on.addEventListener("click", () => go(views.get(parentElement).step + 1));
-    parts.step.addEventListener("input", () => go(Number(parts.step.value)));
-  }
-  paint(parentElement);
+  Object.assign(view, { data, sent, unit, step: at(data.view.step, most, most), pathname: window.location.pathname });
+  paintUnits(view.parts, view, `unit-${key}`, (chosen) => paint(Object.assign(view, { unit: chosen, step: data.units[chosen].merges.length })));
+  paint(view);
 }

@@ -48,4 +48,4 @@ def token_table(
     key: str,
 ) -> None:
     """Show a padded batch; arguments as for `payload`."""
-    _mount(key=key, data=payload(ids, words, title, first), width="stretch", height="content")
+    _mount(key=key, data=payload(ids, words, title, first))

@@ -25,4 +25,4 @@ _mount = mounting(
 
 def training(payload: dict[str, Any], *, key: str) -> None:
     """Show the snapshots of a run. All points are sent once; the browser moves between them."""
-    _mount(key=key, data=pack(payload), width="stretch", height="content")
+    _mount(key=key, data=pack(payload))

@@ -1,16 +1,11 @@
-"""Mounts two rows of synthetic maps: weights with their difference, and causally masked scores.
+"""Two rows of synthetic maps: weights with their difference, and causally masked scores.
 
 Neighbouring numbers differ, so that tests notice a wrong layer, head, map or axis.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from app.components.map_row.payload import Difference, Map, MapRow, Scale, sides
 from core.record.record import RecordToken
@@ -21,16 +16,9 @@ WORDS = ["in", "dem", "Haus", "<b>in</b>", "in", "$x$ & so", "a\u200bb", "<eos>"
 
 
 def tokens(count: int) -> list[RecordToken]:
+    words = (WORDS * count)[:count]
     return [
-        RecordToken(
-            id=place,
-            piece=text,
-            text=text,
-            starts_word=True,
-            special=text == "<eos>",
-            unknown=False,
-        )
-        for place, text in enumerate((WORDS * count)[:count])
+        RecordToken(n, text, text, True, text == "<eos>", False) for n, text in enumerate(words)
     ]
 
 
@@ -55,18 +43,3 @@ def scores_row(count: int = 8) -> MapRow:
     ]
     both = sides(tokens(count), range(count), "English")
     return MapRow("Decoder", [0], *both, maps, np.tri(count, dtype=bool))
-
-
-def main() -> None:
-    import streamlit as st
-
-    from app.components.map_row import map_row
-
-    st.set_page_config(page_title="Map row harness", layout="wide")
-    count = int(st.query_params.get("tokens", 8))
-    map_row(weights_row(count), key="weights")
-    map_row(scores_row(count), key="scores")
-
-
-if __name__ == "__main__":
-    main()
