@@ -86,55 +86,30 @@ def replaced(value: Any, path: tuple, change) -> Any:
 DROP = object()
 
 
-def is_small(part: Any) -> bool:
-    """Return whether a part is an array or a dense tensor that may be copied."""
-    if not isinstance(part, np.ndarray | torch.Tensor) or not 0 < math.prod(part.shape) < 10**4:
-        return False
-    dense = isinstance(part, np.ndarray) or (not part.is_sparse and not part.is_meta)
-    return dense and part.ndim > 0
+DISTORTED = (
+    lambda a: a[:1], lambda a: a[..., :-1], lambda a: np.concatenate([a, a]), lambda a: a[None],
+    lambda a: a[0], lambda a: a[..., None], lambda a: a.swapaxes(0, -1), lambda a: a.astype("i8"),
+    lambda a: a.astype("c8"), lambda a: a.astype("O"), lambda a: a.astype("U3"), lambda a: 0 - a,
+    lambda a: a * np.nan, lambda a: a + 1e300, lambda a: np.where(a == a.max(), np.inf, a),
+)  # fmt: skip
+REORDERED = (
+    lambda items: items[:1], lambda items: items[1:], lambda items: items + items,
+    lambda items: items[::-1], lambda items: [items],
+)  # fmt: skip
 
 
 def distorted(rng: random.Random, part: Any) -> Any:
-    """Return a part of a call with a wrong value, dtype, length, order, mask or name."""
-    kind = rng.randrange(8)
-    if kind == 0:
-        return DROP
-    if kind < 6 and is_small(part):
-        part = np.asarray(part)
-        axis = rng.randrange(part.ndim)
-        if kind == 1:
-            return part.take(range(rng.randrange(part.shape[axis] + 1)), axis)
-        if kind == 2:
-            return np.concatenate([part, part], axis)
-        if kind == 3:
-            return rng.choice([part[None], part[0], part.swapaxes(0, -1), part[..., None]])
-        if kind == 4:
-            return part.astype(rng.choice(["i8", "bool", "complex64", "O", "U3", "f2"]))
-        changed = (
-            np.array(part.real, rng.choice([float, "i8"]))
-            if part.dtype.kind in "fiuc"
-            else part.copy()
-        )
-        values = [-1, 2, 99] if changed.dtype.kind == "i" else [np.nan, np.inf, -1, 2, 1e300]
-        if changed.size:
-            changed.flat[rng.randrange(changed.size)] = rng.choice(values)
-        return changed
-    if isinstance(part, list | tuple) and part and kind < 5:
-        items = list(part)
-        at = rng.randrange(len(items))
-        return type(part)(rng.choice([items[:at], items + items, items[::-1], [items], items[at:]]))
-    if isinstance(part, dict) and kind < 6:
-        names = [
-            5,
-            None,
-            "",
-            *(f"decoder_blocks.{n}.self_attn.hook_pattern" for n in LAYER_NUMBERS),
-        ]
-        return part | {rng.choice(names): rng.choice([*part.values(), *VALUES])}
-    return rng.choice(VALUES)
+    """Return a part of a call with a wrong value, dtype, length, order or number of axes."""
+    if isinstance(part, np.ndarray | torch.Tensor) and 0 < math.prod(part.shape) < 10**4:
+        readable = isinstance(part, np.ndarray) or not (part.is_sparse or part.is_meta)
+        if readable and part.ndim and np.asarray(part).dtype.kind in "fiub" and rng.random() < 0.6:
+            return rng.choice(DISTORTED)(np.asarray(part))
+    if isinstance(part, list | tuple) and part and rng.random() < 0.5:
+        return type(part)(rng.choice(REORDERED)(list(part)))
+    return DROP if rng.random() < 0.1 else rng.choice(VALUES)
 
 
-LAYER_NUMBERS = (7, 10**7, 10**9, -1, "01", "٣", "9" * 5000)
+LAYER_NUMBERS = (10**7, 10**9, -1, "01", "٣", "9" * 5000)
 
 
 def arrays_call() -> dict[str, Any]:
@@ -214,9 +189,10 @@ def test_an_index_is_a_whole_number_within_the_batch(index):
             adapter(**valid() | {"index": index})
 
 
-@pytest.mark.parametrize("number", LAYER_NUMBERS[1:])
+@pytest.mark.parametrize("number", LAYER_NUMBERS)
 def test_hostile_layer_numbers_cost_nothing(number):
-    cache = cached() | {f"encoder_blocks.{number}.attn.hook_pattern": torch.ones(1, 4, 4, 4) / 4}
+    cache: dict[Any, Any] = {5: 1, None: 1, "": 1, **cached()}
+    cache |= {f"encoder_blocks.{number}.attn.hook_pattern": torch.ones(1, 4, 4, 4) / 4}
     tracemalloc.start()
     try:
         if number in (-1, "٣"):  # no layer of TransformerLens

@@ -142,7 +142,7 @@ def _reject_padding(kind: Kind, weights: np.ndarray, kept: np.ndarray) -> None:
         return  # rejected by the checks of the maps
     if (most := weights[..., ~kept].sum(-1).max(initial=0)) > ROW_LIMIT:
         raise ValueError(
-            f"{kind} has a row with {most:.4f} of its weight on source tokens that the inputs call "
+            f"{kind} has a row with {most:.4g} of its weight on source tokens that the inputs call "
             f"padding: {SAME_CALL}"
         )
     read = np.asarray(weights[..., kept].any((0, 1, 2)))
