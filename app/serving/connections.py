@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
+from app.state.log import line_logger
+
 if TYPE_CHECKING:
     from starlette.types import Scope
 
@@ -24,11 +26,7 @@ Without it, uvicorn trusts every local process.
 UNNAMED_PROXY = "a proxy that FORWARDED_ALLOW_IPS does not name"
 NOTICE_S = 10.0
 """Minimum seconds between two log lines of one kind."""
-_LOG = logging.getLogger("headlight.server")
-if not _LOG.handlers:
-    _LOG.addHandler(logging.StreamHandler())
-    _LOG.setLevel(logging.INFO)
-    _LOG.propagate = False
+_LOG = line_logger("server")
 _noticed: dict[str, float] = {}
 
 

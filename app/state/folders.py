@@ -9,16 +9,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from app.state.log import line_logger
 from core.files import printable
 
 VARIABLE = "HEADLIGHT_CHECKPOINTS"
 """The environment variable: folders separated as in PATH (`:`, on Windows `;`)."""
 OPTION = "--checkpoints"
-_LOG = logging.getLogger("headlight.checkpoints")
-if not _LOG.handlers:
-    _LOG.addHandler(logging.StreamHandler())
-    _LOG.setLevel(logging.INFO)
-    _LOG.propagate = False
+_LOG = line_logger("checkpoints")
 _logged: set[str] = set()
 
 

@@ -18,11 +18,18 @@ from uuid import uuid4
 SENTENCES = "HEADLIGHT_LOG_SENTENCES"
 """The environment variable that enables logging of sentences, with the value 1."""
 
-_LOG = logging.getLogger("headlight.requests")
-if not _LOG.handlers:  # unformatted lines on stderr, not propagated
-    _LOG.addHandler(logging.StreamHandler())
-    _LOG.setLevel(logging.INFO)
-    _LOG.propagate = False
+
+def line_logger(name: str) -> logging.Logger:
+    """Return a logger that writes unformatted lines to stderr and does not propagate them."""
+    logger = logging.getLogger(f"headlight.{name}")
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler())
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    return logger
+
+
+_LOG = line_logger("requests")
 _WITH_SENTENCE = ("inspect", "search_tree")
 
 
