@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,13 @@ from app.look.labels import labels
 from core.experiments.score_split import score_split
 from core.experiments.site import Site, site
 from core.record.record import TranslationRecord
+from tests.app.charts import Value, holds, plain, says, shows
 from tests.app.page_checks import (
-    drawn,
     is_blue,
     nothing_else,
     number,
     record,
     signed,
-    titles,
     traces,
     translator,
 )
@@ -91,11 +91,6 @@ def tex(value: float) -> str:
     return number(value).replace("−", "-").replace("∞", r"\infty").replace(",", "{,}")
 
 
-def unescaped(text: str) -> str:
-    """Undo the Markdown escapes that keep tokens literal."""
-    return re.sub(r"\\(?=[<>.,|*_#+-])", "", text).replace("\u2060", "")
-
-
 def open_page(case: Case) -> tuple[Rendered, Cell]:
     place = {name: str(getattr(case, name)) for name in ("kind", "layer", "head", "q", "k")}
     page = render(
@@ -114,31 +109,21 @@ def open_page(case: Case) -> tuple[Rendered, Cell]:
         return page, Cell(rec, site(model, *ids, case.kind, case.layer), case)
 
 
-def check_stage(page: Rendered, name: str, formula: str, words: str) -> None:
-    """Check a stage's title, formula and text."""
-    title = {
-        "project": "Query and key",
-        "product": "Dot product",
-        "scale": "Scaled",
-        "mask": "Masked",
-        "softmax": "Softmax",
-        "values": "Weighted values",
-        "output": "The head's part of the output",
-    }[name]
-    page.claim(f"{STAGES.index(name) + 1} · {title}", f"stage_{name}")
-    page.claim(f"$$\n{formula}\n$$", f"stage_{name}")
-    (item,) = page.found(f"stage_{name}", "markdown")
-    assert unescaped(item.text) == words
-    item.claimed = True
+def stage(page: Rendered, name: str, formula: Sequence[str], *words: Value) -> None:
+    """Check the numbers of a stage's title, formula and text."""
+    where = f"stage_{name}"
+    says(page, where, f"{STAGES.index(name) + 1} · ")
+    (shown,) = (item for item in page.found(where) if item.text.startswith("$$"))
+    assert holds(shown.text, formula), (shown.text, formula)
+    shown.claimed = True
+    (said,) = (item for item in page.found(where, "markdown"))
+    assert holds(said.text, words), (said.text, words)
+    said.claimed = True
 
 
-def aligned(*lines: str) -> str:
-    return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
-
-
-def check_table(page: Rendered, name: str, title: str, columns: dict) -> None:
+def check_table(page: Rendered, name: str, count: int, columns: dict) -> None:
     """Check a stage's table of numbers, column by column."""
-    page.claim(title, f"numbers_{name}")
+    says(page, f"numbers_{name}", f"All {count} ")
     table = page.table(f"numbers_{name}")
     assert list(table) == list(columns)
     for column, values in columns.items():
@@ -148,54 +133,21 @@ def check_table(page: Rendered, name: str, title: str, columns: dict) -> None:
             np.testing.assert_allclose(table[column].astype(float), values, atol=1e-7)
 
 
-def check_texts(page: Rendered, where: str, *known: str) -> None:
-    """Claim the texts of a figure, which must all be among `known`."""
-    hovers = (
-        "%{text}<br><b>%{z:.4f}</b><extra></extra>",
-        "%{customdata[0]}<br><b>%{customdata[1]}</b><extra></extra>",
-    )
-    for item in page.found(where, "figure"):
-        assert item.text in {*known, *hovers}, item
-        item.claimed = True
+def strips(rows: dict[str, np.ndarray]) -> list[tuple[str, float]]:
+    """Return the rows of vectors that are drawn as rows of cells."""
+    return [(f"{name}, dimension {i}", value) for name, vector in rows.items()
+            for i, value in enumerate(vector, start=1)]  # fmt: skip
 
 
-def check_strip(trace: dict, values: np.ndarray, names: list[str]) -> list[str]:
-    """Check rows of colours; return the texts of their hovers and of the colour bar."""
-    np.testing.assert_allclose(array(trace["z"]), values, rtol=0, atol=2e-6)
-    limit = trace["zmax"]
-    assert trace["zmin"] == -limit
-    hovers = [[f"{name}<br>dimension {i + 1}" for i in range(values.shape[1])] for name in names]
-    assert trace["text"] == hovers
-    assert is_blue(trace["colorscale"][-1][1]) and not is_blue(trace["colorscale"][0][1])
-    ends = []
-    if trace["showscale"]:
-        ends = list(trace["colorbar"]["ticktext"])
-        expected = [number(v, 2) for v in (-limit, 0, limit)]
-        assert ends in (expected, expected[::2])
-        at = array(trace["colorbar"]["tickvals"])
-        np.testing.assert_allclose(at[[0, -1]], [-limit, limit], rtol=1e-3)
-    return [*ends, *(text for row in hovers for text in row)]
+def bars(names: Sequence[str], values: Sequence[float], places: int = 4) -> list[list[str]]:
+    """Return the values of the hovers of bars."""
+    return [[name, number(value, places)] for name, value in zip(names, values, strict=True)]
 
 
-def check_bars(trace: dict, values: np.ndarray, names: list[str], places: int = 4) -> list[str]:
-    """Check bars, the numbers printed on them and the names in their hovers."""
-    finite = np.where(np.isfinite(values), values, 0.0)
-    np.testing.assert_allclose(array(trace["x"]), finite, rtol=0, atol=1e-9)
-    assert array(trace["y"]).tolist() == list(range(len(values)))
-    texts = [number(v, places) for v in values]
-    assert list(trace["text"]) == texts
-    hovers = list(zip(drawn(names), texts, strict=True))
-    assert [tuple(pair) for pair in trace["customdata"]] == hovers
-    return [*drawn(names), *texts]
-
-
-def check_axis(axis: dict, names: list[str], chosen: int | None = None) -> list[str]:
-    """Check the names of the bars: the first is on top, the chosen one is bold."""
-    expected = [f"<b>{name}</b>" if i == chosen else name for i, name in enumerate(drawn(names))]
-    assert list(axis["ticktext"]) == expected
-    assert array(axis["tickvals"]).tolist() == list(range(len(names)))
-    assert axis["range"][0] > axis["range"][1]
-    return expected
+def check_names(axis: dict, names: Sequence[str], chosen: str | None = None) -> None:
+    """Check the names of bars; the chosen one is bold."""
+    assert [plain(name) for name in axis["ticktext"]] == list(names)
+    assert [plain(name) for name in axis["ticktext"] if "<b>" in name] == [chosen] * bool(chosen)
 
 
 def check_the_cell(page: Rendered, cell: Cell) -> None:
@@ -206,11 +158,8 @@ def check_the_cell(page: Rendered, cell: Cell) -> None:
         if case.kind == "encoder"
         else f"At the position that reads “{fed[case.q]}” and produces “{cell.queries[case.q]}”"
     )
-    page.claim(
-        f"{position}, head {case.head + 1} of layer {case.layer + 1} gives "
-        f"“{cell.keys[case.k]}” the weight {number(cell.weights[case.k])}.",
-        "head_sentence",
-    )
+    place = position, str(case.head + 1), f"layer {case.layer + 1}"
+    says(page, "head_sentence", *place, f"“{cell.keys[case.k]}”", number(cell.weights[case.k]))
     written = cell.record.maps(case.kind)[case.layer, case.head, case.q, case.k]
     assert cell.weights[case.k] == pytest.approx(float(written), abs=2e-6)
     layers, heads = cell.record.maps(case.kind).shape[:2]
@@ -258,133 +207,79 @@ def check_the_overview(page: Rendered, cell: Cell) -> None:
 
 
 def check_projections(page: Rendered, cell: Cell) -> None:
-    k, wide, h = cell.case.k, len(cell.x), cell.case.head + 1
-    check_stage(
-        page,
-        "project",
-        aligned(
-            rf"q &= x_q W_{{{h}}}^Q + b_{{{h}}}^Q",
-            rf"k &= x_k W_{{{h}}}^K + b_{{{h}}}^K",
-        ),
-        f"Each position enters this attention as a vector x of {wide} numbers. The head's own "
-        "matrices turn the query's vector into q and the key's vector into k, "
-        f"{cell.size} numbers each. Orange is below zero, blue above; point at a cell for its "
-        "number.",
-    )
+    k, wide, h = cell.case.k, len(cell.x), str(cell.case.head + 1)
+    stage(page, "project", [h] * 4, str(wide), str(cell.size))
     inputs = np.stack([cell.x, cell.taken.memory_KD[k]])
-    figure = page.figure("inside_project")
-    upper, lower = traces(figure, type="heatmap")
-    names = ["x<sub>q</sub>", "x<sub>k</sub>"]
-    known = check_strip(upper, inputs, names)
-    known += check_strip(lower, np.stack([cell.q, cell.k[k]]), ["q", "k"])
-    layout = figure["layout"]
-    assert (layout["yaxis"]["ticktext"], layout["yaxis2"]["ticktext"]) == (names, ["q", "k"])
+    rows = strips({"xq": inputs[0], "xk": inputs[1], "q": cell.q, "k": cell.k[k]})
+    layout = shows(page, "inside_project", rows)["layout"]
     assert layout["yaxis"]["domain"][0] > layout["yaxis2"]["domain"][1]
-    check_texts(page, "inside_project", *names, "q", "k", *known)
     columns = {"dimension": range(1, wide + 1)}
     columns |= {"x of the query": inputs[0], "x of the key": inputs[1]}
-    check_table(page, "project", f"All {wide} numbers of both vectors x", columns)
+    check_table(page, "project", wide, columns)
 
 
 def check_the_product(page: Rendered, cell: Cell) -> None:
     score, size, k = cell.scores[cell.case.k], cell.size, cell.k[cell.case.k]
     largest = sorted(range(size), key=lambda e: -abs(cell.products[e]))[:5]
     part = sum(cell.products[e] for e in largest)
-    check_stage(
-        page,
-        "product",
-        rf"q \cdot k = \sum_{{e=1}}^{{{size}}} q_e k_e = {tex(score)}",
-        "Multiply q and k dimension by dimension; the sum of the products is the dot product "
-        f"q·k. The 5 largest of {size} products add up to {number(part, 4)}, the other "
-        f"{size - 5} to {number(score - part, 4)}; q·k is {number(score, 4)}. Blue raises q·k, "
-        "orange lowers it.",
-    )
-    figure = page.figure("inside_product")
-    (strip,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
-    title, rest = "q<sub>e</sub>k<sub>e</sub>", f"the other {size - 5}"
+    sums = "5", str(size), number(part), str(size - 5), number(score - part), number(score)
+    stage(page, "product", ["1", str(size), tex(score)], *sums)
     names = [f"{e + 1}:  {number(cell.q[e])} × {number(k[e])}" for e in largest]
-    values = np.array([*cell.products[largest], score - part])
-    known = check_strip(strip, cell.products[None], [title])
-    known += check_bars(bars, values, [*(f"dimension {n}" for n in names), f"{rest} dimensions"])
-    known += check_axis(figure["layout"]["yaxis2"], [*names, rest])
-    assert [is_blue(c) for c in bars["marker"]["color"][:5]] == [v > 0 for v in values[:5]]
-    check_texts(page, "inside_product", title, *known)
+    names.append(f"the other {size - 5}")
+    values = [*cell.products[largest], score - part]
+    rows = [*strips({"qeke": cell.products}), *zip(names, values, strict=True)]
+    told = [None] * size + bars([f"dimension {n}" for n in names[:5]] + names[5:], values)
+    figure = shows(page, "inside_product", rows, hovers=told)
+    check_names(figure["layout"]["yaxis2"], names)
+    (drawn,) = traces(figure, type="bar")
+    assert [is_blue(c) for c in drawn["marker"]["color"][:5]] == [v > 0 for v in values[:5]]
     columns = {"dimension": range(1, size + 1), "q": cell.q, "k": k, "q × k": cell.products}
-    title = f"All {size} numbers of q and k, and their products"
-    check_table(page, "product", title, columns)
+    check_table(page, "product", size, columns)
 
 
 def check_scaling_and_mask(page: Rendered, cell: Cell) -> None:
     k, size, count = cell.case.k, cell.size, len(cell.keys)
-    score, scaled, masked = (a[k] for a in (cell.scores, cell.scaled, cell.masked))
-    check_stage(
-        page,
-        "scale",
-        rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = \frac{{{tex(score)}}}{{\sqrt{{{size}}}}} = "
-        f"{tex(scaled)}",
-        "Every key's dot product is divided by √d_k; the result is the score. The chosen key is "
-        f"bold. Here √{size} = {number(size**0.5)}. The code scales q before the product, "
-        "which gives the same score.",
-    )
+    score, scaled, masked = (tex(a[k]) for a in (cell.scores, cell.scaled, cell.masked))
+    stage(page, "scale", [score, str(size), scaled], f"√{size} = {number(size**0.5)}")
     hidden = int((~cell.may).sum())
-    mask, plus = ("0", "+ 0") if cell.may[k] else (r"-\infty", r"- \infty")
-    check_stage(
-        page,
-        "mask",
-        aligned(
-            f"M_{{qk}} &= {mask}",
-            f"s_k + M_{{qk}} &= {tex(scaled)} {plus}",
-            f"&= {tex(masked)}",
-        ),
-        f"{hidden} of {count} keys {'is' if hidden == 1 else 'are'} masked, because the decoder "
-        "may not read tokens that come later: −∞ replaces the score."
-        if hidden
-        else f"None of these {count} keys is masked, so no score changes.",
-    )
+    plus = ["0", scaled, "0"] if cell.may[k] else [r"-\infty", scaled, r"\infty"]
+    few = ["is masked" if hidden == 1 else "are masked", "−∞"]
+    said = [str(hidden), str(count), *few] if hidden else [str(count), "no score changes"]
+    stage(page, "mask", [*plus, masked], *said)
     assert ("inside_mask" in page.figures) == bool(hidden)
     for name, values in (("scale", cell.scaled), ("mask", cell.masked))[: 1 + bool(hidden)]:
-        figure = page.figure(f"inside_{name}")
-        *hatched, bars = traces(figure, type="bar")
-        known = check_bars(bars, values, cell.keys)
-        known += check_axis(figure["layout"]["yaxis"], cell.keys, k)
-        for value, colour in zip(values, bars["marker"]["color"], strict=True):
+        rows = [*zip(cell.keys, values, strict=True)]
+        figure = shows(page, f"inside_{name}", rows, hovers=bars(cell.keys, values))
+        *hatched, drawn = traces(figure, type="bar")
+        check_names(figure["layout"]["yaxis"], cell.keys, cell.keys[k])
+        for value, colour in zip(values, drawn["marker"]["color"], strict=True):
             assert not np.isfinite(value) or is_blue(colour) == (value >= 0)
         assert len(hatched) == (name == "mask")
         for trace in hatched:
             assert array(trace["y"]).tolist() == np.flatnonzero(~cell.may).tolist()
             assert trace["marker"]["pattern"]["shape"] == "/"
-        check_texts(page, f"inside_{name}", "masked", *known)
 
 
 def check_the_softmax(page: Rendered, cell: Cell) -> None:
-    case, k, count = cell.case, cell.case.k, len(cell.keys)
+    case, k = cell.case, cell.case.k
     total, weight = cell.exps.sum(), cell.weights[k]
     in_map = float(cell.record.maps(case.kind)[case.layer, case.head, case.q, k])
-    check_stage(
-        page,
-        "softmax",
-        aligned(
-            r"A_{qk} &= \frac{e^{s_k - s_\text{max}}}{\sum_j e^{s_j - s_\text{max}}}",
-            rf"&= \frac{{e^{{{tex(cell.masked[k])} - ({tex(cell.masked.max())})}}}}{{{tex(total)}}}"
-            rf" = \frac{{{tex(cell.exps[k])}}}{{{tex(total)}}}",
-            f"&= {tex(weight)}",
-        ),
-        "The largest score is subtracted first, which changes no weight and keeps the exponentials "
-        f"small. In the map of the pass the weight is {number(in_map, 7)} (float32); recomputed "
-        f"here in float64 it is {number(weight, 7)}.",
-    )
-    figure = page.figure("inside_softmax")
+    fraction = [cell.masked[k], cell.masked.max(), total, cell.exps[k], total, weight]
+    said = number(in_map, 7), "float32", "float64", number(weight, 7)
+    stage(page, "softmax", [*map(tex, fraction)], *said)
+    rows = [("e^(s − max)", *row) for row in zip(cell.keys, cell.exps, strict=True)]
+    rows += [("weight", *row) for row in zip(cell.keys, cell.weights, strict=True)]
+    told = bars(cell.keys, cell.exps) + bars(cell.keys, cell.weights)
+    figure = shows(page, "inside_softmax", rows, hovers=told)
     layout = figure["layout"]
-    exps, weights = traces(figure, type="bar")
-    known = check_bars(exps, cell.exps, cell.keys) + check_bars(weights, cell.weights, cell.keys)
-    known += check_axis(layout["yaxis"], cell.keys, k)
+    weights = traces(figure, type="bar")[1]
+    check_names(layout["yaxis"], cell.keys, cell.keys[k])
     assert not layout["yaxis2"]["showticklabels"]
     light = [sum(map(int, re.findall(r"\d+", c))) for c in weights["marker"]["color"]]
     assert (np.diff(np.array(light)[np.argsort(cell.weights)]) <= 0).all()  # larger is darker
-    notes = sorted((note["x"], note["text"]) for note in layout["annotations"])
+    notes = sorted((note["x"], plain(note["text"])) for note in layout["annotations"])
     starts = [layout["xaxis"]["domain"][0], layout["xaxis2"]["domain"][0]]
-    assert notes == [(starts[0], "e<sup>s − max</sup>"), (starts[1], "weight")]
-    check_texts(page, "inside_softmax", *(text for _, text in notes), *known)
+    assert notes == [(starts[0], "es − max"), (starts[1], "weight")]
     columns = {
         "key": cell.numbered,
         "q·k": cell.scores,
@@ -393,62 +288,43 @@ def check_the_softmax(page: Rendered, cell: Cell) -> None:
         "e^(s − max)": cell.exps,
         "weight": cell.weights,
     }
-    title = f"All {count} keys: product, score, exponential and weight"
-    check_table(page, "softmax", title, columns)
+    check_table(page, "softmax", len(cell.keys), columns)
 
 
 def check_the_values(page: Rendered, cell: Cell) -> None:
-    h, size = cell.case.head + 1, cell.size
+    h, size = str(cell.case.head + 1), cell.size
     top = sorted(range(len(cell.keys)), key=lambda k: -cell.weights[k])[:3]
-    words = ", ".join(f"“{cell.keys[k]}” {number(cell.weights[k])}" for k in top)
-    check_stage(
-        page,
-        "values",
-        aligned(
-            rf"z_{{{h}}} &= \sum_k A_{{qk}}\, v_k",
-            rf"v_k &= x_k W_{{{h}}}^V + b_{{{h}}}^V",
-        ),
-        f"Each key also has a value v of {size} numbers. A row of the picture is a value times its "
-        "weight, so a key with little weight leaves a pale row. The rows add up to z, the result "
-        f"of the head. The 3 largest of {len(cell.keys)} weights: {words}; together "
-        f"{number(cell.weights[top].sum())}.",
-    )
-    figure = page.figure("inside_values")
-    rows, z = traces(figure, type="heatmap")
-    assert rows["zmax"] == z["zmax"]  # one scale for the sum and its terms
-    known = check_strip(rows, cell.added, drawn(cell.keys)) + check_strip(z, cell.z[None], ["z"])
-    known += check_axis(figure["layout"]["yaxis"], cell.keys)
-    check_texts(page, "inside_values", "z", *known)
+    words = [f"“{cell.keys[k]}” {number(cell.weights[k])}" for k in top]
+    together = number(cell.weights[top].sum())
+    stage(page, "values", [h] * 3, str(size), "3", str(len(cell.keys)), *words, together)
+    rows = [
+        (f"{key}, dimension {i}", value)
+        for key, added in zip(cell.keys, cell.added, strict=True)
+        for i, value in enumerate(added, start=1)
+    ]
+    figure = shows(page, "inside_values", [*rows, *strips({"z": cell.z})])
+    added, z = traces(figure, type="heatmap")
+    assert added["zmax"] == z["zmax"]  # one scale for the sum and its terms
+    check_names(figure["layout"]["yaxis"], cell.keys)
     columns = {"dimension": range(1, size + 1), "z": cell.z}
     columns |= dict(zip(cell.numbered, cell.added, strict=True))
-    title = f"All {size} numbers of z, and what each key adds"
-    check_table(page, "values", title, columns)
+    check_table(page, "values", size, columns)
 
 
 def check_the_output(page: Rendered, cell: Cell) -> None:
     head, heads, wide = cell.case.head, len(cell.parts), len(cell.x)
     rank = 1 + sum(length > cell.lengths[head] for length in cell.lengths)
-    longest = "Its part is the longest here."
-    check_stage(
-        page,
-        "output",
-        rf"\text{{output}} = \sum_{{h=1}}^{{{heads}}} z_h W_h^O + b^O",
-        f"This head's {cell.size} rows of Wᴼ turn z into {wide} numbers. The parts of all {heads} "
-        "heads and the bias add up to the output of the attention. "
-        + (longest if rank == 1 else f"By length, its part ranks number {rank} of {heads} here."),
-    )
-    figure = page.figure("inside_output")
-    (strips,), (bars,) = traces(figure, type="heatmap"), traces(figure, type="bar")
-    names, rows = [f"head {n + 1}" for n in range(heads)], ["this head", "output"]
-    known = check_strip(strips, np.stack([cell.parts[head], cell.output]), rows)
-    known += check_bars(bars, cell.lengths, names, 2)
-    known += check_axis(figure["layout"]["yaxis2"], names, head)
-    assert [*figure["layout"]["yaxis"]["ticktext"]] == rows
-    check_texts(page, "inside_output", *rows, "length of each head’s part", *known)
+    said = ["longest"] if rank == 1 else [str(rank), str(heads)]
+    stage(page, "output", ["1", str(heads)], str(cell.size), str(wide), str(heads), *said)
+    names = [f"head {n + 1}" for n in range(heads)]
+    rows = strips({"this head": cell.parts[head], "output": cell.output})
+    rows += zip(names, cell.lengths, strict=True)
+    told = [None] * (2 * wide) + bars(names, cell.lengths, 2)
+    figure = shows(page, "inside_output", rows, "length of each head", hovers=told)
+    check_names(figure["layout"]["yaxis2"], names, names[head])
     columns = {"dimension": range(1, wide + 1), **dict(zip(names, cell.parts, strict=True))}
     columns |= {"bias": cell.taken.output_bias, "output": cell.output}
-    title = f"All {wide} numbers of each head's part, the bias and the output"
-    check_table(page, "output", title, columns)
+    check_table(page, "output", wide, columns)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.model}-{case.kind}")
@@ -504,32 +380,32 @@ def test_the_split_score_adds_up():
         ]
 
     rows, columns = groups(split.query_components), groups(split.key_components)
-    title, subtitle = titles(page.figure("why_score"))
-    assert title == f"The score {signed(split.score)}, split by parts of query and key"
-    assert subtitle.startswith(
-        "rows: parts of the query; columns: parts of the key; all cells add up to the score within "
-    )
-    cells = {}
-    for text in page.texts("why_score", "figure"):
-        if "<b>" in text:
-            row, column, value = re.split(r" × |: <b>", text.removesuffix("</b>"))
-            cells[row, column] = value
-    assert cells == {
-        (row, column): signed(
-            split.terms[np.ix_([r == row for r in rows], [c == column for c in columns])].sum(), 2
-        )
-        for row in rows
-        for column in columns
+    sums = {
+        (row, column): split.terms[
+            np.ix_([r == row for r in rows], [c == column for c in columns])
+        ].sum()
+        for row in dict.fromkeys(rows)
+        for column in dict.fromkeys(columns)
     }
-    (bars,) = page.figure("why_terms")["data"]
+    cells = page.charts["why_score"].rows()
+    assert {one.place: one.value for one in cells} == {
+        ", ".join(at): pytest.approx(value, abs=1e-5) for at, value in sums.items()
+    }
+    in_order = [at for one in cells for at in sums if ", ".join(at) == one.place]
+    hovers = [(f"{row} × {column}", signed(sums[row, column], 2)) for row, column in in_order]
+    error = pytest.approx(0, abs=1e-5)
+    score = f"The score {signed(split.score)}"
+    shows(page, "why_score", [one[1:3] for one in cells], score, error, hovers=hovers)
     order = np.argsort(-np.abs(split.terms), axis=None)[:8]
     terms = [np.unravel_index(at, split.terms.shape) for at in order]
     values = [split.terms[at] for at in terms]
-    np.testing.assert_allclose(array(bars["x"]), [*values, split.score - sum(values)], atol=1e-7)
-    assert bars["customdata"] == [
-        *(f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms),
-        f"{split.terms.size - 8:,} others",
+    names = [
+        f"{split.query_components[q].label} × {split.key_components[k].label}" for q, k in terms
     ]
+    named = [*names, f"{split.terms.size - 8:,} others"]
+    expected = [*zip(named, [*values, split.score - sum(values)], strict=True)]
+    told = [(name, signed(value)) for name, value in expected]
+    shows(page, "why_terms", expected, f"{split.terms.size:,}", "score", hovers=told)
     table = page.table("why_removals")
     assert list(table) == [
         *("without", "Δ score, norm fixed", "Δ score, norm recomputed"),

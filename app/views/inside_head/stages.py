@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ class Stage:
     """One stage: `name` is its key in `PLACES`, `short` its title in the overview.
 
     `words` are Markdown, `result` is a short summary, `small` the figure in the overview. `table`
-    returns all numbers, shown under the title `table_title`.
+    returns all numbers by column, shown under the title `table_title`.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Stage:
     small: Chart
     figure: Chart | None
     table_title: str = ""
-    table: Callable[[], pd.DataFrame] | None = None
+    table: Callable[[], dict[str, Any]] | None = None
 
 
 def show_overview(stages: list[Stage]) -> None:
@@ -87,12 +88,12 @@ def show_stages(stages: list[Stage], architecture: str) -> None:
 
 
 @waiting.fragment
-def _show_table(name: str, title: str, table: Callable[[], pd.DataFrame]) -> None:
+def _show_table(name: str, title: str, table: Callable[[], dict[str, Any]]) -> None:
     """Show a table in an expander, computed when it is opened."""
     fold = st.expander(title, key=f"numbers_{name}", on_change="rerun")
     if fold.open:
         with fold:
-            made = table()
+            made = pd.DataFrame(table())
             numbers = made.select_dtypes("float64").columns
             st.dataframe(
                 made.style.format(number, numbers),
@@ -133,13 +134,11 @@ def stages(
             small["project"],
             figures.projection_figure(inside, key),
             f"All {D} numbers of both vectors x",
-            lambda: pd.DataFrame(
-                {
-                    "dimension": np.arange(1, D + 1),
-                    "x of the query": inside.x_D,
-                    "x of the key": inside.memory_KD[key],
-                }
-            ),
+            lambda: {
+                "dimension": np.arange(1, D + 1),
+                "x of the query": inside.x_D,
+                "x of the key": inside.memory_KD[key],
+            },
         ),
         Stage(
             "product",
@@ -154,14 +153,12 @@ def stages(
             small["product"],
             figures.product_figure(inside, key),
             f"All {E} numbers of q and k, and their products",
-            lambda: pd.DataFrame(
-                {
-                    "dimension": np.arange(1, E + 1),
-                    "q": inside.q_E,
-                    "k": inside.k_KE[key],
-                    "q × k": inside.products_KE[key],
-                }
-            ),
+            lambda: {
+                "dimension": np.arange(1, E + 1),
+                "q": inside.q_E,
+                "k": inside.k_KE[key],
+                "q × k": inside.products_KE[key],
+            },
         ),
         Stage(
             "scale",
@@ -213,16 +210,14 @@ def stages(
             small["softmax"],
             figures.softmax_figure(inside, keys, key),
             f"All {K} keys: product, score, exponential and weight",
-            lambda: pd.DataFrame(
-                {
-                    "key": _numbered(keys, first),
-                    "q·k": inside.scores_K,
-                    "scaled": inside.scaled_K,
-                    "masked": inside.masked_K,
-                    "e^(s − max)": inside.exps_K,
-                    "weight": inside.weights_K,
-                }
-            ),
+            lambda: {
+                "key": _numbered(keys, first),
+                "q·k": inside.scores_K,
+                "scaled": inside.scaled_K,
+                "masked": inside.masked_K,
+                "e^(s − max)": inside.exps_K,
+                "weight": inside.weights_K,
+            },
         ),
         Stage(
             "values",
@@ -240,10 +235,11 @@ def stages(
             small["values"],
             figures.values_figure(inside, keys),
             f"All {E} numbers of z, and what each key adds",
-            lambda: pd.DataFrame(
-                {"dimension": np.arange(1, E + 1), "z": inside.z_E}
-                | dict(zip(_numbered(keys, first), inside.weighted_KE, strict=True))
-            ),
+            lambda: {
+                "dimension": np.arange(1, E + 1),
+                "z": inside.z_E,
+                **dict(zip(_numbered(keys, first), inside.weighted_KE, strict=True)),
+            },
         ),
         Stage(
             "output",
@@ -257,11 +253,12 @@ def stages(
             small["output"],
             figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",
-            lambda: pd.DataFrame(
-                {"dimension": np.arange(1, D + 1)}
-                | {f"head {n}": part for n, part in enumerate(inside.parts_HD, start=1)}
-                | {"bias": inside.bias_D, "output": inside.output_D}
-            ),
+            lambda: {
+                "dimension": np.arange(1, D + 1),
+                **{f"head {n}": part for n, part in enumerate(inside.parts_HD, start=1)},
+                "bias": inside.bias_D,
+                "output": inside.output_D,
+            },
         ),
     ]
 
