@@ -26,6 +26,7 @@ from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
 from core.record.adapters.map_checks import NEED_WEIGHTS, ROW_LIMIT, imported_mask
 from core.record.archive import Archive, archive, in_megabytes
+from core.record.canonical import canonical_bytes
 from core.record.card import card
 from core.record.edits import Edits, Limits
 from core.record.hidden_states import Activations
@@ -507,14 +508,17 @@ class TranslationRecord(Frozen):
 
     @cached_property
     def id(self) -> str:
-        """A hash of metadata and numbers, without check results, as 16 hexadecimal digits."""
+        """A hash of metadata and numbers, without check results, as 16 hexadecimal digits.
+
+        It is the start of the SHA-256 of `canonical_bytes` of the metadata and each array's bytes.
+        """
         return self._identity[0][:16]
 
     @cached_property
     def _identity(self) -> tuple[str, tuple[tuple[int, ...], ...]]:
         """The full SHA-256 behind `id`, and the shapes: two records are equal if these are."""
         metadata = {name: value for name, value in self._metadata().items() if name != "checks"}
-        digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
+        digest = hashlib.sha256(canonical_bytes(metadata))
         for name in _AXES:
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest(), tuple(getattr(self, name).shape for name in _AXES)

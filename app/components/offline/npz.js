@@ -5,31 +5,27 @@ import { bytesOf } from "../shared/packing.js";
 
 const FORMAT = 2; // of core/record/record.py
 
-/* Numbers that Python holds as floats; all others are integers. */
-const FLOATS = new Set(["figure", "limit", "log_prob", "score"]);
-
 const [ZIP_LOCAL, ZIP_ENTRY, ZIP_END] = [0x04034b50, 0x02014b50, 0x06054b50];
 const ZIP_VERSION = 20;
 const ZIP_DATE = 0x21; // always 1 January 1980, so that the same record gives the same file
 
-/** A float as Python writes it: 1.0, 1e-05, 1e+16. @param {number} value */
-function pythonFloat(value) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value < 0 ? "-Infinity" : "Infinity";
-  if (Object.is(value, -0)) return "-0.0";
-  const [digits, exponent] = value.toExponential().split("e");
-  const power = Number(exponent);
-  if (power < -4 || power >= 16) return `${digits}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
-  return Number.isInteger(value) ? `${value}.0` : String(value);
+/** Return JSON values as the bytes that the hash covers, like `canonical_bytes` in core/record/canonical.py. @returns {Uint8Array[]} */
+function canonicalParts(value) {
+  if (typeof value === "string") {
+    const units = Uint16Array.from({ length: value.length }, (_, index) => value.charCodeAt(index));
+    return [bytesOf(Uint32Array.of(units.byteLength)), bytesOf(units)];
+  }
+  if (typeof value !== "object") return [bytesOf(Float64Array.of(Number(value) + 0))];
+  const names = Object.keys(value).toSorted();
+  const items = Array.isArray(value) ? value : names.flatMap((name) => [name, value[name]]);
+  return [bytesOf(Float64Array.of(names.length)), ...items.flatMap((item) => canonicalParts(item))];
 }
 
-/** JSON exactly as Python's `json.dumps(value, sort_keys=True)` writes it. */
-function pythonJson(value, name = "") {
-  if (typeof value === "number") return FLOATS.has(name) ? pythonFloat(value) : String(value);
-  if (typeof value === "string") return JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  if (Array.isArray(value)) return `[${value.map((item) => pythonJson(item)).join(", ")}]`;
-  if (typeof value !== "object") return String(value);
-  const items = Object.keys(value).toSorted().map((key) => `${JSON.stringify(key)}: ${pythonJson(value[key], key)}`);
-  return `{${items.join(", ")}}`;
+/* JSON as Python reads it: the figure of a failed check may be NaN or infinite. */
+function jsonOf({ checks, ...metadata }) {
+  const written = checks.map((check) => ({ ...check, figure: Number.isFinite(check.figure) ? check.figure : String(check.figure) }));
+  const text = JSON.stringify({ format: FORMAT, checks: written, ...metadata });
+  return new TextEncoder().encode(text.replace(/"figure":"(NaN|-?Infinity)"/g, '"figure":$1'));
 }
 
 const savedToken = ({ id, piece, text, startsWord, special, unknown }) => ({ id, piece, text, starts_word: startsWord, special, unknown });
@@ -81,7 +77,7 @@ const ascii = (text) => Uint8Array.from(text, (character) => character.charCodeA
  * @param {PassRecord} record
  */
 export async function identityOf(record) {
-  const parts = [ascii(pythonJson(metadataOf(record))), ...arraysOf(record).map(([, , numbers]) => bytesOf(numbers))];
+  const parts = [...canonicalParts(metadataOf(record)), ...arraysOf(record).map(([, , numbers]) => bytesOf(numbers))];
   return (await sha256(concatenated(parts))).slice(0, 16);
 }
 
@@ -93,7 +89,7 @@ export async function sha256(bytes) {
 
 /** Return the file of a record. @param {PassRecord} record @returns {Uint8Array<ArrayBuffer>} */
 export function npzOf(record) {
-  const words = ascii(pythonJson({ format: FORMAT, checks: record.checks, ...metadataOf(record) }));
+  const words = jsonOf({ checks: record.checks, ...metadataOf(record) });
   const arrays = [["words", [words.length], words], ...arraysOf(record)];
   return zipOf(arrays.map(([name, shape, numbers]) => [`${name}.npy`, npyOf(name, shape, numbers)]));
 }

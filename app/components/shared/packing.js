@@ -1,6 +1,6 @@
 // Packs numbers, bit masks and payloads into bytes; the inverse of shared/bytes.js.
 
-/** Numbers as little-endian bytes, without a copy. @param {Float32Array | Uint8Array} numbers */
+/** Numbers as little-endian bytes, without a copy. @param {Float32Array | Uint8Array | Uint16Array | Uint32Array | Float64Array} numbers */
 export const bytesOf = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 
 /* One bit per cell, the first in the highest bit. */
