@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.test_readme import listed as in_trees
-from tests.test_readme import opening, tree  # noqa: E402 (after the path line)
+from tests.test_readme import listed as in_trees  # noqa: E402 (after the path line)
+from tests.test_readme import opening, tree  # noqa: E402
 
 SUFFIXES = (".py", ".js", ".css", ".html")
 

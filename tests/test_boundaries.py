@@ -77,6 +77,7 @@ PLAIN = {
         f"core.record.{name}"
         for name in (
             "archive",
+            "canonical",
             "card",
             "edits",
             "hidden_states",

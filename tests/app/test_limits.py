@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import json
+import resource
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,11 +23,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.benchmark.browser import free_port
+from tests.load.client import Client
 from tests.load.server import HOST, ROOT, Server, server
 
 SOON = 60
 MB = 1024 * 1024
 PER_ADDRESS = 6
+TEXT = "Ein Hund liest im Park."
 
 
 def websocket(found: Server) -> ClientConnection:
@@ -281,3 +287,58 @@ def test_the_server_does_not_start_without_its_configuration(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("server.allowedHosts is not set: start the app")
+
+
+def finished(coroutine: Any) -> Any:
+    """Run a coroutine in a new thread, since Playwright may run an event loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+def test_no_client_message_clears_the_caches(limited):
+    found, log = limited
+
+    def computed() -> int:
+        lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
+        return sum(json.loads(line)["what"] == "inspect" for line in lines)
+
+    async def through() -> tuple[int, int]:
+        async with await Client.connect(found.port) as client:
+            await client.open()
+            first = await client.type("source", TEXT)
+            before = computed()
+            for kind in ("clear_cache", "set_run_on_save", "debug_shutdown_runtime"):
+                message = BackMsg()
+                setattr(message, kind, True)
+                await client._socket.send(message.SerializeToString())
+        async with await Client.connect(found.port) as other:
+            await other.open()
+            again = await other.type("source", TEXT)
+        assert first.translation and again.translation == first.translation
+        return before, computed()
+
+    before, after = finished(through())
+    assert before >= 1 and after == before
+
+
+def test_file_descriptors_stay_in_reserve():
+    """With at most 256 descriptors, 150 idle websockets leave the server healthy."""
+
+    def lower_limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 256))
+
+    with server(before=lower_limit, connections=500, connections_per_address=500) as found:
+        limits = Path(f"/proc/{found.pid}/limits").read_text()
+        assert limits.split("Max open files")[1].split()[:2] == ["256", "256"]
+        refused = 0
+        with ExitStack() as stack:
+            for _ in range(150):
+                try:
+                    stack.enter_context(websocket(found))
+                except InvalidStatus as error:
+                    assert error.response.status_code == 503
+                    refused += 1
+            # 128 descriptors are in reserve and a page takes 4: 32 pages fit, 16 from one address.
+            assert refused == 150 - 16
+            assert status(found) == (200, "ok")
+            assert len(list(Path(f"/proc/{found.pid}/fd").iterdir())) < 256 - 64

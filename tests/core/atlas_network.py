@@ -11,6 +11,7 @@ from core import analyse
 from core.atlas.atlas import Atlas
 from core.atlas.corpus import CHUNK, Corpus, chunked, corpus
 from core.atlas.sums import Sums
+from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Card, Checkpoint
 from core.data.batches import collate, encode_pairs
 from core.model.build import build
@@ -47,8 +48,10 @@ def checkpoint(**shape: int) -> Checkpoint:
         logits = model(batch.source, batch.target_in).transpose(1, 2)
         F.cross_entropy(logits, batch.target_out, ignore_index=PAD).backward()
         adam.step()
-    parameters = sum(p.numel() for p in model.parameters())
-    card = Card(Path(), "scratch", "de", "en", model.config, parameters, {}, {}, "0", "0")
+    file = ListedFile("", 0, "0")
+    card = Card(
+        "scratch", "de", "en", model.config, {}, file, (file, file), "0", folder=Path(), metrics={}
+    )
     return Checkpoint(card, model.double().eval(), *both)
 
 

@@ -18,6 +18,7 @@ from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.quoted import Quote
 from core.atlas.claims.statistic import SmallestDifference, Statistic, mean_of
+from core.checkpoint.configuration import ListedFile
 from core.checkpoint.folder import Checkpoint
 from tests.app.boards import NETWORKS, board
 from tests.core import atlas_network
@@ -273,7 +274,8 @@ def test_a_missing_network_is_named_in_one_line(tmp_path):
 def test_unfinished_work_is_saved_for_each_network_separately(folder):
     """Two networks with the same measure and sentences do not read each other's sums."""
     both = directed("de", "en"), directed("de", "en", "baseline")
-    both = both[0], replace(both[1], card=replace(both[1].card, weights_sha256="1"))
+    other = replace(both[1].card, weights=ListedFile("", 0, "1"))
+    both = both[0], replace(both[1], card=other)
     with runner(both, 1) as run:
         for one in networks_of(both, folder, None, run, folder / "unfinished"):
             attention(one)

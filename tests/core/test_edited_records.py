@@ -19,6 +19,7 @@ from core.experiments.positions import equivariance
 from core.experiments.score_parts import score_parts, scores
 from core.experiments.site import site
 from core.experiments.values import value_norms
+from core.record.canonical import canonical_bytes
 from core.record.checks import check
 from core.record.editing import edited
 from core.record.edits import OFF, Edge, EditError, Edits, Row, Temperature
@@ -149,7 +150,7 @@ def test_an_unedited_record_has_no_edits_in_its_file_or_id(translator):
         words = json.loads(np.load(archive.open("words.npy")).tobytes())
     assert "edits" not in words
     words = {name: value for name, value in words.items() if name not in ("format", "checks")}
-    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    digest = hashlib.sha256(canonical_bytes(words))
     for name in (
         *(f"{kind}{what}" for what in ("", "_mask") for kind in KINDS),
         *("source_positions", "target_positions", "log_probs", "alternative_log_probs"),

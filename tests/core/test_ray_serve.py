@@ -129,7 +129,7 @@ def test_a_different_model_on_the_server_is_refused(port, translator, monkeypatc
         twin = translator.other_implementation()
         assert RemoteBackend(address, twin.card).inspect(ASKED[:1])[0].source_text
         for changed, says in (
-            ({"config_sha256": "0" * 64}, "is different"),
+            ({"sha256": "0" * 64}, "is different"),
             ({"folder": Path("x/other-de-en")}, "not among"),
         ):
             with pytest.raises(CheckpointError, match=says):
