@@ -57,7 +57,7 @@ def test_a_payload_describes_maps_and_tokens() -> None:
     assert [map["limits"] for map in data["maps"]] == [None, None, [[1.0] * HEADS] * LAYERS]
     assert [map["limits"] for map in payload(scores_row())["maps"]] == [[[6.0, 7.0, 8.0]]] * 2
     token = data["queries"]["tokens"][6]
-    assert (token["label"], token["number"]) == ("a‹U+200B›b", 7)
+    assert (token["text"], token["number"]) == ("a\u200bb", 7)
 
 
 def test_invalid_rows_are_rejected() -> None:

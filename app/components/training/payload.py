@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from app.components.explorer.payload import check_size
-from app.components.tokens import described
+from app.components.tokens import sent
 from core.analysis import appearance
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots
-from core.record.words import group_words
+from core.record.record import RecordToken
 from core.text.tokenizer import SPECIALS, UNK
 
 _BOUNDARY = "\u2581"  # starts a word in a vocabulary of subwords
@@ -49,20 +48,12 @@ NAMES = {
 """The short name and the meaning of each measure or mark, by kind, in the order shown."""
 
 
-@dataclass(frozen=True)
-class _Token:
-    """A token of a snapshot's sentence, with what `described` and `group_words` need."""
-
-    text: str
-    starts_word: bool
-    special: bool
-    unknown: bool
-
-
-def _tokens(pieces: Sequence[str], subwords: bool) -> list[_Token]:
+def _tokens(pieces: Sequence[str], subwords: bool) -> list[RecordToken]:
     """Return the tokens of one side; `subwords`: whether a mark in a piece starts a word."""
     return [
-        _Token(
+        RecordToken(
+            -1,
+            piece,
             piece.lstrip(_BOUNDARY) if subwords else piece,
             piece.startswith(_BOUNDARY) or not subwords,
             piece in SPECIALS,
@@ -72,7 +63,7 @@ def _tokens(pieces: Sequence[str], subwords: bool) -> list[_Token]:
     ]
 
 
-def _text(tokens: Sequence[_Token]) -> str:
+def _text(tokens: Sequence[RecordToken]) -> str:
     """Return a sentence as text, without special tokens."""
     shown = [t for t in tokens if not t.special]
     return "".join(f" {t.text}" if t.starts_word else t.text for t in shown).strip()
@@ -145,13 +136,9 @@ def _ordered(
     return [named["entropy"], *(named[name] for name in NAMES[kind] if name in named)]
 
 
-def _sentence(sides: Mapping[str, Sequence[_Token]]) -> dict[str, Any]:
+def _sentence(sides: Mapping[str, Sequence[RecordToken]]) -> dict[str, Any]:
     return {
-        **{side: [described(token) for token in tokens] for side, tokens in sides.items()},
-        "words": {
-            "source": [list(word) for word in group_words(sides["source"])],
-            "target": [list(word) for word in group_words(sides["target_out"])],
-        },
+        **{side: [sent(token) for token in tokens] for side, tokens in sides.items()},
         "source_text": _text(sides["source"]),
         "translation": _text(sides["target_out"]),
     }
