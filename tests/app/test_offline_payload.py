@@ -372,3 +372,40 @@ def test_labels_are_pythons(worker: Worker) -> None:
     ]
     assert shorts == [*map(short, tokens)]
     assert words == [list(word) for word in group_words(tokens)]
+
+
+@pytest.mark.parametrize("name", [*CASES, "without alternatives"])
+def test_the_written_token_is_among_the_alternatives(
+    worker: Worker, records: dict[str, TranslationRecord], name: str
+) -> None:
+    """It replaces the least probable one if it is none of them."""
+    record = records.get(name) or replace(
+        records["given"],
+        alternatives=((),) * len(records["given"].target_out),
+        alternative_log_probs=np.zeros((len(records["given"].target_out), 0), np.float32),
+    )
+    raw = {
+        "target_out": [token(one) for one in record.target_out],
+        "alternatives": [[token(one) for one in row] for row in record.alternatives],
+    }
+    script = """([text, others, own]) => {
+      const raw = { ...JSON.parse(text), alternative_log_probs: Uint8Array.from(others) };
+      return alternativesOf(raw, Float32Array.from(own));
+    }"""
+    others = [*record.alternative_log_probs.astype("<f4").tobytes()]
+    arguments = [json.dumps(raw), others, record.log_probs.tolist()]
+    found = worker.page.evaluate(script, arguments)
+    added = 0
+    for t, own in enumerate(record.target_out):
+        pairs = zip(record.alternatives[t], record.alternative_log_probs[t], strict=True)
+        rows = [(one.id == own.id, short(one), log_prob) for one, log_prob in pairs]
+        if not any(written for written, *_ in rows):
+            rows[-1:] = [(True, short(own), record.log_probs[t])]
+            assert [one["added"] for one in found[t]] == [False] * (len(rows) - 1) + [True]
+            added += 1
+        shown = [(one["written"], one["label"]) for one in found[t]]
+        assert shown == [(written, words) for written, words, _ in rows]
+        assert [one["probability"] for one in found[t]] == pytest.approx(
+            [min(1, np.exp(log_prob)) for *_, log_prob in rows], abs=1e-6
+        )
+    assert name not in ("given", "without alternatives") or added
