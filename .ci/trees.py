@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.test_readme import listed as in_trees
 from tests.test_readme import opening, tree  # noqa: E402 (after the path line)
 
 SUFFIXES = (".py", ".js", ".css", ".html")
@@ -22,7 +23,10 @@ def lines(folder: Path, described: dict[str, str], indent: int) -> list[str]:
     files = sorted(
         f
         for f in folder.iterdir()
-        if f.is_file() and f.name != "__init__.py" and (f.suffix in SUFFIXES or f.name in listed)
+        if f.is_file()
+        and f.name != "__init__.py"
+        and in_trees(f)
+        and (f.suffix in SUFFIXES or f.name in listed)
     )
     folders = sorted(
         f

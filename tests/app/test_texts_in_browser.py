@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from app.look.labels import label
+from tests.app.conftest import watched
 from tests.app.texts import TEXTS
 from tests.app.texts_harness import ROWS, record_of, texts_from
 
@@ -26,6 +28,24 @@ FOUND = """() => {
   };
   visit(document.body);
   return [...found];
+}"""
+ACTIVE = """() => {
+  const found = [];
+  const tags = "script, iframe, frame, object, embed, base, meta, link, img, video, [href], [src]";
+  const visit = (node) => {
+    for (const element of node.querySelectorAll("*")) {
+      const names = element.getAttributeNames();
+      const link = element.getAttribute("href") ?? element.getAttribute("src") ?? "";
+      const inert = element.matches("a, img") && link === "";  // such as a button of a figure
+      if (element.matches(tags) && !inert) {
+        found.push(`${element.localName} ${link.split("?")[0]}`);
+      }
+      found.push(...names.filter((name) => name.startsWith("on")));
+      if (element.shadowRoot) visit(element.shadowRoot);
+    }
+  };
+  visit(document.body);
+  return [...new Set(found)].sort();
 }"""
 UNSEEN = re.compile("[\u200b\u2060\u2066\u2069]")
 
@@ -102,3 +122,49 @@ def test_forty_texts_create_no_element(serve, local_page: Page):
 def test_all_texts_create_no_element(serve, local_page: Page):
     walk(local_page, serve, list(range(0, len(TEXTS), ROWS)))
     print(f"\n{len(TEXTS)} texts on every part of a page: no element, no request, no dialog")  # noqa: T201
+
+
+PAGES = ["", "tour", "steps", "head", "why", "together", "masks", "positions", "comparison"]
+
+
+def visited(page: Page, url: str, text: str) -> set[str]:
+    """Return the active elements of a page that shows a text, including Streamlit's."""
+    page.goto(f"{url}?direction=de-en&model=scratch&search=greedy&source={quote(text)}")
+    expect(page.get_by_test_id("stSidebarUserContent")).to_be_visible(timeout=60_000)
+    shown = page.locator("[data-testid=stMain] .st-key-source, .st-key-tour_links a")
+    shown.first.wait_for(timeout=60_000)
+    page.get_by_test_id("stSidebar").locator("img").first.wait_for()  # the logo
+    settled(page)
+    assert page.get_by_test_id("stException").count() == 0
+    return set(page.evaluate(ACTIVE))
+
+
+def together(limit: int = 60) -> list[str]:
+    """Join the texts into lines that are short enough for the models."""
+    lines = [""]
+    for text in TEXTS:
+        if lines[-1] and len(lines[-1]) + len(text) > limit:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {text}".strip() if lines[-1] else text
+    return lines
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", PAGES, ids=lambda name: name or "translate")
+def test_all_texts_on_every_page_of_the_guarded_app(serve, page: Page, name):
+    """Nothing violates the content security policy."""
+    broken: list[str] = []
+    page.on("console", lambda said: "Content Security" in said.text and broken.append(said.text))
+    with watched(page):
+        url = f"{serve(APP)}/{name}"
+        usual = visited(page, url, "a") | visited(page, url, "Ein Hund läuft.")
+        for text in together():
+            assert visited(page, url, text) <= usual, text
+            assert page.evaluate("window.taken") is None
+            if name in ("masks", "positions"):
+                shown = page.locator(".st-key-lesson_sentence").all_text_contents()
+                refused = page.get_by_test_id("stAlert").count()
+                assert refused or bare(text) == bare("".join(shown).split("→")[0]), text
+    assert not broken
+    title = name or "the first page"
+    print(f"\n{len(TEXTS)} texts on {title}: nothing active, no request, no dialog")  # noqa: T201
