@@ -59,8 +59,8 @@
  * @typedef {"weights" | "change" | "scores" | "norms" | "rollout"} Quantity
  * @typedef {"pieces" | "words"} Unit  single tokens, or merged into words
  *
- * @typedef {{label: string, parts?: [string, boolean][], start: boolean, special: boolean, unknown: boolean,
- *   punctuation: boolean, p?: number}} SentToken  see tokens.py; p: probability
+ * @typedef {{id: number, text: string, starts_word?: boolean, special?: boolean, unknown?: boolean,
+ *   probability?: number}} SentToken  of a record, see tokens.py; probability: added by explorer/data.js
  * @typedef {{name: string, passed: boolean, figure: number | null, limit: number, words: string}} Check
  * @typedef {{source: string, family: string, credit: string, not_proven: string[],
  *   compared: {what: string, max_abs_diff: number, limit: number, passed: boolean}[]}} Imported  see core/checkpoint/imported.py
@@ -73,16 +73,15 @@
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
  *   levels: number | null, heads: Heads, layers: Record<Kind, number>, source_language: string,
- *   target_language: string, search: string, given_target: boolean, log_prob: number | null, error?: number,
+ *   target_language: string, search: string, given_target: boolean, error?: number,
  *   checks: Check[], unchecked?: string[], imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
- *   words: Record<"source" | "target", number[][]>, alternatives: [string, number, 0 | 1 | 2][][], view: Link,
+ *   alternatives: SentToken[][], log_probs: Uint8Array, alternative_log_probs: Uint8Array, view: Link,
  *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
- *   floats, at most `error` away from the true weights; log_prob: null if there are no probabilities; weights_sha256: ""
+ *   floats, at most `error` away from the true weights; log_probs: empty if there are no probabilities; weights_sha256: ""
  *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
- *   the weights, for maps from other tools; words: the tokens of each word, in `source` and in `target_out`;
- *   quantities: those sent along; host: for explorer/streamlit.js
+ *   the weights, for maps from other tools; quantities: those sent along; host: for explorer/streamlit.js
  */
 
 /**
@@ -294,8 +293,8 @@
 /**
  * The training page.
  *
- * @typedef {{source: SentToken[], target_in: SentToken[], target_out: SentToken[], words: Record<"source" | "target",
- *   number[][]>, source_text: string, translation: string}} TrainingSentence
+ * @typedef {{source: SentToken[], target_in: SentToken[], target_out: SentToken[], source_text: string,
+ *   translation: string}} TrainingSentence
  * @typedef {{name: string, short: string, meaning: string, chance: number | null,
  *   level: number[][] | null}} TrainingMeasure  level: [layer][head], what a head with the role must reach
  * @typedef {{kind: Kind, measure: string, short: string, layer: number, head: number, point: number, last: number,
@@ -352,7 +351,7 @@
  *   it: texts by dotted key, and thresholds, verdicts and edits
  * @typedef {(key: string, values?: Record<string, string | number>) => string} Say  a lesson's text, filled in
  *
- * @typedef {{id: number, piece: string, text: string, startsWord: boolean, special: boolean, unknown: boolean}} RecordToken
+ * @typedef {{id: number, piece: string, text: string, starts_word: boolean, special: boolean, unknown: boolean}} RecordToken
  *
  * @typedef {object} PassRecord  like TranslationRecord in core/record/record.py; S source tokens, T target tokens
  * @property {string} id

@@ -154,8 +154,8 @@ def map_names(header: dict[str, Any]) -> list[str]:
 
 
 def side(header: dict[str, Any], which: str) -> list[tuple[int, str]]:
-    """Return the numbers and labels of the tokens along one side of a row of maps."""
-    return [(token["number"], token["label"]) for token in header[which]["tokens"]]
+    """Return the numbers and texts of the tokens along one side of a row of maps."""
+    return [(token["number"], token["text"]) for token in header[which]["tokens"]]
 
 
 def numbered(tokens: Sequence[RecordToken], first: int) -> list[tuple[int, str]]:

@@ -35,7 +35,7 @@ def asked(page: Any, script: str, what: str, **given: Any) -> Any:
 
 @pytest.mark.parametrize("values", [SHIPPED, MOSES, *STRANGE])
 def test_tokens_and_words_are_pythons(shared_page, values):
-    fields = "(t) => [t.id, t.piece, t.text, t.startsWord, t.special, t.unknown]"
+    fields = "(t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown]"
     found = asked(
         shared_page,
         "app/components/offline/worker.js",

@@ -22,19 +22,20 @@ from playwright.sync_api import BrowserContext, Page
 from app.components.assets import joined
 from app.components.edits import listed
 from app.components.explorer.payload import payload
-from app.components.tokens import described, short
+from app.look.labels import label, segments
 from core.analysis.first_cell import first_cell
 from core.analysis.rollout import rollout
 from core.config import DecodeConfig
 from core.kinds import KINDS
 from core.record.edits import Edits
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
-from core.record.words import group_words
+from core.record.words import group_words, is_punctuation
 from core.translator import Translator
 from tests.app.conftest import visited
 
 FOLDER = Path(__file__).parents[2] / "app/components/offline"
-SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in ("payload", "npz", "first_view")))
+MODULES = ("payload", "npz", "first_view", "edit_words", "../explorer/data")
+SCRIPTS = joined(*(FOLDER / f"{name}.js" for name in MODULES))
 # An array is sent as {name of its type: base64 text}.
 DRIVER = """
 const arrays = { f4: Float32Array, u1: Uint8Array };
@@ -63,8 +64,21 @@ def described_arrays(value: Any) -> Any:
 
 
 def token(one: RecordToken) -> dict[str, Any]:
-    fields = {name: getattr(one, name) for name in one.__slots__}
-    return fields | {"startsWord": fields.pop("starts_word")}
+    return {name: getattr(one, name) for name in one.__slots__}
+
+
+def short(token: RecordToken) -> str:
+    """Return the label, with a hyphen in front if the token continues a word."""
+    alone = token.starts_word or token.special or is_punctuation(token.text)
+    return label(token) if alone else f"\u2010{label(token)}"
+
+
+def is_sent(found: Any, expected: list[Any]) -> bool:
+    """Return whether a list holds the expected tokens; the worker sends all of their fields."""
+    if isinstance(expected[0], list):
+        return all(map(is_sent, found, expected))
+    kept = [{n: v for n, v in t.items() if v is not False and n != "piece"} for t in found]
+    return kept == expected
 
 
 def number(value: float) -> dict[str, str]:
@@ -257,6 +271,8 @@ def test_payloads_are_pythons(
             numbers = [np.frombuffer(one, "<f4") for one in (found[field], value)]
             error = 1e-6 if field.startswith("rollout") else 0
             np.testing.assert_allclose(*numbers, rtol=0, atol=error, err_msg=field)
+        elif field in ("source", "target_in", "target_out", "alternatives"):
+            assert is_sent(found[field], value), field
         else:
             assert_equal(found[field], value, field)
 
@@ -345,11 +361,51 @@ def test_labels_are_pythons(worker: Worker) -> None:
     ]
     script = """(text) => {
       const tokens = JSON.parse(text);
-      const labels = [tokens.map(describeToken), tokens.map(shortLabel)];
-      return JSON.stringify([...labels, groupWords(tokens)]);
+      const shown = displayTokens(tokens, 0).map(({ parts, punctuation }) => [parts, punctuation]);
+      return JSON.stringify([shown, tokens.map(shortLabel), groupWords(tokens)]);
     }"""
     text = worker.page.evaluate(script, json.dumps([token(one) for one in tokens]))
-    labels, shorts, words = json.loads(text)
-    assert labels == [described(one) for one in tokens]
-    assert shorts == [short(one) for one in tokens]
+    shown, shorts, words = json.loads(text)
+    assert shown == [
+        [[*map(list, segments(one.text))], not one.special and is_punctuation(one.text)]
+        for one in tokens
+    ]
+    assert shorts == [*map(short, tokens)]
     assert words == [list(word) for word in group_words(tokens)]
+
+
+@pytest.mark.parametrize("name", [*CASES, "without alternatives"])
+def test_the_written_token_is_among_the_alternatives(
+    worker: Worker, records: dict[str, TranslationRecord], name: str
+) -> None:
+    """It replaces the least probable one if it is none of them."""
+    record = records.get(name) or replace(
+        records["given"],
+        alternatives=((),) * len(records["given"].target_out),
+        alternative_log_probs=np.zeros((len(records["given"].target_out), 0), np.float32),
+    )
+    raw = {
+        "target_out": [token(one) for one in record.target_out],
+        "alternatives": [[token(one) for one in row] for row in record.alternatives],
+    }
+    script = """([text, others, own]) => {
+      const raw = { ...JSON.parse(text), alternative_log_probs: Uint8Array.from(others) };
+      return alternativesOf(raw, Float32Array.from(own));
+    }"""
+    others = [*record.alternative_log_probs.astype("<f4").tobytes()]
+    arguments = [json.dumps(raw), others, record.log_probs.tolist()]
+    found = worker.page.evaluate(script, arguments)
+    added = 0
+    for t, own in enumerate(record.target_out):
+        pairs = zip(record.alternatives[t], record.alternative_log_probs[t], strict=True)
+        rows = [(one.id == own.id, short(one), log_prob) for one, log_prob in pairs]
+        if not any(written for written, *_ in rows):
+            rows[-1:] = [(True, short(own), record.log_probs[t])]
+            assert [one["added"] for one in found[t]] == [False] * (len(rows) - 1) + [True]
+            added += 1
+        shown = [(one["written"], one["label"]) for one in found[t]]
+        assert shown == [(written, words) for written, words, _ in rows]
+        assert [one["probability"] for one in found[t]] == pytest.approx(
+            [min(1, np.exp(log_prob)) for *_, log_prob in rows], abs=1e-6
+        )
+    assert name not in ("given", "without alternatives") or added

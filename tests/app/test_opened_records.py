@@ -82,12 +82,6 @@ def test_the_largest_records_can_be_sent(size):
         assert len(sent[kind]) == step * cells
 
 
-def test_a_record_without_alternatives_is_sent():
-    record = even((1, 1), 2, 3, 4, K=0)
-    steps = payload(record, VIEW)["alternatives"]
-    assert steps == [[["a", pytest.approx(np.exp(-1.5), abs=1e-6), 2]]] * 4, "the written token"
-
-
 def with_arrays(record: TranslationRecord, **arrays: np.ndarray) -> bytes:
     """Return a saved record with some arrays replaced by invalid ones."""
     with zipfile.ZipFile(io.BytesIO(record.to_bytes())) as opened:

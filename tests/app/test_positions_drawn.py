@@ -54,8 +54,8 @@ def show(page: Page, theme: str, sentence: int, values: NDArray[np.float32]) -> 
     page.goto("http://127.0.0.1/")
     set_theme(page, ".lessons", theme)
     source = [
-        {"label": token.removeprefix("▁"), "start": token.startswith("▁")}
-        | {"special": token == "<eos>", "unknown": False, "punctuation": token == "."}
+        {"text": token.removeprefix("▁"), "starts_word": token.startswith("▁")}
+        | {"special": token == "<eos>"}
         for token in SENTENCES[sentence].source
     ]
     page.evaluate(

@@ -40,14 +40,14 @@ def sent(run: AttentionSnapshots) -> dict[str, Any]:
 def test_tokens_become_words_and_text() -> None:
     first, second = sent(snapshots())["sentences"]
     assert (first["source_text"], first["translation"]) == ("Ein Hund bellt.", "A dog barks")
-    assert first["words"]["source"] == [[0], [1], [2, 3], [4], [5]]
-    assert first["words"]["target"] == [[0], [1], [2, 3], [4]]
-    assert [t["special"] for t in first["source"]] == [False] * 5 + [True]
+    assert [t["text"] for t in first["source"]] == ["Ein", "Hund", "be", "llt", ".", "<eos>"]
+    assert ["starts_word" in t for t in first["source"]] == [True, True, True, False, False, False]
+    assert ["special" in t for t in first["source"]] == [False] * 5 + [True]
     assert second["source_text"] == "<b>ja</b> in in"
     words = Sentence(("Ein", "<unk>", "<eos>"), ("<bos>", "A", "b"), ("A", "b", "<eos>"))
     (whole,) = sent(snapshots((words,)))["sentences"]
-    assert whole["translation"] == "A b" and whole["words"]["source"] == [[0], [1], [2]]
-    assert [t["unknown"] for t in whole["source"]] == [False, True, False]
+    assert whole["translation"] == "A b" and all("starts_word" in t for t in whole["source"])
+    assert ["unknown" in t for t in whole["source"]] == [False, True, False]
 
 
 # What the browser shows, without a server.

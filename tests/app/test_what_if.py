@@ -14,7 +14,7 @@ from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
-from core.record.edits import Edge, Edits, PositionEdit, Row
+from core.record.edits import Edge, Edits, Row
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.test_app import MAIN, hover_cell, painted
@@ -196,16 +196,6 @@ def test_each_button_makes_and_removes_its_edit(
         expect(result).to_contain_text("decoding requires the causal mask", timeout=30_000)
     button(root, name).click()
     shows(root, record)
-
-
-def test_edits_of_positions_are_described(record) -> None:
-    for edit, words in (
-        (PositionEdit(scale=0), "no positions in the source"),
-        (PositionEdit(scale=0.5, shift=-4), "positions of the source × 0.5, shifted by −4"),
-        (PositionEdit(stretch=2), "positions of the source stretched × 2"),
-        (PositionEdit(order=(1, 0)), "positions of the source in another order"),
-    ):
-        assert described(Edits(source_positions=edit), record) == words
 
 
 def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator, record) -> None:

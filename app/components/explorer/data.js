@@ -1,6 +1,7 @@
 // Decodes the payload: tokens, masks and, per quantity, the numbers of all unmasked cells.
 
 import { asFloats, unpackBits } from "../shared/bytes.js";
+import { groupWords, shortLabel } from "../shared/labels.js";
 import { displayTokens, tokenItems, wordItems } from "../shared/tokens.js";
 
 /** @type {Kind[]} */
@@ -25,8 +26,10 @@ const byKind = (valueOf) =>
  */
 export function decodePayload(raw, before = null) {
   const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null };
-  const source = displayTokens(raw.source, 1, raw.words.source);
-  const target = displayTokens([raw.target_in[0], ...raw.target_out], 0, [[0], ...shifted(raw.words.target)]);
+  const logProbs = asFloats(raw.log_probs);
+  const source = displayTokens(raw.source, 1, groupWords(raw.source));
+  const produced = withProbabilities(raw.target_out, logProbs);
+  const target = displayTokens([raw.target_in[0], ...produced], 0, [[0], ...shifted(groupWords(produced))]);
   // The target row shows <bos> and all produced tokens; decoder rows and columns are slices of it.
   const sides = { source, target, produced: target.slice(1), fed: target.slice(0, -1) };
   const itemsOf = (make) => ({ source: make(source), produced: make(sides.produced), fed: make(sides.fed) });
@@ -51,8 +54,8 @@ export function decodePayload(raw, before = null) {
     checked: raw.checked,
     unchecked: raw.unchecked ?? [],
     imported: raw.imported ?? null,
-    logProb: raw.log_prob,
-    alternatives: raw.alternatives.map((step) => step.map(([label, probability, written]) => ({ label, probability, written: written > 0, added: written === 2 }))),
+    logProb: logProbs.length ? logProbs.reduce((sum, logProb) => sum + logProb, 0) : null,
+    alternatives: alternativesOf(raw, logProbs),
     sides,
     items: { pieces: itemsOf(tokenItems), words: itemsOf(wordItems) },
     unmasked,
@@ -93,6 +96,30 @@ export const kindsOf = ({ layers }) => KINDS.filter((kind) => layers[kind] > 0);
 
 /** Whether the payload has probabilities; without them it holds attention weights alone. @param {Readonly<RecordData>} data */
 export const hasProbabilities = ({ logProb }) => logProb !== null;
+
+/* Convert nats to a probability, rounded to six decimals: more than a bar can show. */
+const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
+
+/** Return the produced tokens with their probabilities. @param {SentToken[]} tokens @param {Float32Array} logProbs */
+export const withProbabilities = (tokens, logProbs) => tokens.map((token, t) => ({ ...token, probability: probabilityOf(logProbs[t]) }));
+
+/*
+ * The most probable tokens of each step. The token written is always included; if necessary it is added in place of the
+ * last one, since a token of a given target may be unlikely. Without probabilities there are none.
+ */
+function alternativesOf({ target_out, alternatives, alternative_log_probs }, logProbs) {
+  const others = asFloats(alternative_log_probs);
+  return target_out.map((own, t) => {
+    if (!logProbs.length) return [];
+    const row = alternatives[t].map((token, k) => ({ token, logProb: others[t * alternatives[t].length + k] }));
+    const added = !row.some(({ token }) => token.id === own.id);
+    if (added) row.splice(-1, 1, { token: own, logProb: logProbs[t] }); // also if there are no alternatives
+    return row.map(({ token, logProb }) => {
+      const written = token.id === own.id;
+      return { label: shortLabel(token), probability: probabilityOf(logProb), written, added: written && added };
+    });
+  });
+}
 
 /* The words of the target row, which starts with <bos>. */
 const shifted = (words) => words.map((word) => word.map((index) => index + 1));

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from app.components.tokens import described, short
+from app.components.tokens import sent
 from core.checkpoint.imported import Imported
 from core.kinds import KINDS
-from core.record.words import group_words
 
 BYTE_LIMIT = 600_000
 """Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
@@ -75,10 +74,11 @@ def payload(
             beside the checks.
         host: What the app does for the explorer; None for pages that hold all numbers.
 
-    Returns JSON-serialisable values and, at the top level, `bytes` in C order: each mask as bits,
-    and the unmasked cells of each map. Cells are little-endian float32 if all three kinds fit in
-    `BYTE_LIMIT` or if `host` is None. Otherwise they are integers 0..`levels` over a kind's `range`
-    (0..1 for weights), of two bytes if that fits, else of one. Quantities are float32 or two bytes.
+    Returns JSON-serialisable values and, at the top level, `bytes` in C order: log-probabilities as
+    float32 (none for imported maps), each mask as bits, and the unmasked cells of each map. Cells
+    are little-endian float32 if all three kinds fit in `BYTE_LIMIT` or if `host` is None. Otherwise
+    they are integers 0..`levels` over a kind's `range` (0..1 for weights), of two bytes if that
+    fits, else of one. Quantities are float32 or two bytes.
 
     Raises `ValueError` for an unknown kind, a map that is not finite or outside 0..1, unequal head
     counts (unless imported), a quantity that is not finite, or a payload above `MESSAGE_LIMIT` if
@@ -118,20 +118,14 @@ def payload(
         "target_language": record.target_language,
         "search": record.search,
         "given_target": record.decode is None,
-        "log_prob": None if imported else float(record.log_prob),
         "checks": [_check(check) for check in record.checks],
         "checked": "never" if record.lost_edits else checked,
-        "source": [described(token) for token in record.source],
-        "target_in": [described(token) for token in record.target_in],
-        "target_out": [
-            described(token) | ({} if imported else {"p": _probability(record.log_probs[t])})
-            for t, token in enumerate(record.target_out)
-        ],
-        "words": {
-            "source": [list(word) for word in group_words(record.source)],
-            "target": [list(word) for word in group_words(record.target_out)],
-        },
-        "alternatives": [[] for _ in record.target_out] if imported else _alternatives(record),
+        "source": [sent(token) for token in record.source],
+        "target_in": [sent(token) for token in record.target_in],
+        "target_out": [sent(token) for token in record.target_out],
+        "alternatives": [[sent(token) for token in row] for row in record.alternatives],
+        "log_probs": _float32(record.log_probs),
+        "alternative_log_probs": _float32(record.alternative_log_probs),
         "view": {name: view[name] for name in shown_first},
         "offered": ["weights", *quantities],
         "quantities": {},
@@ -240,45 +234,12 @@ def _quantity(
     return {"levels": None if as_floats else 65535, "heads": heads, "range": ranges}, encoded
 
 
-def _alternatives(record: Any) -> list[list[list[Any]]]:
-    """Return the most probable tokens of each step as [label, probability, written].
-
-    The token written is always included; if necessary it replaces the last one, since a token of a
-    given target may be unlikely. `written` is 2 for such a replacement, 1 for any other token
-    written, else 0.
-    """
-    steps = []
-    for written, own, tokens, log_probs in zip(
-        record.target_out,
-        record.log_probs,
-        record.alternatives,
-        record.alternative_log_probs,
-        strict=True,
-    ):
-        row = list(zip(tokens, log_probs, strict=True))
-        among = written.id in {token.id for token in tokens}
-        if not among:
-            row[-1:] = [(written, own)]  # also if the record has no alternatives
-        steps.append(
-            [
-                [short(token), _probability(log_prob), (2 - among) * (token.id == written.id)]
-                for token, log_prob in row
-            ]
-        )
-    return steps
-
-
-def _probability(log_prob: float) -> float:
-    """Convert nats to a probability, rounded to six decimals: more than a bar can show."""
-    return round(math.exp(min(0.0, float(log_prob))), 6)
-
-
 def pack(data: dict[str, Any]) -> bytes:
     """Serialise a payload into one byte string: Streamlit sends raw bytes only as a whole message.
 
     Layout: header length (little-endian uint32), header (JSON, padded with spaces to a multiple of
     4), byte strings (each padded to a multiple of 4). The header represents a byte string as
-    `{"at": offset after the header, "length": bytes}`.
+    `{"at": offset after the header, "length": bytes}`. A lone surrogate becomes "?".
     """
     header: dict[str, Any] = {}
     blobs: list[bytes] = []
@@ -290,7 +251,7 @@ def pack(data: dict[str, Any]) -> bytes:
             at += len(blobs[-1])
         else:
             header[name] = value
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     text += b" " * (-len(text) % 4)
     return b"".join([struct.pack("<I", len(text)), text, *blobs])
 

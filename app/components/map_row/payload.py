@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.components.tokens import described
+from app.components.tokens import sent
 from core.record.record import RecordToken
 
 
@@ -183,7 +183,7 @@ def _side(side: Side) -> dict[str, Any]:
     if len(side.numbers) != len(side.tokens):
         raise ValueError(f"{len(side.tokens)} tokens have {len(side.numbers)} numbers")
     tokens = [
-        {**described(token), "number": int(number)}
+        {**sent(token), "number": int(number)}
         for token, number in zip(side.tokens, side.numbers, strict=True)
     ]
     return {"tokens": tokens, "words": side.words}

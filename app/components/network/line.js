@@ -172,7 +172,7 @@ export function tokensAndWords(tokenizer, line) {
     const at = Math.min(start, owners.length - 1), word = owners[at];
     const isInside = words.length > 0 && words.at(-1) === word && (characters[at] === " " || characters[at - 1] === " ");
     words.push(word);
-    return isInside && token.startsWord ? Object.freeze({ ...token, startsWord: false }) : token;
+    return isInside && token.starts_word ? Object.freeze({ ...token, starts_word: false }) : token;
   });
   return { tokens, words };
 }

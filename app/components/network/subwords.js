@@ -50,8 +50,8 @@ export function normalise(text) {
 }
 
 /** One token as the model sees it (`piece`) and as it is displayed (`text`); see core/text/tokenizer.py. */
-const token = (id, piece, text, startsWord = true, { special = false, unknown = false } = {}) =>
-  Object.freeze({ id, piece, text, startsWord, special, unknown });
+const token = (id, piece, text, starts_word = true, { special = false, unknown = false } = {}) =>
+  Object.freeze({ id, piece, text, starts_word, special, unknown });
 
 /** The ids of tokens. @param {{id: number}[]} tokens */
 export const idsOf = (tokens) => tokens.map(({ id }) => id);
@@ -102,7 +102,7 @@ export class Tokenizer {
 
   /** Put the `first` ids in front of a source's tokens, if there are any. @param {RecordToken[]} tokens */
   withFirst(tokens) {
-    const first = this.inFront.map((id) => ({ ...this.token(id), startsWord: true, special: true }));
+    const first = this.inFront.map((id) => ({ ...this.token(id), starts_word: true, special: true }));
     return tokens.length ? [...first, ...tokens] : [];
   }
 

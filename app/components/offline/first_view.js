@@ -59,12 +59,12 @@ function firstCell({ cross, source, targetOut, layers, heads }) {
 /* Positions of tokens that are a whole word. */
 const wholeWords = (tokens) =>
   [...tokens.keys()].filter((at) => {
-    const { startsWord, special, unknown, text } = tokens[at];
-    const isWord = startsWord && !special && !unknown && [...text].length >= LEAST_LETTERS && /^\p{L}+$/u.test(text);
+    const { starts_word, special, unknown, text } = tokens[at];
+    const isWord = starts_word && !special && !unknown && [...text].length >= LEAST_LETTERS && /^\p{L}+$/u.test(text);
     return isWord && !continuesWord(tokens[at + 1]);
   });
 
-const continuesWord = (token) => Boolean(token) && !token.special && !token.startsWord && /[\p{L}\p{N}]/u.test(token.text);
+const continuesWord = (token) => Boolean(token) && !token.special && !token.starts_word && /[\p{L}\p{N}]/u.test(token.text);
 
 /** Return the share of letters in common blocks, ignoring case: `SequenceMatcher.ratio` of Python. */
 function similarity(one, other) {

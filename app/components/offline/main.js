@@ -1,8 +1,10 @@
 // The page without a server: reads the choice from the fragment, has the worker translate it, and shows the explorer.
 
+import { withProbabilities } from "../explorer/data.js";
 import { render } from "../explorer/main.js";
-import { unpack } from "../shared/bytes.js";
+import { asFloats, unpack } from "../shared/bytes.js";
 import { confirmComplete, damagedTexts } from "../shared/checksum.js";
+import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { againLine } from "./again.js";
@@ -167,9 +169,10 @@ export function openPage() {
   }
 
   /* Show the reasons to doubt the translation. */
-  function tellDoubts({ source, source_text, source_language, translation, target_out, given_target, log_prob }) {
-    const unknown = source.filter((token) => token.unknown).map(({ label }) => label);
-    const probability = given_target ? 1 : Math.exp(log_prob / target_out.length);
+  function tellDoubts({ source, source_text, source_language, translation, given_target, log_probs }) {
+    const unknown = source.filter((token) => token.unknown).map(labelOf);
+    const logProbs = asFloats(log_probs);
+    const probability = given_target ? 1 : Math.exp(logProbs.reduce((sum, logProb) => sum + logProb, 0) / logProbs.length);
     const reasons = reasonsToDoubt({ source: source_text, translation, language: source_language, unknown, probability }, functionWords);
     const { learned } = modelOf(models, choice.direction);
     tell(
@@ -181,8 +184,8 @@ export function openPage() {
   }
 
   /* Notes on how the text was read, and the least certain token. */
-  function tellCaptions({ target_out, given_target }, typed) {
-    const names = displayTokens(target_out, 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
+  function tellCaptions({ target_out, log_probs, given_target }, typed) {
+    const names = displayTokens(withProbabilities(target_out, asFloats(log_probs)), 1).map((token) => ({ name: tokenName(token), probability: token.probability }));
     tell("captions", [escaped, typographyNote(typed), given_target ? "" : leastCertain(names)].filter(Boolean).join(" "));
   }
 

@@ -28,8 +28,6 @@ function jsonOf({ checks, ...metadata }) {
   return new TextEncoder().encode(text.replace(/"figure":"(NaN|-?Infinity)"/g, '"figure":$1'));
 }
 
-const savedToken = ({ id, piece, text, startsWord, special, unknown }) => ({ id, piece, text, starts_word: startsWord, special, unknown });
-
 /** Everything but arrays and checks, with the names of `TranslationRecord`. @param {PassRecord} record */
 const metadataOf = (record) => ({
   model: record.model,
@@ -38,10 +36,10 @@ const metadataOf = (record) => ({
   target_language: record.targetLanguage,
   source_text: record.sourceText,
   translation: record.translation,
-  source: record.source.map(savedToken),
-  target_in: record.targetIn.map(savedToken),
-  target_out: record.targetOut.map(savedToken),
-  alternatives: record.alternatives.map((row) => row.map(savedToken)),
+  source: record.source,
+  target_in: record.targetIn,
+  target_out: record.targetOut,
+  alternatives: record.alternatives,
   hypotheses: record.hypotheses.map(({ text, ids, logProb, score }) => ({ text, ids: [...ids], log_prob: logProb, score })),
   search: record.search,
   ...(record.editsText ? { edits: record.editsText } : {}),

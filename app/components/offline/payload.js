@@ -1,6 +1,5 @@
-// Turns a record of the worker into the explorer's payload, as explorer/payload.py and core/analysis/rollout.py do.
+// Turns a record of the worker into the explorer's payload, as explorer/payload.py does, and computes its rollout.
 
-import { describeToken, groupWords, shortLabel } from "./labels.js";
 import { bytesOf, packBits } from "../shared/packing.js";
 
 /** @type {Kind[]} */
@@ -12,9 +11,6 @@ export const KINDS_OF_MAPS = ["encoder", "decoder", "cross"];
  */
 const forKinds = (valueOf) =>
   /** @type {Record<Kind, T>} */ (Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, valueOf(kind)])));
-
-/** Convert nats to a probability, rounded to six decimals. */
-const probabilityOf = (logProb) => Number(Math.exp(Math.min(0, logProb)).toFixed(6));
 
 /**
  * Return the payload of a record: JSON values and, at the top level, byte strings. They hold masks
@@ -44,14 +40,14 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     target_language: record.targetLanguage,
     search: record.search,
     given_target: record.decode === null,
-    log_prob: logProbOf(record),
     checks: record.checks,
     checked,
-    source: record.source.map(describeToken),
-    target_in: record.targetIn.map(describeToken),
-    target_out: record.targetOut.map((token, t) => ({ ...describeToken(token), p: probabilityOf(record.logProbs[t]) })),
-    words: { source: groupWords(record.source), target: groupWords(record.targetOut) },
-    alternatives: alternativesOf(record),
+    source: record.source,
+    target_in: record.targetIn,
+    target_out: record.targetOut,
+    alternatives: record.alternatives,
+    log_probs: bytesOf(record.logProbs),
+    alternative_log_probs: bytesOf(record.alternativeLogProbs),
     view,
     offered: ["weights", ...offered],
     what_if: whatIf,
@@ -96,21 +92,6 @@ export const effectFields = (effects) => ({
   effects: true,
   ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`effects_${kind}`, bytesOf(effects[kind])])),
 });
-
-/*
- * The most probable tokens of each step as [label, probability, written]. The token written is always included; if
- * necessary it replaces the last one. `written` is 2 for such a replacement, 1 for any other
- * written token, else 0.
- */
-function alternativesOf({ targetOut, logProbs, alternatives, alternativeLogProbs }) {
-  return alternatives.map((tokens, t) => {
-    const own = targetOut[t];
-    const row = tokens.map((token, k) => [token, alternativeLogProbs[t * tokens.length + k]]);
-    const among = tokens.some(({ id }) => id === own.id);
-    if (!among) row.splice(-1, 1, [own, logProbs[t]]);
-    return row.map(([token, logProb]) => [shortLabel(token), probabilityOf(logProb), token.id !== own.id ? 0 : among ? 1 : 2]);
-  });
-}
 
 /** Keep the unmasked cells of maps [layer, head, query, key]. */
 function unmaskedNumbers(numbers, mask) {

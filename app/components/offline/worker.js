@@ -7,8 +7,8 @@ import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
 import { readWeights } from "../network/weights.js";
 import { changedEdits } from "./edit_commands.js";
+import { listedEdits } from "./edit_words.js";
 import { openingView } from "./first_view.js";
-import { listedEdits } from "./labels.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
 import { bytesOf, packPayload } from "../shared/packing.js";
 import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
@@ -26,7 +26,7 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   npz {} → {npz, name}: the record of that pass as a file
  *   inspect {direction, text, beam, edits} → {record: {source, target, translation, ids, logProbs, maps}}
  *   lesson {direction, text, beam, edits} → {payload, again}: the translation is found without edits; `payload` is a pass
- *     over it under `edits`. It also has float32 `log_probs` of the target's tokens, and `positions`, the encodings added
+ *     over it under `edits`. It also has float32 `positions`, the encodings added
  *     to the source tokens [token, dimension]. `again` is a new translation under `edits`, or null if `edits` removes the
  *     causal mask
  * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every
@@ -205,7 +205,7 @@ async function lesson({ direction, text, beam, edits: written }) {
   const edits = parseEdits(written);
   const target = before.targetOut.map(({ id }) => id);
   const after = written ? await recordOf(direction, text, { beam, edits, target }) : before;
-  const more = { log_probs: bytesOf(after.logProbs), positions: bytesOf(before.sourcePositions) };
+  const more = { positions: bytesOf(before.sourcePositions) };
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
   return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
 }

@@ -1,4 +1,6 @@
-// Prepares tokens for display: joins the tokens of a word and numbers repeated words.
+// Prepares a record's tokens for display: joins the tokens of a word and numbers repeated words.
+
+import { isPunctuation, segmentsOf } from "./labels.js";
 
 /* Grapheme clusters: an emoji sequence is never split. */
 const SEGMENTER = new Intl.Segmenter(undefined, { granularity: "grapheme" });
@@ -21,25 +23,26 @@ export function directionOf(tokens) {
 
 /*
  * Return the tokens of a sentence for display. `words` lists the tokens of each word; by default
- * each token is a word. `firstNumber` is the number of the first token: 0 for tokens that start
+ * each token is a word. A token may have its probability. `firstNumber` is the number of the first token: 0 for tokens that start
  * with the target's <bos>, which no step produces, else 1.
  */
 export function displayTokens(raw, firstNumber, words = raw.map((_, index) => [index])) {
   const firstOfWords = new Set(words.map(([first]) => first));
   const tokens = raw.map((token, index) => {
-    const { label, punctuation } = token;
+    const parts = segmentsOf(token.text);
+    const label = parts.map(([part]) => part).join("");
     const startsWord = firstOfWords.has(index);
     return {
       label,
-      parts: token.parts ?? [[label, false]],
-      special: token.special,
-      punctuation,
-      unknown: token.unknown,
+      parts,
+      special: Boolean(token.special),
+      punctuation: isPunctuation(token),
+      unknown: Boolean(token.unknown),
       blank: label.startsWith(LONE_SPACE),
-      probability: token.p,
+      probability: token.probability,
       startsWord,
       // No space before this word: "Hemd." is two words.
-      close: startsWord && !token.start && !token.special && index > 0,
+      close: startsWord && !token.starts_word && !token.special && index > 0,
       number: firstNumber + index,
       repeated: false,
     };

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from app.components.explorer.payload import check_size
-from app.components.tokens import described
+from app.components.tokens import sent
 from core.analysis import appearance
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots
 from core.record.record import RecordToken
-from core.record.words import group_words
 from core.text.tokenizer import SPECIALS, UNK
 
 _BOUNDARY = "\u2581"  # starts a word in a vocabulary of subwords
@@ -139,11 +138,7 @@ def _ordered(
 
 def _sentence(sides: Mapping[str, Sequence[RecordToken]]) -> dict[str, Any]:
     return {
-        **{side: [described(token) for token in tokens] for side, tokens in sides.items()},
-        "words": {
-            "source": [list(word) for word in group_words(sides["source"])],
-            "target": [list(word) for word in group_words(sides["target_out"])],
-        },
+        **{side: [sent(token) for token in tokens] for side, tokens in sides.items()},
         "source_text": _text(sides["source"]),
         "translation": _text(sides["target_out"]),
     }

@@ -51,7 +51,7 @@ export const stepName = ({ steps, lastStep }, point) => `step ${fixed(steps[poin
  * @param {Link} view  the view that the explorer opens with
  */
 export function explorerPayload(run, sentence, point, view) {
-  const { source, target_in, target_out, words, source_text, translation } = run.sentences[sentence];
+  const { source, target_in, target_out, source_text, translation } = run.sentences[sentence];
   /** @type {Payload} */
   const payload = {
     sentence: `${run.name}-${sentence}`,
@@ -67,14 +67,14 @@ export function explorerPayload(run, sentence, point, view) {
     target_language: run.languages[1],
     search: stepName(run, point),
     given_target: true,
-    log_prob: null,
     checks: [],
     checked: "elsewhere",
     source,
     target_in,
     target_out,
-    words,
-    alternatives: target_out.map(() => []),
+    alternatives: [],
+    log_probs: new Uint8Array(0),
+    alternative_log_probs: new Uint8Array(0),
     view,
     offered: ["weights"],
     quantities: {},
