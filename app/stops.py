@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from app.lessons.texts import rows
+from app.views import VIEWS
 
 TOUR = "tour"
 """The page of the guided tour."""
@@ -15,7 +16,7 @@ TOUR = "tour"
 class Stop:
     """One stop: a page with a sentence, or a stop of the tour.
 
-    `page` is the page's URL path, or "translate" for the default page; `file` is relative to `app`.
+    `page` is the page's URL path, or "translate" for the default page.
     `note` says what a page shows, and `offline` how the offline page shows it: "lesson", "maps", or
     "" if it cannot.
 
@@ -33,7 +34,6 @@ class Stop:
     """
 
     page: str
-    file: str
     title: str
     source: str = ""
     note: str = ""
@@ -56,11 +56,17 @@ class Stop:
 
     @property
     def url_path(self) -> str:
-        """The URL path of the stop's page, as `main.py` registers it; "" for the default page."""
-        return "" if self.page == "translate" else self.page
+        """The URL path of the stop's page; "" for the default page."""
+        return _path(self.page)
 
 
-PAGES = {name: Stop(page=name, **row) for name, row in rows("stops", "page").items()}
+def _path(page: str) -> str:
+    return "" if page == "translate" else page
+
+
+PAGES = {
+    name: Stop(name, VIEWS[_path(name)].title, **row) for name, row in rows("stops", "page").items()
+}
 """Stops at pages by name, without a sentence."""
 
 
@@ -71,7 +77,6 @@ def _tour(direction: str) -> tuple[Stop, ...]:
     return tuple(
         Stop(
             page=TOUR,
-            file="views/tour/page.py",
             id=id,
             **{key: value for key, value in row.items() if key in _FIELDS},
             **row[direction],

@@ -88,7 +88,7 @@ def ask(page: Page, values: dict[str, Any], what: str, **given: Any) -> Any:
         {SCRIPT}
         const {{ stored, {", ".join(given)} }} = JSON.parse(json);
         const tokenizer = new Tokenizer(stored);
-        const fields = (t) => [t.id, t.piece, t.text, t.startsWord, t.special, t.unknown];
+        const fields = (t) => [t.id, t.piece, t.text, t.starts_word, t.special, t.unknown];
         return JSON.stringify({what});
     }}"""
     return json.loads(page.evaluate(work, json.dumps({"stored": stored(values), **given})))

@@ -65,10 +65,10 @@ export function groupWords(tokens) {
   const words = [];
   let joins = false;
   tokens.forEach((token, position) => {
-    const alone = token.special || isPunctuation(token);
-    if (joins && !alone && !token.starts_word) words.at(-1).push(position);
+    const single = token.special || isPunctuation(token);
+    if (joins && !single && !token.starts_word) words.at(-1).push(position);
     else words.push([position]);
-    joins = !alone;
+    joins = !single;
   });
   return words;
 }

@@ -8,6 +8,7 @@ from app.components.present import present
 from app.look.markdown import plain
 from app.state import plans
 from app.stops import TOUR
+from app.views import VIEWS
 
 STYLE = Path(__file__).parents[2] / "present.css"
 """A separate sheet: with `:root:has()` in look.css, each change would restyle the whole page."""
@@ -22,7 +23,7 @@ def show(page: str) -> None:
     if moved is not None and moved.stop.url_path != page:
         stop = moved.stop
         sentence = {} if stop.on_tour else {"source": stop.source, "lesson": "1"}
-        st.switch_page(stop.file, query_params=moved.query | sentence)
+        st.switch_page(VIEWS[stop.url_path].file, query_params=moved.query | sentence)
     plans.keep_in_url(page)
     now, note, presenting = plans.running(), plans.note(), plans.presenting()
     if presenting:

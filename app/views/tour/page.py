@@ -15,6 +15,7 @@ from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, plans, results, session
 from app.stops import PAGES, TOURS, Stop
+from app.views import VIEWS
 from app.views.shared import asked
 from app.views.shared.axes import map_sides
 from app.views.shared.explorer import show_explorer
@@ -142,7 +143,9 @@ def show_lessons(link: dict[str, str]) -> None:
     """Link to each lesson, with `link` as query parameters, and say what the lesson shows."""
     for lesson in (PAGES[name] for name in NEXT_LESSONS):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.page_link(lesson.file, label=lesson.title, query_params=link, width="content")
+            st.page_link(
+                VIEWS[lesson.url_path].file, label=lesson.title, query_params=link, width="content"
+            )
             st.caption(lesson.note, width="content")
 
 
