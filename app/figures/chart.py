@@ -145,7 +145,7 @@ class Mark:
     """Values at places: `kind` is bar, hatch, dot, line, dotted line or text.
 
     Bars and intervals lie along x if `sideways`. `rows` are the hovers' values, `more` further
-    properties of the trace. A mark with a name or a hover stands in the chart's table, as `series`
+    properties of the trace. A mark with a name or a hover is in the chart's table, as `series`
     if that is not its name: with its places and values, or with those that are `said`, if the
     coordinates are not the values.
     """

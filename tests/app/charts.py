@@ -60,7 +60,7 @@ def shows(
     """Check a chart, claim its texts and return its figure: its table has these rows, all drawn.
 
     A row is a place and a value, or a series, a place, a value and perhaps the ends of an interval.
-    `values` stand in the title, the subtitle, the axes' titles and the notes, with no other number;
+    `values` are in the title, the subtitle, the axes' titles and the notes, with no other number;
     `hovers` are the values of each row's hover; without them it names its place.
     """
     chart, figure = page.charts[key], page.figure(key)

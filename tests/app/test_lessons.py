@@ -79,7 +79,7 @@ def test_sentences_are_whole(name):
     """A translator can only translate whole sentences: no text starts in the middle of one.
 
     Names, such as that of a head, are exempt: they are inserted into sentences. So are formulas,
-    the short names of a pass and its note, which stand beside a map, and hints that begin with a
+    the short names of a pass and its note, which are next to a map, and hints that begin with a
     word of their sentence.
     """
     for key in texts.keys(name)[2:]:

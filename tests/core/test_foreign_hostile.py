@@ -38,7 +38,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
         "'pegasus' network, not --from marian: use --from pegasus",
     ),
     "a class with a known reason": ({"model_type": "m2m_100"}, "its first target token is forced"),
-    "a class of a stranger": ({"model_type": "x"}, "of a 'x' network.*cannot be converted"),
+    "a class of an unknown type": ({"model_type": "x"}, "of a 'x' network.*cannot be converted"),
     "a flag is null": ({"scale_embedding": None}, "scale_embedding is None, not true or false"),
     "an unknown flag": ({"embedding_norm_scale": 2}, "sets embedding_norm_scale to 2, which"),
     "a norm of the embeddings": ({"normalize_embedding": True}, "sets normalize_embedding to True"),
