@@ -49,17 +49,18 @@ def facts(tree: Path, part: str, sentences: int, out: Path) -> dict[str, str]:
 
 
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return one line for each fact that differs or exists once only."""
+    """Return one line for each fact that differs or exists once only.
 
-    def short(facts: dict[str, str], key: str) -> str:
-        value = facts.get(key, "(absent)")
-        return value if len(value) <= _MOST else f"{value[:_MOST]}… ({len(value):,} characters)"
+    A long value is shown from just before its first difference.
+    """
 
-    return [
-        f"{key}: {short(before, key)} -> {short(now, key)}"
-        for key in sorted({*before, *now})
-        if before.get(key) != now.get(key)
-    ]
+    def line(key: str) -> str:
+        values = before.get(key, "(absent)"), now.get(key, "(absent)")
+        start = max(0, len(os.path.commonprefix(values)) - _MOST // 4)
+        old, new = ("…" * (start > 0) + value[start : start + _MOST] for value in values)
+        return f"{key}: {old} -> {new}"
+
+    return [line(key) for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
 
 
 def main() -> int:
