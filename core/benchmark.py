@@ -17,6 +17,7 @@ import importlib
 import os
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ GROUP = "headlight.benchmarks"
 OWN = ("decode", "capture", "train", "scale", "shards", "why")
 _CHECKPOINT = Path(__file__).resolve().parents[1] / "checkpoints/scratch-de-en"
 
-# A function that takes the number of rounds and yields rows; the packages whose versions to report.
-Benchmark = tuple[Callable[[int], Iterator[Row]], tuple[str, ...]]
+Benchmark = tuple[Callable[[Options], Iterator[Row | Missing]], tuple[str, ...], tuple[str, ...]]
+"""Yields rows; the packages whose versions to report; the accepted fields of `Options`."""
 
 
 def plugins() -> dict[str, Benchmark]:
@@ -69,13 +70,8 @@ def _measured(arguments: argparse.Namespace) -> Iterator[tuple[Row | Missing, tu
         if name not in known:
             names = ", ".join(sorted((*known, *OWN)))
             raise ValueError(f"unknown benchmark {name!r}: choose from {names}")
-        measure, packages = known[name]
-        accepted = set()
-
-        def rows(options: Options) -> Iterator[Row | Missing]:
-            return measure(options.rounds)
-
-    if unknown := sorted(given.keys() - accepted):
+        rows, packages, accepted = known[name]
+    if unknown := sorted(given.keys() - set(accepted)):
         raise ValueError(f"the benchmark {name} takes no --{_flag(unknown[0])}")
     if "random" not in given and "checkpoint" in accepted:
         given.setdefault("checkpoint", _CHECKPOINT)
@@ -91,7 +87,8 @@ def _flag(field: str) -> str:
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the benchmark-specific options that were given."""
-    names = ("threads", "checkpoint", "random", "sizes", "axes", "data", "device", "compile")
+    common = {"rounds", "seconds"}
+    names = [field.name for field in fields(Options) if field.name not in common]
     values = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in values.items() if value is not None}
     return {n: tuple(v) if isinstance(v, list) else v for n, v in given.items()}
@@ -163,6 +160,7 @@ def parser() -> Parser:
         default=None,
         help="for decode and train: add headlight-compiled, which uses torch.compile",
     )
+    p.add_argument("--against", metavar="REF", help="for page: a commit to measure in pairs")
     return p
 
 

@@ -125,9 +125,11 @@ def wait_until_healthy(port: int, server: subprocess.Popen) -> None:
 
 
 @contextmanager
-def running(command: list[str], port: int, **options: Any) -> Generator[subprocess.Popen]:
+def running(
+    command: list[str], port: int, folder: Path = ROOT, **options: Any
+) -> Generator[subprocess.Popen]:
     """Run a server for the duration of the block, once it is healthy; `options` go to Popen."""
-    server = subprocess.Popen(command, cwd=ROOT, **options)
+    server = subprocess.Popen(command, cwd=folder, **options)
     try:
         wait_until_healthy(port, server)
         yield server
@@ -141,13 +143,15 @@ def running(command: list[str], port: int, **options: Any) -> Generator[subproce
 
 @contextmanager
 def serve(script: Path) -> Generator[str]:
-    """Run a Streamlit server for one script; yield its URL once it is healthy."""
+    """Run a Streamlit server for one script of any version; yield its URL once it is healthy."""
     if not script.is_file():  # the harness is not part of an installed package
         raise ValueError(f"{script} is missing: run the benchmark from the project's source folder")
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
     command += ["--server.headless", "true"]
-    with running(command, port, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+    folder = script.parents[1] if script.name == "main.py" else ROOT
+    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)
+    with running(command, port, folder, **quiet):
         yield f"http://127.0.0.1:{port}"
 
 

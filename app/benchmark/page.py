@@ -72,12 +72,14 @@ def page_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
 
 def sentences(page: Any, tokens: int, rounds: int) -> float:
     """Return the median ms from a click to the painted new sentence; no sentence is repeated."""
-    times = []
-    button = page.locator(".st-key-translate button")
-    for number in range(rounds + 1):
-        page.locator(".st-key-source textarea").fill(text_of(tokens, number))
-        times.append(timed(page, "click", button.click, "sentence"))
+    times = [translate(page, text_of(tokens, number)) for number in range(rounds + 1)]
     return statistics.median(times[1:])
+
+
+def translate(page: Any, text: str) -> float:
+    """Return the ms from a click on Translate to the painted new sentence."""
+    page.locator(".st-key-source textarea").fill(text)
+    return timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
 
 
 # Sets window.headlightAnswered, which resolves with the milliseconds until the next script run
@@ -112,17 +114,26 @@ def edits(page: Any, rounds: int) -> tuple[float, float]:
 
     Each round ablates one more head, so that no result is cached.
     """
-    root = page.locator(EXPLORER)
-    page.locator(".st-key-source textarea").fill(SENTENCES[0])
-    timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
+    translate(page, SENTENCES[0])
     painted, answered = [], []
-    for layer, head in root.locator(".thumbnail").evaluate_all(_HEADS)[: rounds + 1]:
-        root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
+    for layer, head in heads_to_edit(page)[: rounds + 1]:
         page.evaluate(_ANSWER)
-        button = root.locator("button[data-edit=head]")
-        painted.append(timed(page, "click", button.click, "sentence"))
+        painted.append(switch_off(page, layer, head))
         answered.append(page.evaluate("window.headlightAnswered"))
     return statistics.median(painted[1:]), statistics.median(answered[1:])
+
+
+def heads_to_edit(page: Any) -> list[tuple[int, int]]:
+    """Return layer and head of each single head that the overview shows."""
+    return page.locator(f"{EXPLORER} .thumbnail").evaluate_all(_HEADS)
+
+
+def switch_off(page: Any, layer: int, head: int) -> float:
+    """Choose a head and ablate it; return the ms from that click to the painted new maps."""
+    root = page.locator(EXPLORER)
+    root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()
+    button = root.locator("button[data-edit=head]")
+    return timed(page, "click", lambda: button.evaluate("it => it.click()"), "sentence")
 
 
 def switches(page: Any, rounds: int) -> dict[str, list[Any]]:

@@ -20,7 +20,7 @@ class Options:
     `checkpoint` or `random` select the weights (see core.benchmarks.networks). A comparison has at
     most `rounds` rounds; after three rounds, it stops before it exceeds `seconds`. `axes` are names
     in AXES of core.benchmarks.scale, `data` is the folder of corpora. `compile` adds a contestant
-    that uses torch.compile.
+    that uses torch.compile. `against` is a commit to compare with.
     """
 
     rounds: int = 21
@@ -33,6 +33,7 @@ class Options:
     data: Path | None = None
     device: str = "cpu"
     compile: bool = False
+    against: str | None = None
 
 
 class Missing(NamedTuple):

@@ -33,7 +33,7 @@ def test_a_benchmark_is_found_by_name(monkeypatch, tmp_path):
 
     class Installed:
         def load(self) -> dict:
-            return {"nothing": (lambda rounds: iter([row] * rounds), ("numpy",))}
+            return {"nothing": (lambda options: iter([row] * options.rounds), ("numpy",), ())}
 
     groups = []
     monkeypatch.setattr(

@@ -10,32 +10,21 @@ Exits with 0 and "same" if nothing differs, else with 1 and one line per differe
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from core.benchmarks.versions import extracted
 
 ROOT = Path(__file__).resolve().parents[2]
 FACTS = Path(__file__).with_name("facts.py")
 PARTS = ("records", "pages", "exports", "commands")
 _MOST = 160  # characters of a value in a line
-
-
-def extracted(ref: str, folder: Path) -> Path:
-    """Extract the files of a commit into a folder."""
-    archive = subprocess.run(
-        ["git", "archive", ref], cwd=ROOT, capture_output=True, check=True
-    ).stdout
-    packed = folder / "archive.tar"
-    packed.write_bytes(archive)
-    with tarfile.open(packed) as tar:
-        tar.extractall(folder / "tree", filter="data")
-    packed.unlink()
-    return folder / "tree"
 
 
 def facts(tree: Path, part: str, sentences: int, out: Path) -> dict[str, str]:
@@ -56,7 +45,8 @@ def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
 
     def line(key: str) -> str:
         values = before.get(key, "(absent)"), now.get(key, "(absent)")
-        start = max(0, len(os.path.commonprefix(values)) - _MOST // 4)
+        equal = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*values, strict=False))
+        start = max(0, sum(1 for _ in equal) - _MOST // 4)
         old, new = ("…" * (start > 0) + value[start : start + _MOST] for value in values)
         return f"{key}: {old} -> {new}"
 
