@@ -195,6 +195,14 @@ def test_records_and_analysis_are_loaded_without_torch():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
+def test_the_first_page_is_loaded_without_torch():
+    """The page's shell is painted while torch is being loaded."""
+    body = ast.parse((ROOT / "app/views/translate.py").read_text(encoding="utf-8")).body
+    lines = [ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    code = "\n".join([*lines, "import sys", "sys.exit('torch' in sys.modules)"])
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
 def test_import_rules_of_app():
     broken = []
     for file in (f for f in FILES if within(f, "app")):

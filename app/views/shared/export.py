@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.export import offline
 from app.export.arrays import csv_zip
 from app.look.markdown import plain
 from app.state import address, models, results
@@ -18,6 +17,8 @@ from core.text.tokenizer import normalise
 
 def offline_page(card: Card) -> bytes:
     """Return the app as one HTML file with this model, made once for all sessions."""
+    from app.export import offline  # loads torch, which the first screen need not wait for
+
     return results.cached(
         ("offline page", models.key_of(card)),
         lambda: offline.page([offline.network(card.folder)]).encode(),
