@@ -171,8 +171,8 @@
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number}} MapGeometry
- * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, zoom: number,
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean}} MapGeometry
+ * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
  *   overviews: Partial<Record<Kind, Overview>>}} Layout

@@ -76,8 +76,8 @@ export function watchSize(explorer) {
   };
 }
 
-/* px for the note below the map: up to five lines; on a phone six plus the export row (see .foot). */
-const NOTE_HEIGHT = { narrow: 186, other: 98 };
+/* px for the notes below the map: two lines; on a phone three plus the buttons (see .foot). */
+const NOTE_HEIGHT = { narrow: 84, other: 40 };
 
 /**
  * Reserve the height of the tallest map or of the lines, whichever is larger: switching never moves the content below.

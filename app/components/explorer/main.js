@@ -6,7 +6,7 @@ import { NO_CELL } from "../shared/grid.js";
 import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { renewTheme } from "../shared/theme.js";
 import { buildBadge, paintBadge } from "./badge.js";
-import { listenToOptions, listenToSteps } from "./controls.js";
+import { listenToFolds, listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, hasProbabilities, kindsOf, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
 import { explainControls } from "./help.js";
@@ -62,6 +62,7 @@ function createExplorer(parent, key, host) {
       presented: 0,
       reserved: 0,
       tickWidth: 0,
+      bars: false,
       zoom: 1,
       places: null,
       geometries: {},
@@ -97,6 +98,7 @@ function createExplorer(parent, key, host) {
   if (byTouch) parts.unpin.textContent = "Unpin";
   listenToSentences(explorer);
   listenToSteps(explorer);
+  listenToFolds(explorer);
   listenToOptions(explorer);
   listenToOverview(explorer);
   listenToZoom(explorer);

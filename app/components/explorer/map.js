@@ -22,7 +22,7 @@ export function drawStillMap(context, explorer, geometry) {
   drawCells(context, theme, map, geometry, hide);
   drawAxisWords(context, theme, map, geometry);
   forShown(geometry, (query) => drawRowStrip(context, theme, map, geometry, query, false), null);
-  forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
+  if (geometry.bars) forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
 }
 
 function forShown({ first, shown }, onQuery, onKey) {
@@ -100,20 +100,21 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
 }
 
 /* Label the axes and both strips, and print the value of a full bar. */
-function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
+function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight, bars }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
   drawText(context, theme, "query", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
+  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
+  drawText(context, theme, entropy, left + gridWidth + 10, top - 10, { colour });
+  if (!bars) return;
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
   if (map.sumsToOne) {
     const full = `${small ? "full" : "full bar"}: ${percent(fullShare(map))}`;
     drawNote(context, theme, full, left - 8, top + gridHeight + 31, "right");
   }
-  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
-  drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 /** @param {Drawing} context */
@@ -227,9 +228,9 @@ export function drawLiveMap(context, explorer, geometry) {
   if (focus.query !== null && showsQuery(geometry, focus.query)) {
     drawRowStrip(context, theme, map, geometry, focus.query, true);
   }
-  if (focus.key !== null && showsKey(geometry, focus.key)) drawColumnStrip(context, theme, map, geometry, focus.key, true);
   const named = focus.key ?? received.indexOf(mostReceived);
-  if (showsKey(geometry, named)) {
+  if (geometry.bars && showsKey(geometry, named)) {
+    if (focus.key !== null) drawColumnStrip(context, theme, map, geometry, focus.key, true);
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
     const number = map.sumsToOne ? percent(received[named], map.error) : fixed(received[named], 1);

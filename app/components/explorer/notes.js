@@ -1,4 +1,4 @@
-// The note below the picture: what rows, columns and numbers are, and how much is hidden.
+// The notes on the picture: what its numbers are and how much is hidden, below it; rows and columns, among the options.
 
 import { bold } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
@@ -55,11 +55,9 @@ export function paintAxisNote(explorer) {
     `: ${query}`,
     bold(lines ? "Key (left)" : "Key (column)"),
     `: ${key}`,
-    ...numberNote(explorer, lines),
-    ...hiddenMassNote(explorer),
   );
+  parts["number-note"].replaceChildren(...numberNote(explorer, lines), ...hiddenMassNote(explorer));
   paintLinesNote(explorer);
-  parts["axis-note"].title = parts["axis-note"].textContent;
   parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
 }
 

@@ -204,8 +204,6 @@ export function paintReadout(explorer) {
   const { first, second } = describe(explorer);
   parts["readout-first"].replaceChildren(...first);
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
-  // The line may be truncated: keep the full text in the tooltip.
-  parts["readout-second"].title = parts["readout-second"].textContent;
   parts.unpin.hidden = !isPinned(explorer);
 }
 

@@ -163,6 +163,7 @@ export function buildWhatIf(explorer) {
   parts["what-if"].hidden = !whatIf;
   parts["switch-head"].hidden = !whatIf;
   if (!whatIf) return;
+  if (whatIf.edits.length) parts["what-if"].open = true;
   parts["edit-buttons"].hidden = !canEdit(explorer);
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
