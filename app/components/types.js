@@ -180,7 +180,7 @@
  *   words: Record<"source" | "target", {button: HTMLButtonElement, shown: string}[]> | null, thumbnails: any[],
  *   headLabels: HTMLElement[], orderLabel: HTMLElement | null, layerLabels: HTMLElement[],
  *   overviewMaps: HTMLCanvasElement | null, overviewFocus: HTMLCanvasElement | null, overview: Overview | null,
- *   stepShown: number, painted: number}} Dom
+ *   columns: HTMLElement[], stepShown: number, painted: number}} Dom
  * @typedef {{preview: Readonly<Place & {note: string | null}>, step: number, stepping: boolean, playing: number,
  *   wanted: Quantity}} Now
  *
@@ -199,7 +199,7 @@
  * @property {{chosen: boolean, given: string, returning: boolean, suggested: boolean, asked: string,
  *   repair: {text: string, from: number, isGone: boolean} | null}} memory
  * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
- *   timer: number}>} requests  pending requests, by name
+ *   isQuiet: boolean, timer: number}>} requests  pending requests, by name
  * @property {number} warming
  * @property {number} stepTimer
  * @property {number} linkTimer

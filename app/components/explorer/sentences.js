@@ -19,7 +19,7 @@ export function buildSentences(explorer) {
   parts["target-language"].textContent = data.targetLanguage;
   const count = (side) => `${data.sides[side].length} ${data.sides[side].length === 1 ? "token" : "tokens"}`;
   parts["source-note"].textContent = `The encoder reads ${count("source")}; the decoder writes ${count("produced")}, one per step.`;
-  parts["target-note"].textContent = data.givenTarget ? "given, not written by the model" : "";
+  parts["target-note"].textContent = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
   parts["target-language"].title = hasProbabilities(data) ? "The line under a token is its probability." : "";
   const { change } = data.whatIf ?? {};
   const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
