@@ -172,7 +172,8 @@
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
  * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean}} MapGeometry
- * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, zoom: number,
+ * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, means: boolean,
+ *   zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
  *   overviews: Partial<Record<Kind, Overview>>}} Layout

@@ -39,10 +39,12 @@ export function listenToOptions(explorer) {
   });
   parts.quantity.addEventListener("change", () => chooseQuantity(explorer, parts.quantity.value));
   parts.mass.addEventListener("input", () => update(explorer, { mass: Number(parts.mass.value) }));
-  parts.bars.addEventListener("change", () => {
-    explorer.layout.bars = parts.bars.checked;
-    layOut(explorer);
-  });
+  for (const name of ["bars", "means"]) {
+    parts[name].addEventListener("change", () => {
+      explorer.layout[name] = parts[name].checked;
+      layOut(explorer);
+    });
+  }
   for (const name of HIDEABLE) {
     const box = parts[`hide-${name}`];
     box.addEventListener("change", () => hideColumns(explorer, name, box.checked));

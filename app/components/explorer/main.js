@@ -65,6 +65,7 @@ function createExplorer(parent, key, host) {
       reserved: 0,
       tickWidth: 0,
       bars: false,
+      means: false,
       zoom: 1,
       places: null,
       geometries: {},

@@ -28,6 +28,7 @@ function arrangement(explorer) {
   /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < own; head++) heads.push([layer, head]);
+  const means = Number(explorer.layout.means);
   const sorted = isSortedInGrid(explorer);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
@@ -45,7 +46,7 @@ function arrangement(explorer) {
       const [layer, head] = heads[ofAll ? -1 : row * data.heads + column] ?? [];
       return layer === undefined ? { layer: row, head: column, exists: false } : { layer, head, exists: true };
     }
-    return { layer: row, head: column, exists: row <= layers && (ofAll || column < own) };
+    return { layer: row, head: column, exists: row < layers + means && column < (ofAll ? data.heads + means : own) };
   });
 }
 

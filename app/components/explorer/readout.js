@@ -63,12 +63,12 @@ function describeUnseen({ data }, note) {
   const name = tokenName(data.sides.target[0]);
   return {
     first: [bold(name), " is fed in to start the sentence: no step produces it, so it has no row here."],
-    second: ["Point at a later token to see where the decoder looked while producing it."],
+    second: ["Point at a later token to see where the decoder looked while writing it."],
   };
 }
 
 /** @param {AttentionMap} map */
-const verb = (map) => (map.kind === "encoder" ? "reading" : "producing");
+const verb = (map) => (map.kind === "encoder" ? "reading" : "writing");
 
 /** @param {AttentionMap} map */
 function describeMasked(_explorer, map, query, key) {
