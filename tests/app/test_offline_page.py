@@ -675,21 +675,6 @@ def test_one_edit_too_many_is_refused(blank):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "bold"),
-    [
-        ("A man in a red shirt.", "A man in a blue shirt.", ["blue"]),
-        ("A man sleeps.", "A man sleeps.", []),
-        ("A man sleeps.", "Two men sleep.", ["Two men sleep."]),
-        ("a b", "a x b y", ["x", "y"]),
-    ],
-)
-def test_new_words_are_marked(blank, before, after, bold):
-    runs = run(blank, "again", "newWords(...args)", before, after)
-    assert " ".join(text for text, _ in runs) == after
-    assert [text for text, is_new in runs if is_new] == bold
-
-
-@pytest.mark.parametrize(
     ("given", "beam"),
     [
         ({"beam": "8"}, 8),
