@@ -32,6 +32,7 @@ export function listenToOptions(explorer) {
   onClick("views", "viewOption", "picture");
   onClick("units", "unitOption", "unit");
   onClick("combines", "combineOption", "combine");
+  parts.combines.addEventListener("click", () => layOut(explorer));
   parts.sort.addEventListener("change", () => {
     update(explorer, { sort: parts.sort.value });
     askEffects(explorer);

@@ -35,9 +35,13 @@ export function layOut(explorer) {
   if (presented) onceSettled(root, () => layOut(explorer));
 }
 
-/** Show the maps that combine heads or layers only if they are asked for, or one of them is chosen. @param {Explorer} explorer */
+/**
+ * Show the maps that combine heads or layers only if they are asked for, or the view is about them: one of them is chosen,
+ * or how they are combined.
+ * @param {Explorer} explorer
+ */
 function showMeans({ data, view, layout, dom: { parts } }) {
-  const chosen = view.quantity !== ROLLOUT && (allHeads(data, view) || allLayers(data, view));
+  const chosen = view.combine === "max" || (view.quantity !== ROLLOUT && (allHeads(data, view) || allLayers(data, view)));
   layout.means ||= chosen;
   parts.means.checked = layout.means;
   parts.overview.classList.toggle("plain", !layout.means);
@@ -88,8 +92,8 @@ export function watchSize(explorer) {
   };
 }
 
-/* px for the notes below the map: two lines; on a phone three plus the buttons (see .foot). */
-const NOTE_HEIGHT = { narrow: 84, other: 40 };
+/* px for the notes and buttons below the map: two lines; where they are narrow, the buttons wrap (see .foot). */
+const NOTE_HEIGHT = { narrow: 128, wide: 52, other: 76 };
 
 /**
  * Reserve the height of the tallest map or of the lines, whichever is larger: switching never moves the content below.

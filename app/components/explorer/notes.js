@@ -44,6 +44,7 @@ const ROLLOUT_NOTES = {
 export function paintAxisNote(explorer) {
   const { data } = explorer;
   const { kind, unit, picture, quantity } = explorer.view;
+  const sums = unit === "words" && !isSigned(quantity) && quantity !== "norms";
   const { parts } = explorer.dom;
   const { sourceLanguage: source, targetLanguage: target } = data;
   const lines = picture === "lines";
@@ -55,6 +56,7 @@ export function paintAxisNote(explorer) {
     `: ${query}`,
     bold(lines ? "Key (left)" : "Key (column)"),
     `: ${key}`,
+    sums ? "Weights on the tokens of a key word are added, those of a query word averaged." : "",
   );
   parts["number-note"].replaceChildren(...numberNote(explorer, lines), ...hiddenMassNote(explorer));
   paintLinesNote(explorer);
@@ -64,7 +66,7 @@ export function paintAxisNote(explorer) {
 /** @param {Explorer} explorer */
 function numberNote(explorer, lines) {
   const { data } = explorer;
-  const { quantity, kind, unit, combine, layer, head } = explorer.view;
+  const { quantity, kind, combine, layer, head } = explorer.view;
   const together = layer === data.layers[kind] || head === data.heads;
   const how = derivation(explorer.data, explorer.view);
   if (isSigned(quantity) && lines) {
@@ -74,8 +76,7 @@ function numberNote(explorer, lines) {
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is the largest of its values over the heads or layers: a row may sum to more than 1."];
-  const sum = lines ? "The weights of each query sum to\u00a01" : "Each row sums to\u00a01";
-  return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
+  return [lines ? "The weights of each query sum to\u00a01." : "Each row sums to\u00a01."];
 }
 
 /** Report how much of all weight is hidden, and the row with the most. @param {Explorer} explorer */

@@ -18,8 +18,10 @@ export function buildSentences(explorer) {
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
   const count = (side) => `${data.sides[side].length} ${data.sides[side].length === 1 ? "token" : "tokens"}`;
-  parts["source-note"].textContent = `The encoder reads ${count("source")}; the decoder writes ${count("produced")}, one per step.`;
-  parts["target-note"].textContent = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
+  const written = `${count("produced")}${data.givenTarget ? " are given" : ", one per step"}`;
+  parts["source-note"].textContent = `The encoder reads ${count("source")}; ${data.givenTarget ? "" : "the decoder writes "}${written}.`;
+  const given = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
+  parts["target-note"].textContent = data.unchecked.length ? data.search : given;
   parts["target-language"].title = hasProbabilities(data) ? "The line under a token is its probability." : "";
   const { change } = data.whatIf ?? {};
   const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
