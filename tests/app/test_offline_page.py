@@ -160,7 +160,7 @@ def test_the_page_opens_from_a_disk_translates_and_keeps_its_view(fresh, inspect
     (held,) = view_of(page, "checks")
     assert re.fullmatch(r"(\d+)/\1", held) and held != "0/0"
     badge = explorer(page).locator("[data-part=badge]")
-    expect(badge).to_have_text(f"Checks: {held.replace('/', ' of ')} passed")
+    expect(badge).to_have_text(f"Pictures checked: {held.replace('/', ' of ')}")
     expect(explorer(page).locator("[data-part=not-checked]")).to_be_empty()
     expect(part(page, "problem")).to_be_empty()
     status = part(page, "status").inner_text()
@@ -268,6 +268,7 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
 def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, translators):
     page = visit(source=SHORT, kind="cross", layer=1, head=0, beam=1)
     record = inspect(SHORT, beam=1)
+    explorer(page).locator("[data-part=options-button]").click()
     quantity = explorer(page).get_by_role("combobox", name="Shown quantity")
     assert quantity.locator("option").all_inner_texts() == [
         "weights", "scores", "value norms", "rollout",
@@ -281,6 +282,26 @@ def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, tr
     largest = np.unravel_index(np.abs(effects).argmax(), effects.shape)
     expect(first).to_have_attribute("data-l", str(largest[0]))
     expect(first).to_have_attribute("data-h", str(largest[1]))
+
+
+def test_the_page_opens_with_the_word_that_one_head_changes_most(fresh, inspect, translators):
+    page, record = fresh(source=EXAMPLE), inspect(EXAMPLE)
+    effects = core.head_effects(translators["de-en"], record).changes
+    words = [t for t, token in enumerate(record.target_out) if token.text.isalpha()]
+    rows = ((kind, np.abs(effects[kind][..., words])) for kind in ("decoder", "cross"))
+    kind, sizes = max(rows, key=lambda one: one[1].max())
+    layer, head, word = np.unravel_index(sizes.argmax(), sizes.shape)
+    button = explorer(page).locator("[data-part=next-step]")
+    expect(button).to_be_visible(timeout=30_000)
+    expected = {"kind": kind, "layer": layer, "head": head, "query": words[word]}
+    for name, value in expected.items():
+        expect(explorer(page)).to_have_attribute(f"data-{name}", str(value))
+    own = {k: of[..., words[word]] for k, of in effects.items()}
+    needed = min(own, key=lambda k: own[k].min())
+    at = np.unravel_index(own[needed].argmin(), own[needed].shape)
+    button.click()
+    expect(explorer(page).locator("[data-part=edited-target]")).to_be_visible()
+    assert link(page)["edits"] == f"off.{needed}.{at[0]}.{at[1]}"
 
 
 def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):

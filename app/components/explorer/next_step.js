@@ -211,7 +211,7 @@ export function scheduleNextStep(explorer) {
   const isDecided = edits.length > 1 || (edits.length === 1 && (edits[0].what !== "off" || !data.again));
   if (!data.whatIf || !host.answers.has("edit") || !host.answers.has("effects") || data.effects || requests.effects || isDecided || memory.asked === data.sentence) return;
   const ask = () => {
-    if (explorer.data !== data || requests.effects || requests.edit || document.hidden) return;
+    if (explorer.data.sentence !== data.sentence || explorer.data.effects || requests.effects || requests.edit) return;
     memory.asked = data.sentence;
     request(explorer, "effects", { sentence: data.sentence }, {
       what: "The effect of each head",
