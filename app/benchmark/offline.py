@@ -77,6 +77,13 @@ _EFFECTS = """(root) => new Promise((resolve) => {
 })"""
 
 
+_IN_ORDER = """(root) => {
+  const list = root.querySelector("[data-part=sort]");
+  list.value = "layer";
+  list.dispatchEvent(new Event("change"));
+}"""
+
+
 def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
     """Yield one row per measurement, with the served app and plain JavaScript as contestants.
 
@@ -155,7 +162,9 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
         switched.append(timed(page, "click", thumbnail.click))
         page.evaluate(_AGAIN)
         button = root.locator("button[data-edit=head]")
-        painted.append(timed(page, "click", button.click, "sentence"))
+        painted.append(
+            timed(page, "click", lambda: button.evaluate("it => it.click()"), "sentence")
+        )
         again.append(page.evaluate("window.headlightAgain"))
     for what, times in (("edit to painted", painted), ("edit to translated again", again)):
         yield row(what, "offline", 13, statistics.median(times[1:]))
@@ -186,7 +195,7 @@ def _effects(page: Any, rounds: int) -> float:
     root = page.locator(EXPLORER)
     times = []
     for number in range(rounds + 1):
-        root.locator("[data-part=sort]").select_option("layer")
+        root.evaluate(_IN_ORDER)
         page.locator("[data-page=source]").fill(text_of(13, 500 + number))
         translate = page.get_by_role("button", name="Translate", exact=True)
         timed(page, "click", translate.click, "sentence")
