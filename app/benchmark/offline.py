@@ -6,6 +6,7 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -163,7 +164,7 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
         page.evaluate(_AGAIN)
         button = root.locator("button[data-edit=head]")
         painted.append(
-            timed(page, "click", lambda: button.evaluate("it => it.click()"), "sentence")
+            timed(page, "click", partial(button.evaluate, "it => it.click()"), "sentence")
         )
         again.append(page.evaluate("window.headlightAgain"))
     for what, times in (("edit to painted", painted), ("edit to translated again", again)):
