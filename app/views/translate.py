@@ -55,7 +55,7 @@ def show_another_translation(record: TranslationRecord, own: str, given: bool) -
 
 
 screen = ("sentences", "maps")[min(plans.screen(), 1)] if plans.presenting() else ""
-with st.container(key="page_title"):  # for screen readers: the sidebar names the page
+with st.container(key=None if screen else "page_title"):  # for screen readers
     st.title("See where each attention head looks", anchor=False)
 with st.container(key="presented_top" if screen == "sentences" else None):
     card, record = controls.ask_for_record(ask_target=not screen)

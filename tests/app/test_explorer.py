@@ -455,7 +455,9 @@ def test_a_large_map_can_be_enlarged(alone) -> None:
 
 # Layout.
 
-BOXES = """root => [root, ...root.querySelectorAll(":is(button, canvas, p, h2):not(details *)")].map(part => {
+BOXES = """root => [
+    root, ...root.querySelectorAll(":is(button, canvas, p, h2):not(details *)")
+].map(part => {
     const box = part.getBoundingClientRect();
     return [box.x, box.y, box.width, box.height].map(Math.round).join();
 })"""

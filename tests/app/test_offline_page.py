@@ -38,6 +38,7 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
 from tests.app.conftest import opened_offline
+from tests.app.explorer_parts import choose, open_folds
 from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -216,7 +217,8 @@ def test_enter_translates_and_back_returns(visit, inspect):
 def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page = fresh(source=EXAMPLE, kind="cross", layer=2, head=3)
     before = explorer(page).get_attribute("data-sentence")
-    explorer(page).locator("[data-part=switch-head]").click()
+    open_folds(explorer(page))
+    explorer(page).locator("button[data-edit=head]").click()
     edits = "off.cross.2.3"
     expect(explorer(page).locator(f"li[data-edit='{edits}']")).to_be_visible()
     assert link(page)["edits"] == edits
@@ -254,7 +256,8 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
     page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1~nonsense~hide.99")
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
-    explorer(page).locator("[data-part=switch-head]").click()
+    open_folds(explorer(page))
+    explorer(page).locator("button[data-edit=head]").click()
     expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
     assert link(page)["edits"] == "hide.1~hide.99~off.cross.2.3"
     page.get_by_label("German sentence").fill("Noch nicht fertig")
@@ -268,15 +271,14 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
 def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, translators):
     page = visit(source=SHORT, kind="cross", layer=1, head=0, beam=1)
     record = inspect(SHORT, beam=1)
-    explorer(page).locator("[data-part=options-button]").click()
-    quantity = explorer(page).get_by_role("combobox", name="Shown quantity")
-    assert quantity.locator("option").all_inner_texts() == [
+    offered = explorer(page).locator("[data-part=quantity] option")
+    assert offered.all_text_contents() == [
         "weights", "scores", "value norms", "rollout",
     ]  # fmt: skip
-    quantity.select_option("scores")
+    choose(explorer(page), "quantity", "scores")
     expect(explorer(page)).to_have_attribute("data-quantity", "scores")
     expect(explorer(page).locator(".waiting")).to_have_count(0)
-    explorer(page).get_by_label("Order of the heads").select_option("effect")
+    choose(explorer(page), "sort", "effect")
     first = explorer(page).locator(".thumbnail").first
     effects = core.head_effects(translators["de-en"], record).changes["cross"].sum(-1)
     largest = np.unravel_index(np.abs(effects).argmax(), effects.shape)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.benchmark.browser import OPEN_FOLDS
 from app.components.beam_tree.payload import payload as tree_payload
 from app.components.edits import described
 from app.examples import EXAMPLES
@@ -20,6 +19,7 @@ from core.kinds import KINDS
 from core.record.edits import Edge, Edits, Row
 from core.record.record import TranslationRecord
 from core.translator import Translator
+from tests.app.explorer_parts import choose, open_folds
 from tests.app.test_app import MAIN, hover_cell, painted
 from tests.app.test_navigation import expect_query, go_to
 
@@ -43,7 +43,7 @@ def under(translator: Translator, record: TranslationRecord, edits: Edits) -> Tr
 def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locator:
     page.goto(f"{serve(MAIN)}/?{BASE}&{more}")
     root = painted(page)
-    root.evaluate(OPEN_FOLDS)
+    open_folds(root)
     return root
 
 
@@ -58,6 +58,7 @@ def pinned(shared_page: Page, serve, record) -> Page:
 
 
 def button(root: Locator, name: str) -> Locator:
+    open_folds(root)
     return root.locator(f"[data-edit={name}]").first
 
 
@@ -83,7 +84,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     shows(root, edited)
     expect_query(local_page, edits=OFF.to_text())
     assert len(edited.checks) == sum(check.passed for check in edited.checks) == 8
-    expect(root.locator("[data-part=badge]")).to_contain_text("8 of 8")
+    expect(root.locator("[data-part=badge]")).to_have_text("Pictures checked: 8 of 8")
     changes = edited.log_probs - record.log_probs
     shown = root.locator("[data-part=edit-tokens] small").all_text_contents()
     assert [number(text) for text in shown] == pytest.approx(changes, abs=0.00501)
@@ -106,7 +107,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
         ("scores", scores(translator, edited)["decoder"]),
         ("norms", value_norms(translator, edited)["decoder"]),
     ):
-        root.locator("[data-part=quantity]").select_option(name, force=True)
+        choose(root, "quantity", name)
         expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
         root.locator(".thumbnail[data-l='3'][data-h='0']").click()
         for query, key in ((5, 2), (3, 3)):
@@ -201,7 +202,7 @@ def test_a_link_has_edits_and_invalid_ones_are_named(
         expect(note).to_contain_text(words)
     local_page.reload()
     root = painted(local_page)
-    root.evaluate(OPEN_FOLDS)
+    open_folds(root)
     shows(root, under(translator, record, both))
     root.get_by_role("button", name="Remove all").click()
     shows(root, record)
@@ -338,13 +339,13 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     both_show(kind="encoder", layer="1", head="3", query="2")
     one_scale(SENTENCE, other)
     for name in ("rollout", "weights"):
-        left.locator("[data-part=quantity]").select_option(name, force=True)
+        choose(left, "quantity", name)
         both_show(quantity=name)
         for root in (left, right):
             expect(root.locator("[data-part=quantity]")).to_have_value(name)
     both_show(head="3")
     shorter = local_page.locator(".st-key-second_source input")
-    left.locator("[data-part=quantity]").select_option("norms", force=True)
+    choose(left, "quantity", "norms")
     shorter.fill("Ein Hund.")
     shorter.press("Enter")
     shows(right, translator.inspect("Ein Hund.", decode=GREEDY))

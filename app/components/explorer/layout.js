@@ -65,12 +65,13 @@ function fitOverview({ data, dom: { parts }, layout: { presented, means } }) {
   const { columnGap, rowGap } = getComputedStyle(overview);
   const rows = Math.max(...KINDS.map((kind) => data.layers[kind])) + Number(means);
   const side = (heightBelow(overview) - BELOW - HEAD_LABEL) / rows - parseFloat(rowGap);
-  overview.style.maxWidth = `${MARGINS + Math.max(12, side) * (data.heads + Number(means)) + parseFloat(columnGap) * (data.heads + 2 * Number(means))}px`;
+  overview.style.maxWidth = `${MARGINS + LAST_GAP * Number(means) + Math.max(12, side) * (data.heads + Number(means)) + parseFloat(columnGap) * (data.heads + 2 * Number(means))}px`;
 }
 
 /* px: the overview's row of head numbers, and its column of layer numbers with the gap before the last column. */
 const HEAD_LABEL = 14;
-const MARGINS = 38 + 4 + 3;
+const MARGINS = 38 + 3;
+const LAST_GAP = 4;
 
 const sizeOf = ({ dom: { root } }) =>
   `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio} ${screenOf(root)}`;
