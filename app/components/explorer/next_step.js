@@ -165,7 +165,7 @@ const edited = (words) => element("b", "edited", words);
 
 function course(from, to) {
   const [before, after] = [fixed(from, 1), fixed(to, 1)];
-  return before === after ? `stays at ${after}` : `goes from ${before} to ${after}`;
+  return before === after ? `is still ${after}` : `goes from ${before} to ${after}`;
 }
 
 /** @param {Explorer} explorer */
