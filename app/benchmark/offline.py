@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from app.benchmark.browser import (
     EXPLORER,
     FLAGS,
+    OPEN_FOLDS,
     ROOT,
     SENTENCES,
     SIZE,
@@ -47,18 +48,21 @@ _OPENED = """() => new Promise((resolve) => {
 # Installed before the page's own script runs: records when the explorer is first painted.
 _FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
 # Sets window.headlightAgain, which resolves with the milliseconds from the next click until the new
-# translation below the edits is shown.
+# translation under the edits is shown.
 _AGAIN = """() => {
   let started = null;
   addEventListener("click", () => { started = performance.now(); }, { capture: true, once: true });
-  const line = document.querySelector("[data-page=again]");
+  const root = document.querySelector(".explorer");
+  let waited = false;
   window.headlightAgain = new Promise((resolve) => {
     const observer = new MutationObserver(() => {
-      if (line.hidden || started === null) return;
+      const isThere = root.querySelector(".edited-word .form") !== null;
+      waited ||= started !== null && !isThere;
+      if (!waited || !isThere) return;
       observer.disconnect();
       requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
     });
-    observer.observe(line, { attributes: true });
+    observer.observe(root, { subtree: true, childList: true });
   });
 }"""
 
@@ -156,6 +160,7 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)
+    root.evaluate(OPEN_FOLDS)
     heads = [(layer, head) for layer in range(4) for head in range(4)][: rounds + 1]
     painted, again, switched = [], [], []
     for layer, head in heads:

@@ -34,9 +34,9 @@ def show_pass(
         link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
         if screen == "maps":
             show_rest()
+    show_new_translation(card, changed, own, decode)
     if screen:
         return
-    show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page(VIEWS["head"].file, query_params=link)
     show_gloss(card, changed.after)

@@ -38,7 +38,7 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
 from tests.app.conftest import opened_offline
-from tests.app.explorer_parts import choose, open_folds
+from tests.app.explorer_parts import choose
 from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,13 +217,16 @@ def test_enter_translates_and_back_returns(visit, inspect):
 def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page = fresh(source=EXAMPLE, kind="cross", layer=2, head=3)
     before = explorer(page).get_attribute("data-sentence")
-    open_folds(explorer(page))
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     edits = "off.cross.2.3"
     expect(explorer(page).locator(f"li[data-edit='{edits}']")).to_be_visible()
     assert link(page)["edits"] == edits
     again = inspect(EXAMPLE, edits=Edits.parse(edits)[0]).translation
-    expect(part(page, "again")).to_contain_text(again)
+    spoken = explorer(page).locator("[data-part=spoken]")
+    expect(spoken).to_contain_text(f"writes: {again.rstrip('.')}")
+    seen = explorer(page).locator(".edited-word .form").all_text_contents()
+    words = "".join(re.sub("[\u2066-\u2069–]", "", " ".join(seen)).split())
+    assert words == "".join(again.split())
     own, edited = inspect(EXAMPLE), explorer(page).get_attribute("data-sentence")
     changed = inspect(
         EXAMPLE, edits=Edits.parse(edits)[0], target_ids=tuple(t.id for t in own.target_out)
@@ -241,7 +244,7 @@ def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page.go_back()
     expect(explorer(page).locator("li[data-edit]")).to_have_count(0)
     expect(explorer(page)).to_have_attribute("data-sentence", before)
-    expect(part(page, "again")).to_be_hidden()
+    expect(explorer(page).locator("[data-part=edited-target]")).to_be_hidden()
     page.go_forward()
     explorer(page).get_by_role("button", name=re.compile("^Remove: ")).click()
     expect(explorer(page)).to_have_attribute("data-sentence", before)
@@ -252,8 +255,7 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
     page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1~nonsense~hide.99")
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
-    open_folds(explorer(page))
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
     assert link(page)["edits"] == "hide.1~hide.99~off.cross.2.3"
     page.get_by_label("German sentence").fill("Noch nicht fertig")
@@ -675,21 +677,6 @@ def test_one_edit_too_many_is_refused(blank):
         Edits.parse(many)[0].plus(Edits.parse("off.cross.0.0")[0])
     assert said == str(error.value)
     assert run(blank, "edit_commands", code, "", "+nonsense").startswith("'nonsense' is ignored")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "bold"),
-    [
-        ("A man in a red shirt.", "A man in a blue shirt.", ["blue"]),
-        ("A man sleeps.", "A man sleeps.", []),
-        ("A man sleeps.", "Two men sleep.", ["Two men sleep."]),
-        ("a b", "a x b y", ["x", "y"]),
-    ],
-)
-def test_new_words_are_marked(blank, before, after, bold):
-    runs = run(blank, "again", "newWords(...args)", before, after)
-    assert " ".join(text for text, _ in runs) == after
-    assert [text for text, is_new in runs if is_new] == bold
 
 
 @pytest.mark.parametrize(

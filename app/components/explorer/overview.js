@@ -107,9 +107,9 @@ export function paintOverview(explorer) {
     if (button.dataset.l !== String(layer)) button.dataset.l = layer;
     if (button.dataset.h !== String(head)) button.dataset.h = head;
     if (!exists) return;
-    const { word, mark, number, meaning } = cell;
+    const { word, mark, number, meaning, edited } = cell;
     const name = capital(headName(explorer.data, atHead(explorer.view, layer, head)));
-    const spoken = `${name}: ${meaning} ${isolated(word)}${mark} ${number.replace(/ b$/, " bits")}`;
+    const spoken = [`${name}: ${meaning} ${isolated(word)}${mark} ${number.replace(/ b$/, " bits")}`.trimEnd(), ...(edited && number ? [edited] : [])].join(", ");
     if (thumbnail.spoken === spoken) return;
     thumbnail.spoken = spoken;
     button.setAttribute("aria-label", spoken);

@@ -20,7 +20,7 @@ export function buildSentences(explorer) {
   const count = (side) => `${data.sides[side].length} ${data.sides[side].length === 1 ? "token" : "tokens"}`;
   const written = `${count("produced")}${data.givenTarget ? " are given" : ", one per step"}`;
   parts["source-note"].textContent = `The encoder reads ${count("source")}; ${data.givenTarget ? "" : "the decoder writes "}${written}.`;
-  const given = data.givenTarget ? "given, not written by the model" : "";
+  const given = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
   parts["target-note"].textContent = data.unchecked.length ? data.search : given;
   parts["target-language"].title = hasProbabilities(data) ? "The line under a token is its probability." : "";
   const { change } = data.whatIf ?? {};
