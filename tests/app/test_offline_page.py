@@ -38,7 +38,7 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
 from tests.app.conftest import opened_offline
-from tests.app.explorer_parts import choose, open_folds
+from tests.app.explorer_parts import choose
 from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,8 +217,7 @@ def test_enter_translates_and_back_returns(visit, inspect):
 def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page = fresh(source=EXAMPLE, kind="cross", layer=2, head=3)
     before = explorer(page).get_attribute("data-sentence")
-    open_folds(explorer(page))
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     edits = "off.cross.2.3"
     expect(explorer(page).locator(f"li[data-edit='{edits}']")).to_be_visible()
     assert link(page)["edits"] == edits
@@ -256,8 +255,7 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
     page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1~nonsense~hide.99")
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
-    open_folds(explorer(page))
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
     assert link(page)["edits"] == "hide.1~hide.99~off.cross.2.3"
     page.get_by_label("German sentence").fill("Noch nicht fertig")

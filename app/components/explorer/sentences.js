@@ -81,7 +81,7 @@ function spokenToken(data, token, index, count, isTarget) {
  */
 export function fitSentences(explorer) {
   const { root, words } = explorer.dom;
-  const sizes = { narrow: [18], medium: [22, 20, 18], large: [22, 20, 18], wide: [24, 22, 20, 18] };
+  const sizes = { narrow: [18], medium: [22, 20, 18, 17], large: [22, 20, 18], wide: [24, 22, 20, 18] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
   const bottomOf = ({ button }) => button.getBoundingClientRect().bottom;
