@@ -10,7 +10,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES
 from app.views import VIEWS
-from core.analysis.first_cell import first_cell
 from tests.app.rendered import render, unpacked
 from tests.app.test_navigation import expect_query, expect_sentence
 
@@ -36,58 +35,139 @@ def idle(page: Page) -> None:
     )
 
 
-def test_the_first_cell_is_described_and_visible_without_scrolling(local_page, serve, translator):
-    """The pinned row is visible at 1280 × 800, and the model's note too at 1440 × 900."""
-    local_page.set_viewport_size({"width": 1280, "height": 800})
+def steady(page: Page) -> Locator:
+    """Wait for the explorer and its next step: the effects of all heads come after the maps."""
+    root = explorer(page)
+    expect(root.locator(".next-step")).to_be_visible(timeout=60_000)
+    return root
+
+
+IN_VIEW = """(root) => {
+    const page = (selector) => document.querySelector(selector);
+    const parts = {
+        box: page(".st-key-source textarea"), button: page(".st-key-translate button"),
+        claim: root.querySelector("[data-part=claim]"), badge: root.querySelector(".badge"),
+        source: root.querySelector(".source"), target: root.querySelector(".target"),
+        says: root.querySelector(".says"), next: root.querySelector(".next-step"),
+        kinds: root.querySelector("[data-part=kinds]"), heads: root.querySelector(".overview"),
+        map: root.querySelector("[data-role=map]"), foot: root.querySelector(".foot"),
+    };
+    return Object.entries(parts).map(([name, part]) => {
+        const { left, top, right, bottom } = part.getBoundingClientRect();
+        return [name, left, top, right, bottom];
+    });
+}"""
+
+# Words in view, without those of sentences, canvases, and captions of the heads.
+WORDS = """(root) => {
+    const main = document.querySelector("[data-testid=stMain]");
+    const texts = [];
+    const skipped = "textarea, style, h1, .sentence, .edited-row, .overview, .st-key-translation";
+    const walk = (node) => {
+        if (node.nodeType === Node.TEXT_NODE) {
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            const box = range.getBoundingClientRect();
+            const isInView = box.width > 2 && box.top < innerHeight && box.bottom > 0;
+            const isShown = node.parentElement?.checkVisibility({ visibilityProperty: true });
+            if (isInView && isShown) texts.push(node.textContent);
+            return;
+        }
+        if (node.nodeType === Node.ELEMENT_NODE) {
+            if (node.matches(skipped)) return;
+            if (node.shadowRoot) walk(node.shadowRoot);
+        }
+        node.childNodes.forEach(walk);
+    };
+    walk(main);
+    return texts.join(" ").split(/\\s+/).filter((word) => /[\\p{L}\\p{N}]/u.test(word));
+}"""
+
+
+def test_the_first_screen_shows_sentences_heads_and_map(local_page, serve, translator):
+    """Nothing scrolls at 1440 × 900, also with an edit, and little is to be read."""
+    local_page.set_viewport_size({"width": 1440, "height": 900})
     local_page.goto(serve(MAIN))
-    root = explorer(local_page)
+    root = steady(local_page)
     record = translator.inspect(EXAMPLES[0].de)
-    found = first_cell(record.cross, record.source, record.target_out)
-    expect_view(root, "cross", found.layer, found.head, found.query)
-    words = re.sub(r"[\u2068\u2069\u2080-\u2089]", "", root.locator(".readout .first").inner_text())
+    assert len(record.target_out) == 17, "as long as a sentence on the first screen may be"
+
+    def is_in_view() -> None:
+        for name, left, top, right, bottom in root.evaluate(IN_VIEW):
+            assert left >= 0 and top >= 0 and right <= 1440 and bottom <= 900, (name, bottom)
+
+    is_in_view()
+    said = ("layer", "head", "query")
+    layer, head, query = (int(root.get_attribute(f"data-{name}")) for name in said)
+    row = record.cross[layer, head, query]
+    words = re.sub(r"[\u2068\u2069\u2080-\u2089]", "", root.locator(".says .first").inner_text())
     assert words == (
-        f"While producing {record.target_out[found.query].text}, head {found.head + 1} of layer "
-        f"{found.layer + 1} looks most at {record.source[found.key].text} {found.weight:.2f}"
+        f"While writing {record.target_out[query].text}, head {head + 1} of layer {layer + 1} "
+        f"looks most at {record.source[row.argmax()].text} {row.max():.2f}"
     )
-    canvas = root.locator("canvas[data-role=map]")
-    place = canvas.evaluate("({dataset: d}) => ({top: +d.top, cell: +d.cell})")
-    pinned = int(root.get_attribute("data-query"))
-    bottom = canvas.bounding_box()["y"] + place["top"] + (pinned + 1) * place["cell"]
-    assert bottom <= 800
-    heading = local_page.locator("h1").evaluate(
-        "h1 => h1.getBoundingClientRect().bottom - parseFloat(getComputedStyle(h1).paddingBottom)"
-    )
-    purpose = local_page.locator(".st-key-purpose").bounding_box()
-    assert heading <= purpose["y"] + 1, "the line is below the heading"
-    link = local_page.locator(".st-key-purpose").get_by_role("link", name="guided tour")
-    expect(link).to_be_visible()
+    passed = sum(check.passed for check in record.checks)
+    expect(root.locator(".badge")).to_have_text(f"Pictures checked: {passed} of 8")
+    read = root.evaluate(WORDS)
+    assert 20 < len(read) <= 120, read
+    expect(local_page.locator("h1")).to_have_text("See where each attention head looks")
+    assert local_page.locator(".st-key-page_title").evaluate("at => at.offsetWidth") == 1
     text = local_page.locator(".st-key-translation").inner_text()
     drawn = local_page.locator("[data-testid=stMain]").get_by_text(text, exact=True)
     sizes = drawn.evaluate_all(
         "all => all.map(at => at.closest('.st-key-translation').offsetWidth)"
     )
     assert sizes == [1], "next to the tokens, the translation is for screen readers only"
-    local_page.set_viewport_size({"width": 1440, "height": 900})
-    local_page.wait_for_timeout(500)  # the explorer follows the window
-    note = local_page.locator(".st-key-model_note")
-    expect(note).to_contain_text("BLEU")
-    box = note.bounding_box()
-    assert box["y"] + box["height"] <= 900
-    expander = local_page.locator(".st-key-word_alignment").bounding_box()
-    parts = root.locator(".keys, .exports, .numbers-of-head, .what-if").evaluate_all(
-        "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
-    )
-    assert 0 < expander["y"] - parts < 60, "no large gap, which would look like a missing part"
-    # A new sentence opens on its own cell, unless a head was chosen.
+    root.locator(".next-step").click()
+    expect(root.locator(".edited-row b").first).to_be_visible(timeout=30_000)
+    is_in_view()
+    expect(root.locator("[data-part=claim]")).to_contain_text("One edit: ")
+
+
+def test_a_new_sentence_opens_on_its_own_cell_unless_a_head_was_chosen(local_page, serve):
+    local_page.goto(serve(MAIN))
+    root = steady(local_page)
     for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
         if chosen:
             root.locator(".thumbnail[data-l='0'][data-h='1']").click()
+        before = root.get_attribute("data-sentence")
         local_page.get_by_role("button", name=example.title).click()
-        record = translator.inspect(example.de)
-        expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
-        found = first_cell(record.cross, record.source, record.target_out)
-        cell = (0, 1, "") if chosen else (found.layer, found.head, found.query)
-        expect_view(root, "cross", *cell)
+        expect(root).not_to_have_attribute("data-sentence", before, timeout=30_000)
+        if chosen:
+            expect_view(root, "cross", 0, 1, "")
+        else:
+            expect(root).to_have_attribute("data-query", re.compile(r"\d"))
+
+
+def test_keys_work_before_anything_has_the_focus(local_page, serve):
+    local_page.set_viewport_size({"width": 1440, "height": 900})
+    local_page.goto(serve(MAIN))
+    root = steady(local_page)
+    idle(local_page)
+    press = local_page.keyboard.press
+    assert local_page.evaluate("document.activeElement === document.body")
+    for key, kind in (("1", "encoder"), ("2", "decoder"), ("3", "cross")):
+        press(key)
+        expect(root).to_have_attribute("data-kind", kind)
+    press("l")
+    expect(root).to_have_attribute("data-view", "lines")
+    press("m")
+    expect(root).to_have_attribute("data-view", "map")
+    press("w")
+    expect(root).to_have_attribute("data-unit", "words")
+    press("w")
+    press("Escape")
+    expect(root).to_have_attribute("data-query", "")
+    for key, cell in (("ArrowRight", (0, 0)), ("ArrowDown", (1, 0)), ("ArrowRight", (1, 1))):
+        press(key)
+        shown = tuple(int(root.get_attribute(f"data-{axis}")) for axis in ("query", "key"))
+        assert shown == cell, key
+    # A text box keeps its keys.
+    box = local_page.locator(".st-key-source textarea")
+    box.click()
+    press("End")
+    press("1")
+    expect(box).to_have_value(f"{EXAMPLES[0].de}1")
+    expect(root).to_have_attribute("data-kind", "cross")
 
 
 def expect_view(root: Locator, *view: object) -> None:
@@ -101,14 +181,15 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     local_page.goto(serve(MAIN))
     root = explorer(local_page)
     idle(local_page)
-    for box, button in (("source", "translate"), ("target", "use_reference")):
-        of = local_page.locator(f".st-key-{box}").bounding_box()
-        at = local_page.locator(f".st-key-{button}").bounding_box()
-        assert of["x"] + of["width"] <= at["x"] and at["x"] + at["width"] <= 390
-        assert of["y"] < at["y"] + at["height"] / 2 < of["y"] + of["height"]
-    assert root.locator(".sentence.target").bounding_box()["y"] < 500
-    picture = root.locator("canvas[data-role=map]").bounding_box()
-    assert picture["y"] < 900
+    box = local_page.locator(".st-key-source").bounding_box()
+    at = local_page.locator(".st-key-translate").bounding_box()
+    assert box["x"] + box["width"] <= at["x"] and at["x"] + at["width"] <= 390
+    assert box["y"] < at["y"] + at["height"] / 2 < box["y"] + box["height"]
+    expect(root.locator(".next-step")).to_be_visible(timeout=60_000)
+    canvas = root.locator("canvas[data-role=map]")
+    picture = canvas.bounding_box()
+    top, cell = canvas.evaluate("({dataset: d}) => [+d.top, +d.cell]")
+    assert picture["y"] + top + 3 * cell < 844, "the map's first rows"
     assert picture["y"] < root.locator("[data-part=overview]").bounding_box()["y"]
     assert local_page.evaluate("document.documentElement.scrollWidth") == 390
     sidebar = local_page.locator("[data-testid=stSidebar]")
