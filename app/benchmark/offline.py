@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from app.benchmark.browser import (
     EXPLORER,
     FLAGS,
-    OPEN_FOLDS,
     ROOT,
     SENTENCES,
     SIZE,
@@ -160,7 +159,6 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)
-    root.evaluate(OPEN_FOLDS)
     heads = [(layer, head) for layer in range(4) for head in range(4)][: rounds + 1]
     painted, again, switched = [], [], []
     for layer, head in heads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from app.look.labels import labels
 from core.record.edits import Edge, Edits, PositionEdit
@@ -14,6 +15,14 @@ _KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"
 def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
     """Return the text form and description of each edit, in the order of the text form."""
     return [{"text": one.to_text(), "label": described(one, record)} for one in edits.listed()]
+
+
+def known_edits(record: TranslationRecord) -> dict[str, Any] | None:
+    """Return the edits of a record for the explorer, without the pass before them; None without."""
+    if record.edits == Edits():
+        return None
+    unknown: dict[str, Any] = {"before": 0.0, "change": None, "problems": []}
+    return {**unknown, "text": record.edits.to_text(), "edits": listed(record.edits, record)}
 
 
 def described(one: Edits, record: TranslationRecord) -> str:

@@ -83,7 +83,7 @@
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats, at most `error` away from the true weights; log_probs: empty if there are no probabilities; weights_sha256: ""
  *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
- *   the weights, for maps from other tools; quantities: those sent along; host: for explorer/streamlit.js
+ *   the weights, for maps from other tools; quantities: those sent along; host: for explorer/streamlit.js; `looked_at_<kind>`: of edited passes
  */
 
 /**

@@ -10,13 +10,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from app.components.edits import listed
+from app.components.edits import known_edits
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import Arrays, pack, payload
 from app.export.picture import picture
 from core.analysis.rollout import can_roll_out, rollout
 from core.kinds import KINDS
-from core.record.edits import Edits
 from core.record.record import TranslationRecord
 
 _HERE = Path(__file__).parent
@@ -51,18 +50,13 @@ def page(
     if quantities is None:
         quantities = {"rollout": rollout(record)} if can_roll_out(record) else {}
     parts = markup(_ENTRY)
-    edits = record.edits
-    what_if = None
-    if edits != Edits():  # the unedited pass is not in this record
-        unknown: dict[str, Any] = {"before": 0.0, "change": None, "problems": []}
-        what_if = {**unknown, "text": edits.to_text(), "edits": listed(edits, record)}
     packed = pack(
         payload(
             record,
             view or first_view(record),
             quantities=quantities,
             checked="here" if record.origin else "elsewhere",
-            what_if=what_if,
+            what_if=known_edits(record),
             host=None,
         )
     )

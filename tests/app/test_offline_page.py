@@ -284,6 +284,26 @@ def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, tr
     expect(first).to_have_attribute("data-h", str(largest[1]))
 
 
+def test_the_page_opens_with_the_word_that_one_head_changes_most(fresh, inspect, translators):
+    page, record = fresh(source=EXAMPLE), inspect(EXAMPLE)
+    effects = core.head_effects(translators["de-en"], record).changes
+    words = [t for t, token in enumerate(record.target_out) if token.text.isalpha()]
+    rows = ((kind, np.abs(effects[kind][..., words])) for kind in ("decoder", "cross"))
+    kind, sizes = max(rows, key=lambda one: one[1].max())
+    layer, head, word = np.unravel_index(sizes.argmax(), sizes.shape)
+    button = explorer(page).locator("[data-part=next-step]")
+    expect(button).to_be_visible(timeout=30_000)
+    expected = {"kind": kind, "layer": layer, "head": head, "query": words[word]}
+    for name, value in expected.items():
+        expect(explorer(page)).to_have_attribute(f"data-{name}", str(value))
+    own = {k: of[..., words[word]] for k, of in effects.items()}
+    needed = min(own, key=lambda k: own[k].min())
+    at = np.unravel_index(own[needed].argmin(), own[needed].shape)
+    button.click()
+    expect(explorer(page).locator("[data-part=edited-target]")).to_be_visible()
+    assert link(page)["edits"] == f"off.{needed}.{at[0]}.{at[1]}"
+
+
 def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     page = visit(source=SHORT)
     box = page.get_by_label("English translation to look at")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.benchmark.browser import OPEN_FOLDS
 from app.components.beam_tree.payload import payload as tree_payload
 from app.components.edits import described
 from app.examples import EXAMPLES
@@ -44,7 +43,7 @@ def under(translator: Translator, record: TranslationRecord, edits: Edits) -> Tr
 def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locator:
     page.goto(f"{serve(MAIN)}/?{BASE}&{more}")
     root = painted(page)
-    root.evaluate(OPEN_FOLDS)
+    open_folds(root)
     return root
 
 
@@ -203,7 +202,7 @@ def test_a_link_has_edits_and_invalid_ones_are_named(
         expect(note).to_contain_text(words)
     local_page.reload()
     root = painted(local_page)
-    root.evaluate(OPEN_FOLDS)
+    open_folds(root)
     shows(root, under(translator, record, both))
     root.get_by_role("button", name="Remove all").click()
     shows(root, record)

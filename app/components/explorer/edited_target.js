@@ -129,9 +129,12 @@ function ownTranslation({ translation, own }) {
   return line;
 }
 
+/* px: a line of changes with the words below it, as in explorer.css. */
+const LINE = 44;
+
 /**
- * Place each word below the one that it came from: at its position on a line of its own, else in the order of the text.
- * Wider new words widen the old ones.
+ * Place each word below the one that it came from, in as many lines as the old translation has. Wider new words widen the old
+ * ones.
  * @param {Explorer} explorer
  */
 export function placeEditedTarget({ data, dom }) {
@@ -139,14 +142,16 @@ export function placeEditedTarget({ data, dom }) {
   const row = dom.columns[0].parentElement;
   const words = data.items.words.produced.filter(({ special }) => !special);
   const above = /** @type {HTMLElement[]} */ (words.map(({ members: [first] }) => dom.words.target[first + 1].button.closest(".word")));
-  row.classList.remove("aligned");
   for (const word of above) word.style.minWidth = "";
   const widths = dom.columns.map((column) => column.offsetWidth);
   above.forEach((word, at) => widths[at] > word.offsetWidth && (word.style.minWidth = `${widths[at]}px`));
   const places = above.map((word) => ({ left: word.offsetLeft - row.offsetLeft, top: word.offsetTop, width: word.offsetWidth }));
-  const onOneLine = places.every(({ top }) => Math.abs(top - places[0].top) < 8);
-  row.classList.toggle("aligned", onOneLine);
-  dom.columns.forEach(({ style }, at) => Object.assign(style, { left: onOneLine ? `${places[at].left}px` : "", minWidth: `${places[at].width}px` }));
+  let line = 0;
+  dom.columns.forEach(({ style }, at) => {
+    if (at > 0 && places[at].top > places[at - 1].top + LINE / 2) line++;
+    Object.assign(style, { left: `${places[at].left}px`, top: `${line * LINE}px`, minWidth: `${places[at].width}px` });
+  });
+  row.style.paddingTop = `${line * LINE}px`;
 }
 
 /** The line for screen readers. @param {Again} again */

@@ -165,7 +165,7 @@ const edited = (words) => element("b", "edited", words);
 
 function course(from, to) {
   const [before, after] = [fixed(from, 1), fixed(to, 1)];
-  return before === after ? `stays at ${after}` : `goes from ${before} to ${after}`;
+  return before === after ? `is still ${after}` : `goes from ${before} to ${after}`;
 }
 
 /** @param {Explorer} explorer */
@@ -211,7 +211,7 @@ export function scheduleNextStep(explorer) {
   const isDecided = edits.length > 1 || (edits.length === 1 && (edits[0].what !== "off" || !data.again));
   if (!data.whatIf || !host.answers.has("edit") || !host.answers.has("effects") || data.effects || requests.effects || isDecided || memory.asked === data.sentence) return;
   const ask = () => {
-    if (explorer.data !== data || requests.effects || requests.edit || document.hidden) return;
+    if (explorer.data.sentence !== data.sentence || explorer.data.effects || requests.effects || requests.edit) return;
     memory.asked = data.sentence;
     request(explorer, "effects", { sentence: data.sentence }, {
       what: "The effect of each head",

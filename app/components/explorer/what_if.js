@@ -147,7 +147,7 @@ export function paintWhatIf(explorer) {
     const shown = made ? UNDO_LABELS[button.dataset.edit] ?? label : label;
     if (button.textContent !== shown) button.textContent = shown;
     if (button.dataset.edit === "most") button.hidden = !text;
-    button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
+    button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined && !button.hidden);
     if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
   }
   if (!canDraw(explorer) || parts["drawn-row"].dataset.of !== drawnRow(explorer)) openRow(explorer, false);

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
+from app.components.edits import known_edits
 from app.components.explorer.answers import answers
 from app.components.explorer.mount import explorer
 from app.components.explorer.payload import APP, Arrays, Host, payload
@@ -49,7 +50,7 @@ def show_explorer(
         record,
         view,
         quantities=dict.fromkeys(numbers),
-        what_if=changed.payload() if changed else None,
+        what_if=changed.payload() if changed else known_edits(record),
         before=changed.before if changed and changed.after is not changed.before else None,
         provenance=None if card is None else card.imported,
         host=Host(key, (*APP.answers, *more), in_url, head_page),
