@@ -452,10 +452,10 @@ def step(at: Mounted) -> str | None:
     return parts(at.does()).get("next-step")
 
 
-def test_the_next_step_is_the_head_that_the_word_needs_most_then_its_repair(at: Mounted) -> None:
+def test_the_next_step_is_the_head_that_the_word_needs_most(at: Mounted) -> None:
     at.show(sent(""))
     assert step(at) is None, "without effects there is no step"
-    needed, repair = ("encoder", 2, 3), ("decoder", 1, 0)
+    needed = "encoder", 2, 3
     at.answer(effects(BEFORE.id, {needed: -3.0, ("cross", 0, 1): -2.9, ("cross", 1, 1): 4.0}))
     assert step(at) == "Next: switch off the head that red needs most"
     said = at.does()
@@ -466,10 +466,15 @@ def test_the_next_step_is_the_head_that_the_word_needs_most_then_its_repair(at: 
     assert at.edits() == ["+off.encoder.2.3"]
     assert (said["data"]["kind"], said["data"]["layer"], said["data"]["head"]) == ("encoder", "2", "3")  # fmt: skip
 
-    edits = "off.cross.0.1"
+
+@pytest.mark.parametrize(("text", "fate"), [(TEXT, "comes back"), (BEFORE.translation, "stays")])
+def test_the_step_after_a_head_is_off_is_the_head_that_repairs_it(
+    at: Mounted, text: str, fate: str
+) -> None:
+    edits, repair = "off.cross.0.1", ("decoder", 1, 0)
     at.show(sent(edits))
     assert step(at) is None
-    at.answer(translated(edits, TEXT))
+    at.answer(translated(edits, text))
     at.answer(effects(edited(edits).id, {repair: 1.5, ("cross", 0, 1): 7.0, ("cross", 2, 2): 1.4}))
     assert step(at) == "Next: can a second head repair it?", "never the head that is off already"
     said = at.does(("press", "[data-part=next-step]"))
@@ -480,7 +485,7 @@ def test_the_next_step_is_the_head_that_the_word_needs_most_then_its_repair(at: 
     at.answer(translated(both, BEFORE.translation))
     log_prob = float(BEFORE.log_probs[WORD])
     assert at.does()["first"] == (
-        "Without decoder head 2.1 as well red comes back: its log-probability goes from "
+        f"Without decoder head 2.1 as well red {fate}: its log-probability goes from "
         f"{number(log_prob - 2)} to {number(log_prob - 0.5)}."
     )
     assert step(at) == "Next: undo the edits"

@@ -691,7 +691,7 @@ def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str)
     assert verdict() == passed
     explorer.check("means")
     explorer.badge.click()
-    explorer.head(1, HEADS)
+    explorer.root.locator(f".thumbnail[data-l='1'][data-h='{HEADS}']").dispatch_event("click")
     assert verdict() == derived
     expect(explorer.checks).to_be_hidden()
     explorer.head(DECODER_LAYERS, 1)

@@ -343,3 +343,65 @@ def test_adjacent_tokens_are_joined_as_text(blank: Page) -> None:
             [tokens, list(chosen)],
         )
         assert text == expected.get(chosen, ".")
+
+
+def failing(count: int) -> tuple:
+    return tuple(
+        replace(check, figure=1.0) if place < count else check
+        for place, check in enumerate(RECORD.checks)
+    )
+
+
+EDITS = {
+    "text": "causal~hide.2", "edits": [{"text": "causal", "label": "no causal mask"},
+    {"text": "hide.2", "label": "word hidden"}], "problems": [], "before": -3.64, "change": None,
+}  # fmt: skip
+NO_RECOMPUTATION = tuple(check for check in RECORD.checks if "Recomputed" not in check.name)
+
+
+@pytest.mark.parametrize(
+    ("record", "more", "claim", "badge"),
+    [
+        (RECORD, {}, "Real weights. Every number here is a tensor of this translation, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, decode=None), {}, "Real weights. Every number here is a tensor of this pass, recomputed from Q, K and mask.", "8 of 8"),
+        (replace(RECORD, checks=NO_RECOMPUTATION), {}, "Real weights. Every number here is a tensor of this translation.", "7 of 7"),
+        (replace(RECORD, checks=()), {"checked": "pending"}, "Real weights. Every number here is a tensor of this translation.", None),
+        (replace(RECORD, checks=failing(2)), {}, "Do not trust these pictures. 2 of 8 checks failed.", "6 of 8"),
+        (RECORD, {"checked": "elsewhere"}, "Saved maps. They were not recomputed here.", None),
+        (RECORD, {"checked": "never"}, "Maps of an edited pass. They were not recomputed here.", None),
+        (RECORD, {"what_if": EDITS}, "2 edits: no causal mask; word hidden.", "8 of 8"),
+        (RECORD, {"what_if": {**EDITS, "edits": EDITS["edits"][:1], "change": [-1.0, *[0.0] * (len(RECORD.target_out) - 1)]}},
+         "One edit: no causal mask. Log-probability of the first translation: −3.6 → −4.6.", "8 of 8"),
+    ],
+)  # fmt: skip
+def test_the_first_line_claims_what_the_checks_show(at: Mounted, record, more, claim, badge):
+    at.show(payload(record, VIEW, **more))
+    said = at.does()
+    assert said["parts"]["claim"] == claim
+    assert ("badge" in said["hidden"]) == (badge is None)
+    if badge:
+        assert said["parts"]["badge"] == f"Pictures checked: {badge}"
+
+
+def test_other_quantities_are_named_in_the_first_line(at: Mounted) -> None:
+    numbers = {kind: np.abs(getattr(RECORD, kind)) for kind in ("encoder", "decoder", "cross")}
+    at.show(payload(RECORD, VIEW, quantities={"norms": numbers}))
+    said = at.does(("set", "[data-part=quantity]", "norms"))
+    claim = "Value-weighted norms. Computed from the tensors of this translation."
+    assert said["parts"]["claim"] == claim and "badge" in said["hidden"]
+
+
+def test_means_and_shares_of_columns_are_options(shown: Mounted) -> None:
+    heads = ".thumbnail:not(.missing)"
+    share = "share received"
+
+    def seen() -> tuple[int, bool]:
+        marks = marks_of(shown.page.locator("#host [data-part=map]"))
+        return shown.page.locator(heads).count(), any(mark.words == share for mark in marks)
+
+    assert seen() == (3 * 4, True), "tests open all options"
+    shown.does(("press", "[data-part=means]"), ("press", "[data-part=bars]"))
+    assert seen() == (2 * 3, False)
+    said = shown.does(("press", "[data-combine-option=max]"))
+    assert seen() == (3 * 4, False), "how maps are combined is about these maps"
+    assert said["data"]["combine"] == "max"

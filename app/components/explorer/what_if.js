@@ -194,7 +194,7 @@ export function buildWhatIf(explorer) {
     `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.${found}`;
   parts["edit-legend"].textContent =
     `Below each token: the change in its log-probability, in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
-    "The maps above show the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";
+    "The maps above show the changed pass: choose \u201cchange\u201d under Options to see where they differ.";
 }
 
 /** @param {Explorer} explorer */
