@@ -55,11 +55,20 @@ def show_glance(
     """Offer the figure in a popover and show it `beside` a lesson, with `current` highlighted.
 
     `current` are blocks; `in_view` says what is highlighted, by default the first block. `follow`
-    is the key of an explorer whose kind of attention is highlighted instead. Links keep
-    `source`, by default the visitor's sentence, and the direction, model and search.
+    is the key of an explorer whose kind of attention is highlighted instead; such a figure is drawn
+    once its popover is open. Links keep `source`, by default the visitor's sentence, and the
+    direction, model and search.
     """
     chosen, here = controls.selection(), session.get("page") or ""
     if chosen.card is None:
+        return
+    popover = st.popover(
+        "Where in the model?",
+        type="tertiary",
+        key="glance",
+        on_change="rerun" if follow else "ignore",
+    )
+    if follow and not popover.open:
         return
     link = {"source": source or chosen.source, **chosen.link}
     if chosen.target and not source:
@@ -75,7 +84,7 @@ def show_glance(
     if beside:
         with beside:
             opened = figure_one(drawing, key="figure_beside")
-    with st.popover("Where in the model?", type="tertiary", key="glance"):
+    with popover:
         opened = figure_one(drawing, key="figure_one", follow=follow) or opened
         st.page_link(
             VIEWS["glossary"].file,
