@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,7 @@ def table() -> Iterator[list[str]]:
     """Collect a row per page, and print them all at the end."""
     rows: list[str] = []
     yield rows
-    print("\n" + "\n".join(["page          first   page  height", *rows]))
+    sys.stdout.write("\n".join(["", "page          first   page  height", *rows, ""]))
 
 
 @pytest.mark.parametrize("path", VIEWS, ids=lambda path: path or "translate")
