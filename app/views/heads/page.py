@@ -77,11 +77,8 @@ def shipped(card: Card) -> Atlas | None:
     return atlas
 
 
-st.title("Heads")
-st.caption(
-    "What does each attention head do, does it always do it, and does it matter? Numbers are "
-    "averages over a corpus, most with a 95 % interval. Roles are compared with chance, word "
-    "alignment with the plain diagonal.",
+st.title(
+    "Heads",
     help=meaning(
         *("head", "ablation", "bootstrap", "null", "nats", "value norms"),
         *("word alignment", "alignment error rate"),
