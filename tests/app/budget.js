@@ -8,9 +8,11 @@
   const NOT_READ = "svg, canvas, .katex, textarea, select, option, .sentence, .thumbnail, .st-key-translation, style, script";
   const main = document.querySelector("[data-testid=stMain]");
   const sentence = main.querySelector(".st-key-source textarea")?.value.trim();
-  const around = (node) => node.assignedSlot ?? node.parentElement ?? node.getRootNode().host ?? null;
+  const around = (node) => node.parentElement ?? node.getRootNode().host ?? null;
   const isSkipped = (node) => {
-    for (let at = node.parentElement ?? node.getRootNode().host; at && at !== main; at = around(at)) {
+    let below = null;
+    for (let at = node.parentElement ?? node.getRootNode().host; at && at !== main; [below, at] = [at, around(at)]) {
+      if (at.tagName === "DETAILS" && !at.open && below?.tagName !== "SUMMARY") return true;
       if (at.matches(NOT_READ)) return true;
       const style = getComputedStyle(at);
       if (style.visibility === "hidden" || style.opacity === "0") return true;
