@@ -16,7 +16,7 @@ from app.views.positions.table import (
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import Inspection, ask_for_inspection
-from app.views.shared.question import covered, open_with
+from app.views.shared.question import covered, in_lesson, open_with
 from app.views.shared.section import section
 
 page, beside = lesson_top()
@@ -33,7 +33,12 @@ with page:
         beside=beside,
     )
     inspection = ask_for_inspection()
+    asked_first = in_lesson()  # the page then stops at its question
+    if not asked_first:
+        show_table(inspection)
     found = open_with("positions", inspection.record, questions(inspection))
+    if asked_first:
+        show_table(inspection)
 
 
 def show_reordered_maps(inspection: Inspection) -> None:
@@ -49,7 +54,6 @@ def show_edited_positions(inspection: Inspection) -> None:
 
 
 CHANGES = ("position_change", "position_change_side", "position_seed", "position_shift")
-show_table(inspection)
 for anchor, body, terms, choices in (
     ("waves", show_waves, (), ("wave_dimensions",)),
     ("distance", show_products, (), ()),
