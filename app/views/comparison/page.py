@@ -10,6 +10,7 @@ from app.views.comparison.checklist import show_checklist
 from app.views.comparison.details import CHOICES, own_translation, show_details
 from app.views.comparison.training import show_training
 from app.views.shared.section import section
+from core.checkpoint.errors import CheckpointError
 
 st.title("Scratch and baseline")
 chosen = controls.selection()
@@ -17,17 +18,20 @@ if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
 correct = st.container(key="code_answer", gap="small")  # filled last: it may take seconds
-problem = ""
+answered = bool(chosen.source)
 with st.container(key="training_answer", gap="small"):
     try:
         if chosen.source:
             record = own_translation(Implementation(chosen.card), chosen.source, chosen.decode)
             show_training(chosen, chosen.card, record)
-    except ValueError as error:  # InputError, CheckpointError, BusyError: one user-facing line
-        problem = plain(error)
-        st.error(problem)
+    except CheckpointError as error:
+        st.error(plain(error))
+        st.stop()
+    except ValueError as error:  # InputError, BusyError: one user-facing line
+        st.error(plain(error))
+        answered = False
 controls.source_box()
-if chosen.source and not problem:
+if answered:
     section(
         "",
         "open_details",

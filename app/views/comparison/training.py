@@ -91,7 +91,10 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
         return
     pair, names = (card, other), (CODE[card.architecture], CODE[other.architecture])
     scores = scores_of(pair)
-    st.markdown(f"##### {QUESTION} {verdict(scores)}", help=meaning("BLEU", "bootstrap"))
+    st.markdown(
+        f"##### {QUESTION} {verdict(scores)}",
+        help=meaning("BLEU", "bootstrap", "head", "weight", "log-probability"),
+    )
     left, right = st.columns([2, 3], gap="medium")
     if scores:
         with left:
