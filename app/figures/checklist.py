@@ -88,7 +88,7 @@ def checks_figure(lines: Sequence[Line], total: int) -> Chart:
     ]  # fmt: skip
     powers = range(-16, high, 2)
     across = numbers(
-        "", (_LOW, high), 9, type="log", side="top",
+        "", (_LOW, high), 9, type="log", tickangle=0, side="top",
         tickvals=[10.0**power for power in powers],
         ticktext=[scientific(10.0**power).split("·\u00a0")[-1] for power in powers],
     )  # fmt: skip

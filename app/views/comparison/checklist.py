@@ -19,7 +19,7 @@ QUESTION = "Is the code correct?"
 @waiting.fragment
 def show_checklist(card: Card) -> None:
     """Run the checklist once per process, or again on request, and show the worst differences."""
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="checks_head"):
         with st.container(width="stretch"):
             answer = st.empty()
         every = st.empty()
