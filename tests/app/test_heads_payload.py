@@ -133,6 +133,7 @@ def test_the_story_of_a_head_with_a_role_and_an_effect() -> None:
     lost = round(100 * (1 - math.exp(-0.25)))
     expected = [0.25, 95, 0.04, 0.001, 18, lost, more, 18, 0.125]
     assert told(effect) == pytest.approx(expected, abs=0.0051)
+    assert "+0.250 nats per token (95 % interval ±0.040;" in effect, "two digits of the interval"
     assert "p < 0.001" in effect and " falls by " in effect
     value, *rest = reported(whole.arrays["bleu_zero"][15])
     said = told(bleu)[: 4 + len(rest)]

@@ -84,7 +84,6 @@ st.title(
         *("word alignment", "alignment error rate"),
     ),
 )
-st.page_link(VIEWS["literature"].file, label="What papers claim about heads", width="content")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))
@@ -92,4 +91,5 @@ if chosen.card is None:
     st.stop()
 if (atlas := shipped(chosen.card)) is not None:
     show_atlas(atlas, chosen)
+st.page_link(VIEWS["literature"].file, label="What papers claim about heads", width="content")
 show_own_text(chosen.card, shown(chosen, in_url=False))
