@@ -5,24 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 from app.figures.chart import Chart, Mark, numbers, words
 from app.figures.style import INK, PAGE, SECOND, Ink
 from app.look.numbers import scientific
-
-
-class Line(Protocol):
-    """A line of the checklist, as core.parity.checklist.Check."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def passed(self) -> bool: ...
-    @property
-    def max_abs_diff(self) -> float: ...
-    @property
-    def limit(self) -> float: ...
 
 
 GROUPS = {
@@ -42,15 +29,15 @@ GROUPS = {
 _LOW, _ROW = -17, 21
 
 
-def grouped(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """Return the lines of each group that has any."""
+def grouped(lines: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the lines (core.parity.checklist.Check) of each group that has any."""
     of = [next((g for g, at in GROUPS.items() if re.search(at, x.name)), "Other") for x in lines]
     found = {name: [x for x, g in zip(lines, of, strict=True) if g == name]
              for name in (*GROUPS, "Other")}  # fmt: skip
     return {name: of_group for name, of_group in found.items() if of_group}
 
 
-def checks_figure(lines: Sequence[Line], total: int) -> Chart:
+def checks_figure(lines: Sequence[Any], total: int) -> Chart:
     """Draw each group's worst difference as a bar, and its limit as a tick, on a log axis.
 
     A difference of exactly 0 has no bar and is called equal. While fewer than `total` lines are
