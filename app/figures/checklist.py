@@ -11,7 +11,6 @@ from app.figures.chart import Chart, Mark, numbers, words
 from app.figures.style import INK, PAGE, SECOND, Ink
 from app.look.numbers import scientific
 
-
 GROUPS = {
     "Shapes, weights, masks": r"parameter|weight after|shape|mask",
     "Embeddings": r"embeddings(?!.*float32)",

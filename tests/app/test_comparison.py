@@ -220,7 +220,7 @@ def test_buttons_show_the_largest_difference_and_run_the_checklist_again():
     opened = header["opened"]
     assert header["site"] == kind.capitalize()
     assert (opened["layer"], opened["head"]) == (int(layer) - 1, int(head) - 1)
-    page.claim_matching(r"##### Is the code correct\? \*\*Yes: all 8 comparisons .*", "code_answer")
+    page.claim_matching(r"##### Is the code correct\? \*\*Yes: all 8 comparisons .*", "checks_head")
     assert len(page.table("all_checks")) == 8
     assert len({key[2] for key in results._store()._values if key[0] == "checklist"}) == 2
 

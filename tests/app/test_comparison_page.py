@@ -328,7 +328,7 @@ def test_the_checklist_shows_the_worst_difference_of_each_group(monkeypatch, fai
     monkeypatch.setattr(results, "run_checklist", lambda *_: done)
     page = render("comparison", source="Ein Hund.")
     said = "**No: 2 of 5 comparisons" if failed else "**Yes: all 5 comparisons"
-    assert said in page.texts("code_answer", "markdown")[0]
+    assert said in page.texts("checks_head", "markdown")[0]
     says(page, "checks", "64", "07:05", "9 March 2026")
     groups = ["Shapes, weights, masks", "Encoder layers", "Logits", "In float32"]
     worst = [checks[n] for n in (0, 1 if failed else 3, 2, 4)]
@@ -424,7 +424,7 @@ def test_every_number_on_the_page_is_compared(pages, models, matchings, which):
     claim_largest_difference(page, models, matchings, which)
     claim_matched_heads(page, matchings, which)
     claim_table(page, models, which)
-    first_screen = ("code_answer", "checks", "all_checks", "training_answer")  # have own tests
+    first_screen = ("checks_head", "checks", "all_checks", "training_answer")  # have own tests
     answers = ("checks_worst", "bleu_of_both", "heads_of_both")
     compared = ("matched_heads", "first_scores", "second_scores", "curves", "open_details")
     nothing_else(
