@@ -405,7 +405,7 @@ def test_the_training_is_compared_with_the_network_of_the_same_recipe(direction)
     ]
     shows(page, "heads_of_both", rows)
     named = [f"{layer + 1}.{head + 1}" for layer, head in heads]
-    says(page, "training_answer", named[0], *[number(one.log_prob, 2) for one in pair])
+    says(page, "training_answer", *named, *[number(one.log_prob, 2) for one in pair])
 
 
 def test_a_network_without_a_counterpart_gets_a_true_line():

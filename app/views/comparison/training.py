@@ -113,13 +113,13 @@ def show_training(chosen: controls.Selection, card: Card, record: TranslationRec
         )["cross"]
         bar.empty()
         cell = first_cell(shared[0].cross, shared[0].source, shared[0].target_out)
-        head = (cell.layer, cell.head) if cell else (max(0, len(shared[0].cross) - 2), 0)
-        heads = [head, matching.of(*head)]
+        shown = (cell.layer, cell.head) if cell else (max(0, len(shared[0].cross) - 2), 0)
+        heads = [shown, matching.of(*shown)]
+        numbers = [f"{layer + 1}.{head + 1}" for layer, head in heads]
         probabilities = " and ".join(number(one.log_prob, 2) for one in shared)
         show(
             comparison.pair_figure(shared, heads),
             "heads_of_both",
-            f"Both read the same words: head {head[0] + 1}.{head[1] + 1} of {names[0]}, and the "
-            f"head of {names[1]} most like it. Log-probability of this translation: "
-            f"{probabilities}.",
+            f"Both read the same words: head {numbers[0]} of {names[0]} and, most like it, head "
+            f"{numbers[1]} of {names[1]}. Log-probability of this translation: {probabilities}.",
         )
