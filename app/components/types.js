@@ -269,6 +269,7 @@
  * @property {number} rows
  * @property {string[]} reordered
  * @property {number} level
+ * @property {string} headline
  * @property {string[][]} labels  [N]
  * @property {string[][]} stories  [N]
  * @property {Record<string, number[]>} own  loss and BLEU of the whole network

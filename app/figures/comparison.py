@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from app.figures.chart import OVER, Cells, Chart, Mark, numbers, words_below
+from app.figures.chart import OVER, Axis, Cells, Chart, Mark, numbers, words, words_below
 from app.figures.grid import Axes
-from app.figures.style import INK, PAGE, THIRD, escape, small, tick
+from app.figures.style import AXIS, FRAMED, INK, PAGE, THIRD, escape, small, text_width, tick
 from app.look.labels import ATTENTION, labels
 from app.look.numbers import number
 from core.analysis.matching import Matching
@@ -72,6 +72,56 @@ def curves_figure(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Chart:
     said = "nats per token; the training loss includes dropout and label smoothing"
     more = {"showlegend": True, "legend": legend}
     return Chart("Training", said, axes, marks, 256 + below, (60, 20, 66, below), more=more)
+
+
+def bleu_figure(scores: Mapping[str, Sequence[Sequence[float]]], names: tuple[str, str]) -> Chart:
+    """Draw the BLEU of two networks on each corpus: a filled and an open dot.
+
+    A score is a value, or a value and the ends of its 95 % interval.
+    """
+    marks = []
+    for which, (name, symbol) in enumerate(zip(names, ("circle", "circle-open"), strict=True)):
+        found = [score[which] for score in scores.values()]
+        ends = [(one[-2], one[-1]) if len(one) > 1 else (one[0], one[0]) for one in found]
+        low, high = zip(*ends, strict=True)
+        values = [one[0] for one in found]
+        marks.append(
+            Mark("dot", values, [at + 0.14 * (1 - 2 * which) for at in range(len(found))],
+                 "%{customdata}, %{fullData.name}: <b>%{x:.1f}</b>",
+                 [tick(place) for place in scores], symbol=symbol, size=11, name=escape(name),
+                 ends=(low, high), sideways=True,
+                 said=[(place, one[0]) for place, one in zip(scores, found, strict=True)])
+        )  # fmt: skip
+    every = [value for of in scores.values() for one in of for value in one]
+    reach = min(every) - 2, max(every) + 2
+    axes = {"x": numbers("BLEU", reach, 5), "y": words(list(scores), 44, 40, from_top=True)}
+    margins = 24 + text_width(list(scores), 13, 40), 12, 8, 44
+    return Chart("", "", axes, marks, 52 + 44 * len(scores), margins)
+
+
+def pair_figure(records: Sequence[TranslationRecord], heads: Sequence[tuple[int, int]]) -> Chart:
+    """Draw a cross-attention head of each of two records of the same tokens, side by side."""
+    first = records[0]
+    queries, keys = labels(first.target_out, 1), labels(first.source, 1)
+    cell = int(np.clip(200 / len(queries), 6, 24))
+    top = 30 + text_width(keys, 13, _LONGEST)
+    down = words(queries, cell, _LONGEST, from_top=True, **FRAMED)
+    axes, marks = {"y": down}, []
+    for id, (record, (layer, head)) in zip(("x", "x2"), zip(records, heads, strict=True),
+                                           strict=True):  # fmt: skip
+        half = [0, 0.48] if id == "x" else [0.52, 1]
+        title = f"head {layer + 1}.{head + 1}"
+        across = words(keys, cell, _LONGEST, side="top", tickangle=-90, domain=half, **FRAMED)
+        font = {"tickfont": AXIS["tickfont"] | across.properties["tickfont"]}
+        axes[id] = Axis(AXIS | dict(across.properties) | font, across.names)
+        told = [[f"{title}, {tick(query)} → {tick(key)}" for key in keys] for query in queries]
+        hover = "%{customdata}: <b>%{z:.2f}</b>"
+        cells = record.cross[layer, head]
+        marks.append(
+            Cells(cells, hover=hover, rows=told, series=title, gaps=(0, 0), more={"xaxis": id})
+        )
+    margins = 24 + text_width(queries, 13, _LONGEST), 8, top, 8
+    return Chart("", "", axes, marks, top + 8 + cell * len(queries), margins)
 
 
 def matching_figure(matching: Matching, kind: str) -> Chart:

@@ -1,5 +1,7 @@
 """Number formats: fixed decimals, scientific notation, percentages."""
 
+import math
+
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -13,6 +15,17 @@ def number(value: float, places: int = 4, sign: str = "") -> str:
     if float(f"{value:.{places}f}") == 0:
         value, sign = 0.0, ""
     return f"{value:{sign},.{places}f}".replace("-", "−").replace("inf", "∞")
+
+
+def digits(low: float, high: float) -> int:
+    """Return the decimals that show two digits of half an interval: 3 for 0.565 to 0.639."""
+    half = (high - low) / 2
+    return min(6, max(0, 1 - math.floor(math.log10(half)))) if half > 0 else 6
+
+
+def is_even(value: float, low: float, high: float) -> bool:
+    """Whether a value is so near the middle of its interval that ± describes the interval."""
+    return abs((low + high) / 2 - value) <= 0.1 * (high - low)
 
 
 def scientific(value: float) -> str:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,6 +51,14 @@ Function = Callable[..., Any]
 
 MAX_UNFINISHED = 4
 """How many interrupted experiments are kept, so that they continue where they stopped."""
+
+
+class Checklist(NamedTuple):
+    """The checks of a checkpoint, when they were run, and on how many pairs of sentences."""
+
+    checks: tuple[Check, ...]
+    at: datetime
+    pairs: int
 
 
 class LastRun(NamedTuple):
@@ -478,22 +487,46 @@ def matched_heads(pair: tuple[Model, Model], corpus: Corpus, on_wait: waiting.On
     return cached(("matched", *map(key_of, pair), corpus), make)
 
 
-def run_checklist(card: Card, on_wait: waiting.OnWait) -> Generator[tuple[int, Check]]:
-    """Run the parity checklist on a checkpoint; yield (number of checks, check) for each.
+def run_checklist(
+    card: Card,
+    again: Hashable,
+    on_lines: Callable[[list[Check], int], object],
+    on_wait: waiting.OnWait,
+) -> Checklist:
+    """Run the parity checklist on a checkpoint, once per process and value of `again`.
 
-    The checklist runs on its own copy of the model, so that no page waits for it. Raises
-    CheckpointError and BusyError.
+    `on_lines` is called with the checks so far and the number of all. The checklist runs on its own
+    copy of the model, so that no page waits for it; an interrupted one continues where it stopped.
+    Raises CheckpointError and BusyError.
     """
-    from core.checkpoint.folder import load
-    from core.parity.checklist import checklist, count_lines
 
-    def begin() -> Iterator[tuple[int, Check]]:
-        checkpoint = load(card.folder)
+    def steps() -> Generator[Progress, None, Checklist]:
+        from core.checkpoint.folder import load
+        from core.experiments.experiment import Progress
+        from core.parity.checklist import checklist, count_lines
+        from core.parity.networks import SENTENCES
+
+        checkpoint, lines = load(card.folder), []
         total = count_lines(checkpoint)
-        return ((total, check) for check in checklist(checkpoint))
+        for check in checklist(checkpoint):
+            lines.append(check)
+            yield Progress(len(lines), total, lines)
+        return Checklist(tuple(lines), datetime.now().astimezone(), len(SENTENCES["en"]))
 
-    with log.request("checklist", card.folder.name):
-        yield from waiting.run_queued(begin, on_wait)
+    def make() -> Checklist:
+        running = _continued(key, steps)
+        try:
+            return _run_steps(running, after_step, on_wait)
+        finally:
+            _set_aside(key, running)
+
+    def after_step(step: Progress) -> None:
+        on_lines(step.so_far, step.total)
+        waiting.yield_to_waiting_fragment()
+        waiting.raise_if_cancelled()
+
+    key = ("checklist", key_of(card), again)
+    return cached(key, make)
 
 
 def train_cheating_networks(on_wait: waiting.OnWait) -> Generator[CheatingPoint]:

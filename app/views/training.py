@@ -11,7 +11,7 @@ from app.components.training import training
 from app.components.training.payload import payload
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.look.numbers import percent
+from app.look.numbers import number, percent
 from app.state import address, atlases, models, results
 from core.analysis import appearance
 from core.checkpoint.folder import Card
@@ -60,10 +60,34 @@ def show(card: Card, snapshots: AttentionSnapshots) -> None:
     except ValueError as error:
         st.error(plain(error))
         return
+    st.caption(
+        what_happened(snapshots),
+        help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
+    )
     training(data, key="training")
-    with st.container(key="training_notes", gap="small"):
+    with (
+        st.expander("What was measured, and what a mark means"),
+        st.container(key="training_notes", gap="small"),
+    ):
         st.caption(sample_note(card, snapshots))
         st.caption(marks_note(snapshots, checked_by_heads(card)))
+
+
+def what_happened(snapshots: AttentionSnapshots) -> str:
+    """Say when heads of the cross-attention came to align tokens, and what became of BLEU."""
+    found = [mark for mark in appearance.marks(snapshots) if mark.role == appearance.ALIGNING]
+    points = [mark.point for mark in found] or [0, len(snapshots.steps) - 1]
+    first, last = min(points), max(points)
+    steps = [f"{int(snapshots.steps[point]):,}" for point in (first, last)]
+    when = f"Between steps {steps[0]} and {steps[1]}" if first < last else f"At step {steps[0]}"
+    bleu = [number(float(snapshots.bleu[point]), 0) for point in (first, last)]
+    became = f"BLEU goes from {bleu[0]} to {bleu[1]}" if first < last else f"BLEU is {bleu[0]}"
+    many = f"{len(found)} heads" if len(found) > 1 else "one head"
+    return (
+        f"{when}, "
+        + (f"{many} of the cross-attention find their words, and " * bool(found))
+        + (f"{became}. Press play.")
+    )
 
 
 def sample_note(card: Card, snapshots: AttentionSnapshots) -> str:
@@ -123,11 +147,6 @@ def marks_note(snapshots: AttentionSnapshots, is_checked: bool) -> str:
 
 
 st.title("Training")
-st.caption(
-    "How attention came about: the same sentences, seen by the same network at points of its "
-    "training. Press play, or drag the slider below the maps.",
-    help=meaning("teacher-forced", "BLEU", "token", "head", "weight", "cross-attention"),
-)
 for line in models.problems():
     st.error(plain(line))
 chosen = controls.selection().card

@@ -166,3 +166,10 @@ def told(text: str) -> list[float]:
     """Return the numbers in a text, in order."""
     found = re.findall(r"[+−]?\d[\d,]*(?:\.\d+)?", text)
     return [float(number.replace("−", "-").replace(",", "")) for number in found]
+
+
+def reported(values: np.ndarray) -> list[float]:
+    """Return the numbers that report a change: its value and ±, or its value and both bounds."""
+    value, low, high = map(float, values)
+    is_even = abs((low + high) / 2 - value) <= 0.1 * (high - low)
+    return [value, (high - low) / 2] if is_even else [value, low, high]

@@ -170,10 +170,12 @@ def _looks_right(trace: dict[str, Any], layout: dict[str, Any], theme: str) -> N
             assert colour not in (below, above) or colour == (above if value >= 0 else below)
         for text, told in zip(trace.get("text", ()), trace.get("customdata", ()), strict=False):
             assert text in ("", told[1]), "a number on a bar is that of its hover"
-        low, high = _axis(trace, layout, side).get("range", (-np.inf, np.inf))
+        along = _axis(trace, layout, side)
+        low, high = along.get("range", (-np.inf, np.inf))
+        low, high = (10.0**low, 10.0**high) if along.get("type") == "log" else (low, high)
         span = trace.get(f"error_{side}", {"array": 0, "arrayminus": 0})
         known = np.array([np.nan if value is None else value for value in values], float)
-        assert not (known - array(span["arrayminus"]) < low).any()
+        assert along.get("type") == "log" or not (known - array(span["arrayminus"]) < low).any()
         assert not (known + array(span["array"]) > high).any()
     if trace["type"] == "heatmap":
         z = array(trace["z"]).astype(float)
@@ -214,7 +216,8 @@ def drawn_rows(
                     point[name] = None if given is None else given[row][column]
                 yield _places(*places[::-1]), value, _hover(trace, point)
         return
-    across = trace.get("orientation") == "h" or "error_x" in trace
+    upright = str(trace.get("marker", {}).get("symbol", "")).startswith("line-ns")
+    across = trace.get("orientation") == "h" or "error_x" in trace or upright
     data = [None] * len(array(trace["x"])) if data is None else array(data).tolist()
     for at_x, at_y, told in zip(array(trace["x"]), array(trace["y"]), data, strict=True):
         at, value = (at_y, at_x) if across else (at_x, at_y)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.figures import comparison, experiments, inside_head, masks, vectors, why, word_alignment
+from app.figures import (
+    checklist,
+    comparison,
+    experiments,
+    inside_head,
+    masks,
+    vectors,
+    why,
+    word_alignment,
+)
 from app.figures.chart import Chart
 from app.figures.grid import Axes
 from app.figures.style import tick
 from core.analysis.inside_head import inside_head as look_inside
 from core.experiments.site import site
+from core.parity.checklist import Check
 from core.text.tokenizer import EOS
 from tests import small
 from tests.app.charts import names_its_place, rows_are_drawn
@@ -41,6 +51,11 @@ def charts() -> list[Chart]:
     _, scratch = small.pair()
     inside = look_inside(site(scratch, (9, 8, 7, EOS), (30, 31, 32, EOS), "decoder", 1), 0, 3)
     keys = WORDS[:4]
+    lines = [
+        Check("loss", True, 0.0, 1e-12),
+        Check("logits after 20 Adam steps", True, 3e-14, 1e-12),
+        Check("greedy: the same tokens", False, 2.0, 0.0),
+    ]
     return [
         *all_charts(make_record(WORDS, WORDS[:3])),
         why.terms_figure(WORDS, values.tolist(), "t", "s", "nats", lost),
@@ -54,6 +69,12 @@ def charts() -> list[Chart]:
         masks.mask_figure(causal, reasons, Axes(WORDS, WORDS, "q", "k", list(range(n))), "t", "s"),
         masks.row_figure(values, values, shares[0], causal[2], "−∞", WORDS, "t"),
         comparison.curves_figure({WORDS[0]: curve, "b": curve}),
+        comparison.bleu_figure(
+            {"a": [[40.0], [41.0]], "b": [[39.0, 38, 40], [42.0, 41, 44]]}, ("c", "d")
+        ),
+        comparison.pair_figure([make_record(WORDS, WORDS[:3])] * 2, [(0, 0), (0, 0)]),
+        checklist.checks_figure(lines, 3),
+        checklist.checks_figure(lines, 87),
         vectors.rotation_figure(cells, [0, 2, 3], 1),
         word_alignment.alignment_figure(
             WORDS, WORDS, links, dict.fromkeys(links, "x"), ("German", "English"), "t", "s"

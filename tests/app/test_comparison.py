@@ -6,7 +6,6 @@ import dataclasses
 import re
 import shutil
 from contextlib import contextmanager
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from core.parity import checklist
 from tests.app.page_checks import ROOT, map_row, translator
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import Rendered, read, render
 from tests.app.test_masks_positions import save_small_model
 
 SHIPPED = ROOT / "checkpoints/scratch-de-en"
@@ -67,7 +66,7 @@ def test_the_difference_on_its_own_scale_ends_at_its_largest_value(kind):
     ],
 )
 def test_a_link_selects_a_head(link, opened):
-    header, _ = map_row(render("comparison", **link), "compared_maps")
+    header, _ = map_row(render("comparison", "open_details", **link), "compared_maps")
     assert tuple(header["opened"][name] for name in ("layer", "head", "turn")) == opened
     assert header["site"].lower() == link.get("compare_kind", "cross")
 
@@ -76,7 +75,10 @@ def test_a_link_selects_a_head(link, opened):
 def test_the_ratio_of_speeds_is_that_of_the_scratch_code(monkeypatch, query, ratio):
     monkeypatch.setattr(results, "decoding_seconds", lambda *_: (2.0, 0.5))
     page = render(
-        "comparison", act=lambda app: app.button(key="measure_speed").click().run(), **query
+        "comparison",
+        "open_details",
+        act=lambda app: app.button(key="measure_speed").click().run(),
+        **query,
     )
     names = ["The first, the scratch code", "The second, torch.nn.Transformer"]
     if query:
@@ -104,7 +106,7 @@ def test_the_least_similar_pair_of_matched_heads_is_named(monkeypatch):
     alike = np.diag(np.linspace(0.62, 0.97, 16))[::-1, ::-1]
     matching = Matching(4, 4, tuple(range(16)), np.ascontiguousarray(alike))
     monkeypatch.setattr(results, "matched_heads", lambda *_: dict.fromkeys(KINDS, matching))
-    render("comparison", source=SENTENCE).claim(
+    render("comparison", "open_details", source=SENTENCE).claim(
         "All 16 heads are matched to themselves; the least similar pair shares 62\u00a0% of its "
         "attention."
     )
@@ -139,9 +141,9 @@ def test_models_of_different_shapes_get_one_error_line(monkeypatch, tmp_path):
     save_small_model(tmp_path / "baseline-de-en")
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
     models._listed.clear()
-    page = render("comparison", first_model="scratch", second_model="baseline")
+    page = render("comparison", "open_details", first_model="scratch", second_model="baseline")
     models._listed.clear()
-    (error,) = page.app.error
+    error = page.app.error[-1]
     assert "cannot be subtracted" in error.value and "\n" not in error.value
     assert [e.value for e in page.app.subheader][-1] == "The same weights under two names"
 
@@ -162,7 +164,7 @@ def test_a_wrong_implementation_is_called_wrong(monkeypatch):
 
     monkeypatch.setattr(results, "inspect", faulty)
     results._store.clear()
-    page = render("comparison")
+    page = render("comparison", "open_details")
     results._store.clear()  # drop results computed from the faulty maps
     assert any("more than the 1e-5 that rounding explains" in e.value for e in page.app.error)
     assert "Largest: cross, layer 3, head 2, producing" in text_of(page)
@@ -189,27 +191,63 @@ def test_the_library_model_never_searches(pair, monkeypatch):
 
     monkeypatch.setattr(results, "inspect", recorded)
     first, second = pair
-    page = render("comparison", source="Ein Hund läuft.", first_model=first, second_model=second)
+    page = render(
+        "comparison",
+        "open_details",
+        source="Ein Hund läuft.",
+        first_model=first,
+        second_model=second,
+    )
     folders = {f"{name.removesuffix('-twin')}-de-en" for name in pair}
+    folders.add("scratch-de-en")  # the page's own network
     assert searched == {(folder, "scratch") for folder in folders}
     assert "does not search here" in text_of(page)
 
 
-def test_buttons_show_the_largest_difference_and_run_the_checklist(monkeypatch):
+def test_buttons_show_the_largest_difference_and_run_the_checklist_again():
     """Only the first checks are run here; core's tests run all."""
-    every = checklist.checklist
-    monkeypatch.setattr(checklist, "checklist", lambda checkpoint: islice(every(checkpoint), 4))
+    runs = []
 
     def press(app) -> None:
         app.button(key="show_largest").click().run()
+        runs.append(read(app).texts("checks", "caption"))
         app.button(key="run_checks").click().run()
 
-    page = render("comparison", direction="en-de", act=press)
+    page = render("comparison", "open_details", direction="en-de", act=press)
     (largest,) = page.texts("largest", "text")
     kind, layer, head = re.match(r"Largest: (\w+), layer (\d+), head (\d+)", largest).groups()
     header, _ = map_row(page, "compared_maps")
     opened = header["opened"]
     assert header["site"] == kind.capitalize()
     assert (opened["layer"], opened["head"]) == (int(layer) - 1, int(head) - 1)
-    page.claim_matching(r"✓ All 4 checks passed\. .*", "checks")
-    assert len(page.table("checks")) == 4
+    page.claim_matching(r"##### Is the code correct\? \*\*Yes: all 8 comparisons .*", "checks_head")
+    assert len(page.table("all_checks")) == 8
+    assert len({key[2] for key in results._store()._values if key[0] == "checklist"}) == 2
+
+
+def test_an_interrupted_checklist_continues(monkeypatch):
+    """Each line is compared once, though the first run stops after three."""
+    every, compared = checklist.checklist, []
+
+    def counted(checkpoint):
+        for check in every(checkpoint):
+            compared.append(check.name)
+            yield check
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(lines, total) -> None:
+        if len(lines) == 3:
+            raise Stopped
+
+    monkeypatch.setattr(checklist, "checklist", counted)
+    card = read_card(SHIPPED)
+    with pytest.raises(Stopped):
+        results.run_checklist(card, "stopped", stop, lambda ahead: None)
+    seen = []
+    done = results.run_checklist(
+        card, "stopped", lambda lines, total: seen.append((len(lines), total)), lambda ahead: None
+    )
+    names = [check.name for check in done.checks]
+    assert names == compared and len(set(names)) == 8 and seen[0] == (4, 87)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from datetime import datetime
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from app.examples import EXAMPLES
+from app.figures.checklist import GROUPS, grouped
+from app.state import results
 from core.analysis.difference import largest_difference
+from core.analysis.first_cell import first_cell
 from core.analysis.matching import match_heads
-from core.parity.checklist import Check
+from core.atlas.atlas import Atlas
+from core.parity.checklist import Check, compare
+from core.parity.networks import CASES, VARIANTS, fresh, random_pairs, same_weights
+from tests.app.charts import says, shows
 from tests.app.page_checks import (
     ROOT,
     axis_titles,
@@ -56,7 +64,7 @@ def models():
 @pytest.fixture(scope="module")
 def pages() -> dict[str, Rendered]:
     return {
-        which: render("comparison", source=TEXTS[which], **QUERIES[which])
+        which: render("comparison", "open_details", source=TEXTS[which], **QUERIES[which])
         for which in (SAME, APART)
     }
 
@@ -121,7 +129,7 @@ TWIN = "{}: the same weights in {}"
     ],
 )
 def test_the_first_sentence_names_the_chosen_models(query, first, second, meaning):
-    page = render("comparison", source="Ein Hund.", **query)
+    page = render("comparison", "open_details", source="Ein Hund.", **query)
     shown = [text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind="caption")]
     (said,) = [one for one in shown if one.startswith("The first is")]
     assert said.startswith(f"The first is {first}. The second is {second}. ") and meaning in said
@@ -153,7 +161,9 @@ def claim_largest_difference(page, models, matchings, which):
 @pytest.mark.parametrize("kind", KINDS)
 @each_pair
 def test_maps_are_those_of_both_models_and_matched_heads(models, matchings, which, kind):
-    page = render("comparison", source=TEXTS[which], compare_kind=kind, **QUERIES[which])
+    page = render(
+        "comparison", "open_details", source=TEXTS[which], compare_kind=kind, **QUERIES[which]
+    )
     first, second = records(models, which)
     header, (one, other) = map_row(page, "compared_maps")
     np.testing.assert_allclose(one, first.maps(kind), atol=1e-6)
@@ -191,7 +201,7 @@ def claim_matched_heads(page, matchings, which):
     kept = int((partner == np.arange(N)).sum())
     subtitle = f"{kept} of {N} are matched to the head with the same number"
     assert titles(figure) == ("Heads of the cross-attention, matched", subtitle)
-    table = next(t for t in page.tables[""] if "in common" in t)
+    table = next(t for t in page.tables["open_details"] if "in common" in t)
     assert list(table["first"]) == heads
     assert list(table["second"]) == [heads[p] for p in partner]
     matched, own = matching.matched, matching.same_number
@@ -235,7 +245,7 @@ def facts(folder: str, code: str, own, forced) -> dict[str, str]:
 
 def claim_table(page, models, which):
     """Check the table and the bars of both models with files and records."""
-    table = next(t for t in page.tables[""] if "" in t and "first" in t and len(t) > 5)
+    table = next(t for t in page.tables["open_details"] if "" in t and "first" in t and len(t) > 5)
     own = [model.inspect(TEXTS[which]) for model in models[which]]
     columns = list(map(facts, FOLDERS[which], CODES, own, records(models, which)))
     assert table[""].tolist() == list(columns[0])
@@ -294,7 +304,7 @@ def test_training_curves_match_the_metrics(pages, which):
 def test_the_state_dict_map_covers_the_checkpoint(pages):
     """Each row has the shape of the tensors it names; all rows name the whole checkpoint."""
     tensors = load_file(ROOT / "checkpoints/scratch-de-en/model.safetensors")
-    table = next(t for t in pages[SAME].tables[""] if "shape of each" in t)
+    table = next(t for t in pages[SAME].tables["open_details"] if "shape of each" in t)
     named = []
     for _, row in table.iterrows():
         shapes = [tensors[name].shape for name in row["scratch"].split(", ")]
@@ -304,22 +314,108 @@ def test_the_state_dict_map_covers_the_checkpoint(pages):
     assert sorted(named) == sorted(tensors)
 
 
+NAMES = ("every weight after copying", "encoder output, with padding", "logits, with padding",
+         "encoder layer 2, with padding", "logits, float32")  # fmt: skip
+
+
 @pytest.mark.parametrize("failed", [0, 2])
-def test_the_checklist_says_how_much_it_compared(failed):
-    checks = [
-        Check(f"line {n}", n >= failed, 2e-13 * (n + 1), 1e-12, f"detail {n}") for n in range(5)
+def test_the_checklist_shows_the_worst_difference_of_each_group(monkeypatch, failed):
+    checks = tuple(
+        Check(name, n >= failed, 2e-13 * n, 1e-12 * (n > 0), f"detail {n}")
+        for n, name in enumerate(NAMES)
+    )
+    done = results.Checklist(checks, datetime(2026, 3, 9, 7, 5), 3)
+    monkeypatch.setattr(results, "run_checklist", lambda *_: done)
+    page = render("comparison", source="Ein Hund.")
+    said = "**No: 2 of 5 comparisons" if failed else "**Yes: all 5 comparisons"
+    assert said in page.texts("checks_head", "markdown")[0]
+    says(page, "checks", "64", "07:05", "9 March 2026")
+    groups = ["Shapes, weights, masks", "Encoder layers", "Logits", "In float32"]
+    worst = [checks[n] for n in (0, 1 if failed else 3, 2, 4)]
+    pairs = list(zip(groups, worst, strict=True))
+    rows = [("worst difference", group, c.max_abs_diff) for group, c in pairs]
+    rows += [("limit", group, 1e-12) for group in groups[1:]]
+    sizes = [pytest.approx(c.max_abs_diff, rel=0.06) if c.max_abs_diff else "equal" for c in worst]
+    hovers = [[group, c.name, size] for (group, c), size in zip(pairs, sizes, strict=True)]
+    hovers += [[group, pytest.approx(1e-12)] for group in groups[1:]]
+    figure = shows(page, "checks_worst", rows, hovers=hovers, atol=1e-16)
+    ticks = next(t["text"] for t in figure["data"] if t.get("text", [""])[0].endswith(("✓", "✗")))
+    passed = ["0 of 1 ✗", "1 of 2 ✗"] if failed else ["1 of 1 ✓", "2 of 2 ✓"]
+    assert ticks == [*passed, "1 of 1 ✓", "1 of 1 ✓"]
+    order = [NAMES.index(row[1]) for row in page.table("all_checks").to_numpy().tolist()]
+    assert sorted(order) == list(range(5)) and set(order[:failed]) == set(range(failed))
+    for n, row in zip(order, page.table("all_checks").to_numpy().tolist(), strict=True):
+        tick, _, difference, limit, detail = row
+        assert (tick, detail) == ("✗✓"[n >= failed], f"detail {n}")
+        assert from_scientific(difference) == pytest.approx(2e-13 * n, rel=0.01, abs=0)
+        assert from_scientific(limit) == pytest.approx(1e-12 * (n > 0), rel=0.01, abs=0)
+
+
+def test_every_line_of_the_checklist_has_its_group():
+    config = list(VARIANTS.values())[1]
+    lines = list(compare(*same_weights(fresh(config)), random_pairs(config)))
+    groups = grouped(lines)
+    assert list(groups) == list(GROUPS) and sum(map(len, groups.values())) == len(lines)
+    for name, of in groups.items():
+        assert (name == "In float32") == all("float32" in line.name for line in of), name
+        assert (name == "Attention maps") == all("attention maps" in line.name for line in of)
+    assert len(groups["Encoder layers"]) == (config.num_encoder_layers + 1) * len(CASES)
+    assert len(groups["Decoder layers"]) == (config.num_decoder_layers + 1) * len(CASES)
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_the_training_is_compared_with_the_network_of_the_same_recipe(direction):
+    """BLEU of both folders, and the head of each on the same words."""
+    folders = [f"{name}-{direction}" for name in ("scratch", "baseline")]
+    page = render("comparison", direction=direction, source=TEXTS[APART])
+    finals = [stored(folder, "metrics.json")["final"] for folder in folders]
+    atlases = [Atlas.load(ROOT / "checkpoints" / folder / "atlas.npz") for folder in folders]
+    measured = [atlas.arrays["bleu"] for atlas in atlases]
+    corpora = {"multi30k": "captions of photographs", "tatoeba": "short everyday sentences"}
+    greedy = f"{atlases[0].origin.sentences:,} sentences, greedily"
+    rows = [
+        row
+        for code, final, bleu in zip(CODES, finals, measured, strict=True)
+        for row in [
+            *((code, corpora[name], score["sacrebleu"]) for name, score in final.items()),
+            (code, greedy, bleu[0]),
+        ]
     ]
-    state = {f"saved checks {sha256('scratch-de-en')}": checks}
-    page = render("comparison", source="Ein Hund.", state=state)
-    if failed:
-        assert ["2 of 5 checks failed" in e.value for e in page.app.error] == [True]
-    else:
-        page.claim_matching(r"✓ All 5 checks passed\. .* on 3 sentence pairs, .*", "checks")
-    for n, row in enumerate(page.table("checks").to_numpy().tolist()):
-        tick, name, difference, limit, detail = row
-        assert (tick, name, detail) == ("✗✓"[n >= failed], f"line {n}", f"detail {n}")
-        assert from_scientific(difference) == pytest.approx(2e-13 * (n + 1), rel=0.01, abs=0)
-        assert from_scientific(limit) == pytest.approx(1e-12, rel=0.01, abs=0)
+    hovers = [[corpus, code, number(value, 1)] for code, corpus, value in rows]
+    shows(page, "bleu_of_both", rows, "BLEU", hovers=hovers, atol=1e-3)
+    gaps = [abs(finals[0][name]["sacrebleu"] - finals[1][name]["sacrebleu"]) for name in corpora]
+    worst = max(*gaps, abs(float(measured[0][0] - measured[1][0])))
+    half = min((b[2] - b[1]) / 2 for b in measured)
+    (said,) = page.texts("training_answer", "markdown")
+    assert ("**Yes: " in said) == (worst <= half)
+    within, interval = (float(n) for n in re.findall(r"\d+\.\d", said))
+    assert worst <= within < worst + 0.1 and interval == pytest.approx(half, abs=0.051)
+    scratch, baseline = (translator(folder) for folder in folders)
+    first = scratch.inspect(TEXTS[APART])
+    pair = [one.inspect(TEXTS[APART], first.translation) for one in (scratch, baseline)]
+    matching = match_heads(*([one.maps("cross")] for one in pair))
+    cell = first_cell(pair[0].cross, pair[0].source, pair[0].target_out)
+    at = (cell.layer, cell.head) if cell else (2, 0)
+    heads = [at, matching.of(*at)]
+    rows = [
+        (f"head {layer + 1}.{head + 1}", f"{q}, {k}", one.cross[layer, head, i, j])
+        for one, (layer, head) in zip(pair, heads, strict=True)
+        for i, q in enumerate(names(first.target_out, 1))
+        for j, k in enumerate(names(first.source, 1))
+    ]
+    shows(page, "heads_of_both", rows)
+    named = [f"{layer + 1}.{head + 1}" for layer, head in heads]
+    says(page, "training_answer", *named, *[number(one.log_prob, 2) for one in pair])
+
+
+def test_a_network_without_a_counterpart_gets_a_true_line():
+    page = render("comparison", model="captions", source="Ein Hund.")
+    (said,) = page.texts("training_answer", "markdown")
+    assert (
+        "Nothing to compare captions-de-en with:** no network here was trained by its recipe"
+        in (said.replace("\\", "").replace("\u2060", ""))
+    )
+    assert "bleu_of_both" not in page.figures and "heads_of_both" not in page.figures
 
 
 @each_pair
@@ -328,4 +424,9 @@ def test_every_number_on_the_page_is_compared(pages, models, matchings, which):
     claim_largest_difference(page, models, matchings, which)
     claim_matched_heads(page, matchings, which)
     claim_table(page, models, which)
-    nothing_else(page, "matched_heads", "first_scores", "second_scores", "curves", "")
+    first_screen = ("checks_head", "checks", "all_checks", "training_answer")  # have own tests
+    answers = ("checks_worst", "bleu_of_both", "heads_of_both")
+    compared = ("matched_heads", "first_scores", "second_scores", "curves", "open_details")
+    nothing_else(
+        page, *compared, *answers, *first_screen, but=lambda item: item.where in first_screen
+    )

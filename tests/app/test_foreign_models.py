@@ -212,7 +212,8 @@ def test_the_import_is_listed_beside_the_checks(named):
 
 @pytest.mark.parametrize("name", ["comparison", "together", "positions"])
 def test_other_pages_name_author_and_licence(named, name):
-    shown = render(name, direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    query = {"direction": "ar-en", "model": "opus", "source": ARABIC, "search": "greedy"}
+    shown = render(name, "open_details", **query)
     every = " ".join(item.text for item in shown.items if "opus-ar-en" in item.text)
     if name == "comparison":
         assert f"opus-ar-en ({CREDIT}): as converted, in the scratch code" in every

@@ -41,7 +41,11 @@ PATTERNS |= {
 SECTIONS = {
     "": ["word_alignment"],
     "masks": ["open_causal", "open_padding", "open_word"],
-    "positions": ["open_beyond", "open_order", "open_what_if", "open_scores"],
+    "positions": [
+        *("open_waves", "open_distance", "open_rotation", "open_sums", "open_learned"),
+        *("open_beyond", "open_order", "open_what_if", "open_scores"),
+    ],
+    "comparison": ["open_details"],
     "why": ["open_choice", "open_lens", "open_decoder_lens", "open_sources"],
     "head": ["open_score"],
 }

@@ -455,7 +455,7 @@ def test_the_pruning_curves_show_each_step_with_its_interval(
 # One head: its roles and its distances.
 
 
-def marks_in_legend(marks: list[Mark], ink: Any, narrow: bool) -> dict[str, tuple]:
+def marks_in_legend(marks: list[Mark], ink: Any) -> dict[str, tuple]:
     """Return the shape left of each word of the legend, relative to its centre."""
     found, heights = {}, set()
     for text in words_of(marks):
@@ -464,7 +464,7 @@ def marks_in_legend(marks: list[Mark], ink: Any, narrow: bool) -> dict[str, tupl
             (shape,) = [m for m in beside if m.what == "line" and abs(m.middle[1] - text.y) < 2]
             found[text.words] = outline(shape)
             heights.add(text.y)
-    assert len(set(found.values())) == 3 and len(heights) == 1 + narrow
+    assert len(set(found.values())) == 3 and len(heights) == 2
     return found
 
 
@@ -484,7 +484,7 @@ def test_roles_show_scores_intervals_and_chance_levels_of_each_head(
         if n:
             page.does(("press", "[data-part=next]"))
         marks = drawn(page, "roles")
-        legend = marks_in_legend(marks, of_theme["ink"], width == 300)
+        legend = marks_in_legend(marks, of_theme["ink"])
         ticks = [text for text in words_of(marks) if text.align == "center"]
         assert [plain(text) for text in texts(ticks)] == ["0 %", "50 %", "100 %"]
         x = ticked(ticks, "x")
@@ -549,8 +549,7 @@ def test_attention_by_distance_is_drawn_at_each_distance_of_each_head(
         (zero,) = [m for m in marks if m.what == "fill" and m.fill == of_theme["ink"]]
         ticks = [t for t in words_of(marks) if not t.words.endswith("%") and t.words[-1] not in "s"]
         values = [number(text.words) for text in ticks]
-        by = 5 if width == 1000 else 10
-        assert values == [distance for distance in DISTANCES if distance % by == 0]
+        assert values == [distance for distance in DISTANCES if distance % 10 == 0]
         inner = [t for t in ticks if t.align == "center"]
         x = ticked(inner, "x")
         assert x.at(0) == pytest.approx(zero.middle[0])

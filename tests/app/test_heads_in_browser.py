@@ -34,6 +34,7 @@ def test_a_head_has_a_url_that_survives_reload_and_back(local_page: Page, serve)
     for name, value in (("head", "cross.0.1"), ("measure", "entropy"), ("y", "largest")):
         expect(root).to_have_attribute(f"data-{name}", value)
     # A quoted sentence opens in the explorer at its cell.
+    root.locator("[data-card=examples] > summary").click()
     link = root.locator(".examples a").first
     query = query_of(link.get_attribute("href") or "")
     link.click()

@@ -18,7 +18,7 @@ from app.state import atlases, models, results
 from core.atlas.atlas import Atlas
 from core.checkpoint.folder import Card
 from core.record.edits import Edits
-from tests.app.atlases import atlas, origin, with_arrays
+from tests.app.atlases import atlas, origin, told, with_arrays
 from tests.app.rendered import Rendered, read, render, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,9 +73,16 @@ def test_the_atlas_of_the_selected_network_is_shown(beside: Callable, monkeypatc
     sent = np.frombuffer(blob[at : at + data["distance"]["length"]], "<f4").reshape(48, -1)
     assert np.array_equal(sent, whole.arrays["distance"])
     assert data["definitions"]["previous token"].startswith("Attends to the token just before")
-    # Neither intervals nor comparisons are claimed for every number.
-    (text,) = (t for t in texts_of(page, "caption") if t.startswith("What does each"))
-    assert "most with a 95 % interval" in text
+    losses, bleu = whole.arrays["zero"], whole.arrays["bleu_zero"]
+    most = int(losses[:, 0].argmax())
+    first = losses[most, 1] > np.delete(losses[:, 2], most).max()
+    kind, layer, head = whole.heads[most]
+    start = f"{'One head of' if first else 'Of'} 48 "
+    assert data["headline"].startswith(start)
+    assert f" without {kind} {layer + 1}.{head + 1} " in data["headline"]
+    half = [(values[most, 2] - values[most, 1]) / 2 for values in (losses, bleu)]
+    expected = [losses[most, 0], half[0], bleu[most, 0], half[1]]
+    assert told(data["headline"])[2:6] == pytest.approx(expected, rel=0.06)
     monkeypatch.setattr(Card, "credit", "imported, by A. Author, licence MIT")
     assert shown(render("heads"))["network"] == f"scratch-de-en ({Card.credit})"
 

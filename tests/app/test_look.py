@@ -9,7 +9,7 @@ import pytest
 from app.figures import style
 from app.look.glossary import TERMS, meaning
 from app.look.labels import label, labels
-from app.look.numbers import number, percent, scientific
+from app.look.numbers import digits, is_even, number, percent, scientific
 from app.look.palette import STEPS, diverging_table, sequential_table
 from tests.app.test_figures import word
 
@@ -48,6 +48,16 @@ SHARES += [(0.994, "99"), (0.996, "99.6"), (0.9991, "99.9"), (0.99999, ">99.9"),
 @pytest.mark.parametrize(("share", "text"), SHARES)
 def test_0_and_100_percent_are_exact(share, text):
     assert percent(share) == f"{text}\u00a0%"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "places"),
+    [(0.565, 0.639, 3), (0.004, 0.006, 4), (-12.9, 14.9, 0), (-1.08, -0.19, 2), (1.0, 1.0, 6)],
+)
+def test_an_interval_decides_the_decimals(low, high, places):
+    assert digits(low, high) == places
+    assert is_even((low + high) / 2, low, high)
+    assert low == high or not is_even(low + (high - low) / 3, low, high)
 
 
 def test_scales_are_the_palettes():

@@ -119,7 +119,7 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
     monkeypatch.setattr(models, "CHECKPOINTS", tmp_path)
     models._listed.clear()
     try:
-        page = render("positions", "open_beyond", source=SENTENCE)
+        page = render("positions", "open_rotation", "open_learned", "open_beyond", source=SENTENCE)
         learned = checkpoint.load(folder).model.embeddings.source_positions.weight
         figures = page.figure("table_learned"), page.figure("table_waves")
         assert [titles(figure)[0] for figure in figures] == [
@@ -133,7 +133,9 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
         text = "\n".join(page.texts())
         assert "there is no formula" in text and "table has no rows for positions beyond" in text
         shifted = {"position_change": "shifted", "position_shift": "500"}
-        page = render("positions", "open_what_if", source=SENTENCE, **shifted)
+        page = render(
+            "positions", "open_rotation", "open_learned", "open_what_if", source=SENTENCE, **shifted
+        )
         (error,) = errors(page)
         assert "was never learned: this model's table holds 0 to 39" in error
     finally:
@@ -141,7 +143,7 @@ def test_a_learned_table_is_shown_next_to_the_sinusoids(tmp_path, monkeypatch):
 
 
 def test_without_a_learned_table_the_page_says_so():
-    page = render("positions", source=SENTENCE)
+    page = render("positions", "open_rotation", "open_learned", source=SENTENCE)
     assert "No checkpoint here has learned positions" in "\n".join(page.texts())
 
 

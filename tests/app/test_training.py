@@ -216,10 +216,10 @@ def lanes_at(mounted: Mounted, point: int, value: float, lane: int) -> tuple[flo
     left, tops = float(data["left"]), [float(top) for top in data["tops"].split()]
     plot = box["width"] - left - 46
     x = box["x"] + left + 8 + point * (plot - 16) / (len(STEPS) - 1)
-    return x, box["y"] + tops[lane] + 62 * (1 - value)
+    return x, box["y"] + tops[lane] + 52 * (1 - value)
 
 
-@pytest.mark.parametrize(("window", "width", "look"), [(1000, 980, "wide"), (390, 358, "narrow")])
+@pytest.mark.parametrize(("window", "width", "look"), [(900, 880, "wide"), (390, 358, "narrow")])
 def test_the_cursor_is_below_the_sliders_thumb(
     page: Page, window: int, width: int, look: str
 ) -> None:
@@ -232,6 +232,17 @@ def test_the_cursor_is_below_the_sliders_thumb(
     assert box is not None
     centre = box["x"] + 8 + 2 / 4 * (box["width"] - 16)
     assert centre == pytest.approx(lanes_at(mounted, 2, 0, 2)[0], abs=1)
+
+
+def test_slider_and_curves_are_seen_with_the_map(mounted: Mounted) -> None:
+    """The slider is above the maps and the curves are beside them, from the same height on."""
+    assert mounted.show(snapshots())["data"]["width"] == "beside"
+    slider, curves, maps = (
+        mounted.page.locator(part).bounding_box()
+        for part in ("[data-part=point]", "canvas.lanes", ".explorer")
+    )
+    assert slider["y"] + slider["height"] <= min(curves["y"], maps["y"])
+    assert maps["x"] + maps["width"] <= curves["x"] and abs(curves["y"] - maps["y"]) < 2
 
 
 def test_pressing_in_the_lanes_moves_the_cursor_and_a_mark_opens_its_head(
@@ -358,6 +369,13 @@ def test_the_page_says_what_was_measured_and_what_a_mark_means(
     assert told(measured) == [64, len(run.sentences), targets, sources, 16, 5, 200]
     rows = [(len(s.source), len(s.target_in)) for s in run.sentences for _ in s.target_in]
     chance = 100 * np.mean([(1 - 1 / K) ** (Q - 1) for K, Q in rows])
+    aligning = [m.point for m in appearance.marks(run) if m.role == appearance.ALIGNING]
+    ends = min(aligning), max(aligning)
+    opening = page.claim_matching(
+        r"Between steps (.*) heads of the cross-attention .* Press play\."
+    )
+    steps = [int(run.steps[point]) for point in ends]
+    assert told(opening[0]) == [*steps, len(aligning), *(round(run.bleu[p]) for p in ends)]
     marks = r"\*\*What a mark means\.\*\*(.*)"
     match = page.claim_matching(marks, "training_notes")
     assert told(match[1]) == pytest.approx([30, 10, chance + 20, chance, 10, 50], abs=0.51)

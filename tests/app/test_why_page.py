@@ -152,10 +152,13 @@ def test_the_most_important_heads_are_shown_and_counted(net, source, token):
     check_the_rest(page)
 
 
-@pytest.mark.parametrize("kind", ["cross", "encoder"])
-def test_pairs_of_heads_match_the_experiment(net, kind):
-    page = open_page(SHORT, "open_pairs", why_pairs=kind)
-    both = pair_effects(net, record(SHORT), kind).pairs.sum(-1)
+@pytest.mark.parametrize(
+    ("source", "kind", "repairs"),
+    [(SHORT, "cross", False), (SHORT, "encoder", False), (LONG, "cross", True)],
+)
+def test_pairs_of_heads_match_the_experiment(net, source, kind, repairs):
+    page = open_page(source, "open_pairs", why_pairs=kind)
+    both = pair_effects(net, record(source), kind).pairs.sum(-1)
     one = both.diagonal()
     beyond = both - one[:, None] - one
     np.fill_diagonal(beyond, 0)
@@ -170,7 +173,11 @@ def test_pairs_of_heads_match_the_experiment(net, kind):
         if abs(one[a]) < abs(one[b]):
             a, b = b, a
         first, second = heads[a], heads[b]
-        says(page, "why_pairs_most", first, second, lost)
+        if repairs and lost.startswith("less"):
+            assert one[a] < 0 and both[a, b] > one[a] / 2
+            says(page, "why_pairs_most", f"Switching off {second} too repairs what {first} lost")
+        else:
+            says(page, "why_pairs_most", first, second, lost)
         alone = (first, signed(one[a]), second, signed(one[b]))
         says(page, "why_pairs_most", *alone, "both", signed(both[a, b]), signed(by))
         says(page, "why_pairs_most", first, second, signed(both[a, b] - one[a]), signed(one[b]))
@@ -197,7 +204,7 @@ def test_pairs_without_interaction_lose_nothing_together(monkeypatch):
     page = render("why", state=CLOSED | {"open_pairs": True}, source=SHORT)
     bold = [t for t in page.texts("why_pairs_most", "markdown") if t.startswith("**")]
     assert bold == [
-        f"**There are no two heads for which {lost} is lost together**" for lost in ("more", "less")
+        f"**There are no two heads for which {lost} is lost together**" for lost in ("less", "more")
     ]
 
 
@@ -579,10 +586,10 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
 
 def test_a_closed_section_stays_closed():
     app = render("why", source=SHORT).app
-    assert app.session_state["open_lens"]
-    app.session_state["open_lens"] = False
+    assert app.session_state["open_choice"] and not app.session_state["open_lens"]
+    app.session_state["open_choice"] = False
     app.run()
-    assert not app.session_state["open_lens"]
+    assert not app.session_state["open_choice"]
 
 
 def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:

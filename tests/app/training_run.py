@@ -114,7 +114,7 @@ window.state = () => {
   const texts = (selector) => [...training().querySelectorAll(selector)].map((part) => part.textContent);
   return {
     data: { ...training().dataset }, explorer: { ...explorer.dataset },
-    now: part("now").textContent, at: part("at").textContent, value: part("point").value,
+    at: part("at").textContent, value: part("point").value,
     valuetext: part("point").getAttribute("aria-valuetext"), curves: part("lanes").getAttribute("aria-label"),
     spoken: part("training-spoken").textContent, meanings: part("meanings").textContent,
     marks: texts("[data-part=marks] > *"), pressed: texts("[data-part=marks] button[aria-pressed=true]"),

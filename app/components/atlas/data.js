@@ -1,7 +1,7 @@
 // Decodes an atlas, and writes its values as Python does: see measures.py.
 
 import { asFloats, unpack } from "../shared/bytes.js";
-import { fixed, percent, signed } from "../shared/numbers.js";
+import { digitsOf, fixed, isEven, percent, signed } from "../shared/numbers.js";
 
 /** @returns {AtlasData} */
 export function decodeAtlas(bytes) {
@@ -56,21 +56,29 @@ export function fullName({ places, kinds }, n) {
 /** A head as the URL names it, counted from 0. */
 export const headId = ({ places }, n) => `${places[n].kind}.${places[n].layer}.${places[n].head}`;
 
-/** A value without its unit, except for the per cent sign. */
-export function valueText(measure, value) {
+/** Decimals that show two digits of half a head's interval. */
+export function placesOf(measure, n) {
+  const [, low, high] = intervalOf(measure, n);
+  return high > low ? digitsOf(low, high) : measure.places;
+}
+
+/** A head's value, or an end of its interval, without its unit, except for the per cent sign. */
+export function valueText(measure, value, n) {
   if (!Number.isFinite(value)) return "not measured";
   if (measure.unit === "share") return percent(value);
-  return measure.signed ? signed(value, measure.places) : fixed(value, measure.places);
+  return measure.signed ? signed(value, placesOf(measure, n)) : fixed(value, placesOf(measure, n));
 }
 
 export const withUnit = (measure, text) => (measure.unit_words ? `${text} ${measure.unit_words}` : text);
 
-/** "0.12 nats per token (0.10 to 0.14)". */
+/** "+0.120 nats per token (±0.021)"; the ends of a lopsided interval, and of a share's. */
 export function fullText(measure, n) {
   const [value, low, high] = intervalOf(measure, n);
   if (!Number.isFinite(value)) return "not measured";
-  const text = withUnit(measure, valueText(measure, value));
-  return Number.isFinite(low) && Number.isFinite(high) ? `${text} (${valueText(measure, low)} to ${valueText(measure, high)})` : text;
+  const text = withUnit(measure, valueText(measure, value, n));
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return text;
+  if (measure.signed && isEven(value, low, high)) return `${text} (\u00b1${fixed((high - low) / 2, placesOf(measure, n))})`;
+  return `${text} (${valueText(measure, low, n)} to ${valueText(measure, high, n)})`;
 }
 
 /** Rank by value, the largest first (BLEU: the largest drop first), and the number of heads measured. */
@@ -88,9 +96,3 @@ export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${
 
 /** The heads of a kind in words: "encoder heads", "cross-attention heads". */
 export const headsOfKind = (kind) => (kind === "cross" ? "cross-attention heads" : `${kind} heads`);
-
-/** The names of a head's value in atlas.npz and in the JSON file. */
-export function whereOf({ places }, measure, n) {
-  const { kind, layer, head } = places[n];
-  return measure.where.replaceAll("{n}", n).replaceAll("{kind}", kind).replaceAll("{layer}", layer).replaceAll("{head}", head);
-}

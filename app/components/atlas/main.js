@@ -2,7 +2,7 @@
 
 import { sameBytes } from "../shared/bytes.js";
 import { copyText, flashText } from "../shared/clipboard.js";
-import { element, fillSelect, partsOf, pointIn } from "../shared/dom.js";
+import { fillSelect, partsOf, pointIn } from "../shared/dom.js";
 import { ARROWS, handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { wrapped } from "../shared/numbers.js";
@@ -55,6 +55,8 @@ function createView(parent, key) {
   parts.copy.addEventListener("click", () => copyCommand(view));
   listen(view, "heads", (x, y) => headAt(view.data, view.geometries.heads, x, y), (n, arrow) => headBeside(view.data, n, ARROWS[arrow]));
   listen(view, "scatter", (x, y) => pointAt(view.data, view.geometries.scatter, x, y), (n, arrow) => pointBeside(view.data, view.geometries.scatter, n, arrow));
+  // A picture in a closed fold has no width.
+  for (const fold of root.querySelectorAll("details")) fold.addEventListener("toggle", () => view.data && layOut(view));
   onceFontsCome(root, () => layOut(view));
   view.destroy = onNewSize(root, () => {
     if (view.data && root.clientWidth && sizeOf(view) !== view.size) layOut(view);
@@ -154,6 +156,8 @@ function applyData(view, bytes) {
   fillSelect(view.parts.curve, curvesOf(data).map(({ what, words }) => [what, words]));
   fillOrigin(view);
   figureOf(view, "pruning").hidden = !curves.length;
+  figureOf(view, "pruning").parentElement.hidden = !curves.length;
+  view.parts["pruning-result"].textContent = curvesOf(data).map(({ what }) => (what === "loss" ? what : "BLEU")).join(", ");
   remember(view);
   fillPanel(view);
 }
@@ -180,8 +184,7 @@ function pictureOf(view, name) {
       return [geometry, (context) => [drawPlaces, drawPlacesFocus].forEach((draw) => draw(context, view, geometry))];
     },
     scatter: () => {
-      const { height } = placesGeometry(data, parts.heads.parentElement.clientWidth);
-      const geometry = scatterGeometry(data, chosen, width, Math.min(520, width + 40, Math.max(330, height)));
+      const geometry = scatterGeometry(data, chosen, width, Math.min(360, width + 20));
       return [geometry, (context) => [drawScatter, drawScatterFocus].forEach((draw) => draw(context, view, geometry))];
     },
     roles: () => {
@@ -214,7 +217,7 @@ function paint(view) {
     draw(prepareCanvas(parts[name], width, height));
   }
   if (data.pruning.length) {
-    parts["pruning-note"].replaceChildren(pruningText(data, chosen.head, chosen.curve), " In the file: ", element("code", "", `prune_…_order, prune_…_${chosen.curve}`));
+    parts["pruning-note"].textContent = pruningText(data, chosen.head, chosen.curve);
     parts.pruning.setAttribute("aria-label", pruningText(data, chosen.head, chosen.curve));
   }
   for (const [name, draw] of /** @type {const} */ ([["heads", drawPlaces], ["scatter", drawScatter]])) {

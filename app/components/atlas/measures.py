@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.look.numbers import number, percent
+from app.look.numbers import digits, is_even, number, percent
 from core.atlas.atlas import ALL, QUANTITIES, READINGS, Atlas, Origin
 from core.atlas.intervals import ALPHA
 from core.kinds import KINDS
@@ -49,20 +49,31 @@ class Measure:
         """Whether values are changes, which may be negative."""
         return self.unit in ("nats", "points")
 
-    def text(self, value: float) -> str:
-        """Write a value without its unit, except for the per cent sign."""
+    def places_of(self, n: int) -> int:
+        """Return the decimals that show two digits of half a head's interval."""
+        _, low, high = map(float, self.values[n])
+        return digits(low, high) if high > low else self.places
+
+    def text(self, value: float, n: int) -> str:
+        """Write a head's value, or an end of its interval, without its unit."""
         if self.unit == "share":
             return percent(float(value))
-        return number(float(value), self.places, "+" if self.signed else "")
+        return number(float(value), self.places_of(n), "+" if self.signed else "")
+
+    def interval_text(self, n: int) -> str:
+        """Write a head's interval: ±0.021, or its ends if it is lopsided; "" without one."""
+        value, low, high = map(float, self.values[n])
+        if math.isnan(low) or math.isnan(high):
+            return ""
+        if self.signed and is_even(value, low, high):
+            return f"±{number((high - low) / 2, self.places_of(n))}"
+        return f"{self.text(low, n)} to {self.text(high, n)}"
 
     def full_text(self, n: int) -> str:
         """Write a head's value with unit and interval."""
-        value, low, high = self.values[n]
-        unit = UNITS[self.unit]
-        text = f"{self.text(value)}{f' {unit}' if unit else ''}"
-        if math.isnan(low) or math.isnan(high):
-            return text
-        return f"{text} ({self.text(low)} to {self.text(high)})"
+        unit, interval = UNITS[self.unit], self.interval_text(n)
+        text = f"{self.text(self.values[n, 0], n)}{f' {unit}' if unit else ''}"
+        return f"{text} ({interval})" if interval else text
 
 
 UNITS = {"nats": "nats per token", "points": "BLEU points", "share": "", "place": ""}

@@ -2,7 +2,7 @@
 
 import { buttonOf, element, headingCell, rowOf } from "../shared/dom.js";
 import { percent, signed } from "../shared/numbers.js";
-import { counted, fullName, fullText, hasIntervals, headId, headName, isMeasured, profileOf, rankOf, valueText, whereOf } from "./data.js";
+import { counted, fullName, fullText, hasIntervals, headId, headName, isMeasured, profileOf, rankOf, valueOf, valueText } from "./data.js";
 import { mainDistance, rolesOf } from "./roles.js";
 
 /** @param {AtlasView} view */
@@ -28,11 +28,6 @@ function show(view, card, isShown) {
   view.root.querySelector(`[data-card=${card}]`).hidden = !isShown;
 }
 
-/* A note that ends with the names of its numbers in the file. */
-function noteWith(part, words, where) {
-  part.replaceChildren(`${words} `.trimStart(), element("code", "", where));
-}
-
 /* Link to the page that shows the head's maps during training. */
 function fillTraining({ data, parts }, n) {
   const link = parts.training;
@@ -55,7 +50,6 @@ function fillNumbers({ data, parts }, n) {
       const name = headingCell(measure.label, "row");
       name.title = measure.explanation;
       const value = element("td", "amount", fullText(measure, n));
-      value.title = whereOf(data, measure, n);
       const { rank, count } = rankOf(data, measure, n);
       const ranked = measure.unit === "place" ? `of ${count}` : `${rank} of ${count}`;
       const remark = measure.no_effect?.has(n) ? "not distinguishable from 0" : ranked;
@@ -64,14 +58,14 @@ function fillNumbers({ data, parts }, n) {
       return rowOf(name, value, rest);
     }),
   );
-  const where = [...new Set(shown.map((measure) => whereOf(data, measure, n)))].join(" · ");
+  parts["numbers-result"].textContent = counted(shown.length, "measure");
   const hasChanges = shown.some((measure) => measure.no_effect);
   const holm = hasChanges
     ? ` “Not distinguishable from 0”: the two-sided p-value, after Holm's correction for testing ${data.places.length} heads, is at least ${data.level}; where no p-value was computed, the 95 % interval includes 0.`
     : "";
   const brackets = shown.some(hasIntervals) ? "In brackets: 95 % bootstrap intervals over the sentences. " : "";
   const lowest = shown.some((measure) => measure.lowest_first) ? " (BLEU: the largest drop first)" : "";
-  noteWith(parts["numbers-note"], `${brackets}On the right: the rank by value, the largest first${lowest}.${holm} In the file:`, where);
+  parts["numbers-note"].textContent = `${brackets}On the right: the rank by value, the largest first${lowest}.${holm}`;
 }
 
 /** @param {AtlasView} view */
@@ -86,12 +80,13 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   const defined = rows
     .filter(({ name }) => data.definitions[name])
     .map(({ name, title, rows: part }) => `${title} (in ${percent(part)} of rows): ${data.definitions[name]}`);
-  noteWith(parts["roles-note"], `${words} In the file:`, `role_${kind}, heads[${n}].roles`);
+  parts["roles-note"].replaceChildren(words);
   if (defined.length) {
     const details = element("details");
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
+  parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";
   parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);
   const from = kind === "cross" ? "the diagonal" : "the query";
@@ -102,7 +97,8 @@ function fillRolesAndDistance({ data, parts, root }, n) {
   const spread = most < 0.2 ? " Attention is spread widely." : "";
   const text = `The distance with the most attention gets ${percent(most)} of it: keys ${where}.${spread} The bars at both ends include all keys that are further away.`;
   const diagonal = kind === "cross" ? " The diagonal runs from the pair of first tokens to the pair of last tokens." : "";
-  noteWith(parts["distance-note"], `${text}${diagonal} In the file:`, `distance[${n}]`);
+  parts["distance-note"].textContent = `${text}${diagonal}`;
+  parts["distance-title"].textContent = `${percent(most)} of its weight is ${where}`;
   parts.distance.setAttribute("aria-label", text);
 }
 
@@ -128,23 +124,21 @@ function fillPairs(view, n) {
     );
     return [element("p", "", title), items, ...(more ? [element("p", "note", `and ${more} more`)] : [])];
   };
+  const first = ([words, [head]]) => (head ? [`${words}: ${headName(data, head[0])}`] : []);
+  const found = [["cover", pairs.covers], ["corrected", pairs.needs]].flatMap(/** @type {any} */ (first));
+  parts["pairs-result"].textContent = found.join(" \u00b7 ") || "none";
   const made = [
     ...list("Heads that cover for it: removing both costs more than the two single removals together", pairs.covers, pairs.more[0]),
     ...list("Heads without which it helps less or harms more: removing both costs less than the two single removals together", pairs.needs, pairs.more[1]),
   ];
   parts.pairs.replaceChildren(...(made.length ? made : [element("p", "", "No pair is listed: every 95 % interval includes 0.")]));
-  const { kind } = data.places[n];
-  noteWith(
-    parts["pairs-note"],
-    `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus. The 95 % intervals are not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone. In the file:`,
-    `pair_${kind}[${n - data.starts[kind]}]`,
-  );
+  parts["pairs-note"].textContent = `Change of the loss when both are removed, minus the changes when each is removed alone, on ${counted(data.samples.pairs, "sentence")} of the corpus. The 95 % intervals are not corrected for multiple testing. Of ${pairs.tested} pairs, about ${pairs.by_chance} would be listed by chance alone.`;
 }
 
 /** @param {AtlasView} view */
 function fillAlignment(view, n) {
   const { data, parts } = view;
-  const { kind, layer, head } = data.places[n];
+  const { kind } = data.places[n];
   const about = kind === "cross" ? data.alignment : null;
   show(view, "alignment", about !== null);
   if (!about) return;
@@ -162,17 +156,16 @@ function fillAlignment(view, n) {
       );
     }),
   );
+  const errors = about.rows.map(({ heads }) => heads[at][0]).filter((aer) => aer !== null);
+  const diagonal = Object.entries(about.nulls).map(([what, [aer]]) => `; ${what} in ${percent(aer)}`)[0] ?? "";
+  parts["alignment-result"].textContent = errors.length ? `errs in ${percent(Math.min(...errors))}${diagonal}` : "";
   const nulls = Object.entries(about.nulls).map(([what, [aer]]) => `${what} ${percent(aer)}`);
   const { best } = about;
   const set = best
     ? ` On one half of the sentences, the best aligner by ${best.quantity} is ${best.heads.length === 1 ? `${best.heads[0]} alone` : `the mean of ${best.heads.join(", ")}`}, in ${best.reading}; on the other half its error rate is ${percent(best.aer[0])} (${percent(best.aer[1])} to ${percent(best.aer[2])}).`
     : "";
   const gold = data.origin.gold ? `, on ${counted(data.origin.gold_sentences, "sentence")} with manual alignments (${data.origin.gold_name})` : "";
-  noteWith(
-    parts["alignment-note"],
-    `Alignment error rate${gold}, lower is better; each target word is linked to the key with the largest attention weight or value norm. For comparison: ${nulls.join(", ") || "not measured"}.${set} In the file:`,
-    `aer[…, ${layer}, ${head}]`,
-  );
+  parts["alignment-note"].textContent = `Alignment error rate${gold}, lower is better; each target word is linked to the key with the largest attention weight or value norm. For comparison: ${nulls.join(", ") || "not measured"}.${set}`;
 }
 
 /** @param {AtlasView} view */
@@ -188,11 +181,8 @@ function fillTokens(view, n) {
       return rowOf(name, element("td", "amount", `${signed(change, 2)} nats`), times);
     }),
   );
-  noteWith(
-    parts["tokens-note"],
-    `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are more likely to appear here by chance, and on other sentences the rises tend to be smaller. In the file:`,
-    `words: tokens[${n}]`,
-  );
+  parts["tokens-result"].textContent = tokens.length ? tokens[0][0] : "";
+  parts["tokens-note"].textContent = `The target tokens whose loss rises most when the head is zero-ablated, on average over their occurrences; only tokens seen at least ${data.least} times. No intervals were computed. Rare tokens are more likely to appear here by chance, and on other sentences the rises tend to be smaller.`;
 }
 
 /** @param {AtlasView} view */
@@ -210,15 +200,16 @@ function fillPartner(view, n) {
   }
   const share = measure && isMeasured(measure, n) ? [`, with which it shares ${fullText(measure, n)} of its attention`] : [];
   parts.partner.replaceChildren(`In ${data.origin.other || "the other network"}: `, place, ...share, ".");
-  noteWith(parts["partner-note"], "The two networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n), `partner[${n}], similarity[${n}]${data.unmatched ? `, similarity_unmatched[${n}]` : ""}`);
+  parts["partner-result"].textContent = `${name}${measure && isMeasured(measure, n) ? `, ${percent(valueOf(measure, n))} in common` : ""}`;
+  parts["partner-note"].textContent = "The two networks were trained separately; their heads are matched one to one so that the total of the shared attention is as large as possible. " + unmatchedText(data, n);
 }
 
 /* Text about the overlap with unmatched heads, which the matching makes smaller than that with the partner. */
 function unmatchedText(data, n) {
   const [value, low, high] = data.unmatched?.[n] ?? [null];
-  if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance. In the file:";
+  if (value === null) return "The file does not record the overlap of unmatched heads, so this number cannot be compared with chance.";
   const interval = low === null ? "" : ` (${percent(low)} to ${percent(high)})`;
-  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching selects large overlaps, so chance alone gives a share a little above this average. Only a share far above it shows that two heads are alike. In the file:`;
+  return `With the other heads of that kind it shares ${percent(value)}${interval} on average. The matching selects large overlaps, so chance alone gives a share a little above this average. Only a share far above it shows that two heads are alike.`;
 }
 
 /** Indices of the quoted sentences, a list for each decile of the loss change (`strength`); the largest changes come first. */
@@ -249,6 +240,7 @@ export function fillExamples(view) {
   const n = chosen.head;
   const deciles = decilesOf(data, n);
   show(view, "examples", deciles.some((sentences) => sentences.length));
+  parts["examples-result"].textContent = counted(data.quoted.length, "sentence");
   parts.examples.replaceChildren(
     ...deciles.flatMap((sentences, at) => {
       if (!sentences.length) return [];
@@ -276,11 +268,7 @@ export function fillExamples(view) {
   const opensAt = data.places[n].kind === "encoder" ? "at the largest weight on another token" : "at the target token whose loss rises most";
   const empty = deciles.map((sentences, at) => (sentences.length ? 0 : at + 1)).filter(Boolean);
   const lacking = empty.length && !isSingle(data) ? ` None of the ${data.quoted.length} quoted sentences falls into ${empty.length === 1 ? "decile" : "deciles"} ${listed(empty)}.` : "";
-  noteWith(
-    parts["examples-note"],
-    `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token${isSingle(data) ? "" : "; decile 1 is the tenth of the corpus with the largest changes"}. A click opens the sentence at this head, ${opensAt}.${lacking} In the file:`,
-    `strength[${n}], deciles[${n}], cell[${n}]`,
-  );
+  parts["examples-note"].textContent = `The numbers are the change of the sentence's loss when the head is zero-ablated, in nats per token${isSingle(data) ? "" : "; decile 1 is the tenth of the corpus with the largest changes"}. A click opens the sentence at this head, ${opensAt}.${lacking}`;
 }
 
 /* A single sentence has neither intervals nor deciles. */
@@ -292,6 +280,8 @@ const listed = (items) => [items.slice(0, -1).join(", "), items.at(-1)].filter(S
 /** Where the numbers come from, and how to compute them again. @param {AtlasView} view */
 export function fillOrigin({ data, parts }) {
   const { origin } = data;
+  parts.headline.textContent = data.headline;
+  parts["origin-result"].textContent = counted(origin.sentences, "sentence");
   parts.single.hidden = !isSingle(data);
   const count = (number) => number.toLocaleString("en");
   const skipped = origin.skipped ? `; ${counted(origin.skipped, "line")} ${origin.skipped === 1 ? "was" : "were"} skipped` : "";
@@ -303,7 +293,7 @@ export function fillOrigin({ data, parts }) {
   parts.command.parentElement.hidden = !origin.command;
   parts.where.textContent =
     "This command writes all these numbers into one file, atlas.npz. With --json FILE, it also writes the numbers named heads[…] as JSON. " +
-    "Each card names its arrays. In both files, heads count from 0: encoder first, then decoder and cross-attention.";
+    "The CSV files name their arrays. In both files, heads count from 0: encoder first, then decoder and cross-attention.";
 }
 
 /** What the pictures show, in words. @param {AtlasView} view */
@@ -318,6 +308,8 @@ export function fillNotes({ data, parts, chosen }) {
     "Hills: where the head looks on average, from 20 tokens before to 20 after the query (in cross-attention, before and after the diagonal), each scaled to its own peak.";
   const [x, y] = [data.byKey[chosen.x], data.byKey[chosen.y]];
   const names = [...new Set([x, y])].filter((each) => each !== measure);
+  const rank = isMeasured(y, chosen.head) ? `${rankOf(data, y, chosen.head).rank} of ${rankOf(data, y, chosen.head).count}` : "not measured";
+  parts["scatter-title"].textContent = `By ${y.label.toLowerCase()}: ${rank}`;
   parts["scatter-note"].textContent =
     `Each point is a head${[x, y].some(hasIntervals) ? ", with its 95 % intervals" : ""}.${names.map((each) => ` ${each.label}: ${each.explanation}.`).join("")} Changes are on square-root scales.`;
 }
@@ -326,8 +318,8 @@ export function fillNotes({ data, parts, chosen }) {
 export function fillReadout({ data, parts, chosen, hovered }) {
   const n = hovered ?? chosen.head;
   const shown = [...new Set([chosen.measure, chosen.x, chosen.y])].map((key) => data.byKey[key]);
-  const said = shown.flatMap((measure) => [` \u00b7 ${measure.label}: `, element("b", "", fullText(measure, n))]);
+  const said = (hovered === null ? shown.slice(0, 1) : shown).flatMap((measure) => [` \u00b7 ${measure.label}: `, element("b", "", fullText(measure, n))]);
   const roles = data.labels[n].length ? [` \u00b7 `, element("b", "", data.labels[n][0])] : [];
   parts.readout.replaceChildren(element("b", "", headName(data, n)), ...roles, ...said);
-  return shown.map((measure) => valueText(measure, measure.values[3 * n])).join(" ");
+  return shown.map((measure) => valueText(measure, measure.values[3 * n], n)).join(" ");
 }

@@ -24,6 +24,7 @@ from app.components.atlas.story import (
     Interaction,
     average_error,
     by_chance,
+    headline,
     interactions,
     name,
     stories,
@@ -112,6 +113,7 @@ def _content(atlas: Atlas) -> dict[str, Any]:
         "reordered": [role.name for role in ROLES if role.reordered],
         "level": ALPHA,
         "labels": [[label.role for label in each] for each in labelled],
+        "headline": headline(atlas, found),
         "stories": stories(atlas, found, labelled),
         "own": {key: _rounded(atlas.arrays[key], 4) for key in ("loss", "bleu")
                 if key in atlas.arrays},

@@ -24,7 +24,8 @@ function measuresCsv(view, title, measures) {
   const { data } = view;
   const columns = measures.flatMap(({ key }) => [key, `${key} low`, `${key} high`]).map(quoted);
   const lines = data.places.map((_, n) => ["", ...headCells(data, n), ...measures.flatMap(({ values }) => [...values.subarray(3 * n, 3 * n + 3)].map(number))]);
-  return csvOf([[about(view, title), "kind", "layer", "head", ...columns], ...lines]);
+  const where = `in atlas.npz: ${measures.map((measure) => measure.where).join(", ")}`;
+  return csvOf([[about(view, `${title}; ${where}`), "kind", "layer", "head", ...columns], ...lines]);
 }
 
 /** Title and CSV of a picture. @type {Record<string, {title: (view: AtlasView) => string, csv: (view: AtlasView) => Blob}>} */
@@ -42,14 +43,14 @@ export const PICTURES = {
     csv: (view) => {
       const rows = rolesOf(view.data, view.chosen.head);
       const lines = rows.map(({ name, score, low, high, shuffled, random, profile, rows: part, isLabel }) => ["", quoted(name), ...[score, low, high, shuffled, random, profile, part].map(number), isLabel]);
-      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances only"), quoted("part of rows"), "label"], ...lines]);
+      return csvOf([[about(view, `roles of ${headName(view.data, view.chosen.head)}; in atlas.npz: role_${view.data.places[view.chosen.head].kind}`), "role", "score", "low", "high", quoted("shuffled rows"), quoted("random networks"), quoted("distances only"), quoted("part of rows"), "label"], ...lines]);
     },
   },
   distance: {
     title: ({ data, chosen }) => `Attention by distance: ${fullName(data, chosen.head)}`,
     csv: (view) => {
       const lines = [...profileOf(view.data, view.chosen.head)].map((share, at) => ["", view.data.distances[at], number(share)]);
-      return csvOf([[about(view, `mean weight by distance of ${headName(view.data, view.chosen.head)}; the first and last rows include all larger distances`), "distance", "weight"], ...lines]);
+      return csvOf([[about(view, `mean weight by distance of ${headName(view.data, view.chosen.head)}; the first and last rows include all larger distances; in atlas.npz: distance[${view.chosen.head}]`), "distance", "weight"], ...lines]);
     },
   },
   pruning: {
@@ -59,7 +60,7 @@ export const PICTURES = {
       const lines = data.pruning.flatMap((curve) =>
         (curve[chosen.curve] ?? []).map((point, count) => ["", quoted(curve.kind), count, count ? quoted(headName(data, curve.order[count - 1])) : "", ...point.map(number)]),
       );
-      return csvOf([[about(view, "pruning curves with 95 % intervals"), "order", "removed", quoted("last removed (from 1)"), chosen.curve, "low", "high"], ...lines]);
+      return csvOf([[about(view, `pruning curves with 95 % intervals; in atlas.npz: prune_…_order, prune_…_${chosen.curve}`), "order", "removed", quoted("last removed (from 1)"), chosen.curve, "low", "high"], ...lines]);
     },
   },
 };

@@ -91,6 +91,37 @@ def stories(
     return [[text for part in parts if (text := part(n))] for n in range(atlas.count)]
 
 
+def headline(atlas: Atlas, found: Sequence[Measure]) -> str:
+    """Say which head matters most: by loss and, if it was measured, by BLEU."""
+    by_key = {measure.key: measure for measure in found}
+    zero, bleu = by_key.get("zero"), by_key.get("bleu")
+    if zero is None:
+        return ""
+    n = int(np.nanargmax(zero.values[:, 0]))
+    ends = np.delete(zero.values[:, 2], n)
+    alone = bool((zero.values[n, 1] > ends[np.isfinite(ends)]).all() and np.isfinite(ends).any())
+    first = "One head of" if alone else "Of"
+    second = "matters most:" if alone else "heads,"
+    after = "the loss rises most, by" if not alone else "a token loses"
+    text = (
+        f"{first} {atlas.count} {second} without {name(atlas.heads[n])} {after} {_short(zero, n)}"
+    )
+    text += " nats" if alone else " nats per token"
+    own = atlas.arrays.get("bleu")
+    if bleu is not None and own is not None and math.isfinite(bleu.values[n, 0]):
+        text += f", and BLEU changes by {_short(bleu, n)} of {number(float(own[0]), 0)}"
+    return f"{text}."
+
+
+def _short(measure: Measure, n: int) -> str:
+    """Write a head's value and half its interval: 0.600 ± 0.037."""
+    value, low, high = map(float, measure.values[n])
+    sign = "" if value > 0 else "+"
+    text = number(value, measure.places_of(n), sign)
+    half = number((high - low) / 2, measure.places_of(n))
+    return f"{text} ± {half}" if high > low else text
+
+
 def _role(atlas: Atlas, n: int, found: Sequence[Label]) -> str:
     kind, layer, head = atlas.heads[n]
     place = layer * atlas.num_heads + head
@@ -154,7 +185,7 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     value, low, high = map(float, zero.values[n])
     what = "Removing it (zero ablation) changes the loss by"
     if math.isnan(low) or math.isnan(high):
-        return f"{what} {zero.text(value)} nats per token."
+        return f"{what} {zero.text(value, n)} nats per token."
     if (unclear := _unclear(atlas, zero, "zero_p", n, "nats per token")) is not None:
         return f"{what} {unclear}"
     change = 1 - math.exp(-value)
@@ -170,13 +201,13 @@ def _effect(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
         if mean.no_effect is not None and mean.no_effect[n]:
             text += f" {kept} changes the loss by an amount not distinguishable from 0."
         else:
-            text += f" {kept} changes the loss by {mean.text(float(mean.values[n, 0]))} nats."
+            text += f" {kept} changes the loss by {mean.text(float(mean.values[n, 0]), n)} nats."
     return text
 
 
 def _with_interval(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str:
-    value, low, high = map(measure.text, measure.values[n])
-    return f"{value} {unit} (95 % interval {low} to {high}{_p(atlas, p, n)})"
+    value, interval = measure.text(measure.values[n, 0], n), measure.interval_text(n)
+    return f"{value} {unit} (95 % interval {interval}{_p(atlas, p, n)})"
 
 
 def _unclear(atlas: Atlas, measure: Measure, p: str, n: int, unit: str) -> str | None:
@@ -255,7 +286,7 @@ def _alignment(atlas: Atlas, by_key: Mapping[str, Measure], n: int) -> str:
     )
     opposite = READINGS[1 - READINGS.index(reading)]
     if (other := by_key.get(f"aer-{opposite}-{quantity}")) is not None:
-        text += f"; {rows[opposite]}, it is {other.text(other.values[n, 0])}"
+        text += f"; {rows[opposite]}, it is {other.text(other.values[n, 0], n)}"
     text += "."
     if (diagonal := atlas.arrays.get("aer_diagonal")) is not None:
         text += f" The plain diagonal errs by {percent(float(diagonal[0]))}"

@@ -25,6 +25,12 @@ export function signed(value, digits = 2) {
   return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
+/* Decimals that show two digits of half an interval, as in look/numbers.py: 3 for 0.565 to 0.639. */
+export const digitsOf = (low, high) => between(0, 1 - Math.floor(Math.log10((high - low) / 2)), 6);
+
+/* Whether a value is so near the middle of its interval that ± describes the interval. */
+export const isEven = (value, low, high) => Math.abs((low + high) / 2 - value) <= 0.1 * (high - low);
+
 /* Largest error at which a percentage still gets a decimal. */
 const FOR_A_DECIMAL = 0.0005;
 

@@ -85,7 +85,7 @@ function curveOfCell(run, sentence, view) {
     curve,
     aside: curve ? cellName(run, sentence, view, query, key) : "",
     empty: merged && pinned
-      ? "Choose Tokens to follow one weight."
+      ? "For one weight, choose Tokens."
       : "Click a cell to follow its weight.",
   };
 }

@@ -17,6 +17,7 @@ import { drawLiveTimeline, drawStillTimeline, laneAt, markAt, pointAt, timelineG
 
 const POINT_EVERY = 450; // ms while playing
 const LINK_DELAY = 120; // ms: browsers throttle changes of the URL
+const [NARROW, BESIDE] = [700, 960]; // px of the page
 const RUN_SHAPES = { play: "M2 1v10l9-5z", pause: "M2 1h3v10H2zM7 1h3v10H7z" };
 
 function createTraining(parent, key) {
@@ -259,20 +260,26 @@ function buildMarks(view) {
     return [element("dt", "", name), list];
   });
   if (!parted.length) parted.push(element("dd", "none", "No head has a role at the last point."));
+  parts["marks-count"].textContent = `${run.marks.length} ${run.marks.length === 1 ? "mark" : "marks"}`;
   parts.marks.replaceChildren(...parted);
 }
 
 /** @param {TrainingView} view */
 const sizeOfTraining = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio}`;
 
+/** Put the curves beside the maps if both fit, else below. @param {TrainingView} view */
+function chooseWidth({ root }) {
+  const width = root.clientWidth;
+  root.dataset.width = width < NARROW ? "narrow" : width < BESIDE ? "wide" : "beside";
+}
+
 /** Draw everything that depends on the view, the sentence or the width. @param {TrainingView} view */
 function layOutTimeline(view) {
-  const { root, run, theme, parts, base, link } = view;
-  const narrow = root.clientWidth < 700;
-  root.dataset.width = narrow ? "narrow" : "wide";
+  const { run, theme, parts, base, link } = view;
+  chooseWidth(view);
   view.size = sizeOfTraining(view);
   view.lanes = lanesOf(run, view.sentence, link);
-  view.geometry = timelineGeometry(run, view.lanes, root.clientWidth, narrow);
+  view.geometry = timelineGeometry(run, view.lanes, parts.lanes.clientWidth, parts.lanes.clientWidth < NARROW);
   const { width, height, left } = view.geometry;
   parts.lanes.style.height = `${height}px`;
   Object.assign(parts.lanes.dataset, { left, tops: view.geometry.tops.join(" ") });
@@ -306,7 +313,6 @@ function paintPoint(view) {
   parts.at.textContent = fixed(run.steps[point], 0);
   parts.earlier.disabled = point === 0;
   parts.later.disabled = point === run.points - 1;
-  parts.now.textContent = `loss ${fixed(run.loss[point], 2)} nats per token \u00b7 BLEU ${fixed(run.bleu[point], 1)}`;
   parts.point.setAttribute("aria-valuetext", pointInWords(view));
   parts.lanes.setAttribute("aria-label", `Curves over the points of training. ${pointInWords(view)}`);
   Object.assign(root.dataset, { sentence: view.sentence, point, step: run.steps[point], painted: String(++view.painted) });
@@ -342,6 +348,7 @@ export function renderTraining({ data, parentElement, key }) {
   const view = trainingAt(parentElement, key);
   renewTheme(view, view.root);
   if (!sameBytes(view.bytes, data)) applyRun(view, data);
+  chooseWidth(view);
   showMaps(view);
   layOutTimeline(view);
   return view.destroy;

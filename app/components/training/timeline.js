@@ -8,8 +8,8 @@ import { nameOfHead } from "./lanes.js";
 const INSET = 8;
 const RIGHT = 46;
 const GUTTERS = { wide: 212, narrow: 0 };
-const LANE = 62;
-const GAPS = { wide: 22, narrow: 38 };
+const LANE = 52;
+const GAPS = { wide: 18, narrow: 36 };
 const AXIS = 34;
 
 /** @param {Run} run @returns {TimelineGeometry} */

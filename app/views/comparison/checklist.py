@@ -1,60 +1,77 @@
-"""Runs the parity checklist on request and shows its lines."""
+"""Answers whether the scratch code is correct: runs the parity checklist when the page opens."""
 
 import time
-from contextlib import closing
 from typing import Any
 
 import streamlit as st
 
+from app.figures.checklist import checks_figure
 from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import results, session, waiting
+from app.views.shared.figure import show
 from app.views.shared.progress_bar import ProgressBar
 from core.checkpoint.folder import Card
+
+QUESTION = "Is the code correct?"
 
 
 @waiting.fragment
 def show_checklist(card: Card) -> None:
-    """Run the checklist line by line on request; keep the lines for the session."""
-    st.write(
-        "If the scratch code is correct, it gives the same results as the library's model: with "
-        "the same weights, the two differ only by rounding. Each check compares one thing, from "
-        "the masks to the gradients, and shows the largest difference and the limit."
-    )
+    """Run the checklist once per process, or again on request, and show the worst differences."""
+    with st.container(horizontal=True, vertical_alignment="center", key="checks_head"):
+        with st.container(width="stretch"):
+            answer = st.empty()
+        every = st.empty()
+        again = st.button("Run again", key="run_checks", type="tertiary")
+    place = st.empty()
+
+    drawn = 0.0
+
+    def show_so_far(lines: list, total: int) -> None:
+        nonlocal drawn
+        if time.monotonic() - drawn > 1:  # each update sends the whole chart
+            drawn = time.monotonic()
+            answer.markdown(f"##### {QUESTION} Compared so far: {len(lines)} of {total}.")
+            with place.container():
+                show(checks_figure(lines, total), f"checks_after_{len(lines)}")
+
     key = f"checks {card.weights_sha256}"
-    run = st.button(f"Run the checklist on {plain(card.title)}", key="run_checks")
-    with st.container(key="checks"):
-        status, table = st.empty(), st.empty()
-        if run:
-            lines, drawn, bar = [], 0.0, ProgressBar(status)
-            try:
-                with closing(results.run_checklist(card, bar.show_queue)) as checks:
-                    for total, check in checks:
-                        lines.append(check)
-                        bar.show_progress(len(lines), total, f"checks · {plain(check.name)}")
-                        if time.monotonic() - drawn > 0.4:  # each update sends the whole table
-                            drawn = time.monotonic()
-                            show_lines(table, lines[::-1])
-            except ValueError as error:  # CheckpointError, BusyError: one user-facing line
-                status.error(plain(error))
-                return
-            session.save_result(key, lines)
-        if lines := session.saved_result(key):
-            failed = sum(not check.passed for check in lines)
-            if failed:
-                status.error(f"{failed} of {len(lines)} checks failed: the two models differ.")
-            else:
-                from core.parity.networks import SENTENCES
+    if again:
+        session.save_result(key, time.time())
+    answer.markdown(f"##### {QUESTION}")
+    try:
+        done = results.run_checklist(
+            card, session.saved_result(key), show_so_far, ProgressBar(place).show_queue
+        )
+    except ValueError as error:  # CheckpointError, BusyError: one user-facing line
+        answer.markdown(f"##### {QUESTION} **Not compared yet.**")
+        place.error(plain(error))
+        return
+    lines = done.checks
+    failed = sum(not check.passed for check in lines)
+    said = (
+        f"**No: {failed} of {len(lines)} comparisons with torch.nn.Transformer fail.**"
+        if failed
+        else f"**Yes: all {len(lines)} comparisons with torch.nn.Transformer hold.**"
+    )
+    answer.markdown(f"##### {QUESTION} {said}")
+    with place.container(key="checks"):
+        show(
+            checks_figure(lines, len(lines)),
+            "checks_worst",
+            "Worst difference, in float64 unless stated. A bar must end before its limit. Run here "
+            f"at {done.at:%H:%M} on {done.at.day} {done.at:%B %Y}.",
+        )
+    with every.popover("All comparisons", type="tertiary"), st.container(key="all_checks"):
+        show_lines(sorted(lines, key=lambda check: check.passed))
+        st.caption(
+            f"They compare the two codes on {done.pairs} sentence pairs, with and without "
+            "padding; other inputs could still show a difference."
+        )
 
-                status.write(
-                    f"✓ All {len(lines)} checks passed. They compare the two models on "
-                    f"{len(SENTENCES['en'])} sentence pairs, with and without padding; other "
-                    "inputs could still show a difference."
-                )
-            show_lines(table, sorted(lines, key=lambda check: check.passed))
 
-
-def show_lines(table: Any, lines: list) -> None:
+def show_lines(lines: list[Any]) -> None:
     """Show lines of the checklist as a table with its own scroll bar."""
     rows = {
         "": ["✓" if check.passed else "✗" for check in lines],
@@ -64,5 +81,5 @@ def show_lines(table: Any, lines: list) -> None:
         "details": [check.detail for check in lines],
     }
     height = 400 if len(lines) > 8 else "content"
-    with table.container(height=height, border=False):
+    with st.container(height=height, border=False):
         st.table(rows, border="horizontal", hide_index=True)

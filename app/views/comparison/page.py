@@ -1,228 +1,47 @@
-"""Scratch and baseline: checklist, maps of both models, matched heads, tensor names."""
+"""Scratch and baseline: is the code correct, is the training as good; then map by map."""
 
-import numpy as np
 import streamlit as st
 
-import core
 from app import controls
-from app.examples import examples
-from app.figures import comparison
-from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.look.numbers import scientific
-from app.state import address, models, results
+from app.state import models
+from app.state.models import Implementation
 from app.views.comparison.checklist import show_checklist
-from app.views.comparison.heads import show_matching
-from app.views.comparison.maps import Matchings, show_agreement, show_maps
-from app.views.comparison.names import CODE, model_name
-from app.views.comparison.side_by_side import show_facts, show_speed
-from app.views.shared.figure import show
-from app.views.shared.progress_bar import ProgressBar
-from core.analysis.difference import check_comparable, largest_difference
-from core.config import DecodeConfig
-from core.data.corpora import LANGUAGES
-from core.record.record import TranslationRecord
-
-
-def shape(lengths: tuple[int, ...]) -> str:
-    """Format a shape: 384 × 128."""
-    return " × ".join(map(str, lengths))
-
-
-def what_is_compared(first: models.Implementation, second: models.Implementation) -> str:
-    """Name the two models and say what a difference between them would mean."""
-    names = f"The first is {plain(model_name(first))}. The second is {plain(model_name(second))}. "
-    if first.card.weights_sha256 != second.card.weights_sha256:
-        return names + (
-            "They were trained independently, so their maps may differ even if both "
-            "implementations are correct."
-        )
-    if first.architecture == second.architecture:
-        return names + "Both are the same model: choose another one to compare."
-    return names + (
-        "Both hold the same weights, so a difference beyond rounding would be an error in one "
-        "of the two implementations."
-    )
-
-
-def own_translation(
-    model: models.Implementation, source: str, decode: DecodeConfig
-) -> TranslationRecord:
-    """Return a model's record of its own translation, found by the search of the scratch code.
-
-    torch.nn.Transformer has no KV cache: with a large network its search takes half a minute, but a
-    single pass over the same tokens takes one second.
-    """
-    record = results.inspect(models.in_scratch_code(model), source, decode=decode)
-    if model.architecture == "scratch":
-        return record
-    return results.inspect(model, source, target_ids=results.token_ids(record.target_out))
-
-
-def largest_change(first: TranslationRecord, second: TranslationRecord) -> str:
-    """Say how closely two models with the same weights agree on one translation."""
-    largest = float(np.abs(first.log_probs - second.log_probs).max())
-    return (
-        "Both are fed the same translation; the log-probability of a token differs by at most "
-        f"{scientific(largest)} nats. The two may still differ in speed."
-    )
-
+from app.views.comparison.details import CHOICES, own_translation, show_details
+from app.views.comparison.training import show_training
+from app.views.shared.section import section
+from core.checkpoint.errors import CheckpointError
 
 st.title("Scratch and baseline")
-compared = st.empty()
 chosen = controls.selection()
-options = models.implementations(chosen.direction)
 if chosen.card is None:
     st.error("There is no checkpoint to compare: make one with `make train`.")
     st.stop()
-
-st.subheader("Is the scratch code correct?")
-show_checklist(chosen.card)
-
-st.subheader("One sentence, one translation, two models")
-st.markdown(
-    "Both models read the same sentence and are fed the same translation, so their maps have the "
-    "same cells and can be subtracted. With the same weights the difference must be zero, up to "
-    "rounding.",
-    help=meaning("teacher-forced", "weight", "token", "query", "key", "mask"),
-)
-names = list(options)
-selected = names.index(models.model_name(chosen.card))
-both: list[models.Implementation] = []
-for column, which, default in zip(
-    st.columns(2), ("first", "second"), names[selected:], strict=False
-):
-    key = f"{which}_model"
-    address.initialise(key, names, default)
-    with column:
-        model = st.selectbox(
-            f"{which.capitalize()} model",
-            names,
-            format_func=lambda n: model_name(options[n]),
-            key=key,
-            persist_state="session",
-        )
-        address.write_choice(key, model, default)
-    both.append(options[model])
-pair = both[0], both[1]
-same_weights = pair[0].card.weights_sha256 == pair[1].card.weights_sha256
-with compared:
-    st.caption(what_is_compared(*pair))
+correct = st.container(key="code_answer", gap="small")  # filled last: it may take seconds
+answered = bool(chosen.source)
+with st.container(key="training_answer", gap="small"):
+    try:
+        if chosen.source:
+            record = own_translation(Implementation(chosen.card), chosen.source, chosen.decode)
+            show_training(chosen, chosen.card, record)
+    except CheckpointError as error:
+        st.error(plain(error))
+        st.stop()
+    except ValueError as error:  # InputError, BusyError: one user-facing line
+        st.error(plain(error))
+        answered = False
 controls.source_box()
-if not (source := controls.selection().source):
+if answered:
+    section(
+        "",
+        "open_details",
+        show_details,
+        chosen,
+        models.implementations(chosen.direction),
+        choices=CHOICES,
+        summary="Map by map, head by head, speed, names of the weights",
+    )
+with correct:
+    show_checklist(chosen.card)
+if not chosen.source:
     controls.ask_and_stop(chosen)
-corpus = tuple(
-    (example.text(chosen.direction), translation)
-    for example in examples(chosen.direction)
-    if (translation := example.text(chosen.target_code))
-)
-try:
-    own = [own_translation(c, source, chosen.decode) for c in pair]
-    corpus = corpus or ((source, own[0].translation),)
-    if same_weights:
-        ids = results.token_ids(own[0].target_out)
-        first, second = (results.inspect(c, source, target_ids=ids) for c in pair)
-    else:  # the models may have different tokenizers
-        first, second = (
-            results.inspect(c, source, own[0].translation, decode=chosen.decode) for c in pair
-        )
-    shared = first, second
-except ValueError as error:  # InputError, CheckpointError: one user-facing line
-    st.error(plain(error))
-    st.stop()
-st.text(f"{source}\n→ {own[0].translation}")
-if any(c.architecture == "baseline" for c in pair):
-    st.caption(
-        "The scratch code searches for translations, with its KV cache. torch.nn.Transformer has "
-        "none and would recompute the whole prefix for each token, so it does not search here: it "
-        "is teacher-forced on the tokens that the scratch code found with the same weights."
-    )
-result: Matchings = None
-try:
-    check_comparable(*shared)
-    with st.spinner("Matching heads…"):
-        bar = ProgressBar()
-        result = results.matched_heads(pair, corpus, bar.show_queue)
-        bar.empty()
-    largest = largest_difference(*shared, None if same_weights else result)
-except ValueError as error:
-    st.error(plain(error))
-else:
-    show_agreement(largest, shared[0], same_weights)
-    show_maps(pair, shared, largest, None if same_weights else result)
-
-st.subheader("Which head is which?")
-st.markdown(
-    "Independently trained models number their heads arbitrarily: head 3 of one has nothing to do "
-    "with head 3 of the other. So their heads are paired by what they look at, "
-    f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
-    help=meaning("head", "layer"),
-)
-if len({c.card.weights_sha256 for c in options.values()}) == 1:
-    st.write(
-        "There is no second, independently trained checkpoint for "
-        f"{models.languages(chosen.direction)} here, so the pair shares its weights and the "
-        "answer is known: each head must be matched to itself."
-    )
-    if LANGUAGES.keys() >= set(chosen.direction.split("-")):
-        st.write("To train a second checkpoint:")
-        st.code(
-            "python -m core.train --recipe tiny --model baseline "
-            f"--direction {chosen.direction} --out checkpoints/baseline-{chosen.direction}",
-            language=None,
-            wrap_lines=True,
-        )
-elif same_weights:
-    st.write(
-        "The two models chosen above share their weights, so each head must be matched to itself. "
-        "Choose two checkpoints above to pair the heads of independently trained models."
-    )
-if result is not None:
-    show_matching(result, same_weights)
-else:
-    st.caption("The heads of these two models cannot be matched; the reason is given above.")
-
-st.subheader("Side by side")
-if same_weights:
-    st.markdown(largest_change(*shared), help=meaning("log-probability", "nats"))
-else:
-    st.markdown(
-        "Compare independently trained models by their BLEU. The checklist tests whether the code "
-        "is correct.",
-        help=meaning("BLEU", "log-probability", "nats"),
-    )
-lowest = float(min(record.log_probs.min() for record in own))
-for column, label, implementation, record, key in zip(
-    st.columns(2), ("First", "Second"), pair, own, ("first_scores", "second_scores"), strict=True
-):
-    with column:
-        st.text(record.translation)
-        title = f"{label}: {CODE[implementation.architecture]}"
-        show(comparison.scores_figure(record, lowest, title), key)
-show_facts(pair, own, shared)
-show_speed(pair, source, chosen)
-curves = {c.card.folder.name: c.card.metrics["curve"] for c in pair if c.card.metrics.get("curve")}
-if curves:
-    show(comparison.curves_figure(curves), "curves")
-    if same_weights:
-        st.caption("Both models have the weights of this one training run.")
-
-st.subheader("The same weights under two names")
-st.write(
-    "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
-    "tensors that hold the same numbers. The library packs query, key and value into one matrix; "
-    "the scratch code keeps three, each of which holds the paper's matrices of all heads."
-)
-table = results.run(None, core.state_dict_map, chosen.card.model)
-st.dataframe(
-    {
-        "torch.nn.Transformer": [row.baseline for row in table],
-        "shape": [shape(row.baseline_shape) for row in table],
-        "scratch": [", ".join(row.scratch) for row in table],
-        "shape of each": [shape(row.scratch_shape) for row in table],
-    },
-    hide_index=True,
-    height=400,
-    column_config={"scratch": st.column_config.Column(width="large")},
-    key="state_dict_map",
-)

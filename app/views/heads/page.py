@@ -77,17 +77,13 @@ def shipped(card: Card) -> Atlas | None:
     return atlas
 
 
-st.title("Heads")
-st.caption(
-    "What does each attention head do, does it always do it, and does it matter? Numbers are "
-    "averages over a corpus, most with a 95 % interval. Roles are compared with chance, word "
-    "alignment with the plain diagonal.",
+st.title(
+    "Heads",
     help=meaning(
         *("head", "ablation", "bootstrap", "null", "nats", "value norms"),
         *("word alignment", "alignment error rate"),
     ),
 )
-st.page_link(VIEWS["literature"].file, label="What papers claim about heads", width="content")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))
@@ -95,4 +91,5 @@ if chosen.card is None:
     st.stop()
 if (atlas := shipped(chosen.card)) is not None:
     show_atlas(atlas, chosen)
+st.page_link(VIEWS["literature"].file, label="What papers claim about heads", width="content")
 show_own_text(chosen.card, shown(chosen, in_url=False))

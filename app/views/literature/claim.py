@@ -1,5 +1,6 @@
 """Shows one claim of the literature board: what was published, what was measured, the verdict."""
 
+import re
 from typing import Literal
 
 import streamlit as st
@@ -28,6 +29,12 @@ VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
 }
 
 
+def authors(claim: Claim) -> str:
+    """Return the authors and the year of a claim's paper: Voita et al. 2019."""
+    found = re.match(r".*?\b(?:19|20)\d\d\)?(?=[,;]|$)", claim.source)
+    return found[0] if found else claim.source
+
+
 def threshold(claim: Claim) -> str:
     """Format a claim's threshold as in the reason of the verdict."""
     return amount(claim.threshold, claim.unit)
@@ -43,8 +50,9 @@ def measured(estimate: Estimate | None, unit: Unit) -> str:
 def show_claim(row: Row) -> None:
     """Show a claim with its picture, verdict and reason, and a link to the page that shows it."""
     claim = row.claim
-    with st.container(border=True, key=f"claim_{claim.id.replace('-', '_')}"):
-        st.subheader(claim.claim)
+    verdict = f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
+    key = f"claim_{claim.id.replace('-', '_')}"
+    with st.expander(f"{plain(claim.claim)} {verdict}"), st.container(key=key):
         st.badge(row.verdict, color=VERDICT_COLOURS[row.verdict])
         st.text(row.reason)
         st.markdown(f"**Published.** {plain(claim.theirs)} {plain(claim.source)}.")

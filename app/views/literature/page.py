@@ -6,7 +6,7 @@ from app.figures.amounts import spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature, models
-from app.views.literature.claim import VERDICT_COLOURS, measured, show_claim
+from app.views.literature.claim import VERDICT_COLOURS, authors, measured, show_claim
 from app.views.shared.choices import choose
 from core.atlas.claims.board import Board
 from core.atlas.claims.claim import FAILS, HOLDS, OPEN, everywhere
@@ -56,13 +56,6 @@ def networks_note(board: Board) -> str:
 
 def show_board(board: Board) -> None:
     """Show the verdicts, the claims of a chosen family, and how to measure them again."""
-    st.caption(
-        "What papers report about the heads of translation networks, measured again on the "
-        "networks named below.",
-        help=meaning(
-            *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman")
-        ),
-    )
     if changed := literature.other_weights(board):
         st.warning(
             plain(
@@ -70,9 +63,42 @@ def show_board(board: Board) -> None:
                 "available here: write it again with the command below."
             )
         )
+    st.write(counts(board))
+    decided = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
+    with st.container(key="literature_table"):
+        st.table(
+            {
+                "claim": [plain(row.claim.claim) for row in decided],
+                "paper": [plain(authors(row.claim)) for row in decided],
+                "reported": [
+                    spread(row.claim.published, row.claim.unit) if row.claim.published else ""
+                    for row in decided
+                ],
+                "here, mean of all": [measured(row.mean, row.claim.unit) for row in decided],
+                "verdict": [
+                    # Not badges, which do not wrap on a narrow screen.
+                    f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
+                    for row in decided
+                ],
+            },
+            border="horizontal",
+            hide_index=True,
+        )
+    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
+    for row in board.rows:
+        if row.claim.family == family:
+            show_claim(row)
+    with (
+        st.expander("How a claim is decided, and on which networks and sentences"),
+        st.container(key="literature_rules"),
+    ):
+        show_rules(board)
+
+
+def show_rules(board: Board) -> None:
+    """Show the tested networks, the rule behind the verdicts, and how to measure again."""
     origin = board.origin
     st.markdown(networks_note(board))
-    st.write(counts(board))
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
         "threshold. It does not hold if in every network the whole interval lies on the other "
@@ -84,32 +110,6 @@ def show_board(board: Board) -> None:
         "implementation, training run), so their spread is only a rough guide to how much a number "
         "depends on each of these."
     )
-    with st.container(key="literature_table"):
-        st.table(
-            {
-                "claim, and the quantity": [
-                    f"{plain(row.claim.claim)}  \n:gray[{plain(row.claim.quantity)}]"
-                    for row in board.rows
-                ],
-                "paper": [
-                    spread(row.claim.published, row.claim.unit) if row.claim.published else ""
-                    for row in board.rows
-                ],
-                "here, mean of all": [measured(row.mean, row.claim.unit) for row in board.rows],
-                "verdict": [
-                    # Not badges, which do not wrap on a narrow screen.
-                    f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
-                    for row in board.rows
-                ],
-            },
-            border="horizontal",
-            hide_index=True,
-        )
-    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
-    for row in board.rows:
-        if row.claim.family == family:
-            show_claim(row)
-    st.subheader("Measure it again")
     gold = (
         f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"
         if origin.gold
@@ -119,7 +119,12 @@ def show_board(board: Board) -> None:
     st.code(f"{origin.command} --out {literature.BOARD}", language=None, wrap_lines=True)
 
 
-st.title("Literature")
+st.title(
+    "Literature",
+    help=meaning(
+        *("head", "layer", "cross-attention", "ablation", "bootstrap", "BLEU", "Spearman")
+    ),
+)
 try:
     board = literature.literature_board()
 except ValueError as error:

@@ -8,7 +8,7 @@ from app.figures.experiments import extrapolation_figure
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.look.numbers import percent
-from app.state import models, results, waiting
+from app.state import models, results
 from app.views.positions.formula import embedding
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -19,8 +19,7 @@ from core.data.corpora import LANGUAGES
 _ROWS = 48  # rows of a table that are drawn
 
 
-@waiting.fragment
-def compare_tables() -> None:
+def compare_tables(_: Inspection) -> None:
     """Show both kinds of table and their dot products, if a checkpoint has a learned one."""
     cards = {card.title: card for card in models.cards().values() if card.model.learned_positions}
     st.write(text("positions", "learned.about"))

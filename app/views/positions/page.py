@@ -2,21 +2,22 @@
 
 import streamlit as st
 
-from app.lessons.texts import keys, text
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.views.positions.beyond import compare_tables, show_extrapolation
 from app.views.positions.scores import show_score_parts
 from app.views.positions.sums import show_sums
-from app.views.positions.table import show_products, show_rotation, show_table
+from app.views.positions.table import (
+    show_products,
+    show_rotation,
+    show_table,
+    show_waves,
+)
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import Inspection, ask_for_inspection
-from app.views.shared.question import covered, open_with
+from app.views.shared.question import covered, in_lesson, open_with
 from app.views.shared.section import section
-
-_ANCHORS = [key.split(".")[1] for key in keys("positions") if key.startswith("heading.")]
-CONTENTS = {anchor: text("positions", f"heading.{anchor}") for anchor in _ANCHORS}
-"""Section titles by anchor, in order."""
 
 page, beside = lesson_top()
 with page:
@@ -32,7 +33,12 @@ with page:
         beside=beside,
     )
     inspection = ask_for_inspection()
+    asked_first = in_lesson()  # the page then stops at its question
+    if not asked_first:
+        show_table(inspection)
     found = open_with("positions", inspection.record, questions(inspection))
+    if asked_first:
+        show_table(inspection)
 
 
 def show_reordered_maps(inspection: Inspection) -> None:
@@ -47,29 +53,20 @@ def show_edited_positions(inspection: Inspection) -> None:
         show_position_edits(inspection)
 
 
-st.markdown(" · ".join(f"[{title}](#{anchor})" for anchor, title in CONTENTS.items()))
-
-for anchor, body, terms in (
-    ("table", show_table, ()),
-    ("distance", show_products, ()),
-    ("rotation", show_rotation, ()),
-    ("sums", show_sums, ("norm",)),
-):
-    st.subheader(CONTENTS[anchor], anchor=anchor, help=meaning(*terms) if terms else None)
-    body(inspection)
-
-st.subheader(CONTENTS["learned"], anchor="learned")
-compare_tables()
-
 CHANGES = ("position_change", "position_change_side", "position_seed", "position_shift")
 for anchor, body, terms, choices in (
+    ("waves", show_waves, (), ("wave_dimensions",)),
+    ("distance", show_products, (), ()),
+    ("rotation", show_rotation, (), ("rotation_k", "rotation_p")),
+    ("sums", show_sums, ("norm",), ("sum_side",)),
+    ("learned", compare_tables, (), ("learned_model",)),
     ("beyond", show_extrapolation, ("BLEU", "teacher-forced"), ()),
     ("order", show_reordered_maps, (), ("order_positions",)),
     ("what-if", show_edited_positions, (), CHANGES),
     ("scores", show_score_parts, ("query", "key", "attention score", "softmax"), ("parts_kind",)),
 ):
     section(
-        CONTENTS[anchor],
+        text("positions", f"heading.{anchor}"),
         f"open_{anchor.replace('-', '_')}",
         body,
         inspection,

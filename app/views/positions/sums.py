@@ -7,7 +7,7 @@ import core
 from app.figures import positions, vectors
 from app.lessons.texts import text
 from app.look.labels import labels
-from app.state import results, waiting
+from app.state import results
 from app.views.positions.formula import embedding, in_words
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -15,7 +15,6 @@ from app.views.shared.inspection import Inspection
 from core.analysis.position_table import sums as summed
 
 
-@waiting.fragment
 def show_sums(inspection: Inspection) -> None:
     """Show norms and angles per token, then all tokens in two dimensions."""
     record = inspection.record

@@ -1,6 +1,7 @@
 """Shows the positional table, its waves, dot products by distance, and steps as rotations."""
 
 import streamlit as st
+from numpy.typing import NDArray
 
 import core
 from app.figures import positions, vectors
@@ -8,27 +9,23 @@ from app.lessons.texts import text
 from app.look.labels import isolated, label
 from app.look.markdown import plain
 from app.look.numbers import scientific
-from app.state import address, session, waiting
+from app.state import address, session
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
 from core.analysis.position_table import rotation as rotation_matrix
 from core.analysis.position_table import rotation_error
+from core.record.record import RecordToken, TranslationRecord
 
 WAVES = 8  # maximum number of waves drawn
 _ROWS = 64  # rows of the table that `show_rotation` compares: more than most sentences need
 
 
-@waiting.fragment
 def show_table(inspection: Inspection) -> None:
-    """Show this sentence's rows of the table, and a few columns as waves."""
+    """Show this sentence's rows of the table."""
     record = inspection.record
     sides = {"source": record.source_language, "target": record.target_language}
-    side = choose("Sentence", sides, "source", "position_side")
-    if side == "source":
-        rows, tokens, first = record.source_positions, record.source, 1
-    else:
-        rows, tokens, first = record.target_positions, record.target_in, 0
+    rows, tokens, first = _rows(record, choose("Sentence", sides, "source", "position_side"))
     show(
         positions.table_figure(rows, tokens, first=first),
         "position_table",
@@ -36,6 +33,11 @@ def show_table(inspection: Inspection) -> None:
     )
     first_token = plain(f"“{isolated(label(tokens[0]))}”")
     st.caption(text("positions", "table.first.note", token=first_token, number=first))
+
+
+def show_waves(inspection: Inspection) -> None:
+    """Show the formula of the table, and a few of its columns as waves, of the chosen side."""
+    rows, tokens, first = _rows(inspection.record, session.get("position_side"))
     if positions.is_sinusoidal(rows):
         st.latex(
             r"\begin{aligned}"
@@ -70,6 +72,15 @@ def show_table(inspection: Inspection) -> None:
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
+def _rows(
+    record: TranslationRecord, side: str | None
+) -> tuple[NDArray, tuple[RecordToken, ...], int]:
+    """Return a side's rows of the table, its tokens, and the number of the first one."""
+    if side == "target":
+        return record.target_positions, record.target_in, 0
+    return record.source_positions, record.source, 1
+
+
 def show_products(inspection: Inspection) -> None:
     """Show the dot products of all pairs of rows by distance."""
     rows = inspection.record.source_positions
@@ -86,7 +97,6 @@ def show_products(inspection: Inspection) -> None:
         )
 
 
-@waiting.fragment
 def show_rotation(inspection: Inspection) -> None:
     """Show PE(p+k) = R_k PE(p), with the same R_k for every p."""
     rows = inspection.run(core.position_encodings, min(_ROWS, inspection.card.model.max_length))

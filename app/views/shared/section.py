@@ -22,21 +22,24 @@ def section(
     choices: tuple[str, ...] = (),
     summary: str,
     seconds: float | None = None,
+    opens_itself: bool = True,
     help: str | None = None,
     anchor: str | None = None,
 ) -> None:
-    """Draw a heading and an expander that calls `body` while it is open.
+    """Draw a heading, if there is a `title`, and an expander that calls `body` while it is open.
 
     `summary` describes the result; `seconds` is the expected time. Until the visitor opens or
-    closes the expander, it is open if `seconds` is below `AUTO_OPEN_S` and no long task runs. A
-    link with one of the section's `choices` also opens it. `anchor` is the heading's anchor.
+    closes the expander, it is open if `seconds` is below `AUTO_OPEN_S` and no long task runs,
+    unless `opens_itself` is False, as for a long table. A link with one of the section's `choices`
+    also opens it. `anchor` is the heading's anchor.
     """
-    st.subheader(title, anchor=anchor, help=help)
+    if title:
+        st.subheader(title, anchor=anchor, help=help)
     set_by_page = f"{key} by the page"
     untouched = session.get(key) is None or session.get(key) == session.saved_result(set_by_page)
     if untouched and any(address.requested(name) is not None for name in choices):
         session.put(key, True)
-    elif untouched and seconds is not None:
+    elif untouched and seconds is not None and opens_itself:
         session.put(key, seconds < AUTO_OPEN_S and not waiting.LONG_TASKS.busy)
         session.save_result(set_by_page, session.get(key))
     time = "" if seconds is None else f" ({duration_in_words(seconds)})"

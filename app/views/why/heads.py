@@ -198,12 +198,6 @@ def _from_to(what: str, before: float, after: float) -> str:
 
 def show_pairs(inspection: Inspection) -> None:
     """Show the interaction of all pairs of heads of a kind."""
-    st.write(
-        "Switch off two heads at once. If more log-probability is lost than the two single losses "
-        "add up to, the heads back each other up: once one is off, the other helps more, or hurts "
-        "less. If less is lost, it is the reverse: once one is off, the other helps less, or hurts "
-        "more."
-    )
     kind = choose("Attention", {k: k.capitalize() for k in KINDS}, "cross", "why_pairs")
     bar = ProgressBar()
     effects = inspection.run_experiment(
@@ -221,8 +215,8 @@ def show_pairs(inspection: Inspection) -> None:
         with st.container(width=380, key="why_pairs_most"):
             single, both = effects.single(), effects.both()
             for pair, sign, lost in (
-                (ranked[0], -1, "more is lost"),
                 (ranked[-1], 1, "less is lost"),
+                (ranked[0], -1, "more is lost"),
             ):
                 if sign * pair.beyond < 0.0005:  # 0.000 as it would be printed
                     st.markdown(f"**There are no two heads for which {lost} together**")
@@ -231,7 +225,12 @@ def show_pairs(inspection: Inspection) -> None:
                 if abs(single[a]) < abs(single[b]):
                     a, b = b, a
                 first, second = (".".join(str(n + 1) for n in effects.at(at)) for at in (a, b))
-                st.markdown(f"**For {first} and {second}, {lost} together**")
+                repaired = both[a, b] - single[a]
+                st.markdown(
+                    f"**Switching off {second} too repairs what {first} lost**"
+                    if single[a] < 0 and repaired > -single[a] / 2
+                    else f"**For {first} and {second}, {lost} together**"
+                )
                 st.text(
                     f"{first} off: {_nats(single[a])}\n"
                     f"{second} off: {_nats(single[b])}\n"
@@ -239,11 +238,17 @@ def show_pairs(inspection: Inspection) -> None:
                 )
                 st.caption(
                     f"Once {first} is off, also switching off {second} changes the "
-                    f"log-probability by {_nats(both[a, b] - single[a])}, instead of "
+                    f"log-probability by {_nats(repaired)}, instead of "
                     f"{_nats(single[b])} alone."
                 )
             st.latex(r"\Delta_{ab} - (\Delta_a + \Delta_b)")
             st.caption("Δ: change of the log-probability of the whole translation, in nats.")
+    st.caption(
+        "Switch off two heads at once. If more log-probability is lost than the two single losses "
+        "add up to, the heads back each other up: once one is off, the other helps more, or hurts "
+        "less. If less is lost, it is the reverse: once one is off, the other helps less, or hurts "
+        "more."
+    )
 
 
 def _nats(value: float) -> str:

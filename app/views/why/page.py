@@ -21,10 +21,8 @@ page, beside = lesson_top()
 with page:
     st.title("Ask why")
     st.caption(
-        "An attention weight alone does not explain a translation: a large weight need not change "
-        "it. So the answers here are tested by running the network again. Sums are exact up to "
-        "rounding, predictions are shown next to the true effect, and sampled values have 95 % "
-        "intervals.",
+        "A large attention weight need not change the translation. So the answers here are tested "
+        "by running the network again.",
         help=meaning("weight", "token", "layer", "embedding", "norm"),
     )
     show_glance(
@@ -73,6 +71,7 @@ section(
     inspection,
     summary="The most probable token after each layer of the decoder",
     seconds=cost.estimate_seconds(inspection, 2),
+    opens_itself=False,
     help=meaning("logit lens", "softmax"),
 )
 section(
@@ -82,6 +81,7 @@ section(
     inspection,
     summary="The tokens that the decoder would write after each layer of the encoder",
     seconds=cost.estimate_seconds(inspection, 2 + inspection.card.model.num_encoder_layers),
+    opens_itself=False,
     help=meaning("cross-attention", "teacher-forced"),
 )
 section(
@@ -93,4 +93,8 @@ section(
     summary="What each source word contributes: Shapley values and seven faster methods",
     seconds=cost.estimate_seconds(inspection, cost.sources_passes(inspection)),
     help=meaning("Shapley value", "nats", "rollout", "value norms", "Spearman"),
+)
+st.caption(
+    "Sums are exact up to rounding, predictions are shown next to the true effect, and sampled "
+    "values have 95 % intervals."
 )
