@@ -188,7 +188,7 @@
  * @property {Now} now
  * @property {Layout} layout
  * @property {Dom} dom
- * @property {{chosen: boolean, given: string, returning: boolean}} memory
+ * @property {{chosen: boolean, given: string, returning: boolean, turn: number | undefined}} memory
  * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
  *   timer: number}>} requests  pending requests, by name
  * @property {number} warming

@@ -54,7 +54,7 @@ def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
             continue
         record = inspect(stop.source)
         try:
-            yield Found(stop, record, find(stop, record))
+            yield Found(stop, record, find(stop.find, record))
         except LookupError:
             continue
 
@@ -114,7 +114,7 @@ def _shown(stop: Stop, inspect: Inspect) -> Found | dict[str, Any] | str:
         return str(error)
     if stop.on_tour:
         try:
-            return Found(stop, record, find(stop, record))
+            return Found(stop, record, find(stop.find, record))
         except LookupError as missing:
             return f"{missing}, so there is nothing to measure"
     return {

@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.address import address
+from app.examples import opening
 from app.state import session
 from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
@@ -20,8 +21,10 @@ from core.record.record import TranslationRecord
 
 _ESCAPED = re.compile(r"^(?:amp;|#0*38;|#x0*26;)+", re.IGNORECASE)
 """What is left in front of a parameter's name where & was written as HTML, even more than once."""
+_TURN = "view turn"  # counts the examples that were chosen
 VIEW = ("kind", "layer", "head", "q", "k")
 """The URL parameters that identify a cell, in explorers and on *Inside a head*."""
+CELL = ("q", "k")
 
 
 def one_line(text: str) -> str:
@@ -93,13 +96,16 @@ def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
 def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     """Return the kind, layer and head that an explorer opens with, as the last link requested.
 
-    The explorer reads them once, when it is mounted. If no link requested a view, `first_cell`
-    chooses a cell, and its row is pinned (`q`). A value that is still missing or invalid defaults
+    The explorer reads them once, when it is mounted, and again for a new `turn`. If no link
+    requested a view, an example opens with the head that shows it, and `first_cell` chooses a cell
+    of another sentence; the row is pinned (`q`). A value that is still missing or invalid defaults
     to cross-attention, the second-to-last layer, or the first head.
     """
     from core.analysis.first_cell import first_cell
 
     view = session.get("view") or {}
+    if not view and record.has("cross") and (shown := opening(record)) is not None:
+        return shown | ({"turn": turn()} if turn() else {})
     if not view and record.has("cross"):
         word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
@@ -114,6 +120,17 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
         "layer": index(view.get("layer"), layers, max(0, layers - 2)),
         "head": index(view.get("head"), heads, 0),
     }
+
+
+def forget_view() -> None:
+    """Let the next sentence open with its own view, whatever a link or the visitor chose."""
+    session.put("view", None)
+    session.put(_TURN, turn() + 1)
+
+
+def turn() -> int:
+    """Return how often the view was forgotten: a new value opens a new view."""
+    return session.get(_TURN) or 0
 
 
 def index(text: str | None, count: int, default: int) -> str | int:

@@ -30,7 +30,7 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
             st.caption("Pairs that differ in one thing:", width="content")
             for i, pair in enumerate(pairs):
                 st.button(
-                    pair.title,
+                    pair.title(chosen.direction),
                     key=f"minimal_pair_{i}",
                     type="tertiary",
                     on_click=use_pair,

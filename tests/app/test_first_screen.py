@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.examples import EXAMPLES
+from app.examples import EXAMPLES, opening
 from app.views import VIEWS
 from core.analysis.first_cell import first_cell
 from tests.app.rendered import render, unpacked
@@ -70,7 +70,7 @@ def test_the_first_cell_is_described_and_visible_without_scrolling(local_page, s
     local_page.set_viewport_size({"width": 1440, "height": 900})
     local_page.wait_for_timeout(500)  # the explorer follows the window
     note = local_page.locator(".st-key-model_note")
-    expect(note).to_contain_text("BLEU")
+    expect(note).to_contain_text("layers")
     box = note.bounding_box()
     assert box["y"] + box["height"] <= 900
     expander = local_page.locator(".st-key-word_alignment").bounding_box()
@@ -78,16 +78,16 @@ def test_the_first_cell_is_described_and_visible_without_scrolling(local_page, s
         "all => Math.max(...all.map(at => at.getBoundingClientRect().bottom))"
     )
     assert 0 < expander["y"] - parts < 60, "no large gap, which would look like a missing part"
-    # A new sentence opens on its own cell, unless a head was chosen.
+    # An example opens with the head and the word that show it, even after a head was chosen.
     for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
         if chosen:
             root.locator(".thumbnail[data-l='0'][data-h='1']").click()
-        local_page.get_by_role("button", name=example.title).click()
+        local_page.get_by_role("button", name=example.titles[0]).click()
         record = translator.inspect(example.de)
         expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
-        found = first_cell(record.cross, record.source, record.target_out)
-        cell = (0, 1, "") if chosen else (found.layer, found.head, found.query)
-        expect_view(root, "cross", *cell)
+        found = opening(record)
+        assert found is not None
+        expect_view(root, *(found[name] for name in ("kind", "layer", "head", "q")))
 
 
 def expect_view(root: Locator, *view: object) -> None:
@@ -114,7 +114,7 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     sidebar = local_page.locator("[data-testid=stSidebar]")
     local_page.locator("[data-testid=stExpandSidebarButton]").click()
     expect(sidebar).to_have_attribute("data-collapsed", "false")
-    local_page.get_by_role("button", name=EXAMPLES[1].title).click()
+    local_page.get_by_role("button", name=EXAMPLES[1].titles[0]).click()
     expect(sidebar).to_have_attribute("data-collapsed", "true")
     expect_sentence(local_page, EXAMPLES[1].de)
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from app.examples import EXAMPLES
 from app.state import address
-from app.views import VIEWS
+from app.views import SETTINGS, VIEWS
 from tests.app.rendered import read, render, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,12 +54,16 @@ def settled(page: Page) -> None:
 
 def opened(page: Page, serve, path: str = "", **asked: str) -> None:
     page.goto(f"{serve(MAIN)}/{path}" + (f"?{urlencode(asked)}" if asked else ""))
-    expect(page.locator(".st-key-model_note")).to_be_visible(timeout=60_000)
+    expect(page.locator(".st-key-navigation nav")).to_be_visible(timeout=60_000)
     settled(page)
 
 
 def go_to(page: Page, path: str) -> None:
-    page.locator("[data-testid=stSidebarNav]").get_by_role("link", name=VIEWS[path].title).click()
+    pages = page.locator(".st-key-navigation")
+    link = pages.get_by_role("link", name=VIEWS[path].title)
+    if not link.is_visible():
+        pages.locator("summary", has_text=VIEWS[path].group).click()
+    link.click()
     at(page, path)
 
 
@@ -89,8 +93,15 @@ def apply(page: Page, text: str) -> None:
     settled(page)
 
 
+def choose(page: Page, setting: str, name: str) -> None:
+    page.locator(f".st-key-{setting}").get_by_role("combobox").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
 def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
-    """Back restores the page, its sentence and its search; each page adds one history entry.
+    """Back restores the page, its sentence and its search.
+
+    Each page adds a history entry, and so does each sentence or search on a page that asks for one.
 
     The pages are one with each script that writes to the URL, and one without any.
     """
@@ -98,27 +109,32 @@ def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
     entries = local_page.evaluate("history.length")
     go_to(local_page, "steps")
     apply(local_page, "Ein Hund.")
-    local_page.locator(".st-key-search button", has_text="Beam").click()
+    choose(local_page, "search", "Beam 5")
     expect_query(local_page, search="beam")
     pages = ["steps", "heads", "masks", "training", "tour"]
     for path in pages[1:]:
         go_to(local_page, path)
         expect_query(local_page, source="Ein Hund.", search="beam")
-    assert local_page.evaluate("history.length") == entries + len(pages)
+    assert local_page.evaluate("history.length") == entries + len(pages) + 2
     for path in ["training", "masks", "heads", "steps"]:
         local_page.go_back()
         at(local_page, path)
         expect_query(local_page, source="Ein Hund.", search="beam")
         if VIEWS[path].own_sentence:
             expect_sentence(local_page, "Ein Hund.")
+    for source, search in (("Ein Hund.", "greedy"), (OWN, "greedy")):
+        local_page.go_back()
+        expect_query(local_page, source=source, search=search)
+        expect_sentence(local_page, source)
+        settled(local_page)
     local_page.go_back()
     at(local_page, "")
     expect_sentence(local_page, OWN)
     expect_query(local_page, source=OWN, search="greedy")
     local_page.go_forward()
     at(local_page, "steps")
-    expect_sentence(local_page, "Ein Hund.")
-    assert local_page.evaluate("history.length") == entries + len(pages)
+    expect_sentence(local_page, OWN)
+    assert local_page.evaluate("history.length") == entries + len(pages) + 2
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
@@ -204,10 +220,10 @@ def test_the_other_direction_takes_the_translation():
         if not translated:
             box.set_value(source).run()
             translated = unpacked(read(page.app).payload("explorer"))[0]["translation"]
-        page.app.radio("direction").set_value("en-de").run()
+        page.app.selectbox("direction").set_value("en-de").run()
         assert page.app.text_area("source").value == translated
         assert unpacked(read(page.app).payload("explorer"))[0]["source_text"] == translated
-        page.app.radio("direction").set_value("de-en").run()
+        page.app.selectbox("direction").set_value("de-en").run()
         assert page.app.text_area("source").value == source
 
 
@@ -310,6 +326,9 @@ def test_the_writer_writes_changes_of_its_own_page_only(writer):
         {"values": {"stop": "2"}, "entry": ["kind"]},
         {"values": {"edits": None}, "entry": []},
         {"values": {"edits": "causal"}, "entry": []},
+        {"values": {"kind": "decoder"}},
+        {"values": {"stop": "3"}, "entry": ["kind"]},
+        {"values": {"kind": "encoder"}},
     ) == [
         ["?source=a&stop=1&kind=cross", 0],
         ["?source=a&stop=1&kind=cross", 0],
@@ -418,9 +437,10 @@ def test_every_page_keeps_the_choices_of_a_link(monkeypatch, path):
     assert kept == {name: value for name, value in asked.items() if name not in own}
     if VIEWS[path].own_sentence:
         assert app.text_area("source").value == OWN
-    model = app.selectbox("model")
-    assert "captions only" in model.format_func(model.value)
-    assert app.session_state["search"] == "greedy"
+    chosen = {name: app.session_state[name] for name in SETTINGS}
+    assert chosen == {"direction": "de-en", "model": "captions", "search": "greedy"}
+    drawn = {box.key for box in app.selectbox} & set(SETTINGS)
+    assert drawn == set(VIEWS[path].settings), "a setting stands where it does something"
 
 
 def test_a_choice_is_kept_in_the_url(local_page: Page, serve):

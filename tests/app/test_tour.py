@@ -38,7 +38,7 @@ def test_the_last_stop_opens_on_translate_and_links_to_the_lessons(local_page: P
     first = TOURS["en-de"][0]
     expect(main.get_by_role("heading", name=first.title)).to_be_visible(timeout=60_000)
     skip_question(local_page)
-    shown = find(first, record(first.source, "scratch-en-de"))
+    shown = find(first.find, record(first.source, "scratch-en-de"))
     local_page.get_by_role("link", name="Open on the page Translate").click()
     expect(local_page.locator(".st-key-source textarea")).to_have_value(first.source)
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")

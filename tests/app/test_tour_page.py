@@ -201,4 +201,4 @@ def test_what_a_translation_lacks_is_named(direction, id, target, error):
     stop = next(stop for stop in TOURS[direction] if stop.id == id)
     record = translator(f"scratch-{direction}").inspect(stop.source, target)
     with pytest.raises(LookupError, match=error):
-        find(stop, record)
+        find(stop.find, record)

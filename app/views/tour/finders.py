@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,12 @@ class Highlight:
     said: str = ""
 
 
-def find(stop: Stop, record: TranslationRecord) -> Highlight:
-    """Return a stop's head. Raises LookupError if the translation lacks a word that it needs."""
-    name, *words = stop.find
+def find(rule: Sequence[Any], record: TranslationRecord) -> Highlight:
+    """Return the head of a rule: the name of a finder, and the words that it looks for.
+
+    Raises LookupError if the translation lacks a word that the finder needs.
+    """
+    name, *words = rule
     return _FINDERS[name](record, *words)
 
 
@@ -136,6 +140,18 @@ def _most_on(record: TranslationRecord, word: str) -> Highlight:
     columns = roles.positions(record.source, word)
     if not columns:
         raise LookupError(f"This model does not read {word!r} as a word")
+    return _most_on_columns(record, columns[0])
+
+
+def _most_on_unknown(record: TranslationRecord) -> Highlight:
+    """Find the row with most weight on what the vocabulary lacks, as `_most_on` does for a word."""
+    columns = [place for place, token in enumerate(record.source) if token.unknown]
+    if not columns:
+        raise LookupError("This model knows all characters of the sentence")
+    return _most_on_columns(record, columns)
+
+
+def _most_on_columns(record: TranslationRecord, columns: Sequence[int]) -> Highlight:
     rows = [
         row
         for row, token in enumerate(record.target_out)
@@ -143,7 +159,7 @@ def _most_on(record: TranslationRecord, word: str) -> Highlight:
     ]
     if not rows:
         raise LookupError("This model wrote no word")
-    on_word = record.cross[:, :, rows][..., columns[0]].sum(-1)
+    on_word = record.cross[:, :, rows][..., columns].sum(-1)
     nth = int(on_word.mean((0, 1), dtype=np.float64).argmax())
     layer, head = np.unravel_index(int(on_word[..., nth].argmax()), on_word.shape[:2])
     row = rows[nth]
@@ -169,4 +185,5 @@ _FINDERS = {
     "first_token": _first_token,
     "itself": _itself,
     "most_on": _most_on,
+    "most_on_unknown": _most_on_unknown,
 }

@@ -177,7 +177,7 @@ except ValueError as error:  # InputError, CheckpointError: one user-facing line
 link = {**chosen.link, "source": stop.source}
 result: Highlight | None = None
 try:
-    result = find(stop, record)
+    result = find(stop.find, record)
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
