@@ -60,10 +60,11 @@ def opened(page: Page, serve, path: str = "", **asked: str) -> None:
 
 def go_to(page: Page, path: str) -> None:
     pages = page.locator(".st-key-navigation")
-    link = pages.get_by_role("link", name=VIEWS[path].title)
-    if not link.is_visible():
-        pages.locator("summary", has_text=VIEWS[path].group).click()
-    link.click()
+    expect(pages.locator("[aria-current=page]")).to_have_count(1)
+    group = pages.locator("details", has_text=VIEWS[path].group)
+    if group.get_attribute("open") is None:
+        group.locator("summary").click()
+    group.get_by_role("link", name=VIEWS[path].title).click()
     at(page, path)
 
 
@@ -338,6 +339,9 @@ def test_the_writer_writes_changes_of_its_own_page_only(writer):
         ["?source=b&stop=2&model=x", 1],
         ["?source=b&stop=2&model=x", 1],
         ["?source=b&stop=2&model=x&edits=causal", 2],
+        ["?source=b&stop=2&model=x&edits=causal&kind=decoder", 2],
+        ["?source=b&stop=3&model=x&edits=causal", 3],
+        ["?source=b&stop=3&model=x&edits=causal&kind=encoder", 3],
     ]
 
 
