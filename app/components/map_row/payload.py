@@ -94,7 +94,8 @@ class MapRow:
 
     `site` starts the heading, such as "Encoder"; `layers` are the maps' layers, counted from 0;
     `mask` [query, key] is True where attention is allowed, None for no masked cells. `outlined` is
-    a query whose row is outlined in all maps.
+    a query whose row is outlined in all maps. The row of `covered` is hatched until the visitor
+    clicks it. `pinned` is a cell, (query, key), that is pinned at first.
     """
 
     site: str
@@ -105,6 +106,8 @@ class MapRow:
     mask: NDArray[np.bool_] | None = None
     opened: Opened | None = None
     outlined: int | None = field(default=None, kw_only=True)
+    covered: int | None = field(default=None, kw_only=True)
+    pinned: tuple[int, int] | None = field(default=None, kw_only=True)
 
 
 def payload(row: MapRow) -> dict[str, Any]:
@@ -135,6 +138,8 @@ def payload(row: MapRow) -> dict[str, Any]:
         "maps": [_described(drawn, maps, (len(row.layers), heads)) for drawn in row.maps],
         "opened": None if row.opened is None else asdict(row.opened),
         "outlined": row.outlined,
+        "covered": row.covered,
+        "pinned": row.pinned,
         "mask": np.packbits(mask).tobytes(),
     }
     for place, drawn in maps.items():

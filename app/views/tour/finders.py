@@ -58,6 +58,27 @@ def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
     )
 
 
+def taught(shown: Highlight, record: TranslationRecord) -> dict[str, str]:
+    """Return what a stop that teaches says of its cell: values for the template, plain text.
+
+    The cell is the largest of the pinned row. Raises LookupError without a pinned row.
+    """
+    if shown.query is None:
+        raise LookupError("No row is pinned")
+    head, query = shown.head, shown.query
+    row = record.maps(shown.kind)[head.layer, head.head, query]
+    key = int(row.argmax())
+    return {
+        "language": record.source_language,
+        "other": record.target_language,
+        "read": labels(record.source, 1)[key],
+        "written": labels(record.target_out, 1)[query],
+        "key": str(key + 1),
+        "query": str(query + 1),
+        "share": percent(float(row[key])),
+    }
+
+
 def tokens_in_words(record: TranslationRecord) -> str:
     """Say how many tokens the sentence has, and how its first split word is split: plain text."""
     tokens = record.source
