@@ -36,6 +36,7 @@ with waiting.fair_run():
     sidebar.sidebar(page.url_path)
     plan_bar.show(page.url_path)
     address.show_escaped()
+    address.drop_leftovers()
     try:
         page.run()
     except UnansweredError as error:

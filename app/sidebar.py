@@ -11,11 +11,13 @@ from app.components.navigation import navigation
 from app.examples import Example, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
+from app.plan import quoted
 from app.state import address, models, plans, session
 from app.views import VIEWS, View
 from core.checkpoint.folder import Card
 from core.checkpoint.imported import Imported
 from core.data.corpora import about
+from core.kinds import KINDS
 
 
 def sidebar(page: str) -> None:
@@ -34,12 +36,53 @@ def sidebar(page: str) -> None:
         if offered and (known := examples(direction)):
             with offered:
                 _examples(known, direction)
+    _note_unknown(page)
     controls.note_target()
     session.put(controls.SHOWN_DIRECTION, direction)
     chosen = controls.selection()
     # Each sentence is a history entry, and drops the cell pinned before.
     entry = address.CELL if view.own_sentence else None
     address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
+
+
+def _note_unknown(page: str) -> None:
+    """Say in one line what is shown instead of what the page's link names and is not here."""
+    arrival = session.get("arrival")
+    if session.saved_result("noted arrival") != arrival:  # the page's widgets forget the link
+        session.save_result("noted arrival", arrival)
+        session.save_result("link note", _unknown(page))
+    if note := session.saved_result("link note"):
+        with st.container(key="link_note"):
+            st.caption(plain(note))
+
+
+def _unknown(page: str) -> str:
+    chosen = controls.selection()
+    if chosen.card is None:
+        return ""
+    here = {
+        "direction": models.languages(chosen.direction),
+        "model": models.model_label(chosen.card),
+        "search": chosen.decode.label,
+    }
+    found = [(key, text, here[key]) for key, text in address.unknown() if key in here]
+    if plans.running() is not None:  # a plan has its own line about direction and model
+        found = []
+    view = {name: address.requested(name) for name in ("kind", "layer", "head")}
+    given = {name: text for name, text in view.items() if text is not None}
+    if page in ("", "head", "together") or (page == "tour" and "kind" in given):
+        shape = chosen.card.model
+        layers = {"encoder": shape.num_encoder_layers}
+        sizes = {
+            kind: (layers.get(kind, shape.num_decoder_layers), shape.num_heads)
+            for kind in reversed(KINDS)
+        }
+        shown = address.closest_view(given, sizes)
+        found += [(n, text, str(shown[n])) for n, text in given.items() if text != str(shown[n])]
+    return " ".join(
+        f"This link's {name} {quoted(text)} is not available here: {instead} is shown instead."
+        for name, text, instead in found
+    )
 
 
 def _settings(view: View) -> str:

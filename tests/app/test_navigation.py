@@ -181,6 +181,9 @@ def test_invalid_values_in_a_link_are_ignored():
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     nonsense |= {"source": "  ", "closing_fill": "-1", "mask_kind": ""}
     page = render("masks", **nonsense)
+    (said,) = page.texts("link_note", "caption")
+    for name in ("direction “fr-it”", "model “x”", "search “wide”"):
+        assert f"This link's {name} is not available here: " in said
     assert page.app.text_area("source").value == EXAMPLES[0].de
     sent = {name: value for (values,) in page.payloads.values() if isinstance(values, dict)
             for name, value in values.get("values", {}).items()}  # fmt: skip
@@ -188,6 +191,31 @@ def test_invalid_values_in_a_link_are_ignored():
         "direction": "de-en", "model": "scratch", "search": "beam", "source": EXAMPLES[0].de,
         "closing_layer": None, "closing_fill": None, "mask_kind": None,
     }  # fmt: skip
+
+
+def test_a_link_to_an_unknown_head_says_what_is_shown():
+    """On every page that opens with a link's head; a link that fits has no such line."""
+    for path in ("", "head", "together"):
+        link = {"source": OWN, "kind": "foo", "layer": "99", "head": "1"}
+        page = render(path, **link)
+        (said,) = page.texts("link_note", "caption")
+        assert said == (
+            "This link's kind “foo” is not available here: cross is shown instead. This link's "
+            "layer “99” is not available here: 2 is shown instead."  # the second-to-last of four
+        )
+        page.app.text_area("source").set_value("Ein Hund.").run()
+        assert read(page.app).texts("link_note", "caption") == [said]
+        fits = render(path, **(link | {"kind": "decoder", "layer": "mean"}))
+        assert not fits.texts("link_note")
+
+
+def test_parameters_of_another_page_leave_the_url():
+    given = {"source": OWN, "layer": "2", "stop": "3", "bug": "2", "other": "kept"}
+    left = {"": ["bug", "stop"], "masks": ["bug", "layer", "stop"], "tour": ["bug"]}
+    for path, names in left.items():
+        page = render(path, **given)
+        found = page.payloads.get("address_leftover", [{"values": {}}])[0]["values"]
+        assert sorted(found) == names and not any(found.values())
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):

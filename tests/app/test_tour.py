@@ -13,7 +13,7 @@ MAIN = ROOT / "app/main.py"
 
 
 def skip_question(page: Page) -> None:
-    """Skip the stop's question; all heads are hidden until then, and a row of the map is covered."""
+    """Skip the stop's question; until then, the map covers a row."""
     asked = page.locator("section.question")
     expect(asked).to_have_count(1, timeout=60_000)  # the previous stop's question is gone
     expect(asked).to_have_attribute("data-answered", "", timeout=60_000)
