@@ -31,8 +31,9 @@ second_source, second_of_two, two_at_once, first_of_two, second_explorer,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
-question_steps, asked_<place> for the component in each, predict_<place> below it, cover_<place> and
-show_<place> where its answer is covered, presented, presented_line, presented_text,
+question_steps, asked_<place> for the component in each, pictured_<place> and predict_<place> below
+it, cover_<place> and show_<place> where its answer is covered, presented, presented_line,
+presented_text,
 tour_links, tour_taught, tour_onward, tour_all_0 …, tour_text, tour_trial, tour_back, tour_next,
 tour_end, tour_other, tour_0 …,
 tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, lesson_top,

@@ -74,7 +74,7 @@ def _unknown(page: str) -> str:
         shape = chosen.card.model
         layers = {"encoder": shape.num_encoder_layers}
         sizes = {
-            kind: (layers.get(kind, shape.num_decoder_layers), shape.num_heads)
+            str(kind): (layers.get(kind, shape.num_decoder_layers), shape.num_heads)
             for kind in reversed(KINDS)
         }
         shown = address.closest_view(given, sizes)

@@ -20,7 +20,7 @@ from app.views.shared.asked import wins
 from core.config import DecodeConfig
 from core.record.edits import Edits, PositionEdit
 from core.search.beam import Hypothesis
-from tests.app.page_checks import names, number, percent, record, signed, translator
+from tests.app.page_checks import map_row, names, number, percent, record, signed, translator
 from tests.app.rendered import Rendered, answer, questions, read, render, skip
 from tests.app.test_worksheet import words_of
 
@@ -506,6 +506,28 @@ def test_a_decoder_row_with_a_choice_is_asked_about():
     produced = names(found.target_out, 1)[int(row.argmax())]
     assert f"produces “{produced}”, which word" in asked(page, "tour_5")["prompt"]
     assert len(asked(page, "tour_5")["options"]) == 1 + int(row.argmax())
+
+
+@pytest.mark.parametrize("path", ["head", "masks"])
+def test_the_picture_that_a_question_is_about_is_visible(path):
+    """It covers the row that is asked about, and in a lesson its numbers are not even sent."""
+    for query in ({"lesson": "1"}, {}):
+        page = render(path, source=TWO_MEN, state={"saved answers shown": False}, **query)
+        question = asked(page, path)
+        header, (values,) = map_row(page, f"pictured_{path}")
+        found = record(TWO_MEN).maps(header["site"].lower()).copy()
+        assert header["sealed"] == bool(query)
+        if question["name"] == "masked":
+            assert header["covered"] is None
+        else:
+            assert header["covered"] == int(question["question"].rpartition(".")[2])
+            if query:
+                found[:, :, header["covered"]] = 0
+        np.testing.assert_array_equal(values, found)
+        skip(page.app)
+        assert f"pictured_{path}" not in read(page.app).payloads
+    shown = render("why", source=TWO_MEN, state={"saved answers shown": False})
+    assert "pictured_why" not in shown.payloads, "the place of that question is its answer"
 
 
 def test_a_stop_says_little_before_its_question_is_answered():

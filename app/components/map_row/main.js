@@ -175,7 +175,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
     return;
   }
   if (query === data.covered) {
-    parts.readout.textContent = "Covered: the question is about this row. Click it to see it.";
+    parts.readout.textContent = `Covered: the question is about this row.${data.sealed ? "" : " Click it to see it."}`;
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
@@ -194,6 +194,7 @@ function preview(view, place) {
 /* Pinning a pinned cell unpins it. */
 function pin(view, { query, key }) {
   if (query !== null && query === view.data.covered) {
+    if (view.data.sealed) return;
     view.data.covered = null;
     paintHead(view);
   }

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from app.components.map_row import map_row
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
 from app.views.shared.asked import Candidate, NotAskable
+from app.views.shared.axes import map_sides
 from app.views.shared.presented import show_answer, show_line, show_rest
 from core.record.record import TranslationRecord
 
@@ -120,6 +124,8 @@ def open_with(
         return found
     if in_lesson():
         box.caption(text("questions", "page.waiting"))
+        if found.asked:
+            _show_picture(place, found.asked, sealed=True)
         st.stop()
     seen = f"seen {place} {record.id}"
     if linked:
@@ -134,7 +140,33 @@ def open_with(
             on_click=_cover_again,
             args=(seen,),
         )
+    elif found.asked:
+        _show_picture(place, found.asked, sealed=False)
     return Outcome(found.asked, False, shown)
+
+
+def _show_picture(place: str, asked: Asked, *, sealed: bool) -> None:
+    """Show the map that a question is about, without its answer: see `MapRow`.
+
+    A question about a row covers that row. A question about the mask gets no hatching, so that
+    masked cells look like cells without weight.
+    """
+    at, asks = asked.place, asked.question.name
+    if at is None or asks not in ("attends", "masked"):  # the place of others is the answer
+        return
+    record, maps = at.record, at.record.maps(at.kind)
+    turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
+    row = MapRow(
+        at.kind.capitalize(),
+        range(len(maps)),
+        *map_sides(record, at.kind),
+        [Map(text("questions", "page.map"), "weight", "", maps)],
+        None if asks == "masked" else record.mask(at.kind),
+        Opened(at.layer, at.head, turn, None),
+        covered=at.query if asks == "attends" else None,
+        sealed=sealed,
+    )
+    map_row(row, key=f"pictured_{place}")
 
 
 def _present(
