@@ -525,7 +525,9 @@ def test_the_picture_that_a_question_is_about_is_visible(path):
                 found[:, :, header["covered"]] = 0
         np.testing.assert_array_equal(values, found)
         skip(page.app)
-        assert f"pictured_{path}" not in read(page.app).payloads
+        after, (values,) = map_row(read(page.app), f"pictured_{path}")
+        assert (after["covered"], after["outlined"]) == (None, header["covered"])
+        np.testing.assert_array_equal(values, record(TWO_MEN).maps(after["site"].lower()))
     shown = render("why", source=TWO_MEN, state={"saved answers shown": False})
     assert "pictured_why" not in shown.payloads, "the place of that question is its answer"
 

@@ -64,7 +64,11 @@ class Seen(NamedTuple):
 
 
 def where_seen(inspection: Inspection, bug: str) -> Seen:
-    """Return the head whose weights the bug changes most, on average over the cells of its map."""
+    """Return the head that shows a bug: of all, it changes most, on average over the cells.
+
+    It is taken from the first kind, in the order of computation, that has a head with at least half
+    of the largest change: later kinds may change only because their inputs do.
+    """
     from core.experiments.bugs import bug_pass
 
     healthy, broken = (inspection.run_experiment(bug_pass, one) for one in (None, bug))
@@ -74,7 +78,8 @@ def where_seen(inspection: Inspection, bug: str) -> Seen:
         .round(4)  # ties: the first
         for kind in _KINDS
     }
-    kind = max(changes, key=lambda kind: changes[kind].max())
+    most = max(change.max() for change in changes.values())
+    kind = next(kind for kind, change in changes.items() if change.max() >= most / 2)
     layer, head = np.unravel_index(int(changes[kind].argmax()), changes[kind].shape)
     return Seen((inspection.record.id, bug), kind, int(layer), int(head))
 

@@ -118,14 +118,18 @@ def open_with(
         address.write({"lesson": kept}, "lesson")
     if plans.presenting():
         _present(place, record, list(candidates))
-    box = st.container(key=f"question_{place}")
+    candidates = list(candidates)
+    said, beside = _columns(candidates)
+    with said:
+        box = st.container(key=f"question_{place}")
     found = _ask_in(box, place, candidates)
+    if found.settled or in_lesson():
+        with beside:
+            _show_picture(place, found)
     if found.settled:
         return found
     if in_lesson():
         box.caption(text("questions", "page.waiting"))
-        if found.asked:
-            _show_picture(place, found.asked, sealed=True)
         st.stop()
     seen = f"seen {place} {record.id}"
     if linked:
@@ -140,20 +144,40 @@ def open_with(
             on_click=_cover_again,
             args=(seen,),
         )
-    elif found.asked:
-        _show_picture(place, found.asked, sealed=False)
-    return Outcome(found.asked, False, shown)
+    found = Outcome(found.asked, False, shown)
+    with beside:
+        _show_picture(place, found)
+    return found
 
 
-def _show_picture(place: str, asked: Asked, *, sealed: bool) -> None:
-    """Show the map that a question is about, without its answer: see `MapRow`.
+def _columns(candidates: list[Candidate]) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Return the containers of the question and of the map beside it, if it is about one."""
+    try:
+        asked = first_askable(candidates)[0]
+    except NotAskable:
+        asked = None
+    if asked is None or not _is_about_a_map(asked):
+        return st.container(), st.container()
+    said, beside = st.columns([4, 5], gap="medium")
+    return said, beside
+
+
+def _is_about_a_map(asked: Asked) -> bool:
+    """Return whether `place` is what the question is about: that of others is the answer."""
+    return asked.place is not None and asked.question.name in ("attends", "masked")
+
+
+def _show_picture(place: str, found: Outcome) -> None:
+    """Show the map that a question is about; its answer is covered until it may be shown.
 
     A question about a row covers that row. A question about the mask gets no hatching, so that
     masked cells look like cells without weight.
     """
-    at, asks = asked.place, asked.question.name
-    if at is None or asks not in ("attends", "masked"):  # the place of others is the answer
+    asked = found.asked
+    if asked is None or (at := asked.place) is None or not _is_about_a_map(asked):
         return
+    asks = asked.question.name
+    row_asked = at.query if asks == "attends" else None
     record, maps = at.record, at.record.maps(at.kind)
     turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
     row = MapRow(
@@ -161,10 +185,11 @@ def _show_picture(place: str, asked: Asked, *, sealed: bool) -> None:
         range(len(maps)),
         *map_sides(record, at.kind),
         [Map(text("questions", "page.map"), "weight", "", maps)],
-        None if asks == "masked" else record.mask(at.kind),
+        None if asks == "masked" and not found.shown else record.mask(at.kind),
         Opened(at.layer, at.head, turn, None),
-        covered=at.query if asks == "attends" else None,
-        sealed=sealed,
+        outlined=row_asked if found.shown else None,
+        covered=None if found.shown else row_asked,
+        sealed=in_lesson(),
     )
     map_row(row, key=f"pictured_{place}")
 
