@@ -1,4 +1,4 @@
-"""Shared sidebar widgets and the frozen `Selection` they produce.
+"""The widgets that pages share and the frozen `Selection` they produce.
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
@@ -26,17 +26,20 @@ why_for, why_matters, why_unfinished, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
 why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
-open_decoder_lens, open_sources, open_score, beside, minimal_pairs, minimal_pair_0 …, second_source,
-second_of_two, two_at_once, first_of_two, second_explorer,
+open_decoder_lens, open_sources, open_score, beside, offer_edit, minimal_pairs, minimal_pair_0 …,
+second_source, second_of_two, two_at_once, first_of_two, second_explorer,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
-question_steps, asked_<place> for the component in each, predict_<place> below it, cover_<place> and
-show_<place> where its answer is covered, presented, presented_line, presented_text,
-tour_links, tour_text, tour_trial, tour_back, tour_next, tour_end, tour_other, tour_0 …,
+question_steps, asked_<place> for the component in each, pictured_<place> and predict_<place> below
+it, cover_<place> and show_<place> where its answer is covered, presented, presented_line,
+presented_text,
+tour_links, tour_taught, tour_onward, tour_all_0 …, tour_text, tour_trial, tour_back, tour_next,
+tour_end, tour_other, tour_0 …,
 tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, lesson_top,
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
-own_notes, examples, take_away, save_record, save_tables, save_app, open_record,
+own_notes, examples, navigation, settings, link_note, take_away, save_record, save_tables, save_app,
+open_record,
 opened_explorer, model_note, first_model, second_model, run_checks, checks,
 open_causal, open_padding, open_word, open_waves, open_distance, open_rotation, open_sums,
 open_learned, open_beyond, open_order, open_what_if, open_scores,
@@ -67,7 +70,6 @@ unit (the chosen part of the sentence, counted from 0) and step (the number of m
 Translate keeps gloss (1 if it is shown).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -75,12 +77,9 @@ import streamlit as st
 
 from app.components.one_line import one_line
 from app.examples import EXAMPLES, examples
-from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.state import address, models, plans, results, session
-from app.views import VIEWS
+from app.state import address, models, results, session
 from core.checkpoint.folder import Card
-from core.checkpoint.imported import Imported
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES, about
 
@@ -89,9 +88,7 @@ if TYPE_CHECKING:
 
 SEARCHES = {"greedy": DecodeConfig(beam=1), "beam": DecodeConfig(beam=5)}
 _SWAPPED = "swapped"  # a translation that was put into the source box, and the sentence before it
-_SHOWN_DIRECTION = (
-    "shown_direction"  # the last run's direction: the radio button already holds the new one
-)
+SHOWN_DIRECTION = "shown_direction"  # the last run's direction: the list already holds the new one
 _TARGET_OF = "target_of"  # a target text, with the direction and source it was entered for
 
 
@@ -130,7 +127,7 @@ class Selection:
 
 def selection() -> Selection:
     """Return the current values of the widgets."""
-    direction = session.get("direction") or next(iter(_directions()), "de-en")
+    direction = session.get("direction") or next(iter(directions()), "de-en")
     source = session.get("source")
     source = EXAMPLES[0].text(direction) if source is None else address.one_line(source)
     return Selection(
@@ -156,7 +153,7 @@ def _target(direction: str, source: str) -> str:
     return text if session.get(_TARGET_OF) == (text, direction, source) else ""
 
 
-def _note_target() -> None:
+def note_target() -> None:
     """If the target box has a new text, note the sentence that it was entered for."""
     text, (entered, *_) = _target_text(), session.get(_TARGET_OF) or ("",)
     if text and text != entered:
@@ -170,81 +167,13 @@ def reset_target() -> None:
         session.put(_TARGET_OF, None)
 
 
-def _directions() -> list[str]:
+def directions() -> list[str]:
     """Return all directions, known languages first: the first direction is the default."""
     directions = {direction for direction, _ in models.cards()}
     return sorted(directions, key=lambda d: (not LANGUAGES.keys() >= set(d.split("-")), d))
 
 
-def sidebar() -> None:
-    """Draw the sidebar of every page: direction, model, search and examples."""
-    directions = _directions()
-    if not directions:
-        return
-    fixed = plans.running() is not None  # a plan's stops are about one direction and model
-    with st.sidebar:
-        address.initialise("direction", directions, directions[0])
-        direction = st.radio(
-            "Direction",
-            directions,
-            format_func=models.languages,
-            key="direction",
-            on_change=_swap_languages,
-            disabled=fixed,
-        )
-        offered = {name: card for (d, name), card in models.cards().items() if d == direction}
-        names = list(offered)
-        address.initialise("model", names, "scratch" if "scratch" in names else names[0])
-        st.selectbox(
-            "Model",
-            names,
-            format_func=lambda name: models.model_label(offered[name]),
-            key="model",
-            help="fixed by the plan" if fixed else _origins(offered.values()),
-            disabled=fixed,
-        )
-        address.initialise("search", SEARCHES, "beam")
-        st.segmented_control(
-            "Search",
-            list(SEARCHES),
-            format_func=lambda name: SEARCHES[name].label.capitalize(),
-            required=True,
-            key="search",
-            help=meaning("beam search"),
-        )
-        if VIEWS[str(session.get("page") or "")].own_sentence and (known := examples(direction)):
-            with st.container(key="examples", gap=None):
-                st.caption("Examples")
-                for i, example in enumerate(known):
-                    st.button(
-                        example.title,
-                        key=f"example_{i}",
-                        type="tertiary",
-                        on_click=session.put,
-                        args=("source", example.text(direction)),
-                    )
-                    if hint := example.hint(direction):
-                        st.caption(hint)
-    _note_target()
-    session.put(_SHOWN_DIRECTION, direction)
-    chosen = selection()
-    # On the first page, each sentence is a history entry, and drops the cell pinned before.
-    entry = ("q", "k") if not session.get("page") else None
-    address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
-
-
-def _origins(cards: Iterable[Card]) -> str | None:
-    """Explain where models come from, if some do not ship with the project."""
-    if {models.origin(card) for card in cards} <= {"shipped"}:
-        return None
-    return (
-        "Models without a prefix ship with Headlight. *Own* ones were trained with this project. "
-        "*Imported* ones were trained elsewhere: the comparisons made on import are listed beside "
-        "the checks of each sentence."
-    )
-
-
-def _swap_languages() -> None:
+def swap_languages() -> None:
     """Replace the sentence by its translation after a change of direction.
 
     An example becomes its counterpart in the new source language. Without a counterpart, the box
@@ -252,10 +181,10 @@ def _swap_languages() -> None:
     translation restores the original sentence. If the translation fails, keep the sentence: the
     page then shows the error.
     """
-    _note_target()
+    note_target()
     now = selection()
     before = "-".join(reversed(now.direction.split("-")))
-    shown = session.get(_SHOWN_DIRECTION) or before
+    shown = session.get(SHOWN_DIRECTION) or before
     counterparts = {t: e.text(now.direction) for e in EXAMPLES for t in (e.de, e.en)}
     if now.source in counterparts:
         session.put("source", counterparts[now.source])
@@ -283,7 +212,7 @@ def _swap_languages() -> None:
 def choose_direction(direction: str) -> None:
     """Switch the direction as the sidebar does."""
     session.put("direction", direction)
-    _swap_languages()
+    swap_languages()
 
 
 def source_box() -> None:
@@ -378,59 +307,3 @@ def ask_and_stop(chosen: Selection) -> NoReturn:
 def training_domain(card: Card) -> str:
     """Describe a model's training sentences by its validation corpora; "" if unknown."""
     return about(card.metrics.get("final", {}))
-
-
-def model_note() -> None:
-    """Show device, size and BLEU of the selected model at the bottom of the sidebar."""
-    chosen = selection()
-    if chosen.card is None:
-        return
-    card, shape = chosen.card, chosen.card.model
-    scores = ", ".join(
-        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))}"
-        + (f", beam {score['beam']})" if "beam" in score else ")")
-        for corpus, score in card.metrics.get("final", {}).items()
-    )
-    with st.sidebar.container(key="model_note"):
-        try:
-            st.badge(models.device_label(card), color="gray")
-        except ValueError as error:  # CheckpointError, on a page that did not need the model
-            st.error(plain(error))
-        st.caption(
-            f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
-            f"{shape.num_heads} heads, d_model {shape.d_model}, "
-            f"{models.weights_count(card.parameters)}"
-        )
-        if card.imported is not None:
-            _import_note(card.imported)
-        if scores:
-            st.caption(
-                f"Validation BLEU, on sentences outside its training data: {scores}. "
-                "Expect errors on other kinds of text.",
-                help=meaning("BLEU"),
-            )
-        if card.note:
-            st.caption(plain(card.note))
-
-
-def _import_note(imported: Imported) -> None:
-    """Say where imported weights come from and how far the import was verified."""
-    st.caption(
-        plain(
-            f"Imported from {imported.source} ({imported.family}). "
-            f"Author: {imported.author or 'unknown'}. Licence: {imported.licence or 'unknown'}."
-        )
-    )
-    count = len(imported.compared)
-    passed = sum(one.passed for one in imported.compared)
-    verdict = (
-        f"Compared with the original on import: {passed} of {count} comparisons passed."
-        if count
-        else "Not compared with the original."
-    )
-    if open_points := len(imported.not_proven):
-        verdict += (
-            f" Not verified: {open_points} point{'s' * (open_points > 1)}, listed beside the "
-            "checks of a sentence."
-        )
-    st.caption(verdict)

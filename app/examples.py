@@ -1,25 +1,39 @@
 """Example sentences in both languages, each with a question that its maps answer."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from app.lessons.texts import rows
+
+if TYPE_CHECKING:
+    from core.record.record import TranslationRecord
 
 _DIRECTIONS = ("de-en", "en-de")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence in both languages, each also with one thing changed, and a hint per direction.
+    """A sentence in both languages, each also with one thing changed.
 
-    A hint states facts about the source sentence only. It asks about the translation, because
-    networks translate differently.
+    Pairs are per direction, from German and from English. A title names what the sentence shows. A
+    hint states facts about the source sentence only and asks about the translation, because
+    networks translate differently. `find` names a function of `app/views/tour/finders.py`, with
+    further arguments: it finds the head and the word that show it.
     """
 
-    title: str
-    look_for: tuple[str, str]  # from German, from English
+    titles: tuple[str, str]
+    look_for: tuple[str, str]
+    find: tuple[Sequence[Any], Sequence[Any]]
     de: str
     en: str
     changed: tuple[str, str]  # de and en
+
+    def title(self, direction: str) -> str:
+        """Return what the sentence shows in a direction; in others, the name from German."""
+        return self.titles[direction == _DIRECTIONS[1]]
 
     def hint(self, direction: str) -> str:
         """Return what to look for in a direction; "" in an unsupported one."""
@@ -35,12 +49,19 @@ class Example:
         return pairs.get(direction.split("-")[0], ("", ""))
 
 
+def _both(row: Mapping[str, Any], key: str) -> tuple[str, str]:
+    """Return a row's text for each direction: one of its own, or the one for both."""
+    usual = row.get(key, "")
+    return row.get(f"{key}.de-en", usual), row.get(f"{key}.en-de", usual)
+
+
 def _table(group: str) -> tuple[Example, ...]:
     """Read the rows of a group of the table of stops."""
     return tuple(
         Example(
-            title=row["title"],
-            look_for=(row.get("look_for.de-en", ""), row.get("look_for.en-de", "")),
+            titles=_both(row, "title"),
+            look_for=_both(row, "look_for"),
+            find=(row.get("de-en", {}).get("find", ()), row.get("en-de", {}).get("find", ())),
             de=row["de"][0],
             en=row["en"][0],
             changed=(row["de"][1], row["en"][1]),
@@ -70,3 +91,27 @@ def minimal_change(text: str, direction: str) -> str:
         if text and text in (first, second):
             return second if text == first else first
     return text
+
+
+def opening(record: TranslationRecord) -> dict[str, str | int] | None:
+    """Return the cell's row that shows what an example is about: kind, layer, head and q.
+
+    Return None for another sentence, and if this network does not show it.
+    """
+    from app.views.tour.finders import find
+
+    found = (
+        rule
+        for example in EXAMPLES
+        for direction, rule in zip(_DIRECTIONS, example.find, strict=True)
+        if rule and example.text(direction) == record.source_text
+    )
+    rule = next(found, None)
+    if rule is None:
+        return None
+    try:
+        shown = find(rule, record)
+    except LookupError:
+        return None
+    view = {"kind": shown.kind, "layer": shown.head.layer, "head": shown.head.head}
+    return view if shown.query is None else {**view, "q": shown.query}

@@ -7,14 +7,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # streamlit puts o
 
 import streamlit as st
 
-from app import controls
+from app import sidebar
 from app.look.markdown import plain
 from app.state import address, plans, waiting
 from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
 
-st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide")
+st.set_page_config(page_title="Headlight", page_icon="🔦", layout="wide", initial_sidebar_state=248)
 st.html(Path(__file__).parent / "look.css")
 st.logo(str(Path(__file__).parent / "logo.svg"), size="large")
 
@@ -25,20 +25,20 @@ page = st.navigation(
             title=view.title,
             url_path=view.path or None,
             default=not view.path,
-            visibility="visible" if view.listed else "hidden",
         )
         for view in VIEWS.values()
     ],
-    expanded=True,  # else Streamlit hides all pages after the tenth
+    expanded=True,  # the sidebar presses these links, which the style sheet hides
 )
 with waiting.fair_run():
     address.read_query(page.url_path)
     plans.read(page.url_path)
-    controls.sidebar()
+    sidebar.sidebar(page.url_path)
     plan_bar.show(page.url_path)
     address.show_escaped()
+    address.drop_leftovers()
     try:
         page.run()
     except UnansweredError as error:
         st.error(plain(error))
-    controls.model_note()
+    sidebar.model_note(page.url_path)

@@ -29,7 +29,8 @@ class Stop:
     that comes first: "attends", "masked", "order" (without positions), "leak" (without the causal
     mask) or "wins" (of a beam search). `first_row` is the first row in which the head is measured,
     and the first that questions are about. Until the question is answered, `before` replaces a
-    `look_for` that gives the answer away. `blocks` are the blocks of figure 1 that the stop is
+    `look_for` that gives the answer away. A stop that `teaches` shows its cell instead of asking.
+    `blocks` are the blocks of figure 1 that the stop is
     about, by default the head's attention. `edits` are those of a further picture in the gallery.
     """
 
@@ -46,6 +47,7 @@ class Stop:
     asks: str = "attends"
     first_row: int = 0
     before: str = ""
+    teaches: bool = False
     trial: Sequence = ()
     blocks: Sequence[str] = ()
     edits: str = ""

@@ -24,7 +24,7 @@ from typing import Any
 
 from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
-from app.examples import examples
+from app.examples import examples, opening
 from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
@@ -64,6 +64,8 @@ class Network:
     """Whether `tour` holds the stops of a plan, with which the page opens."""
     left_out: Sequence[str] = ()
     """One line for each stop that the page lacks, with the reason."""
+    examples: Sequence[dict[str, Any]] = ()
+    """Example sentences, each with the view that shows what it is about, or None."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -87,15 +89,7 @@ class Network:
             "tour": self.tour,
             "plan": self.plan,
             "left_out": self.left_out,
-            "examples": [
-                {
-                    "title": example.title,
-                    "text": example.text(direction),
-                    "hint": example.hint(direction),
-                    "reference": example.text("-".join(reversed(direction.split("-")))),
-                }
-                for example in examples(direction)
-            ],
+            "examples": self.examples,
         }
 
 
@@ -123,6 +117,16 @@ def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Netwo
         tour(direction, inspect) if plan is None else planned(plan, inspect),
         plan is not None,
         not_offline(whole_tour(direction) if plan is None else plan, inspect),
+        [
+            {
+                "title": example.title(direction),
+                "text": example.text(direction),
+                "hint": example.hint(direction),
+                "reference": example.text("-".join(reversed(direction.split("-")))),
+                "view": opening(inspect(example.text(direction))),
+            }
+            for example in examples(direction)
+        ],
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import core
 from app.export.rounding import rounded_checkpoint
+from app.lessons.texts import text
 from app.plan import Plan
 from app.stops import TOURS, Stop
-from app.views.tour.finders import Highlight, find, measured, tokens_in_words
+from app.views.tour.finders import Highlight, find, measured, taught, tokens_in_words
 from core.record.record import TranslationRecord
 
 Inspect = Callable[[str], TranslationRecord]
@@ -54,7 +55,7 @@ def found_stops(direction: str, inspect: Inspect) -> Iterator[Found]:
             continue
         record = inspect(stop.source)
         try:
-            yield Found(stop, record, find(stop, record))
+            yield Found(stop, record, find(stop.find, record))
         except LookupError:
             continue
 
@@ -67,12 +68,22 @@ def tour(direction: str, inspect: Inspect) -> list[dict[str, Any]]:
     return [_on_tour(found) for found in found_stops(direction, inspect)]
 
 
+def _said(found: Found) -> str:
+    """Return what a stop says before its measurement: one that teaches describes its cell."""
+    if not found.stop.teaches or found.shown.query is None:
+        return found.stop.look_for
+    values = taught(found.shown, found.record)
+    return " ".join(
+        text("tour", f"page.{name}", **values) for name in ("teaches", "row", "column", "dark")
+    )
+
+
 def _on_tour(found: Found) -> dict[str, Any]:
     return {
         "title": found.stop.title,
         "source": found.stop.source,
         "translation": found.record.translation,
-        "look_for": found.stop.look_for,
+        "look_for": _said(found),
         "measured": measured(found.stop, found.shown),
         "tokens": tokens_in_words(found.record),
         "view": found.view,
@@ -114,7 +125,7 @@ def _shown(stop: Stop, inspect: Inspect) -> Found | dict[str, Any] | str:
         return str(error)
     if stop.on_tour:
         try:
-            return Found(stop, record, find(stop, record))
+            return Found(stop, record, find(stop.find, record))
         except LookupError as missing:
             return f"{missing}, so there is nothing to measure"
     return {

@@ -13,6 +13,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.address import address
+from app.examples import opening
 from app.state import session
 from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
@@ -20,8 +21,26 @@ from core.record.record import TranslationRecord
 
 _ESCAPED = re.compile(r"^(?:amp;|#0*38;|#x0*26;)+", re.IGNORECASE)
 """What is left in front of a parameter's name where & was written as HTML, even more than once."""
+_EXPLORERS = ("", "steps", "head", "heads", "together", "training", "tour")
+_FURTHER = ("words", "hide", "sort", "effect", "combine", "quantity", "mass")
+_ONLY_ON: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("kind", "layer", "head", "q", "k", "view", *_FURTHER), _EXPLORERS),
+    **dict.fromkeys(("bug", "bug_kind", "bug_layer", "bug_head"), ("bugs",)),
+    **dict.fromkeys(("second_source", "beside", "second_of_two"), ("together",)),
+    **dict.fromkeys(("unit", "word", "tokens_side"), ("tokens",)),
+    **dict.fromkeys(("forced", "tree_shown", "path_maps"), ("steps",)),
+    **dict.fromkeys(("measure", "x", "y", "curve"), ("heads",)),
+    "stop": ("tour",),
+    "sentence": ("training",),
+    "form": ("quiz",),
+    "gloss": ("",),
+}
+"""Parameters that only some pages read, by URL path: on others, a link's are leftovers."""
+_UNKNOWN = "unknown choices"
+_TURN = "view turn"  # counts the examples that were chosen
 VIEW = ("kind", "layer", "head", "q", "k")
 """The URL parameters that identify a cell, in explorers and on *Inside a head*."""
+CELL = ("q", "k")
 
 
 def one_line(text: str) -> str:
@@ -47,6 +66,17 @@ def show_escaped() -> None:
         write(dict.fromkeys(escaped), "escaped")
 
 
+def unknown() -> list[tuple[str, str]]:
+    """Return the choices of this page's link that are none of the options: key and text."""
+    return session.get(_UNKNOWN) or []
+
+
+def drop_leftovers() -> None:
+    """Remove parameters from the URL that only other pages read."""
+    if names := session.get("leftover"):
+        write(dict.fromkeys(names), "leftover")
+
+
 def read_query(page: str) -> None:
     """Read the query parameters on page load and on back/forward navigation, and at no other time.
 
@@ -60,6 +90,9 @@ def read_query(page: str) -> None:
     parameters, escaped = unescaped(st.query_params.to_dict())
     session.put("page", page)
     session.put("escaped", escaped)
+    session.put(_UNKNOWN, [])
+    elsewhere = [name for name in parameters if page not in _ONLY_ON.get(name, (page,))]
+    session.put("leftover", elsewhere)
     if history and not page:  # the main page keeps all edits in the URL
         parameters.setdefault("edits", "")
     session.put("query", parameters)
@@ -93,29 +126,57 @@ def requested_view(record: TranslationRecord) -> dict[str, str | int] | None:
 def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     """Return the kind, layer and head that an explorer opens with, as the last link requested.
 
-    The explorer reads them once, when it is mounted. If no link requested a view, `first_cell`
-    chooses a cell, its row is pinned (`q`), and the view is only `suggested`. A value that is still
-    missing or invalid defaults to cross-attention, the second-to-last layer, or the first head.
+    The explorer reads them once, when it is mounted, and again for a new `turn`. If no link
+    requested a view, an example opens with the head that shows it, and `first_cell` chooses a cell
+    of another sentence; the row is pinned (`q`), and `first_cell`'s view is only `suggested`. A
+    value that is still missing or invalid defaults to cross-attention, the second-to-last layer, or
+    the first head.
     """
     from core.analysis.first_cell import first_cell
 
     view = session.get("view") or {}
+    if not view and record.has("cross") and (shown := opening(record)) is not None:
+        return shown | ({"turn": turn()} if turn() else {})
     if not view and record.has("cross"):
         word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
             row = {"q": word.query, "suggested": 1}
             return {"kind": "cross", "layer": word.layer, "head": word.head, **row}
-    kinds = [kind for kind in reversed(KINDS) if record.has(kind)]
-    kind = view.get("kind", kinds[0])
-    if kind not in kinds:
-        kind = kinds[0]
-    layers, heads = record.maps(kind).shape[:2]
+    sizes: dict[str, tuple[int, int]] = {}
+    for kind in filter(record.has, reversed(KINDS)):
+        layers, heads = record.maps(kind).shape[:2]
+        sizes[kind] = (layers, heads)
+    return closest_view(view, sizes)
+
+
+def closest_view(
+    view: Mapping[str, str], sizes: Mapping[str, tuple[int, int]]
+) -> dict[str, str | int]:
+    """Return the kind, layer and head of a link; `sizes` are layers and heads by kind.
+
+    What is missing or unknown gets its default; the first kind is the default one.
+    """
+    kind = view.get("kind", "")
+    if kind not in sizes:
+        kind = next(iter(sizes))
+    layers, heads = sizes[kind]
     return {
         "kind": kind,
         "layer": index(view.get("layer"), layers, max(0, layers - 2)),
         "head": index(view.get("head"), heads, 0),
         **({} if view else {"suggested": 1}),
     }
+
+
+def forget_view() -> None:
+    """Let the next sentence open with its own view, whatever a link or the visitor chose."""
+    session.put("view", None)
+    session.put(_TURN, turn() + 1)
+
+
+def turn() -> int:
+    """Return how often the view was forgotten: a new value opens a new view."""
+    return session.get(_TURN) or 0
 
 
 def index(text: str | None, count: int, default: int) -> str | int:
@@ -141,7 +202,10 @@ def initialise(key: str, options: Iterable[Any], default: Any) -> None:
     known = {str(option): option for option in options}
     if text in known:
         session.put(key, known[text])
-    elif session.get(key) not in options:
+        return
+    if text is not None:
+        session.put(_UNKNOWN, [*(session.get(_UNKNOWN) or ()), (key, text)])
+    if session.get(key) not in options:
         session.put(key, default)
 
 

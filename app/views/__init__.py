@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GROUPS = {
+    "This sentence": "Where each head looks, and what if",
+    "This model": "What its heads do on a corpus",
+    "Lessons": "One idea each, with a question",
+    "For teachers": "A lesson for a class, as a link",
+}
+"""The groups of the navigation, each with a line that says what it is for."""
+SETTINGS = ("direction", "model", "search")
+
 
 @dataclass(frozen=True)
 class View:
     """A page: its URL path ("" for the default page), its script in this folder, and its title.
 
-    `own_sentence` is False for a page that takes no sentence from the visitor, and therefore offers
-    no examples. `listed` is False for a page that the navigation hides.
+    `group` is its group in the navigation. `own_sentence` is False for a page that takes no
+    sentence from the visitor, and therefore offers no examples. `settings` are those of the
+    sidebar's that change something on the page.
     """
 
     path: str
     script: str
     title: str
+    group: str
     own_sentence: bool = True
-    listed: bool = True
+    settings: tuple[str, ...] = SETTINGS
 
     @property
     def file(self) -> str:
@@ -25,26 +36,29 @@ class View:
         return f"views/{self.script}.py"
 
 
+_SENTENCE, _MODEL, _LESSONS, _TEACHERS = GROUPS
+_NETWORK = ("direction", "model")
+
 VIEWS = {
     view.path: view
     for view in (
-        View("", "translate", "Translate"),
-        View("tour", "tour/page", "Guided tour", own_sentence=False),
-        View("tokens", "tokens/page", "Tokens"),
-        View("steps", "steps", "Step by step"),
-        View("head", "inside_head/page", "Inside a head"),
-        View("why", "why/page", "Ask why"),
-        View("heads", "heads/page", "Heads", own_sentence=False),
-        View("literature", "literature/page", "Literature", own_sentence=False),
-        View("together", "together", "Two at once"),
-        View("masks", "masks/page", "Masks"),
-        View("positions", "positions/page", "Positions"),
-        View("bugs", "bugs/page", "Find the bug"),
-        View("training", "training", "Training", own_sentence=False),
-        View("comparison", "comparison/page", "Scratch and baseline"),
-        View("class", "teacher/page", "For teachers", own_sentence=False),
-        View("quiz", "quiz/page", "Test yourself", own_sentence=False),
-        View("glossary", "glossary", "Glossary", own_sentence=False, listed=False),
+        View("", "translate", "Translate", _SENTENCE),
+        View("steps", "steps", "Step by step", _SENTENCE),
+        View("head", "inside_head/page", "Inside a head", _SENTENCE),
+        View("together", "together", "Two at once", _SENTENCE),
+        View("why", "why/page", "Ask why", _SENTENCE),
+        View("heads", "heads/page", "Heads", _MODEL, own_sentence=False, settings=_NETWORK),
+        View("training", "training", "Training", _MODEL, own_sentence=False, settings=_NETWORK),
+        View("comparison", "comparison/page", "Scratch and baseline", _MODEL),
+        View("literature", "literature/page", "Literature", _MODEL, False, settings=()),
+        View("tour", "tour/page", "Guided tour", _LESSONS, own_sentence=False),
+        View("tokens", "tokens/page", "Tokens", _LESSONS, settings=_NETWORK),
+        View("masks", "masks/page", "Masks", _LESSONS),
+        View("positions", "positions/page", "Positions", _LESSONS),
+        View("bugs", "bugs/page", "Find the bug", _LESSONS),
+        View("quiz", "quiz/page", "Test yourself", _LESSONS, own_sentence=False, settings=()),
+        View("glossary", "glossary", "Glossary", _LESSONS, own_sentence=False, settings=()),
+        View("class", "teacher/page", "For teachers", _TEACHERS, own_sentence=False),
     )
 }
 """All pages by URL path, in the order of the navigation."""

@@ -1,17 +1,19 @@
 """Two at once: two sentences, two models, or a pass before and after edits, side by side."""
 
+import numpy as np
 import streamlit as st
 
 from app import controls
 from app.examples import minimal_change, minimal_pairs
 from app.look.glossary import meaning
+from app.look.labels import ATTENTION
 from app.look.markdown import plain
 from app.look.numbers import number
 from app.state import address, models, results, session
 from app.views.comparison.names import model_name
 from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
-from app.views.shared.what_if import current_edits, show_edits
+from app.views.shared.what_if import current_edits, edit, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
@@ -30,7 +32,7 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
             st.caption("Pairs that differ in one thing:", width="content")
             for i, pair in enumerate(pairs):
                 st.button(
-                    pair.title,
+                    pair.title(chosen.direction),
                     key=f"minimal_pair_{i}",
                     type="tertiary",
                     on_click=use_pair,
@@ -38,10 +40,11 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
                 )
     default = minimal_change(chosen.source, chosen.direction)
     before = session.saved_result("default_second")
-    if session.get("second_source") == before:  # not edited by the visitor
+    # It follows the first sentence to another known pair, unless the visitor has edited it.
+    if session.get("second_source") == before and default != chosen.source:
         session.put("second_source", default)
+        session.save_result("default_second", default)
     address.initialise_text("second_source", default)
-    session.save_result("default_second", default)
     text = st.text_input("Second sentence", key="second_source", persist_state="session")
     address.write({"second_source": text}, "second_source")
     if address.one_line(text) == chosen.source:
@@ -53,6 +56,29 @@ def use_pair(first: str, second: str) -> None:
     """Fill both boxes with a pair of sentences."""
     session.put("source", first)
     session.put("second_source", second)
+
+
+def offer_edit(card: Card, record: TranslationRecord) -> None:
+    """Offer to switch off the head that the translation needs most."""
+    effects = {
+        (kind, layer, head): float(change[layer, head].sum())
+        for kind, change in results.head_effects(card, record).items()
+        for layer, head in np.ndindex(change.shape[:2])
+    }
+    most = min(effects, key=effects.__getitem__)
+    st.caption(
+        "No edit is made yet. The translation needs this head most: without it, its "
+        f"log-probability changes by {number(effects[most], 2, '+')} nats. "
+        "The page Translate offers other edits, under “What if”."
+    )
+    kind, layer, head = most
+    st.button(
+        f"Switch off head {head + 1} of layer {layer + 1}, {ATTENTION[kind]}",
+        key="offer_edit",
+        type="primary",
+        on_click=edit,
+        args=(f"+off.{kind}.{layer}.{head}",),
+    )
 
 
 def second_pass(
@@ -67,9 +93,8 @@ def second_pass(
         edits, problems = current_edits(card, record)
         show_edits(edits, problems, record)
         if edits is None:
-            raise ValueError(
-                "No edit applies to this sentence: make one under “What if” on the page Translate."
-            )
+            offer_edit(card, record)
+            st.stop()
         return results.inspect(card, record.source_text, edits=edits, target_ids=target), card
     others = {
         key: other

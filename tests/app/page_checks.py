@@ -17,7 +17,9 @@ from core.translator import Translator
 from tests.app.rendered import Item, Rendered, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
-SIDEBAR = re.compile(r"source|translate|direction|model|search|examples|example_\d|model_note")
+SIDEBAR = re.compile(
+    r"source|translate|direction|model|search|examples|example_\d|settings|navigation|model_note"
+)
 SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 

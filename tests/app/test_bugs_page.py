@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tests.app.page_checks import (
     side,
     translator,
 )
-from tests.app.rendered import Rendered, render, unpacked
+from tests.app.rendered import Rendered, read, render, skip, unpacked
 
 SENTENCE = "Ein Mann in einem roten Hemd spricht mit einem Straßenmusiker."
 ENGLISH = "Two young men are playing soccer in the park."
@@ -314,6 +315,37 @@ def test_a_sentence_that_shows_nothing_is_not_asked_about(monkeypatch):
     assert not page.app.exception
 
 
+def opens_at(header: dict[str, Any]) -> tuple[str, int, int]:
+    return header["site"].lower(), header["opened"]["layer"], header["opened"]["head"]
+
+
+def changed_most(bug: str, kind: str, layer: int, head: int) -> bool:
+    """Return whether a bug changes no head of a kind more, and no earlier kind half as much."""
+    net, record = case("de-en")
+    passes = [bugs.bug_pass(net, record, one) for one in (bug, None)]
+    changes = {
+        of: np.abs(passes[0].maps[of] - passes[1].maps[of]).mean((-1, -2))
+        for of in ("encoder", "decoder", "cross")
+    }
+    half = max(of.max() for of in changes.values()) / 2
+    first = next(of for of in changes if changes[of].max() >= half)
+    return kind == first and changes[kind][layer, head] > changes[kind].max() - 1e-4
+
+
+def test_a_bug_opens_where_it_is_seen_and_its_numbers_are_a_hint():
+    page = page_of(1)
+    for place, bug in enumerate(ORDER[:4]):
+        assert changed_most(bug, *opens_at(map_row(page, "bug_maps")[0]))
+        (fold,) = [one for one in page.app.expander if one.label == text("bugs", "page.hint")]
+        assert not fold.proto.expanded and fold.table, "the numbers give the answer away"
+        page.app.button("bug_next").click().run()
+        page = read(page.app)
+        assert page.app.session_state["bug"] == place + 2
+    skip(page.app)
+    assert not [one for one in page.app.expander if one.label == text("bugs", "page.hint")]
+    assert text("bugs", "page.numbers") in read(page.app).texts("bug_numbers", "subheader")
+
+
 def test_steps_and_links_select_a_bug_and_numbers_are_explained():
     page = page_of(1)
     assert page.app.button("bug_previous").disabled and not page.app.button("bug_next").disabled
@@ -327,7 +359,7 @@ def test_steps_and_links_select_a_bug_and_numbers_are_explained():
             found = render("bugs", source=SENTENCE, direction="de-en", bug=wrong)
         assert found.app.session_state["bug"] == 1
         header, _ = map_row(found, "bug_maps")
-        assert header["site"] == "Encoder" and header["opened"]["layer"] == 0
+        assert changed_most(ORDER[0], *opens_at(header))
     opened = render("bugs", "bug_measures", source=SENTENCE, direction="de-en")
     told = [unescaped(one) for one in opened.texts("bug_measures", "markdown")]
     assert [one.split(".** ")[0].removeprefix("**") for one in told] == [

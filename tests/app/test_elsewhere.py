@@ -16,7 +16,7 @@ FOLDER = ROOT / "checkpoints/captions-de-en"
 def translate(app: AppTest, text: str) -> tuple[list[str], bool]:
     """Enter a sentence; return the errors, and whether the explorer is shown."""
     app.text_area(key="source").set_value(text).run()
-    assert not app.exception and app.radio(key="direction").options
+    assert not app.exception and app.selectbox(key="direction").options
     return [error.value for error in app.error], bool(app.get("bidi_component"))
 
 

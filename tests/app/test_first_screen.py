@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from app.examples import EXAMPLES
+from app.examples import EXAMPLES, opening
 from app.views import VIEWS
 from tests.app.rendered import render, unpacked
 from tests.app.test_navigation import expect_query, expect_sentence
@@ -123,19 +123,24 @@ def test_the_first_screen_shows_sentences_heads_and_map(local_page, serve, trans
     expect(root.locator("[data-part=claim]")).to_contain_text("One edit: ")
 
 
-def test_a_new_sentence_opens_on_its_own_cell_unless_a_head_was_chosen(local_page, serve):
+def test_an_example_opens_with_the_head_and_word_that_show_it(local_page, serve, translator):
+    local_page.set_viewport_size({"width": 1440, "height": 900})
     local_page.goto(serve(MAIN))
     root = steady(local_page)
+    note = local_page.locator(".st-key-model_note")
+    expect(note).to_contain_text("layers")
+    box = note.bounding_box()
+    assert box["y"] + box["height"] <= 900
+    # An example opens with the head and the word that show it, even after a head was chosen.
     for example, chosen in ((EXAMPLES[1], False), (EXAMPLES[3], True)):
         if chosen:
             root.locator(".thumbnail[data-l='0'][data-h='1']").click()
-        before = root.get_attribute("data-sentence")
-        local_page.get_by_role("button", name=example.title).click()
-        expect(root).not_to_have_attribute("data-sentence", before, timeout=30_000)
-        if chosen:
-            expect_view(root, "cross", 0, 1, "")
-        else:
-            expect(root).to_have_attribute("data-query", re.compile(r"\d"))
+        local_page.get_by_role("button", name=example.titles[0]).click()
+        record = translator.inspect(example.de)
+        expect(root).to_have_attribute("data-sentence", record.id, timeout=30_000)
+        found = opening(record)
+        assert found is not None
+        expect_view(root, *(found[name] for name in ("kind", "layer", "head", "q")))
 
 
 def test_keys_work_before_anything_has_the_focus(local_page, serve):
@@ -195,7 +200,7 @@ def test_a_phone_shows_sentences_first_and_the_map_next(local_page, serve):
     sidebar = local_page.locator("[data-testid=stSidebar]")
     local_page.locator("[data-testid=stExpandSidebarButton]").click()
     expect(sidebar).to_have_attribute("data-collapsed", "false")
-    local_page.get_by_role("button", name=EXAMPLES[1].title).click()
+    local_page.get_by_role("button", name=EXAMPLES[1].titles[0]).click()
     expect(sidebar).to_have_attribute("data-collapsed", "true")
     expect_sentence(local_page, EXAMPLES[1].de)
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from app.examples import EXAMPLES
 from app.state import address
-from app.views import VIEWS
+from app.views import SETTINGS, VIEWS
 from tests.app.rendered import read, render, unpacked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,12 +54,17 @@ def settled(page: Page) -> None:
 
 def opened(page: Page, serve, path: str = "", **asked: str) -> None:
     page.goto(f"{serve(MAIN)}/{path}" + (f"?{urlencode(asked)}" if asked else ""))
-    expect(page.locator(".st-key-model_note")).to_be_visible(timeout=60_000)
+    expect(page.locator(".st-key-navigation nav")).to_be_visible(timeout=60_000)
     settled(page)
 
 
 def go_to(page: Page, path: str) -> None:
-    page.locator("[data-testid=stSidebarNav]").get_by_role("link", name=VIEWS[path].title).click()
+    pages = page.locator(".st-key-navigation")
+    expect(pages.locator("[aria-current=page]")).to_have_count(1)
+    group = pages.locator("details", has_text=VIEWS[path].group)
+    if group.get_attribute("open") is None:
+        group.locator("summary").click()
+    group.get_by_role("link", name=VIEWS[path].title).click()
     at(page, path)
 
 
@@ -89,8 +94,15 @@ def apply(page: Page, text: str) -> None:
     settled(page)
 
 
+def choose(page: Page, setting: str, name: str) -> None:
+    page.locator(f".st-key-{setting}").get_by_role("combobox").click()
+    page.get_by_role("option", name=name, exact=True).click()
+
+
 def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
-    """Back restores the page, its sentence and its search; each page adds one history entry.
+    """Back restores the page, its sentence and its search.
+
+    Each page adds a history entry, and so does each sentence or search on a page that asks for one.
 
     The pages are one with each script that writes to the URL, and one without any.
     """
@@ -98,27 +110,32 @@ def test_back_and_forward_lead_through_the_pages(local_page: Page, serve):
     entries = local_page.evaluate("history.length")
     go_to(local_page, "steps")
     apply(local_page, "Ein Hund.")
-    local_page.locator(".st-key-search button", has_text="Beam").click()
+    choose(local_page, "search", "Beam 5")
     expect_query(local_page, search="beam")
     pages = ["steps", "heads", "masks", "training", "tour"]
     for path in pages[1:]:
         go_to(local_page, path)
         expect_query(local_page, source="Ein Hund.", search="beam")
-    assert local_page.evaluate("history.length") == entries + len(pages)
+    assert local_page.evaluate("history.length") == entries + len(pages) + 2
     for path in ["training", "masks", "heads", "steps"]:
         local_page.go_back()
         at(local_page, path)
         expect_query(local_page, source="Ein Hund.", search="beam")
         if VIEWS[path].own_sentence:
             expect_sentence(local_page, "Ein Hund.")
+    for source, search in (("Ein Hund.", "greedy"), (OWN, "greedy")):
+        local_page.go_back()
+        expect_query(local_page, source=source, search=search)
+        expect_sentence(local_page, source)
+        settled(local_page)
     local_page.go_back()
     at(local_page, "")
     expect_sentence(local_page, OWN)
     expect_query(local_page, source=OWN, search="greedy")
     local_page.go_forward()
     at(local_page, "steps")
-    expect_sentence(local_page, "Ein Hund.")
-    assert local_page.evaluate("history.length") == entries + len(pages)
+    expect_sentence(local_page, OWN)
+    assert local_page.evaluate("history.length") == entries + len(pages) + 2
 
 
 def test_back_restores_the_previous_sentence_and_edits(local_page: Page, serve):
@@ -164,6 +181,9 @@ def test_invalid_values_in_a_link_are_ignored():
     nonsense = {"direction": "fr-it", "model": "x", "search": "wide", "closing_layer": "99"}
     nonsense |= {"source": "  ", "closing_fill": "-1", "mask_kind": ""}
     page = render("masks", **nonsense)
+    (said,) = page.texts("link_note", "caption")
+    for name in ("direction “fr-it”", "model “x”", "search “wide”"):
+        assert f"This link's {name} is not available here: " in said
     assert page.app.text_area("source").value == EXAMPLES[0].de
     sent = {name: value for (values,) in page.payloads.values() if isinstance(values, dict)
             for name, value in values.get("values", {}).items()}  # fmt: skip
@@ -171,6 +191,31 @@ def test_invalid_values_in_a_link_are_ignored():
         "direction": "de-en", "model": "scratch", "search": "beam", "source": EXAMPLES[0].de,
         "closing_layer": None, "closing_fill": None, "mask_kind": None,
     }  # fmt: skip
+
+
+def test_a_link_to_an_unknown_head_says_what_is_shown():
+    """On every page that opens with a link's head; a link that fits has no such line."""
+    for path in ("", "head", "together"):
+        link = {"source": OWN, "kind": "foo", "layer": "99", "head": "1"}
+        page = render(path, **link)
+        (said,) = page.texts("link_note", "caption")
+        assert said == (
+            "This link's kind “foo” is not available here: cross is shown instead. This link's "
+            "layer “99” is not available here: 2 is shown instead."  # the second-to-last of four
+        )
+        page.app.text_area("source").set_value("Ein Hund.").run()
+        assert read(page.app).texts("link_note", "caption") == [said]
+        fits = render(path, **(link | {"kind": "decoder", "layer": "mean"}))
+        assert not fits.texts("link_note")
+
+
+def test_parameters_of_another_page_leave_the_url():
+    given = {"source": OWN, "layer": "2", "stop": "3", "bug": "2", "other": "kept"}
+    left = {"": ["bug", "stop"], "masks": ["bug", "layer", "stop"], "tour": ["bug"]}
+    for path, names in left.items():
+        page = render(path, **given)
+        found = page.payloads.get("address_leftover", [{"values": {}}])[0]["values"]
+        assert sorted(found) == names and not any(found.values())
 
 
 def test_the_tour_keeps_its_stop(local_page: Page, serve):
@@ -204,10 +249,10 @@ def test_the_other_direction_takes_the_translation():
         if not translated:
             box.set_value(source).run()
             translated = unpacked(read(page.app).payload("explorer"))[0]["translation"]
-        page.app.radio("direction").set_value("en-de").run()
+        page.app.selectbox("direction").set_value("en-de").run()
         assert page.app.text_area("source").value == translated
         assert unpacked(read(page.app).payload("explorer"))[0]["source_text"] == translated
-        page.app.radio("direction").set_value("de-en").run()
+        page.app.selectbox("direction").set_value("de-en").run()
         assert page.app.text_area("source").value == source
 
 
@@ -311,6 +356,9 @@ def test_the_writer_writes_changes_of_its_own_page_only(writer):
         {"values": {"stop": "2"}, "entry": ["kind"]},
         {"values": {"edits": None}, "entry": []},
         {"values": {"edits": "causal"}, "entry": []},
+        {"values": {"kind": "decoder"}},
+        {"values": {"stop": "3"}, "entry": ["kind"]},
+        {"values": {"kind": "encoder"}},
     ) == [
         ["?source=a&stop=1&kind=cross", 0],
         ["?source=a&stop=1&kind=cross", 0],
@@ -320,6 +368,9 @@ def test_the_writer_writes_changes_of_its_own_page_only(writer):
         ["?source=b&stop=2&model=x", 1],
         ["?source=b&stop=2&model=x", 1],
         ["?source=b&stop=2&model=x&edits=causal", 2],
+        ["?source=b&stop=2&model=x&edits=causal&kind=decoder", 2],
+        ["?source=b&stop=3&model=x&edits=causal", 3],
+        ["?source=b&stop=3&model=x&edits=causal&kind=encoder", 3],
     ]
 
 
@@ -419,9 +470,10 @@ def test_every_page_keeps_the_choices_of_a_link(monkeypatch, path):
     assert kept == {name: value for name, value in asked.items() if name not in own}
     if VIEWS[path].own_sentence:
         assert app.text_area("source").value == OWN
-    model = app.selectbox("model")
-    assert "captions only" in model.format_func(model.value)
-    assert app.session_state["search"] == "greedy"
+    chosen = {name: app.session_state[name] for name in SETTINGS}
+    assert chosen == {"direction": "de-en", "model": "captions", "search": "greedy"}
+    drawn = {box.key for box in app.selectbox} & set(SETTINGS)
+    assert drawn == set(VIEWS[path].settings), "a setting stands where it does something"
 
 
 def test_a_choice_is_kept_in_the_url(local_page: Page, serve):

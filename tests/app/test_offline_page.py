@@ -530,7 +530,7 @@ def test_everything_is_reached_by_keyboard_and_named(visit):
     named |= {"searchbox": "English translation to look at", "button": "About this file"}
     for role, name in named.items():
         expect(page.get_by_role(role, name=name, exact=True)).to_be_visible()
-    example = page.get_by_role("button", name=EXAMPLES[1].title)
+    example = page.get_by_role("button", name=EXAMPLES[1].titles[0])
     example.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("German sentence")).to_have_value(EXAMPLES[1].text("de"))

@@ -152,11 +152,11 @@ def test_a_reload_keeps_what_was_typed():
 
 def test_direction_and_model_are_fixed_until_the_plan_is_left():
     page = open_plan("1~tour.ahead", direction="en-de", model="captions")
-    direction, model = page.app.radio(key="direction"), page.app.selectbox(key="model")
+    direction, model = page.app.selectbox(key="direction"), page.app.selectbox(key="model")
     assert (direction.value, model.value) == ("en-de", "captions")
     assert direction.disabled and model.disabled
     free = open_plan("1~tour.ahead", act=press("plan_leave"))
-    assert not free.app.radio(key="direction").disabled
+    assert not free.app.selectbox(key="direction").disabled
     assert not free.app.selectbox(key="model").disabled
     assert "plan_next" not in [button.key for button in free.app.button]
     assert "tour_next" in [button.key for button in free.app.button]

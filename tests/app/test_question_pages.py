@@ -20,7 +20,7 @@ from app.views.shared.asked import wins
 from core.config import DecodeConfig
 from core.record.edits import Edits, PositionEdit
 from core.search.beam import Hypothesis
-from tests.app.page_checks import names, number, percent, record, signed, translator
+from tests.app.page_checks import map_row, names, number, percent, record, signed, translator
 from tests.app.rendered import Rendered, answer, questions, read, render, skip
 from tests.app.test_worksheet import words_of
 
@@ -475,13 +475,13 @@ def test_a_row_without_a_maximum_is_replaced_by_another_of_its_head():
 
 def test_stops_ask_what_they_show():
     """Each stop asks about its own effect, and an answer at one stop does not count at another."""
-    asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (1, 4, 7, 8, 9, 10)}
+    asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (2, 4, 7, 8, 9, 10)}
+    assert not questions(render("tour").app), "the first stop teaches"
     kinds = {n: question["name"] for n, question in asks.items()}
-    assert kinds == {1: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
+    assert kinds == {2: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
     # The row that is asked about has a token before it.
     assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1
-    same, here = (asks[n]["question"].split(" at stop ") for n in (1, 9))
-    assert same[0] == here[0] and same[1] != here[1]
+    assert [asks[n]["question"].split(" at stop ")[1] for n in (2, 9)] == ["1", "8"]
 
     healthy = record(TOURS["de-en"][7].source)
     ids = [token.id for token in healthy.target_out]
@@ -508,10 +508,34 @@ def test_a_decoder_row_with_a_choice_is_asked_about():
     assert len(asked(page, "tour_5")["options"]) == 1 + int(row.argmax())
 
 
+@pytest.mark.parametrize("path", ["head", "masks"])
+def test_the_picture_that_a_question_is_about_is_visible(path):
+    """It covers the row that is asked about, and in a lesson its numbers are not even sent."""
+    for query in ({"lesson": "1"}, {}):
+        page = render(path, source=TWO_MEN, state={"saved answers shown": False}, **query)
+        question = asked(page, path)
+        header, (values,) = map_row(page, f"pictured_{path}")
+        found = record(TWO_MEN).maps(header["site"].lower()).copy()
+        assert header["sealed"] == bool(query)
+        if question["name"] == "masked":
+            assert header["covered"] is None
+        else:
+            assert header["covered"] == int(question["question"].rpartition(".")[2])
+            if query:
+                found[:, :, header["covered"]] = 0
+        np.testing.assert_array_equal(values, found)
+        skip(page.app)
+        after, (values,) = map_row(read(page.app), f"pictured_{path}")
+        assert (after["covered"], after["outlined"]) == (None, header["covered"])
+        np.testing.assert_array_equal(values, record(TWO_MEN).maps(after["site"].lower()))
+    shown = render("why", source=TWO_MEN, state={"saved answers shown": False})
+    assert "pictured_why" not in shown.payloads, "the place of that question is its answer"
+
+
 def test_a_stop_says_little_before_its_question_is_answered():
     stop = TOURS["de-en"][3]
     page = render("tour", stop="4")
     assert page.texts("tour_text", "markdown") == [stop.before]
-    assert text("tour", "page.waiting") in page.texts()
+    assert text("tour", "page.covered") in page.texts()
     skip(page.app)
     assert read(page.app).texts("tour_text", "markdown")[0] == stop.look_for

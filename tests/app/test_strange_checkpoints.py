@@ -85,7 +85,7 @@ def test_a_language_is_shown_by_its_name_or_else_its_code(root, direction):
     change = strange_folders.config(source_language=source, target_language=target)
     change(shutil.copytree(root / "scratch-de-en", root / f"scratch-{direction}"))
     app = opened()
-    radio = app.radio(key="direction")
+    radio = app.selectbox(key="direction")
     languages = " → ".join(NAMES.get(x, x) for x in (source, target))
     assert radio.options == ["German → English", languages] and radio.value == "de-en"
     radio.set_value(direction).run()
@@ -93,7 +93,7 @@ def test_a_language_is_shown_by_its_name_or_else_its_code(root, direction):
     for page, view in VIEWS.items():
         app.switch_page(view.file).run()
         assert not app.exception and not app.error, page
-        assert app.radio(key="direction").value == direction
+        assert app.selectbox(key="direction").value == direction
         if view.own_sentence:
             assert app.text_area(key="source").label == f"{languages.split(' → ')[0]} sentence"
             assert app.get("bidi_component"), page

@@ -6,15 +6,17 @@ import re
 from collections import Counter
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from app.examples import EXAMPLES, MINIMAL_PAIRS, minimal_change
+from core.experiments.head_effects import head_effects
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 from tests.app.page_checks import ROOT, nothing_else, number
 from tests.app.page_checks import translator as load
-from tests.app.rendered import Rendered, render, unpacked
+from tests.app.rendered import Rendered, read, render, unpacked
 
 MAIN = ROOT / "app/main.py"
 SHIRTS, SWAPPED = EXAMPLES[0].texts("de-en")
@@ -101,9 +103,34 @@ def test_edits_keep_the_target(translator):
     second = translator.inspect(SNOW, edits=edits, target_ids=ids)
     assert abs(second.log_prob - first.log_prob) > 0.01
     claim_both(page, first, second, note=", with edits")
+
+
+def test_the_head_that_matters_most_is_offered_as_an_edit(translator):
     none = render("together", source=SNOW, beside="edits")
-    assert [item.text for item in none.items if "No edit applies to this sentence" in item.text]
     assert "second_explorer" not in none.payloads
+    first = translator.inspect(SNOW)
+    effects = head_effects(translator, first).changes
+    most = min(
+        ((float(c.sum()), kind, *at) for kind, of in effects.items() for at, c in
+         [((i, j), of[i, j]) for i, j in np.ndindex(of.shape[:2])]),
+    )  # fmt: skip
+    change, kind, layer, head = most
+    assert any(number(change, 2, "+") in text for text in none.texts(kind="caption"))
+    none.app.button(key="offer_edit").click().run()
+    edits, _ = Edits.parse(f"off.{kind}.{layer}.{head}")
+    ids = tuple(token.id for token in first.target_out)
+    second = translator.inspect(SNOW, edits=edits, target_ids=ids)
+    assert any(number(second.log_prob, 2) in text for text in read(none.app).texts(kind="caption"))
+
+
+def test_a_new_first_sentence_keeps_the_second():
+    second = EXAMPLES[1].texts("de-en")[1]
+
+    def act(app):
+        app.text_area(key="source").set_value(EXAMPLES[1].de).run()
+        app.text_area(key="source").set_value("Der Hund schläft.").run()
+
+    assert render("together", act=act).app.text_input(key="second_source").value == second
 
 
 def box_of(part: Locator) -> FloatRect:

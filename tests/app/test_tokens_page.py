@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.components.merges import payload
+from app.examples import EXAMPLES
 from core.text import load
 from core.text.pieces import PieceTokenizer
 from core.text.splitting import split
@@ -45,6 +46,19 @@ def ladder(word: str, values: dict = VALUES) -> tuple[list[list[str]], list[int]
 
 
 SENTENCE = "Ein Zauberwürfel liegt im Gras."
+
+
+def test_a_sentence_without_a_split_word_opens_on_the_word_of_an_example():
+    page = render("tokens", source="Der Hund schläft.")
+    (own,) = page.payload("tokens_own")["units"]
+    assert len(own["symbols"]) > 1
+    word = page.app.text_input(key="tokens_word").value
+    assert any(word in example.de for example in EXAMPLES)
+    assert page.payload("address_tokens_word")["values"]["word"] is None
+    split = render("tokens", source=f"{word}.")
+    assert "tokens_own" not in split.payloads
+    units = split.payload("tokens_sentence")
+    assert len(units["units"][units["opened"]]["symbols"]) > 1
 
 
 def test_the_page_counts_what_is_split_and_sends_the_merges():

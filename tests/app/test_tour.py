@@ -13,13 +13,31 @@ MAIN = ROOT / "app/main.py"
 
 
 def skip_question(page: Page) -> None:
-    """Skip the stop's question; the map is hidden until then."""
+    """Skip the stop's question; until then, the map covers a row."""
     asked = page.locator("section.question")
     expect(asked).to_have_count(1, timeout=60_000)  # the previous stop's question is gone
     expect(asked).to_have_attribute("data-answered", "", timeout=60_000)
     expect(page.locator("section[aria-label='Attention explorer']")).to_have_count(0)
     asked.get_by_role("button", name="Skip this question").click()
     expect(asked).to_have_attribute("data-answered", "skipped")
+
+
+def test_a_click_uncovers_the_row_of_the_question(local_page: Page, serve):
+    local_page.goto(f"{serve(MAIN)}/tour?stop=3")
+    row = local_page.locator(".map-row")
+    expect(row).to_have_attribute("data-painted", re.compile("."), timeout=60_000)
+    query = int(str(row.get_attribute("data-covered")))
+    canvas = row.locator("canvas")
+    left, top, cell = (
+        float(str(canvas.get_attribute(f"data-{n}"))) for n in ("left", "top", "cell")
+    )
+    place = {"x": left + cell / 2, "y": top + (query + 0.5) * cell}
+    canvas.hover(position=place)
+    expect(row.locator("[data-part=readout]")).to_contain_text("Covered")
+    expect(row).to_have_attribute("data-values", "")
+    canvas.click(position=place)
+    expect(row).to_have_attribute("data-covered", "")
+    expect(row).to_have_attribute("data-values", re.compile(r"\d"))
 
 
 def test_the_last_stop_opens_on_translate_and_links_to_the_lessons(local_page: Page, serve):
@@ -37,8 +55,9 @@ def test_the_last_stop_opens_on_translate_and_links_to_the_lessons(local_page: P
     main = local_page.locator("[data-testid=stMain]")
     first = TOURS["en-de"][0]
     expect(main.get_by_role("heading", name=first.title)).to_be_visible(timeout=60_000)
-    skip_question(local_page)
-    shown = find(first, record(first.source, "scratch-en-de"))
+    shown = find(first.find, record(first.source, "scratch-en-de"))
+    row = local_page.locator(".map-row")
+    expect(row).to_have_attribute("data-query", str(shown.query), timeout=60_000)
     local_page.get_by_role("link", name="Open on the page Translate").click()
     expect(local_page.locator(".st-key-source textarea")).to_have_value(first.source)
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")

@@ -79,19 +79,36 @@ def test_a_stop_matches_the_record(model, direction, number):
 
     def look_then_skip(app) -> None:
         page = read(app)
-        assert [key for key in page.payloads if key.startswith("tour_")] == []
-        assert not re.search("weight of|puts", " ".join(page.texts("tour_text")))
         asked.extend(questions(app))
+        if stop.teaches and not asked:
+            return
+        assert f"tour_{number}" not in page.payloads
+        assert not re.search("weight of|puts", " ".join(page.texts("tour_text")))
+        if (key := f"tour_map_{number}") in page.payloads:  # it covers what is asked about
+            header, _ = map_row(page, key)
+            asks = re.search(r" attends \w+\.\d+\.\d+\.(\d+) at stop", asked[0]["question"])
+            assert header["covered"] == (int(asks[1]) if asks else None)
+            assert header["outlined"] is None
+            blobs, mask = unpacked(page.payload(key))[1], header["mask"]
+            bits = blobs[mask["at"] : mask["at"] + mask["length"]]
+            unmasked = np.unpackbits(np.frombuffer(bits, np.uint8))
+            assert stop.id != "ahead" or unmasked[: len(record_of().target_in) ** 2].all()
         skip(app)
 
+    def record_of() -> TranslationRecord:
+        return translator(f"{model}-{direction}").inspect(stop.source)
+
     at = str(number + 1)
-    page = render("tour", act=look_then_skip, direction=direction, model=model, stop=at)
-    record = translator(f"{model}-{direction}").inspect(stop.source)
+    page = render(
+        "tour", f"tour_all_{number}", act=look_then_skip, direction=direction, model=model, stop=at
+    )
+    record = record_of()
     source, target = LANGUAGES[direction]
     page.claim(f"Stop {at} of {len(TOURS[direction])}, {source} → {target}", "tour_links")
     claim_tokens(page, record)
     # The only other sentence with numbers is the measured one.
-    nothing_else(page, fixed=(stop.measured[:20], stop.look_for))
+    fixed = (stop.measured[:20], stop.look_for, "much of the row", "attention heads: layer")
+    nothing_else(page, but=lambda item: item.where == "tour_taught", fixed=fixed)
     try:
         kind, share = shares(record, direction, number)
     except IndexError:
@@ -108,6 +125,13 @@ def test_a_stop_matches_the_record(model, direction, number):
     if kind == "cross":
         said += described(record, stop, layer, head)
     page.claim(said, "tour_text")
+    header, (values,) = map_row(page, f"tour_map_{number}")
+    np.testing.assert_array_equal(values, record.maps(kind))
+    assert header["covered"] is None
+    if stop.teaches:
+        assert asked == []
+        claim_taught(page, record, cells(record, stop)[-1][0], (layer, head), header["pinned"])
+        return
     assert asked[0]["name"] == ("masked" if stop.id == "ahead" else "attends")
     if stop.id != "ahead":
         assert f"layer {layer + 1} head {head + 1} of the {ATTENTION[kind]}" in asked[0]["prompt"]
@@ -116,8 +140,6 @@ def test_a_stop_matches_the_record(model, direction, number):
         assert f"“{row}”" in asked[0]["prompt"] or page.claim_matching(
             r"The first question has no clear answer here, .*", f"question_tour_{number}"
         )
-    header, (values,) = map_row(page, f"tour_map_{number}")
-    np.testing.assert_array_equal(values, record.maps(kind))
     assert header["site"] == kind.capitalize()
     opened = header["opened"]
     assert (opened["layer"], opened["head"], opened["names"]) == (layer, head, None)
@@ -127,6 +149,23 @@ def test_a_stop_matches_the_record(model, direction, number):
     assert [view[name] for name in ("kind", "layer", "head")] == [kind, layer, head]
     row = cells(record, stop)[-1][0] if kind == "cross" else None
     assert view.get("q") == row
+
+
+def claim_taught(
+    page: Rendered, record: TranslationRecord, row: int, at: tuple[int, int], pinned: list[int]
+) -> None:
+    """Claim the first stop's sentence and its cell, which is pinned."""
+    weights = record.cross[*at, row]
+    key = int(weights.argmax())
+    read_, written = names(record.source, 1)[key], names(record.target_out, 1)[row]
+    (said,) = page.texts("tour_taught", "markdown")
+    for part in (f"**{read_}** at place {key + 1},", f"**{written}** at place {row + 1}."):
+        assert part in said
+    page.claim_matching(rf".*here {re.escape(percent(weights.max()))}\.", "tour_text")
+    count = sum(record.maps(kind)[..., 0, 0].size for kind in ATTENTION)
+    layer, head = at
+    page.claim_matching(rf"One of {count} .*: layer {layer + 1} head {head + 1} of .*", "tour_text")
+    assert pinned == [row, key]
 
 
 def described(record: TranslationRecord, stop: Stop, layer: int, head: int) -> str:
@@ -155,7 +194,7 @@ def claim_tokens(page: Rendered, record: TranslationRecord) -> None:
 
 def test_another_model_opens_its_own_head_at_the_same_stop():
     """A row of maps keeps the chosen head until `turn` changes."""
-    pages = [render("tour", act=skip, model=m) for m in ("scratch", "baseline", "captions")]
+    pages = [render("tour", model=m) for m in ("scratch", "baseline", "captions")]
     assert len({map_row(page, "tour_map_0")[0]["opened"]["turn"] for page in pages}) == 3
 
 
@@ -201,4 +240,4 @@ def test_what_a_translation_lacks_is_named(direction, id, target, error):
     stop = next(stop for stop in TOURS[direction] if stop.id == id)
     record = translator(f"scratch-{direction}").inspect(stop.source, target)
     with pytest.raises(LookupError, match=error):
-        find(stop, record)
+        find(stop.find, record)

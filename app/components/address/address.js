@@ -36,6 +36,9 @@ export default function render({ data: { page, values, seen, arrival, entry } })
     window.history.replaceState(window.history.state, "", address);
     return;
   }
-  for (const name of entry) query.delete(name);
+  for (const name of entry) {
+    query.delete(name);
+    if (isKnown(name)) written.set(name, { arrival, value: null }); // by another writer of this page
+  }
   window.history.pushState({}, "", address);
 }

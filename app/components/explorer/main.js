@@ -90,11 +90,11 @@ function createExplorer(parent, key, host) {
       painted: 0,
     },
     /*
-     * Whether the visitor has chosen anything here, the last view that a payload gave, and whether back/forward
+     * Whether the visitor has chosen anything here, the last view that a payload gave and its turn, and whether back/forward
      * navigation is waiting for its data. Then whether no link named the view that the page opened with, the record whose
      * effects were requested unasked, and the second head that the next step switched off.
      */
-    memory: { chosen: false, given: "", returning: false, suggested: false, asked: "", repair: null },
+    memory: { chosen: false, given: "", returning: false, turn: undefined, suggested: false, asked: "", repair: null },
     requests: {},
     warming: 0,
     stepTimer: 0,
@@ -149,7 +149,9 @@ function applyPayload(explorer, bytes) {
   const sameWords = Boolean(before) && sameTokens(data, before);
   Object.assign(explorer, { bytes, data });
   // Open with the view of the payload until the visitor has chosen one.
-  const opens = !before || memory.returning || (!sameWords && !memory.chosen && raw.view.q !== undefined);
+  const isOwn = !memory.chosen || raw.view.turn !== memory.turn; // an example opens with its own head
+  memory.turn = raw.view.turn;
+  const opens = !before || memory.returning || (!sameWords && isOwn && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) cancelRequests(explorer, sameWords ? "edit" : null);

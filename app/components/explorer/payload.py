@@ -111,7 +111,7 @@ def payload(
     as_floats = host is None or 4 * cells <= BYTE_LIMIT
     levels = None if as_floats else 65535 if 2 * cells <= BYTE_LIMIT else 255
     quantities = quantities or {}
-    shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW) if view.get(name) is not None]
+    shown_first = [name for name in (*_VIEW, *_FURTHER_VIEW, "turn") if view.get(name) is not None]
     data: dict[str, Any] = {
         "sentence": record.id,
         "model": record.model_title,

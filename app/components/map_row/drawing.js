@@ -2,7 +2,7 @@
 
 import { drawFocus, drawLabel, emphasisOf, hatchMasked, labelsOf, showsLabel, widest, xOf, yOf } from "../shared/grid.js";
 import { scientific } from "../shared/numbers.js";
-import { drawBox, drawColourBar, drawFrame, drawNote, fontOf, imageOf, rasterOf } from "../shared/plot.js";
+import { drawBox, drawColourBar, drawFrame, drawHatch, drawNote, drawText, fontOf, imageOf, rasterOf } from "../shared/plot.js";
 import { heightBelow, screenOf } from "../shared/presented.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { subscript } from "../shared/tokens.js";
@@ -14,6 +14,8 @@ const LEAST_CELL = 5;
 const LEAST_PRESENTED = 3;
 
 const MOST_CELL = 24;
+
+const ALONE = { most: 32, height: 420 }; // px of a map without others beside it: its rows fit on the first screen
 
 const MOST_BESIDE = 3;
 
@@ -55,8 +57,9 @@ export function rowGeometry({ data, theme, parts }) {
   let beside = Math.min(MOST_BESIDE, data.maps.length);
   while (beside > 1 && slot(beside) < Math.max(LEAST_WIDTH, left + LEAST_CELL * keys + 2)) beside--;
   const presented = screenOf(parts.maps) !== "";
-  const inHeight = presented ? (heightBelow(parts.maps) - PRESENTED_TEXT - top - BAR.foot) / queries : MOST_CELL;
-  const fitting = Math.floor(Math.min(MOST_CELL, inHeight, (slot(beside) - left - 2) / keys));
+  const largest = data.maps.length > 1 ? MOST_CELL : Math.max(MOST_CELL, Math.min(ALONE.most, Math.floor(ALONE.height / queries)));
+  const inHeight = presented ? (heightBelow(parts.maps) - PRESENTED_TEXT - top - BAR.foot) / queries : largest;
+  const fitting = Math.floor(Math.min(largest, inHeight, (slot(beside) - left - 2) / keys));
   const cell = Math.max(presented ? LEAST_PRESENTED : LEAST_CELL, fitting);
   const [gridWidth, gridHeight] = [cell * keys, cell * queries];
   const fontSize = Math.max(10.5, Math.min(13, cell * 0.86));
@@ -92,10 +95,21 @@ export function drawStill(context, { theme, data }, geometry, map) {
     for (let query = 1; query < shown.queries; query++) drawBox(context, theme.page, left, top + query * cell - 1, gridWidth, 1);
   }
   hatchMasked(context, theme, geometry, (query, key) => !map.unmasked[query * shown.keys + key]);
+  if (data.covered !== null) drawCover(context, theme, geometry, data.covered);
   drawFrame(context, theme.line, 1, left - 0.5, top - 0.5, gridWidth + 1, gridHeight + 1);
   if (data.outlined !== null) drawFrame(context, theme.ink, 2, left - 1, yOf(geometry, data.outlined) - 1, gridWidth + 2, cell + 1);
   drawTitles(context, theme, geometry);
   drawBar(context, theme, geometry, map);
+}
+
+/* A row that is not shown yet: hatched, with a question mark. */
+function drawCover(context, theme, geometry, query) {
+  const { left, cell, gridWidth } = geometry;
+  const [y, middle] = [yOf(geometry, query), left + gridWidth / 2];
+  drawHatch(context, theme, left, y, gridWidth, cell);
+  drawBox(context, theme.page, middle - 14, y + 2, 28, cell - 4);
+  drawText(context, theme, "?", middle, y + cell / 2 + 1, { size: Math.min(15, cell - 2), weight: 650, align: "center" });
+  drawFrame(context, theme.ink, 2, left - 1, y - 1, gridWidth + 2, cell + 1);
 }
 
 function drawTitles(context, theme, { left, top, gridHeight, height, titles, queryTitle }) {

@@ -60,6 +60,7 @@ function applyData(view, bytes) {
   const wordsOf = (row) => JSON.stringify([row?.queries, row?.keys]);
   if (wordsOf(data) !== wordsOf(view.data)) view.pinned = NO_CELL;
   Object.assign(view, { bytes, data, preview: NO_CELL });
+  if (data.pinned) view.pinned = { query: data.pinned[0], key: data.pinned[1] };
   if (data.opened && data.opened.turn !== lastStates.get(view.key)?.turn) setHead(view, data.opened);
   view.layer = between(0, view.layer, data.layers.length - 1);
   view.head = between(0, view.head, data.heads - 1);
@@ -153,10 +154,11 @@ function paintFocus(view) {
     drawLive(copyBase(canvas, base, geometry), view, geometry, focus);
   }
   const cell = query === null ? null : query * data.keys.length + key;
-  const unmasked = cell !== null && data.unmasked[cell] === 1;
+  const unmasked = cell !== null && query !== data.covered && data.unmasked[cell] === 1;
   sayCell(view, focus, cell, unmasked);
   Object.assign(root.dataset, { layer: data.layers[view.layer], head: view.head, query: query ?? "", key: key ?? "" });
   root.dataset.outlined = String(data.outlined ?? "");
+  root.dataset.covered = String(data.covered ?? "");
   root.dataset.values = unmasked ? maps.map(({ map }) => map.values[cell]).join(" ") : "";
   root.dataset.painted = String(++view.painted);
 }
@@ -170,6 +172,10 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
   if (cell === null) {
     const all = ["the map", "both maps"][maps.length - 1] ?? `all ${maps.length} maps`;
     parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
+    return;
+  }
+  if (query === data.covered) {
+    parts.readout.textContent = `Covered: the question is about this row.${data.sealed ? "" : " Click it to see it."}`;
     return;
   }
   const statements = [parted("query: ", tokenName(data.queries[query])), parted("key: ", tokenName(data.keys[key]))];
@@ -187,6 +193,11 @@ function preview(view, place) {
 
 /* Pinning a pinned cell unpins it. */
 function pin(view, { query, key }) {
+  if (query !== null && query === view.data.covered) {
+    if (view.data.sealed) return;
+    view.data.covered = null;
+    paintHead(view);
+  }
   view.pinned = samePlace(view.pinned, { query, key }) ? NO_CELL : { query, key };
   view.preview = NO_CELL;
   paintFocus(view);

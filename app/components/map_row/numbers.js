@@ -18,6 +18,7 @@ export function decodeRow(raw) {
   return {
     ...raw,
     outlined: raw.outlined ?? null,
+    covered: raw.covered ?? null,
     queries,
     keys,
     words: { query: raw.queries.words, key: raw.keys.words },

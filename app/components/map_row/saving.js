@@ -32,14 +32,14 @@ function rowPicture(view) {
   return { theme, title: headingOf(view), width: maps.length * (geometry.width + GAP), height: 24 + ABOVE + geometry.height, draw };
 }
 
-/* Masked cells are empty. */
+/* Masked cells are empty, and so are those of a covered row. */
 function rowAsCsv({ data, maps }) {
   const named = ({ label, number }) => numbered(label, number);
   const lines = [["query", "key", ...data.maps.map((map) => quoted(map.name))]];
   data.queries.forEach((query, row) => {
     data.keys.forEach((key, column) => {
       const cell = row * data.keys.length + column;
-      const numbers = maps.map(({ map }) => (map.unmasked[cell] ? String(map.values[cell]) : ""));
+      const numbers = maps.map(({ map }) => (map.unmasked[cell] && row !== data.covered ? String(map.values[cell]) : ""));
       lines.push([named(query), named(key), ...numbers]);
     });
   });

@@ -3,7 +3,7 @@
 import { oneLine } from "../shared/single_line.js";
 
 /**
- * @typedef {{title: string, text: string, hint: string, reference: string}} OfflineExample
+ * @typedef {{title: string, text: string, hint: string, reference: string, view: object | null}} OfflineExample
  * @typedef {{direction: string, name: string, source: string, target: string, learned: string,
  *   precision: string, parameters: number, sha256: string, tour: TourStop[], plan: boolean,
  *   left_out: string[], examples: OfflineExample[]}} OfflineModel  source, target: names of the

@@ -62,7 +62,7 @@ const referenceOf = ({ examples }, source) => examples.find(({ text }) => text =
  * @param {Record<string, any>} parts
  * @param {OfflineModel[]} models
  * @param {Choice} choice
- * @param {(change: Partial<Choice>) => void} change
+ * @param {(change: Partial<Choice>, view?: object | null) => void} change
  */
 export function paintForm(parts, models, choice, change) {
   const model = modelOf(models, choice.direction);
@@ -87,10 +87,10 @@ function paintExamples(parts, { direction, examples }, { source }, change) {
   if (parts.examples.dataset.direction !== direction) {
     parts.examples.dataset.direction = direction;
     parts.examples.replaceChildren(
-      ...examples.map(({ title, text, hint }) => {
+      ...examples.map(({ title, text, hint, view }) => {
         const item = element("li");
         const button = buttonOf("", title);
-        button.addEventListener("click", () => change({ source: text, target: "" }));
+        button.addEventListener("click", () => change({ source: text, target: "" }, view));
         item.append(button, element("p", "", hint));
         return item;
       }),

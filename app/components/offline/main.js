@@ -7,7 +7,8 @@ import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
+import { againLine } from "./again.js";
+import { BEAMS, choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
 import { isFragmentEscaped, onFragment, readFragment, writeFragment } from "./fragment.js";
@@ -185,8 +186,10 @@ export function openPage() {
     tell("status", line);
   }
 
-  function change(changes) {
+  /* `view` is that of an example: it is about the pass of the usual search, without edits. */
+  function change(changes, view = null) {
     const next = Object.freeze({ ...choice, ...changes });
+    if (view && next.beam === BEAMS.usual && !next.edits) return openLink({ ...linkOfChoice(next), ...view });
     const same = Object.keys(next).every((name) => next[name] === choice[name]);
     choice = next;
     escaped = "";

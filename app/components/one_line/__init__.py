@@ -10,8 +10,5 @@ _mount = component(__file__, "one_line.js")
 
 
 def one_line(box: str, *, key: str = "one_line") -> None:
-    """Keep the text area with widget key `box` on one line: Enter applies its text.
-
-    On a phone, choosing an example also closes the sidebar.
-    """
+    """Keep the text area with widget key `box` on one line: Enter applies its text."""
     _mount(key=key, data=box, width="content", height="content")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import streamlit as st
 
 from app.components.map_row import map_row
@@ -51,12 +54,47 @@ def choose_bug() -> str:
     return names[choose(text("bugs", "page.choice"), {i: str(i) for i in names}, 1, "bug")]
 
 
-def choose_kind() -> str:
-    """Choose a kind of attention."""
-    return choose("Attention", _KINDS, "encoder", "bug_kind")
+class Seen(NamedTuple):
+    """Where a bug changes a map most: kind, layer and head; `of` names the record and the bug."""
+
+    of: tuple[str, str]
+    kind: str
+    layer: int
+    head: int
 
 
-def show_maps(inspection: Inspection, bug: str, kind: str) -> None:
+def where_seen(inspection: Inspection, bug: str) -> Seen:
+    """Return the head that shows a bug: of all, it changes most, on average over the cells.
+
+    It is taken from the first kind, in the order of computation, that has a head with at least half
+    of the largest change: later kinds may change only because their inputs do.
+    """
+    from core.experiments.bugs import bug_pass
+
+    healthy, broken = (inspection.run_experiment(bug_pass, one) for one in (None, bug))
+    changes = {
+        kind: np.abs(broken.maps[kind] - healthy.maps[kind])
+        .mean((2, 3))
+        .round(4)  # ties: the first
+        for kind in _KINDS
+    }
+    most = max(change.max() for change in changes.values())
+    kind = next(kind for kind, change in changes.items() if change.max() >= most / 2)
+    layer, head = np.unravel_index(int(changes[kind].argmax()), changes[kind].shape)
+    return Seen((inspection.record.id, bug), kind, int(layer), int(head))
+
+
+def choose_kind(seen: Seen) -> str:
+    """Choose a kind of attention; a new bug or sentence opens on what shows it."""
+    if seen.of != session.saved_result("bug seen"):
+        linked = address.requested("bug_kind")
+        if session.saved_result("bug seen") is not None or linked not in _KINDS:
+            session.put("bug_kind", seen.kind)
+        session.save_result("bug seen", seen.of)
+    return choose("Attention", _KINDS, seen.kind, "bug_kind")
+
+
+def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> None:
     """Show the maps of both networks, padding included."""
     from core.experiments.bugs import bug_pass
 
@@ -74,7 +112,7 @@ def show_maps(inspection: Inspection, bug: str, kind: str) -> None:
     layers, heads = healthy.maps[kind].shape[:2]
     queries, keys = padded_sides(inspection, kind, healthy.padding)
     either = healthy.masks[kind] | broken.masks[kind]
-    opened = selected_head(layers, heads)
+    opened = selected_head(layers, heads, seen)
     row = MapRow(_KINDS[kind], range(layers), queries, keys, maps, either, opened)
     map_row(row, key="bug_maps")
     if plans.presenting():
@@ -100,16 +138,26 @@ def padded_sides(inspection: Inspection, kind: str, padding: int) -> tuple[Side,
     return source if kind == "encoder" else fed, fed if kind == "decoder" else source
 
 
-def selected_head(layers: int, heads: int) -> Opened:
-    """Return the head that the link opens; the browser keeps later choices."""
+def selected_head(layers: int, heads: int, seen: Seen) -> Opened:
+    """Return the head that the link opens, else the one that shows the bug.
+
+    The browser keeps later choices until the bug or the sentence changes.
+    """
     names = {"layer": "bug_layer", "head": "bug_head"}
     linked = [address.pop(name) for name in names.values()]
     if any(linked):
         session.put("bug_turn", (session.get("bug_turn") or 0) + 1)
         session.put("bug_opened", linked)
+    elif session.get("bug_opened_for") != seen.of:
+        session.put("bug_turn", (session.get("bug_turn") or 0) + 1)
+        session.put("bug_opened", None)
+    session.put("bug_opened_for", seen.of)
     found = session.get("bug_opened") or (None, None)
-    at = [address.index(one, count, 0) for one, count in zip(found, (layers, heads), strict=True)]
-    layer, head = (one if isinstance(one, int) else 0 for one in at)
+    usual = seen.layer, seen.head
+    layer, head = (
+        at if isinstance(at := address.index(one, count, default), int) else default
+        for one, count, default in zip(found, (layers, heads), usual, strict=True)
+    )
     return Opened(layer, head, session.get("bug_turn") or 0, names)
 
 
@@ -131,7 +179,8 @@ def present_page(inspection: Inspection) -> None:
                 bug = choose_bug()
                 show_translations(inspection, bug)
             with beside, st.container(key="present_maps", gap="small"):
-                show_maps(inspection, bug, choose_kind())
+                seen = where_seen(inspection, bug)
+                show_maps(inspection, bug, choose_kind(seen), seen)
         else:
             healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
             if turn == 1:
@@ -160,15 +209,22 @@ def show_bug(inspection: Inspection, bug: str) -> None:
     from core.experiments.bugs import PROBED, bug_symptoms
 
     show_translations(inspection, bug)
-    show_maps(inspection, bug, choose_kind())
+    seen = where_seen(inspection, bug)
+    show_maps(inspection, bug, choose_kind(seen), seen)
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
     numbers, question = st.columns([3, 2], gap="large")
-    with numbers, st.container(key="bug_numbers"):
-        st.subheader(text("bugs", "page.numbers"), anchor=False)
-        show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
     with question:
         compared = ask_which(inspection, bug, healthy, broken)
+    with numbers, st.container(key="bug_numbers"):
+        title = text("bugs", "page.numbers")
+        if compared is None:  # the numbers give the answer away
+            fold = st.expander(text("bugs", "page.hint"))
+        else:
+            fold = st.container()
+            fold.subheader(title, anchor=False)
+        with fold:
+            show_symptoms(healthy, broken, shape.d_model // shape.num_heads, PROBED)
     show_explanation(bug, compared)
 
 

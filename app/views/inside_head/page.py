@@ -37,6 +37,7 @@ def follow_link(record: TranslationRecord) -> None:
         or linked["layer"]
         or linked["head"]
         or session.saved_result("head_sentence") is None
+        or session.saved_result("head_turn") != address.turn()
     ):
         opens = address.initial_view(record)  # as on the page Translate, with the pinned row
         for name in ("kind", "layer", "head"):  # "mean" becomes the default
@@ -49,6 +50,7 @@ def follow_link(record: TranslationRecord) -> None:
         elif linked["kind"] or new_sentence:
             session.put(f"head_{name}", opens.get(name))
     session.save_result("head_sentence", record.id)
+    session.save_result("head_turn", address.turn())
 
 
 def select(label: str, names: Mapping[Any, str], default: Any, key: str) -> Any:

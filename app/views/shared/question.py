@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NoReturn
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from app.components.map_row import map_row
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
 from app.views.shared.asked import Candidate, NotAskable
+from app.views.shared.axes import map_sides
 from app.views.shared.presented import show_answer, show_line, show_rest
 from core.record.record import TranslationRecord
 
@@ -114,8 +118,14 @@ def open_with(
         address.write({"lesson": kept}, "lesson")
     if plans.presenting():
         _present(place, record, list(candidates))
-    box = st.container(key=f"question_{place}")
+    candidates = list(candidates)
+    said, beside = _columns(candidates)
+    with said:
+        box = st.container(key=f"question_{place}")
     found = _ask_in(box, place, candidates)
+    if found.settled or in_lesson():
+        with beside:
+            _show_picture(place, found)
     if found.settled:
         return found
     if in_lesson():
@@ -134,7 +144,54 @@ def open_with(
             on_click=_cover_again,
             args=(seen,),
         )
-    return Outcome(found.asked, False, shown)
+    found = Outcome(found.asked, False, shown)
+    with beside:
+        _show_picture(place, found)
+    return found
+
+
+def _columns(candidates: list[Candidate]) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Return the containers of the question and of the map beside it, if it is about one."""
+    try:
+        asked = first_askable(candidates)[0]
+    except NotAskable:
+        asked = None
+    if asked is None or not _is_about_a_map(asked):
+        return st.container(), st.container()
+    said, beside = st.columns([4, 5], gap="medium")
+    return said, beside
+
+
+def _is_about_a_map(asked: Asked) -> bool:
+    """Return whether `place` is what the question is about: that of others is the answer."""
+    return asked.place is not None and asked.question.name in ("attends", "masked")
+
+
+def _show_picture(place: str, found: Outcome) -> None:
+    """Show the map that a question is about; its answer is covered until it may be shown.
+
+    A question about a row covers that row. A question about the mask gets no hatching, so that
+    masked cells look like cells without weight.
+    """
+    asked = found.asked
+    if asked is None or (at := asked.place) is None or not _is_about_a_map(asked):
+        return
+    asks = asked.question.name
+    row_asked = at.query if asks == "attends" else None
+    record, maps = at.record, at.record.maps(at.kind)
+    turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
+    row = MapRow(
+        at.kind.capitalize(),
+        range(len(maps)),
+        *map_sides(record, at.kind),
+        [Map(text("questions", "page.map"), "weight", "", maps)],
+        None if asks == "masked" and not found.shown else record.mask(at.kind),
+        Opened(at.layer, at.head, turn, None),
+        outlined=row_asked if found.shown else None,
+        covered=None if found.shown else row_asked,
+        sealed=in_lesson(),
+    )
+    map_row(row, key=f"pictured_{place}")
 
 
 def _present(

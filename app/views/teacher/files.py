@@ -59,7 +59,7 @@ def _sheet(stop: Stop, record: TranslationRecord) -> Sheet:
     """Return the sheet of a stop's sentence; a stop of the tour chooses the head."""
     if stop.on_tour:
         try:
-            shown = find(stop, record)
+            shown = find(stop.find, record)
         except LookupError:
             return sheet(record)
         return Sheet(record, shown.kind, shown.head.layer, shown.head.head)

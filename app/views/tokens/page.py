@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import streamlit as st
 
 from app import controls
 from app.components.merges import merges
+from app.examples import examples
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import label, segments
@@ -90,9 +93,25 @@ def split_or_say(card: Card, written: str, side: Side) -> Splitting | None:
         return None
 
 
-def show_own(card: Card, chosen: controls.Selection) -> None:
+def is_split(splitting: Splitting) -> bool:
+    return any(len(unit.symbols) > 1 for unit in splitting.units)
+
+
+def split_word(card: Card, direction: str) -> str:
+    """Return the first word of an example that this network splits, or ""."""
+    for example in examples(direction):
+        for word in re.findall(r"\w+", example.text(direction)):
+            try:
+                if is_split(results.splitting(card, word, "encoder")):
+                    return word
+            except ValueError:  # the page says why
+                return ""
+    return ""
+
+
+def show_own(card: Card, chosen: controls.Selection, default: str = "") -> None:
     """Draw the box for a word of the visitor's own, and show how the word is split."""
-    address.initialise_text("tokens_word", "", "word")
+    address.initialise_text("tokens_word", default, "word")
     sides: dict[Side, str] = {"encoder": chosen.source_language, "decoder": chosen.target_language}
     side: Side = "encoder"
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -114,7 +133,8 @@ def show_own(card: Card, chosen: controls.Selection) -> None:
             )
             side = chosen_side or side
     word = address.one_line(session.get("tokens_word") or "")
-    address.write({"word": word, "tokens_side": None if side == "encoder" else side}, "tokens_word")
+    kept = None if word == default else word
+    address.write({"word": kept, "tokens_side": None if side == "encoder" else side}, "tokens_word")
     if len(word) > MOST_CHARACTERS:
         long = text("tokens", "own.long", count=len(word), limit=MOST_CHARACTERS)
         st.error(plain(long))
@@ -148,6 +168,9 @@ with page:
             merges(sentence, key="tokens_sentence", view={"unit": None, "step": None}, in_url=False)
             show_rest()
         st.stop()
+above = sentence is not None and not is_split(sentence)
+if above:  # open on a word that is split
+    show_own(card, chosen, split_word(card, chosen.direction))
 if sentence is not None:
     show_counts(record)
     merges(
@@ -165,4 +188,5 @@ if sentence is not None:
         if sentence.kind != "words":
             st.caption(text("tokens", "subwords.boundary"))
     show_unusual(sentence, chosen.source, "token_notes")
-show_own(card, chosen)
+if not above:
+    show_own(card, chosen)

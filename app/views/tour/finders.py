@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,12 @@ class Highlight:
     said: str = ""
 
 
-def find(stop: Stop, record: TranslationRecord) -> Highlight:
-    """Return a stop's head. Raises LookupError if the translation lacks a word that it needs."""
-    name, *words = stop.find
+def find(rule: Sequence[Any], record: TranslationRecord) -> Highlight:
+    """Return the head of a rule: the name of a finder, and the words that it looks for.
+
+    Raises LookupError if the translation lacks a word that the finder needs.
+    """
+    name, *words = rule
     return _FINDERS[name](record, *words)
 
 
@@ -52,6 +56,27 @@ def measured(stop: Stop, shown: Highlight) -> tuple[str, str, str]:
         percent(head.share),
         f"{after.format_map(where).strip()} {shown.said}".strip(),
     )
+
+
+def taught(shown: Highlight, record: TranslationRecord) -> dict[str, str]:
+    """Return what a stop that teaches says of its cell: values for the template, plain text.
+
+    The cell is the largest of the pinned row. Raises LookupError without a pinned row.
+    """
+    if shown.query is None:
+        raise LookupError("No row is pinned")
+    head, query = shown.head, shown.query
+    row = record.maps(shown.kind)[head.layer, head.head, query]
+    key = int(row.argmax())
+    return {
+        "language": record.source_language,
+        "other": record.target_language,
+        "read": labels(record.source, 1)[key],
+        "written": labels(record.target_out, 1)[query],
+        "key": str(key + 1),
+        "query": str(query + 1),
+        "share": percent(float(row[key])),
+    }
 
 
 def tokens_in_words(record: TranslationRecord) -> str:
@@ -136,6 +161,18 @@ def _most_on(record: TranslationRecord, word: str) -> Highlight:
     columns = roles.positions(record.source, word)
     if not columns:
         raise LookupError(f"This model does not read {word!r} as a word")
+    return _most_on_columns(record, columns[0])
+
+
+def _most_on_unknown(record: TranslationRecord) -> Highlight:
+    """Find the row with most weight on what the vocabulary lacks, as `_most_on` does for a word."""
+    columns = [place for place, token in enumerate(record.source) if token.unknown]
+    if not columns:
+        raise LookupError("This model knows all characters of the sentence")
+    return _most_on_columns(record, columns)
+
+
+def _most_on_columns(record: TranslationRecord, columns: Sequence[int]) -> Highlight:
     rows = [
         row
         for row, token in enumerate(record.target_out)
@@ -143,7 +180,7 @@ def _most_on(record: TranslationRecord, word: str) -> Highlight:
     ]
     if not rows:
         raise LookupError("This model wrote no word")
-    on_word = record.cross[:, :, rows][..., columns[0]].sum(-1)
+    on_word = record.cross[:, :, rows][..., columns].sum(-1)
     nth = int(on_word.mean((0, 1), dtype=np.float64).argmax())
     layer, head = np.unravel_index(int(on_word[..., nth].argmax()), on_word.shape[:2])
     row = rows[nth]
@@ -169,4 +206,5 @@ _FINDERS = {
     "first_token": _first_token,
     "itself": _itself,
     "most_on": _most_on,
+    "most_on_unknown": _most_on_unknown,
 }

@@ -12,6 +12,7 @@ from app.components.map_row.payload import Map, MapRow, Opened
 from app.components.question import Asked, Place
 from app.lessons.texts import text
 from app.look.glossary import meaning
+from app.look.labels import ATTENTION
 from app.look.markdown import plain
 from app.state import address, models, plans, results, session
 from app.stops import PAGES, TOURS, Stop
@@ -23,13 +24,18 @@ from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import leave_button, present_button
 from app.views.shared.presented import show_still
 from app.views.shared.question import ask, first_askable
-from app.views.tour.finders import Highlight, find, measured, tokens_in_words
+from app.views.tour.finders import Highlight, find, measured, taught, tokens_in_words
 from app.views.tour.trials import show_trial
+from core.checkpoint.folder import Card
+from core.kinds import KINDS
 from core.record.record import TranslationRecord
 from core.text.tokenizer import normalise
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
 """Lessons that the last stop links to, by their name in a plan."""
+_AFTER = {"order": "no-positions", "leak": "no-mask"}  # by what a stop asks: its second map
+_BEFORE = {"no-positions": "positions", "no-mask": "mask"}
+_STRONG = ("read", "written", "share")
 
 
 def go_to(number: int) -> None:
@@ -52,25 +58,82 @@ def asked_row(question: Asked | None) -> int | None:
     return question.place.query
 
 
-def row_of(record: TranslationRecord, shown: Highlight, query: int | None) -> MapRow:
-    """Return the map that a stop shows, with row `query` outlined; other heads can be chosen."""
+def row_of(
+    record: TranslationRecord,
+    shown: Highlight,
+    question: Asked | None,
+    settled: bool,
+    after: tuple[str, TranslationRecord] | None = None,
+) -> MapRow:
+    """Return the map that a stop shows; other heads can be chosen.
+
+    The row that a question is about is covered until it is settled, and then outlined. Until a
+    question about the mask is settled, masked cells look like cells without weight. `after` names a
+    change and is its pass of the same translation, shown beside the map once it is settled.
+    """
+    query = asked_row(question)
+    asks_masks = question is not None and question.question.name == "masked"
     layers, heads = record.maps(shown.kind).shape[:2]
+    name = "The map" if after is None else text("tour", f"page.{_BEFORE[after[0]]}")
+    note = text("tour", "page.outlined") if settled and query is not None else ""
+    maps = [Map(name, "weight", note, record.maps(shown.kind))]
+    if after is not None and settled:
+        changed, kind = after[1], shown.kind
+        name = text("tour", f"page.{after[0]}")
+        maps.append(Map(name, "after", "", changed.maps(kind), mask=changed.mask(kind)))
     turn = int(record.id[:6], 16) * layers * heads + shown.head.layer * heads + shown.head.head
     return MapRow(
         shown.kind.capitalize(),
         range(layers),
         *map_sides(record, shown.kind),
-        [
-            Map(
-                "The map",
-                "weight",
-                "" if query is None else text("tour", "page.outlined"),
-                record.maps(shown.kind),
-            )
-        ],
-        record.mask(shown.kind),
+        maps,
+        None if asks_masks and not settled else record.mask(shown.kind),
         Opened(shown.head.layer, shown.head.head, turn, None),
-        outlined=query,
+        outlined=query if settled else None,
+        covered=None if settled else query,
+    )
+
+
+def changed_pass(stop: Stop, card: Card, record: TranslationRecord) -> TranslationRecord | None:
+    """Return the pass of the same translation under the stop's change, if it has one."""
+    from core.record.edits import OFF, Edits
+
+    if stop.asks not in _AFTER:
+        return None
+    off = Edits(source_positions=OFF, target_positions=OFF)
+    edits = off if stop.asks == "order" else Edits(causal_mask=False)
+    try:
+        ids = results.token_ids(record.target_out)
+        return results.inspect(card, record.source_text, edits=edits, target_ids=ids)
+    except ValueError:  # the stop's trial says why
+        return None
+
+
+def show_taught(record: TranslationRecord, shown: Highlight, in_plan: bool) -> None:
+    """Teach what a map is with one sentence, one map and one cell."""
+    said = taught(shown, record)
+    strong = {name: f"**{plain(word)}**" for name, word in said.items() if name in _STRONG}
+    where = {"layer": shown.head.layer + 1, "head": shown.head.head + 1}
+    with st.container(key="tour_taught", gap="small"):
+        st.markdown(text("tour", "page.teaches", **(said | strong)))
+    for name in ("row", "column", "dark"):
+        st.caption(text("tour", f"page.{name}", **said))
+    if not in_plan:
+        st.button(
+            text("tour", "page.onward"),
+            key="tour_onward",
+            type="primary",
+            on_click=go_to,
+            args=(1,),
+        )
+    st.caption(
+        text(
+            "tour",
+            "page.one_of",
+            heads=sum(record.maps(kind)[..., 0, 0].size for kind in KINDS if record.has(kind)),
+            attention=ATTENTION[shown.kind],
+            **where,
+        )
     )
 
 
@@ -177,7 +240,7 @@ except ValueError as error:  # InputError, CheckpointError: one user-facing line
 link = {**chosen.link, "source": stop.source}
 result: Highlight | None = None
 try:
-    result = find(stop, record)
+    result = find(stop.find, record)
     head = result.head
     at = {"kind": result.kind, "layer": head.layer, "head": head.head}
     row = {"q": result.query, "k": None}
@@ -236,34 +299,45 @@ if screen in ("question", "trial"):
             st.write(stop.look_for)
             show_trial(stop, chosen.card, record, result)
     st.stop()
-shown = True
+shown, teaches = True, False
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
+    teaches = stop.teaches and not presenting and result is not None and result.query is not None
     if texts := texts_of(stop, record):
         st.text(texts)
     look_for = st.empty()
-    if not presenting:
+    if teaches and result:
+        show_taught(record, result, in_plan)
+    elif not presenting:
         found = ask(f"tour_{number}", questions(chosen, record, number, result))
         question, shown = found.asked, found.settled
-    if "trial" not in shows:
+    if "trial" not in shows and not teaches:
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
+    if not shown and result and asked_row(question) is not None:
+        st.caption(text("tour", "page.covered"))
     if shown:
         if stop.trial and not presenting:
             show_trial(stop, chosen.card, record, result)
-        st.markdown(measure, help=meaning("head", "layer", "weight", "cross-attention"))
-        if not presenting:
-            st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
+        fold = st.expander(text("tour", "page.measured")) if teaches else st.container(gap="small")
+        with fold:
+            st.markdown(measure, help=meaning("head", "layer", "weight", "cross-attention"))
+            if not presenting:
+                st.caption(plain(tokens_in_words(record)), help=meaning("token", "<eos>"))
 if beside and result:
     with beside:
-        if not shown:
-            st.caption(text("tour", "page.waiting"))
-        elif presenting:
+        if presenting:
             query = asked_row(question)
             query = result.query if query is None else query
             show_still(Place(record, result.kind, result.head.layer, result.head.head, query))
         else:
-            map_row(row_of(record, result, asked_row(question)), key=f"tour_map_{number}")
+            other = changed_pass(stop, chosen.card, record) if shown else None
+            after = None if other is None else (_AFTER[stop.asks], other)
+            maps = row_of(record, result, question, shown, after)
+            if teaches and result.query is not None:
+                key = int(record.maps(result.kind)[head.layer, head.head, result.query].argmax())
+                maps = replace(maps, pinned=(result.query, key))
+            map_row(maps, key=f"tour_map_{number}")
 if presenting:  # the screen is full
     st.stop()
 
@@ -281,5 +355,11 @@ if number == len(stops) - 1 and not in_plan:
                 )
 
 if shown:
-    opened = address.requested_view(record) or at | row
-    show_explorer(record, opened, chosen.card, key=f"tour_{number}")
+    opened = address.requested_view(record)
+    key = f"tour_all_{number}"
+    if opened and session.get(key) is None:
+        session.put(key, True)
+    fold = st.expander(text("tour", "page.all"), key=key, on_change="rerun")
+    if fold.open:
+        with fold:
+            show_explorer(record, opened or at | row, chosen.card, key=f"tour_{number}")

@@ -1,0 +1,211 @@
+"""The sidebar of every page: the list of pages, examples, settings, and the model's note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import streamlit as st
+
+from app import controls
+from app.components.navigation import navigation
+from app.examples import Example, examples
+from app.look.glossary import meaning
+from app.look.markdown import plain
+from app.plan import quoted
+from app.state import address, models, plans, session
+from app.views import VIEWS, View
+from core.checkpoint.folder import Card
+from core.checkpoint.imported import Imported
+from core.data.corpora import about
+from core.kinds import KINDS
+
+
+def sidebar(page: str) -> None:
+    """Draw the list of pages, examples where they do something, and the settings of the page.
+
+    `page` is its URL path. A setting that does nothing on the page keeps its value.
+    """
+    view = VIEWS[page]
+    with st.sidebar:
+        navigation(page)
+        if not controls.directions():
+            return
+        offered = st.container(key="examples", gap=None) if view.own_sentence else None
+        with st.container(key="settings", gap=None):
+            direction = _settings(view)
+        if offered and (known := examples(direction)):
+            with offered:
+                _examples(known, direction)
+    _note_unknown(page)
+    controls.note_target()
+    session.put(controls.SHOWN_DIRECTION, direction)
+    chosen = controls.selection()
+    # Each sentence is a history entry, and drops the cell pinned before.
+    entry = address.CELL if view.own_sentence else None
+    address.write({"source": chosen.source, "target": chosen.target, **chosen.link}, "page", entry)
+
+
+def _note_unknown(page: str) -> None:
+    """Say in one line what is shown instead of what the page's link names and is not here."""
+    arrival = session.get("arrival")
+    if session.saved_result("noted arrival") != arrival:  # the page's widgets forget the link
+        session.save_result("noted arrival", arrival)
+        session.save_result("link note", _unknown(page))
+    if note := session.saved_result("link note"):
+        with st.container(key="link_note"):
+            st.caption(plain(note))
+
+
+def _unknown(page: str) -> str:
+    chosen = controls.selection()
+    if chosen.card is None:
+        return ""
+    here = {
+        "direction": models.languages(chosen.direction),
+        "model": models.model_label(chosen.card),
+        "search": chosen.decode.label,
+    }
+    found = [(key, text, here[key]) for key, text in address.unknown() if key in here]
+    if plans.running() is not None:  # a plan has its own line about direction and model
+        found = []
+    view = {name: address.requested(name) for name in ("kind", "layer", "head")}
+    given = {name: text for name, text in view.items() if text is not None}
+    if page in ("", "head", "together") or (page == "tour" and "kind" in given):
+        shape = chosen.card.model
+        layers = {"encoder": shape.num_encoder_layers}
+        sizes = {
+            str(kind): (layers.get(kind, shape.num_decoder_layers), shape.num_heads)
+            for kind in reversed(KINDS)
+        }
+        shown = address.closest_view(given, sizes)
+        found += [(n, text, str(shown[n])) for n, text in given.items() if text != str(shown[n])]
+    return " ".join(
+        f"This link's {name} {quoted(text)} is not available here: {instead} is shown instead."
+        for name, text, instead in found
+    )
+
+
+def _settings(view: View) -> str:
+    """Draw the settings that the page uses, as one short line each; return the direction."""
+    fixed = plans.running() is not None  # a plan's stops are about one direction and model
+    directions = controls.directions()
+    address.initialise("direction", directions, directions[0])
+    direction = str(session.get("direction"))
+    if "direction" in view.settings:
+        direction = st.selectbox(
+            "Direction",
+            directions,
+            format_func=models.languages,
+            key="direction",
+            persist_state="session",
+            on_change=controls.swap_languages,
+            disabled=fixed,
+        )
+    offered = {name: card for (d, name), card in models.cards().items() if d == direction}
+    names = list(offered)
+    address.initialise("model", names, "scratch" if "scratch" in names else names[0])
+    if "model" in view.settings:
+        st.selectbox(
+            "Model",
+            names,
+            format_func=lambda name: models.model_label(offered[name]),
+            key="model",
+            persist_state="session",
+            help="fixed by the plan" if fixed else _about(offered[session.get("model")], offered),
+            disabled=fixed,
+        )
+    address.initialise("search", controls.SEARCHES, "beam")
+    if "search" in view.settings:
+        st.selectbox(
+            "Search",
+            list(controls.SEARCHES),
+            format_func=lambda name: controls.SEARCHES[name].label.capitalize(),
+            key="search",
+            persist_state="session",
+            help=meaning("beam search"),
+        )
+    return direction
+
+
+def _examples(known: Iterable[Example], direction: str) -> None:
+    st.caption("Examples")
+    for i, example in enumerate(known):
+        st.button(
+            example.title(direction),
+            key=f"example_{i}",
+            type="tertiary",
+            help=example.hint(direction) or None,
+            on_click=_choose,
+            args=(example.text(direction),),
+        )
+
+
+def _choose(sentence: str) -> None:
+    """Put an example into the box; it opens with its own head, whatever was chosen before."""
+    session.put("source", sentence)
+    address.forget_view()
+
+
+def _about(card: Card, offered: Mapping[str, Card]) -> str:
+    """Describe a model for the help of its list: its scores, its origin, and what it was told."""
+    scores = ", ".join(
+        f"{score['sacrebleu']:.1f} ({plain(about([corpus]))}"
+        + (f", beam {score['beam']})" if "beam" in score else ")")
+        for corpus, score in card.metrics.get("final", {}).items()
+    )
+    lines = [plain(card.note)] if card.note else []
+    if scores:
+        lines += [
+            f"Validation BLEU, on sentences outside its training data: {scores}. "
+            "Expect errors on other kinds of text.",
+            meaning("BLEU"),
+        ]
+    if card.imported is not None:
+        lines += _import_note(card.imported)
+    if not {models.origin(one) for one in offered.values()} <= {"shipped"}:
+        lines.append(
+            "Models without a prefix ship with Headlight. *Own* ones were trained with this "
+            "project. *Imported* ones were trained elsewhere: the comparisons made on import are "
+            "listed beside the checks of each sentence."
+        )
+    return "\n\n".join(lines)
+
+
+def _import_note(imported: Imported) -> tuple[str, str]:
+    """Say where imported weights come from and how far the import was verified."""
+    source = plain(
+        f"Imported from {imported.source} ({imported.family}). "
+        f"Author: {imported.author or 'unknown'}. Licence: {imported.licence or 'unknown'}."
+    )
+    count = len(imported.compared)
+    passed = sum(one.passed for one in imported.compared)
+    verdict = (
+        f"Compared with the original on import: {passed} of {count} comparisons passed."
+        if count
+        else "Not compared with the original."
+    )
+    if open_points := len(imported.not_proven):
+        verdict += (
+            f" Not verified: {open_points} point{'s' * (open_points > 1)}, listed beside the "
+            "checks of a sentence."
+        )
+    return source, verdict
+
+
+def model_note(page: str) -> None:
+    """Show device and size of the selected model at the bottom of the sidebar."""
+    card = controls.selection().card
+    if card is None or "model" not in VIEWS[page].settings:
+        return
+    shape = card.model
+    with st.sidebar.container(key="model_note"):
+        try:
+            device = models.device_label(card)
+        except ValueError as error:  # CheckpointError, on a page that did not need the model
+            st.error(plain(error))
+            return
+        st.caption(
+            f"{plain(device)}, {shape.num_encoder_layers} + {shape.num_decoder_layers} layers, "
+            f"{shape.num_heads} heads, d_model {shape.d_model}, "
+            f"{models.weights_count(card.parameters)}"
+        )
