@@ -7,7 +7,6 @@ import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { againLine } from "./again.js";
 import { BEAMS, choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
