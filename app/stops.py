@@ -31,6 +31,7 @@ class Stop:
     and the first that questions are about. Until the question is answered, `before` replaces a
     `look_for` that gives the answer away. `blocks` are the blocks of figure 1 that the stop is
     about, by default the head's attention. `edits` are those of a further picture in the gallery.
+    `predict` asks a class in a few words what it will see.
     """
 
     page: str
@@ -49,6 +50,7 @@ class Stop:
     trial: Sequence = ()
     blocks: Sequence[str] = ()
     edits: str = ""
+    predict: str = ""
 
     @property
     def on_tour(self) -> bool:
