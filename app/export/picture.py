@@ -101,7 +101,7 @@ def picture(
 def thumbnail(record: TranslationRecord, kind: str, layer: int, head: int, theme: str) -> str:
     """Return an SVG document of a map's cells alone, 5:3; masked cells are grey."""
     colours, table = PALETTES[theme], sequential_table(theme)
-    weights, mask = record.maps(kind)[layer, head], record.mask(kind)
+    weights, mask = record.maps(kind)[layer][head], record.mask(kind)
     rows, columns = weights.shape
     size = {"width": "100", "height": "60", "preserveAspectRatio": "none"}
     box = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {columns} {rows}"}

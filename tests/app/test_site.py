@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager

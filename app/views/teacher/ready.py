@@ -31,7 +31,7 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
 
     stops = lesson.plan.stops
     st.subheader(lesson.title, anchor=False)
-    st.caption(f"{lesson.length} minutes, {len(stops)} predictions, {lesson.needs}")
+    st.caption(f"{lesson.length} minutes, {len(stops)} predictions. {lesson.needs}")
     for minute, stop in zip(lesson.minutes, stops, strict=True):
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.caption(f"{minute}′", width=36)
