@@ -2,8 +2,8 @@
 
 Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
-own_translation, above_explorer, doubts, gloss, gloss_words, explorer, beam_tree,
-tree_shown, free, free_result, forced_result, steps_above,
+own_translation, another_translation, page_title, above_explorer, doubts, gloss, gloss_words,
+explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
 steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
 overview, overview_project …, small_project …, numbers_project …, table_project …,
@@ -345,11 +345,9 @@ def ask_for_record(
 
     It is the record that the first page shows. If there is none, show one line that says why, and
     stop the page. With `given_target`, use the target entered on the first page. With `ask_target`,
-    draw the target box too.
+    draw the target box below that line: the target may be what is wrong.
     """
     source_box()
-    if ask_target:
-        target_box()
     chosen = selection()
     for line in models.problems():
         st.error(plain(line))
@@ -362,6 +360,8 @@ def ask_for_record(
         record = results.inspect(chosen.card, chosen.source, target or None, decode=chosen.decode)
     except ValueError as error:  # InputError, CheckpointError: one user-facing line
         st.error(plain(error))
+        if ask_target:
+            target_box()
         st.stop()
     return chosen.card, record
 

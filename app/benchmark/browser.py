@@ -17,6 +17,7 @@ from core.benchmarks.contest import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLORER = "section[aria-label='Attention explorer']"
+OPEN_FOLDS = "(root) => root.querySelectorAll('details').forEach((fold) => (fold.open = true))"
 SENTENCES = (  # 13 tokens each, <eos> included
     "Ein kleines Mädchen in einem rosa Kleid spielt allein im Garten.",
     "Drei Männer in blauen Hemden stehen vor einem Haus und lachen.",

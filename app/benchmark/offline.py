@@ -6,6 +6,7 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from urllib.parse import urlencode
 from app.benchmark.browser import (
     EXPLORER,
     FLAGS,
+    OPEN_FOLDS,
     ROOT,
     SENTENCES,
     SIZE,
@@ -46,18 +48,21 @@ _OPENED = """() => new Promise((resolve) => {
 # Installed before the page's own script runs: records when the explorer is first painted.
 _FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
 # Sets window.headlightAgain, which resolves with the milliseconds from the next click until the new
-# translation below the edits is shown.
+# translation under the edits is shown.
 _AGAIN = """() => {
   let started = null;
   addEventListener("click", () => { started = performance.now(); }, { capture: true, once: true });
-  const line = document.querySelector("[data-page=again]");
+  const root = document.querySelector(".explorer");
+  let waited = false;
   window.headlightAgain = new Promise((resolve) => {
     const observer = new MutationObserver(() => {
-      if (line.hidden || started === null) return;
+      const isThere = root.querySelector(".edited-word .form") !== null;
+      waited ||= started !== null && !isThere;
+      if (!waited || !isThere) return;
       observer.disconnect();
       requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
     });
-    observer.observe(line, { attributes: true });
+    observer.observe(root, { subtree: true, childList: true });
   });
 }"""
 
@@ -75,6 +80,13 @@ _EFFECTS = """(root) => new Promise((resolve) => {
   list.value = "effect";
   list.dispatchEvent(new Event("change"));
 })"""
+
+
+_IN_ORDER = """(root) => {
+  const list = root.querySelector("[data-part=sort]");
+  list.value = "layer";
+  list.dispatchEvent(new Event("change"));
+}"""
 
 
 def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
@@ -148,6 +160,7 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
     page.locator("[data-page=source]").fill(SENTENCES[0])
     timed(page, "click", page.get_by_role("button", name="Translate", exact=True).click, "sentence")
     root = page.locator(EXPLORER)
+    root.evaluate(OPEN_FOLDS)
     heads = [(layer, head) for layer in range(4) for head in range(4)][: rounds + 1]
     painted, again, switched = [], [], []
     for layer, head in heads:
@@ -155,7 +168,9 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
         switched.append(timed(page, "click", thumbnail.click))
         page.evaluate(_AGAIN)
         button = root.locator("button[data-edit=head]")
-        painted.append(timed(page, "click", button.click, "sentence"))
+        painted.append(
+            timed(page, "click", partial(button.evaluate, "it => it.click()"), "sentence")
+        )
         again.append(page.evaluate("window.headlightAgain"))
     for what, times in (("edit to painted", painted), ("edit to translated again", again)):
         yield row(what, "offline", 13, statistics.median(times[1:]))
@@ -186,7 +201,7 @@ def _effects(page: Any, rounds: int) -> float:
     root = page.locator(EXPLORER)
     times = []
     for number in range(rounds + 1):
-        root.locator("[data-part=sort]").select_option("layer")
+        root.evaluate(_IN_ORDER)
         page.locator("[data-page=source]").fill(text_of(13, 500 + number))
         translate = page.get_by_role("button", name="Translate", exact=True)
         timed(page, "click", translate.click, "sentence")

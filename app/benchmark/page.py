@@ -10,6 +10,7 @@ from app.benchmark.browser import (
     EXPLORER,
     FLAGS,
     HARNESS,
+    OPEN_FOLDS,
     ROOT,
     SENTENCES,
     SHAPE,
@@ -115,6 +116,7 @@ def edits(page: Any, rounds: int) -> tuple[float, float]:
     root = page.locator(EXPLORER)
     page.locator(".st-key-source textarea").fill(SENTENCES[0])
     timed(page, "click", page.locator(".st-key-translate button").click, "sentence")
+    root.evaluate(OPEN_FOLDS)
     painted, answered = [], []
     for layer, head in root.locator(".thumbnail").evaluate_all(_HEADS)[: rounds + 1]:
         root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']").click()

@@ -43,10 +43,10 @@
  * @property {(click: (event: MouseEvent) => void) => () => void} listen  call `click` with clicks on other links to it;
  *   returns a function that stops it
  *
- * @typedef {{sentence: string, name: keyof Requests | "checks", request: number | null, failed?: string,
+ * @typedef {{sentence: string, name: keyof Requests | "checks" | "again", request: number | null, failed?: string,
  *   quantities?: Record<string, SentQuantity>, exact?: {quantity: Quantity, kind: Kind, layer: number | null,
  *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array, checks?: Check[],
- *   checked?: "here"}} Answer  the numbers of a
+ *   checked?: "here", again?: Again}} Answer  the numbers of a
  *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
  * @typedef {{levels: number | null, heads: Heads, range: Record<Kind, [number, number]>, error?: number}} SentQuantity
  *   levels: null for 32-bit floats; error: largest error of these, 0 if left out
@@ -69,6 +69,8 @@
  *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
  *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
  *   last `edit` request that led here
+ * @typedef {{translation: string, target: SentToken[], log_prob: number, search: string, own: string, problem?: string}} Again
+ *   own: the translation without the edits; problem: one line if there is no translation under them
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
@@ -90,6 +92,8 @@
  * @typedef {{label: string, parts: [string, boolean][], special: boolean, punctuation: boolean, unknown: boolean,
  *   blank: boolean, probability: number, startsWord: boolean, close: boolean, number: number,
  *   repeated: boolean}} Token
+ * @typedef {{title: string, note: string, meaning: string, word: string, unused: boolean, cross: boolean}} HeadEdit  see
+ *   explorer/edited.js
  * @typedef {Token & {members: number[]}} Item  a row or column, with the indices of its tokens
  * @typedef {{codes: Float32Array | Uint8Array | Uint16Array, offset: number, step: number, error: number, lo: number,
  *   hi: number}} Numbers
@@ -111,6 +115,7 @@
  * @property {"here" | "pending" | "elsewhere" | "never"} checked
  * @property {string[]} unchecked
  * @property {Imported | null} imported
+ * @property {Float32Array} logProbs  of the produced tokens, in nats; empty without probabilities
  * @property {number | null} logProb  null without probabilities
  * @property {{label: string, probability: number, written: boolean, added: boolean}[][]} alternatives
  * @property {Record<"source" | "target" | "produced" | "fed", Token[]>} sides
@@ -122,6 +127,9 @@
  * @property {Map<string, Float32Array>} exact
  * @property {string | null} together  group of explorers that follow each other
  * @property {WhatIf | null} whatIf
+ * @property {Record<Kind, Uint16Array> | null} lookedAt  the key with the most weight of each row, [before and after the edits,
+ *   layer, head, query]
+ * @property {Again | null} again  the translation under the edits
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
@@ -130,7 +138,7 @@
  *   meanEntropy: number, distance: number, roles: Record<string, number>}} Measures  entropy of each row, in bits
  * @typedef {{kind: Kind, quantity: Quantity, rows: Item[], columns: Item[], queries: number, keys: number, lo: number,
  *   hi: number, signed: boolean, sumsToOne: boolean, values: Float32Array, unmasked: Uint8Array, error: number,
- *   measured?: Measures, image?: {name: string, data: ImageData},
+ *   edit: HeadEdit | null, measured?: Measures, image?: {name: string, data: ImageData},
  *   lines?: {name: string, lines: [number, number, number][], unmasked: number}}} AttentionMap  cell: query * keys + key
  */
 
@@ -157,14 +165,15 @@
  * @typedef {{left: number, top: number, size: number}} Square
  * @typedef {{size: number, height: number}} Captions
  * @typedef {{layer: number, head: number, exists: boolean, word: string, number: string, meaning: string,
- *   mark: string}} OverviewCell  mark: the position of a repeated word
+ *   mark: string, edited: string}} OverviewCell  mark: the position of a repeated word; edited: what the edits changed in it
  * @typedef {{name: string, cells: OverviewCell[], canvas: HTMLCanvasElement}} Overview
  * @typedef {{token: Token, text: string, width: number}} Label
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number}} MapGeometry
- * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, zoom: number,
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean}} MapGeometry
+ * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, means: boolean,
+ *   zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
  *   overviews: Partial<Record<Kind, Overview>>}} Layout
@@ -172,7 +181,7 @@
  *   words: Record<"source" | "target", {button: HTMLButtonElement, shown: string}[]> | null, thumbnails: any[],
  *   headLabels: HTMLElement[], orderLabel: HTMLElement | null, layerLabels: HTMLElement[],
  *   overviewMaps: HTMLCanvasElement | null, overviewFocus: HTMLCanvasElement | null, overview: Overview | null,
- *   stepShown: number, painted: number}} Dom
+ *   columns: HTMLElement[], stepShown: number, painted: number}} Dom
  * @typedef {{preview: Readonly<Place & {note: string | null}>, step: number, stepping: boolean, playing: number,
  *   wanted: Quantity}} Now
  *
@@ -188,10 +197,12 @@
  * @property {Now} now
  * @property {Layout} layout
  * @property {Dom} dom
- * @property {{chosen: boolean, given: string, returning: boolean}} memory
+ * @property {{chosen: boolean, given: string, returning: boolean, suggested: boolean, asked: string,
+ *   repair: {text: string, from: number, isGone: boolean} | null}} memory
  * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
- *   timer: number}>} requests  pending requests, by name
+ *   isQuiet: boolean, timer: number}>} requests  pending requests, by name
  * @property {number} warming
+ * @property {number} stepTimer
  * @property {number} linkTimer
  * @property {() => void} [destroy]
  */
@@ -201,7 +212,7 @@
  *
  * @typedef {{css: string[], ink: string[], pixel: Uint32Array}} Table  see look/palette.py
  * @typedef {{name: string, ramp: Table, signed: Table, maskedPixel: number, hiddenPixel: number, font: string,
- *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string,
+ *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string, wrong: string,
  *   hatch: string, "hatch-ground": string}} Theme
  * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas or an SvgContext
  * @typedef {{theme: Theme, title: string, about?: string, width: number, height: number, before?: number,

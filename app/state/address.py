@@ -94,8 +94,8 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     """Return the kind, layer and head that an explorer opens with, as the last link requested.
 
     The explorer reads them once, when it is mounted. If no link requested a view, `first_cell`
-    chooses a cell, and its row is pinned (`q`). A value that is still missing or invalid defaults
-    to cross-attention, the second-to-last layer, or the first head.
+    chooses a cell, its row is pinned (`q`), and the view is only `suggested`. A value that is still
+    missing or invalid defaults to cross-attention, the second-to-last layer, or the first head.
     """
     from core.analysis.first_cell import first_cell
 
@@ -103,7 +103,8 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
     if not view and record.has("cross"):
         word = first_cell(record.cross, record.source, record.target_out)
         if word is not None:
-            return {"kind": "cross", "layer": word.layer, "head": word.head, "q": word.query}
+            row = {"q": word.query, "suggested": 1}
+            return {"kind": "cross", "layer": word.layer, "head": word.head, **row}
     kinds = [kind for kind in reversed(KINDS) if record.has(kind)]
     kind = view.get("kind", kinds[0])
     if kind not in kinds:
@@ -113,6 +114,7 @@ def initial_view(record: TranslationRecord) -> dict[str, str | int]:
         "kind": kind,
         "layer": index(view.get("layer"), layers, max(0, layers - 2)),
         "head": index(view.get("head"), heads, 0),
+        **({} if view else {"suggested": 1}),
     }
 
 

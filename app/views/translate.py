@@ -12,7 +12,7 @@ from app.views.shared.glance import show_glance
 from app.views.shared.gloss import offer_gloss, show_gloss
 from app.views.shared.plan_bar import present_button
 from app.views.shared.presented import show_line, show_rest
-from app.views.shared.quality_warnings import show_quality_warnings
+from app.views.shared.quality_warnings import show_least_certain, show_quality_warnings
 from app.views.shared.what_if import apply_edits, show_new_translation
 from app.views.shared.word_alignment import show_word_alignment
 from core.checkpoint.folder import Card
@@ -30,32 +30,33 @@ def show_pass(
     """
     changed = apply_edits(card, record)
     view = address.initial_view(record)
-    if not screen:
-        show_gloss(card, changed.after)
     with st.container(key=f"present_{screen}" if screen else None):
         link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
         if screen == "maps":
             show_rest()
+    show_new_translation(card, changed, own, decode)
     if screen:
         return
-    show_new_translation(card, changed, own, decode)
     if link:  # a plain link would start a new session
         st.switch_page(VIEWS["head"].file, query_params=link)
+    show_gloss(card, changed.after)
     show_word_alignment(card, changed.after)
     export(changed.after, card)
 
 
-st.title("See where each attention head looks", anchor=False)
-with st.container(horizontal=True, gap="small", vertical_alignment="center", key="purpose"):
-    st.markdown(
-        "A Transformer translates. See every attention weight.",
-        width="content",
-    )
-    st.page_link(VIEWS["tour"].file, label="New here? Take the guided tour", width="content")
-    if plans.running() is None:
-        present_button()
-    show_glance(follow="explorer")
+def show_another_translation(record: TranslationRecord, own: str, given: bool) -> None:
+    """Draw the box for another translation, what the model itself writes, and its doubts."""
+    with st.expander("Look at another translation", expanded=given, key="another_translation"):
+        controls.target_box()
+        if given:
+            with st.container(key="own_translation"):
+                st.text(f"The model itself writes: {own}")
+        show_least_certain(record)
+
+
 screen = ("sentences", "maps")[min(plans.screen(), 1)] if plans.presenting() else ""
+with st.container(key=None if screen else "page_title"):  # for screen readers
+    st.title("See where each attention head looks", anchor=False)
 with st.container(key="presented_top" if screen == "sentences" else None):
     card, record = controls.ask_for_record(ask_target=not screen)
 chosen = controls.selection()
@@ -66,14 +67,17 @@ if screen:
 
 with st.container(key="translation"):
     st.text(record.translation)
+with st.container(key="above_explorer"):  # even if empty: the explorer is not mounted again
+    show_quality_warnings(record, controls.training_domain(card), chosen.source, least=False)
 own = record.translation
-with st.container():  # even if empty, so that the explorer is not mounted again
-    if chosen.target:
-        with st.container(key="own_translation"):
-            own = results.inspect(card, chosen.source, decode=chosen.decode).translation
-            st.text(f"The model itself writes: {own}")
-    with st.container(horizontal=True, vertical_alignment="center", key="above_explorer"):
-        show_quality_warnings(record, controls.training_domain(card), chosen.source)
-        offer_gloss()
+if chosen.target:
+    own = results.inspect(card, chosen.source, decode=chosen.decode).translation
 show_pass(card, record, own, chosen.decode, screen)
+show_another_translation(record, own, bool(chosen.target))
+with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="purpose"):
+    st.page_link(VIEWS["tour"].file, label="New here? Take the guided tour", width="content")
+    show_glance(follow="explorer")
+    offer_gloss()
+    if plans.running() is None:
+        present_button()
 controls.reset_target()

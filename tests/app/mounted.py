@@ -41,6 +41,9 @@ window.mount = (text, key, again) => {
     headPage: null,
   };
   window.mounted = render({ data: fromBase64(text), parentElement: host.firstChild, key, host: page });
+  if (again) return;
+  for (const fold of root().querySelectorAll("details")) fold.open = true;
+  for (const box of root().querySelectorAll("[data-part=means], [data-part=bars]")) if (!box.checked) box.click();
 };
 window.fromBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 window.root = () => document.querySelector("#host section.explorer");
@@ -93,7 +96,7 @@ window.state = () => {
       .map((at) => [at.dataset.edit, at.textContent, at.disabled]),
     changes: all("[data-part=edit-tokens] li").map((at) => [at.textContent, at.style.background]),
     edits: all("[data-part=edits] li").map((at) => at.textContent),
-    first: of("[data-part=readout-first]"), second: of("[data-part=readout-second]"), note: of("[data-part=axis-note]"),
+    first: of("[data-part=readout-first]"), second: of("[data-part=readout-second]"), note: `${of("[data-part=axis-note]")} ${of("[data-part=number-note]")}`,
     order: all(".order-label:not(.missing) > *").filter((at) => !at.hidden).map((at) => at.textContent),
   };
 };
@@ -131,7 +134,10 @@ class Mounted:
         page.goto(ADDRESS)
 
     def show(self, payload: dict[str, Any], again: bool = False) -> None:
-        """Mount a payload; with `again`, update the mounted explorer, as Streamlit would."""
+        """Mount a payload, with all folds open and all options on.
+
+        With `again`, update the mounted explorer, as Streamlit would.
+        """
         self.count += not again  # a new key has no remembered view
         text = base64.b64encode(pack(payload)).decode()
         self.page.evaluate("(all) => mount(...all)", [text, f"explorer{self.count}", again])

@@ -9,7 +9,7 @@ import pytest
 
 from app.components.edits import listed
 from app.views.shared.axes import axis_words
-from app.views.shared.what_if import WhatIf, _marked
+from app.views.shared.what_if import WhatIf
 from core.record.edits import Edits
 from tests.app.explorer_harness import synthetic_record
 from tests.app.rendered import render
@@ -76,11 +76,6 @@ def test_the_effect_of_edits_is_the_change_of_log_probabilities() -> None:
     assert sent["change"] == pytest.approx([-step / 8 for step in range(12)], abs=1e-6)
     np.testing.assert_array_equal(changed.map_changes()["cross"], -RECORD.cross / 2)
     assert WhatIf(Edits(), (), RECORD, RECORD).payload()["change"] is None
-
-
-def test_new_words_are_bold() -> None:
-    assert _marked("A man in a shirt .", "A man in a red shirt .") == "A man in a **red** shirt ."
-    assert _marked("A red shirt", "The red dog") == "**The** red **dog**"
 
 
 @pytest.mark.parametrize("page", ["head", "why", "masks", "positions"])

@@ -60,7 +60,7 @@ def check_axes(scene: Scene, marks: list[Mark], g: Geometry, part: Part) -> None
     text_at(marks, below, g.left - 8, bottom + 16, "right")
     beside = "bits" if scene.small else "entropy, bits"
     beside = beside if sums else "largest"
-    text_at(marks, beside, right + 10, bottom + 16, "left")
+    text_at(marks, beside, right + 10, g.top - 10, "left")
 
 
 def shown_counts(scene: Scene, marks: list[Mark], g: Geometry) -> tuple[int, int]:

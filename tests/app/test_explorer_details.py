@@ -62,6 +62,7 @@ def pasted(page: Page) -> str:
 
 def test_the_translation_is_copied_without_the_clipboard_api(shown: Mounted) -> None:
     assert shown.page.evaluate("navigator.clipboard === undefined"), "no TLS here"
+    shown.page.locator("[data-part=save-button]").click()
     shown.page.locator("[data-part=copy]").click()
     expect(shown.page.locator("[data-part=copy]")).to_have_text("Copied")
     assert pasted(shown.page) == RECORD.translation

@@ -14,6 +14,7 @@ from app.state import results
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
+from tests.app.explorer_parts import choose, open_folds
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_navigation import at, expect_query, go_to
 from tests.app.test_navigation import query as in_address
@@ -43,7 +44,7 @@ def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> N
         }
     for name, found in quantities.items():
         if name != "scores":  # the link selects the scores
-            root.get_by_role("combobox", name="Shown quantity").select_option(name)
+            choose(root, "quantity", name)
         expect(root).to_have_attribute("data-quantity", name)
         head = 0 if name == "rollout" else 2
         for kind in ("decoder", "cross"):
@@ -58,6 +59,11 @@ def test_quantities_are_the_models_own(local_page: Page, serve, translator) -> N
                 ), (name, kind)
 
 
+def open_another(page: Page) -> None:
+    """Open the fold with the box for another translation."""
+    page.locator(".st-key-another_translation summary").click()
+
+
 def _greedy():
     from core.config import DecodeConfig
 
@@ -67,6 +73,8 @@ def _greedy():
 def test_a_given_translation_replaces_the_models_own(local_page: Page, serve, translator) -> None:
     root = opened(local_page, serve, LINK)
     root.evaluate("explorer => { explorer.stays = true; }")
+    open_folds(root)
+    open_another(local_page)
     own = translator.inspect(SENTENCE, decode=_greedy())
     box = local_page.locator(".st-key-target input")
     box.fill(TARGET)
@@ -115,6 +123,7 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
 
     example = EXAMPLES[1]
     root = opened(local_page, serve, f"source={quote(example.de)}")
+    open_another(local_page)
     reference = local_page.locator(".st-key-use_reference button")
     reference.click()
     given = translator.inspect(example.de, example.en)
@@ -130,6 +139,7 @@ def test_an_examples_reference_is_one_click(local_page: Page, serve, translator)
 
 def test_too_long_a_translation_gives_a_one_line_error(local_page: Page, serve) -> None:
     opened(local_page, serve, LINK)
+    open_another(local_page)
     box = local_page.locator(".st-key-target input")
     box.fill("x. " * 99)
     box.press("Enter")
@@ -145,6 +155,7 @@ def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     root = opened(local_page, serve, f"{LINK}&kind=decoder&layer=1&head=2&q=4&k=3")
     entries = local_page.evaluate("history.length")
     weight = float(root.get_attribute("data-weight"))
+    open_folds(root)
     link = root.get_by_role("link", name="Inside this head")
     root.locator("[data-kind-option=cross]").click()
     root.locator("[data-kind-option=decoder]").click()
@@ -173,6 +184,7 @@ def test_the_link_inside_keeps_the_session(local_page: Page, serve, translator) 
     expect(free).to_be_visible(timeout=60_000)
     go_to(local_page, "")
     root = painted(local_page)
+    open_folds(root)
     root.get_by_role("link", name="Inside this head").click()
     at(local_page, "head")
     go_to(local_page, "steps")
@@ -187,6 +199,7 @@ def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serv
     root = opened(local_page, serve, f"source={quote(text)}&{view}")
     expect(root).to_have_attribute("data-unit", "words")
     entries = local_page.evaluate("history.length")
+    open_folds(root)
     root.get_by_role("link", name="Inside this head").click()
     at(local_page, "head")
     expect_query(local_page, source=text, kind="encoder", layer="1", head="2", words=None)
@@ -200,6 +213,7 @@ def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serv
 
 def test_the_link_inside_can_be_opened_in_a_new_tab(local_page: Page, serve) -> None:
     root = opened(local_page, serve, f"{LINK}&kind=cross&layer=1&head=2&q=4&k=3")
+    open_folds(root)
     link = root.get_by_role("link", name="Inside this head")
     with local_page.context.expect_page() as other:
         link.click(modifiers=["ControlOrMeta"])
@@ -222,21 +236,21 @@ def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, 
         root = local_page.locator(".st-key-opened_explorer section.explorer")
         expect(root).to_have_attribute("data-sentence", saved.id, timeout=30_000)
         beside = root.locator("[data-part=not-checked]")
-        badge = root.get_by_role("button", name="Checks:")
-        quantity = root.get_by_role("combobox", name="Shown quantity")
-        quantity.select_option("weights")  # rollout, kept from the last file, has no heads
+        badge = root.get_by_role("button", name="Pictures checked")
+        choose(root, "quantity", "weights")  # rollout, kept from the last file, has no heads
         expect(root).to_have_attribute("data-quantity", "weights", timeout=30_000)
         root.locator(".thumbnail[data-l='2'][data-h='1']").click()
         if name == "foreign":
             expect(beside).to_have_text("saved maps: not checked here")
             expect(badge).to_be_hidden()
-            assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
+            offered = root.locator("[data-part=quantity] option")
+            assert offered.all_text_contents() == ["weights", "rollout"]
         else:
             expect(beside).to_have_text("")
             held, _, of = root.get_attribute("data-checks").partition("/")
             assert (held == of) == (name == "own")
-            expect(badge).to_contain_text(f"{held} of {of} passed")
-            quantity.select_option("scores")
+            expect(badge).to_contain_text(f"{held} of {of}")
+            choose(root, "quantity", "scores")
             expect(root).to_have_attribute("data-quantity", "scores", timeout=30_000)
-        quantity.select_option("rollout")
+        choose(root, "quantity", "rollout")
         expect(root).to_have_attribute("data-quantity", "rollout", timeout=30_000)

@@ -113,9 +113,8 @@ def test_thumbnails_labels_and_hidden_columns(shown: Scene) -> None:
             nearest = lambda found, at: found[min(found, key=lambda place: abs(place - at))]  # noqa: E731
             for (layer, head), (left, top, size) in buttons(scene).items():
                 row, column = nearest(rows, top + size / 2), nearest(columns, left)
-                assert row == (scene.combine if layer == layers else str(layer + 1)), (
-                    f"{scene}, row"
-                )
+                first = "layer 1" if layer == 0 else str(layer + 1)
+                assert row == (scene.combine if layer == layers else first), f"{scene}, row"
                 first = "head 1" if head == 0 else str(head + 1)
                 assert column == (scene.combine if head == heads else first), f"{scene}, column"
 

@@ -24,7 +24,7 @@ from tests.app.test_explorer_arithmetic import groups
 __all__ = ["at"]
 LAYERS = {"encoder": 3, "decoder": 2, "cross": 2}
 HEADS = 4
-VERB = {"encoder": "reading", "decoder": "producing", "cross": "producing"}
+VERB = {"encoder": "reading", "decoder": "writing", "cross": "writing"}
 DIRECTION = {
     "encoder": "German looks at German",
     "decoder": "English looks back at English",
@@ -235,7 +235,7 @@ def test_a_pinned_column_is_read_out(shown: Mounted) -> None:
     column = values[:, key]
     best, *rest = np.argsort(-column)
     assert said["first"] == (
-        f"{name} is looked at most while producing {ROWS[kind][best]} {fixed(column[best])}"
+        f"{name} is looked at most while writing {ROWS[kind][best]} {fixed(column[best])}"
     )
     assert said["second"] == (
         f"then {named(ROWS[kind], rest[:3], column)} · it receives "
@@ -252,7 +252,7 @@ def test_a_pinned_column_is_read_out(shown: Mounted) -> None:
 def test_masked_cells_and_unknown_words_are_explained(shown: Mounted) -> None:
     said = shown.does(*press_head("decoder", 0, 0), ("over", 3, 7))
     assert said["first"] == (
-        f"While producing {TARGET[4]}, {TARGET[7]} is masked: it has not been written yet."
+        f"While writing {TARGET[4]}, {TARGET[7]} is masked: it has not been written yet."
     )
     assert "causal mask forbids this cell" in said["second"]
     for kind, token, words in (
@@ -283,7 +283,7 @@ def test_merged_words_are_read_out_as_sums_and_means(shown: Mounted) -> None:
     rows, columns = (np.eye(max(g) + 1)[g] for g in map(groups, (RECORD.target_out, RECORD.source)))
     row = ((rows / rows.sum(0)).T @ weights("cross", 1, 2) @ columns)[query]
     assert said["first"] == (
-        f"While producing talksks, head 3 of layer 2 gives {fixed(row[key])} to spricht"
+        f"While writing talksks, head 3 of layer 2 gives {fixed(row[key])} to spricht"
     )
     assert said["second"] == (
         f"{fixed(row[key], 4)}, derived: tokens of a key word added, those of a query word averaged "
@@ -333,7 +333,7 @@ def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str)
     said = shown.does(*press_head("cross", 1, 0), choose("quantity", name), ("over", 8, 2))
     value = values[8, 2]
     assert said["first"] == (
-        f"While producing {rows[8]}, {head} {gives} {fixed(value)} {to} {SOURCE[2]}"
+        f"While writing {rows[8]}, {head} {gives} {fixed(value)} {to} {SOURCE[2]}"
     )
     parts = [
         fixed(value, 4) + (", derived: rollout" if rollout else ""),
@@ -345,14 +345,14 @@ def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str)
     said = shown.does(press_token("target", 5), ("leave",))
     order = np.argsort(-values[4])
     assert said["first"] == (
-        f"While producing {rows[4]}, {head} {most} {named(SOURCE, order[:1], values[4])}"
+        f"While writing {rows[4]}, {head} {most} {named(SOURCE, order[:1], values[4])}"
     )
     if name == "change":
         loss = named(SOURCE, order[-1:], values[4])
         assert said["second"].endswith(f" · loses most at {loss}")
     said = shown.does(press_token("source", 2), ("leave",))
     best = named(rows, [values[:, 2].argmax()], values[:, 2])
-    assert said["first"] == f"{SOURCE[2]} {column} while producing {best}"
+    assert said["first"] == f"{SOURCE[2]} {column} while writing {best}"
     mean = f"its mean over the rows that may attend to it is {fixed(values[:, 2].mean())}"
     assert rollout or mean in said["second"]
     low, high = min(0.0, every.min()), 1.0 if rollout else every.max()
@@ -376,7 +376,7 @@ def test_means_and_maxima_are_called_derived(shown: Mounted) -> None:
         said = shown.does(*press_head("cross", layer, head), combine, ("over", 7, 1))
         assert said["parts"]["title"] == f"{title}English looks at German"
         assert said["first"] == (
-            f"While producing {ROWS['cross'][7]}, {name} gives {fixed(values[7, 1])} to {SOURCE[1]}"
+            f"While writing {ROWS['cross'][7]}, {name} gives {fixed(values[7, 1])} to {SOURCE[1]}"
         )
         word = "maximum" if how == "max" else how
         assert said["second"].startswith(
@@ -395,7 +395,7 @@ def test_a_row_without_change_says_so(at: Mounted) -> None:
     at.show(sent(quantities={"change": still}))
     acts = choose("quantity", "change"), press_token("target", 3), ("leave",)
     assert at.does(*press_head("cross", 1, 0), *acts)["first"] == (
-        "While producing in, no weight of head 1 of layer 2 changes by 0.005 or more"
+        "While writing in, no weight of head 1 of layer 2 changes by 0.005 or more"
     )
 
 
@@ -522,9 +522,11 @@ def test_both_sentences_list_their_tokens(shown: Mounted) -> None:
     said = shown.does()
     texts = [token.text for token in RECORD.source]
     assert said["parts"]["source-language"] == "German"
-    assert said["parts"]["source-note"] == f"read by the encoder, {len(texts)} tokens"
-    assert said["parts"]["target-note"].startswith("written by the decoder, one token per step")
-    assert said["parts"]["score"] == f"log-probability {fixed(RECORD.log_prob)}, beam 5"
+    assert said["parts"]["source-note"] == (
+        f"The encoder reads {len(texts)} tokens; the decoder writes {STEPS} tokens, one per step."
+    )
+    assert said["parts"]["target-note"] == ""
+    assert said["parts"]["score"] == f"Log-probability {fixed(RECORD.log_prob)}, beam 5."
     assert [token["form"] for token in said["source"]] == texts
     for index, token in enumerate(said["source"]):
         assert token["number"] == (str(index + 1) if texts.count(texts[index]) > 1 else "")
@@ -659,8 +661,9 @@ def test_rollout_is_one_row_from_the_left(shown: Mounted) -> None:
 def test_a_given_target_is_never_said_to_be_written(at: Mounted) -> None:
     for lost in (False, True):
         at.show(sent(replace(RECORD, decode=None, lost_edits=lost)))
-        note = at.does()["parts"]["target-note"]
-        assert note.startswith("given, not written by the model, one token per step")
+        said = at.does()["parts"]
+        assert said["target-note"] == "given, not written by the model"
+        assert "writes" not in said["source-note"] and "translation" not in said["claim"]
 
 
 def test_an_edited_pass_states_its_changes(at: Mounted) -> None:
@@ -672,10 +675,7 @@ def test_an_edited_pass_states_its_changes(at: Mounted) -> None:
         f"{fixed(-7.5, 3)} to {fixed(-7.5 + total, 3)}."
     )
     assert said["parts"]["score"] == (
-        f"log-probability {fixed(RECORD.log_prob)}, {signed(total)} from the edits"
-    )
-    assert said["parts"]["target-note"] == (
-        "same tokens; the line under a token is its probability after the edits"
+        f"Log-probability {fixed(RECORD.log_prob)}, {signed(total)} from the edits."
     )
     for word, change, (text, ground) in zip(TARGET[1:], CHANGE, said["changes"], strict=True):
         assert text == word + signed(change)

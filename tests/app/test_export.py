@@ -18,6 +18,7 @@ from app.export.arrays import as_text, csv_zip, weights_table
 from app.export.page import page as export_page
 from core.record.record import TranslationRecord
 from core.translator import Translator
+from tests.app.explorer_parts import choose
 
 ARRAYS = ("encoder", "decoder", "cross", "source_positions", "target_positions")
 ROOT = Path(__file__).parents[2]
@@ -51,9 +52,9 @@ def test_the_exported_page_works_offline(record, tmp_path, page: Page, framed):
     shown = explorer.evaluate("root => ({...root.dataset})")
     cell = tuple(int(shown[axis]) for axis in ("layer", "head", "query", "key"))
     assert float(shown["weight"]) == pytest.approx(record.cross[cell], abs=5e-5)
-    quantity = explorer.get_by_role("combobox", name="Shown quantity")
-    assert quantity.locator("option").all_inner_texts() == ["weights", "rollout"]
-    quantity.select_option("rollout")
+    offered = explorer.locator("[data-part=quantity] option")
+    assert offered.all_text_contents() == ["weights", "rollout"]
+    choose(explorer, "quantity", "rollout")
     expect(explorer).to_have_attribute("data-quantity", "rollout")
     expect(explorer.locator(".waiting")).to_have_count(0)
     assert [url for url in requested if not url.startswith(("file:", "about:"))] == []

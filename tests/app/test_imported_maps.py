@@ -148,10 +148,9 @@ def test_what_needs_the_weights_is_not_offered_and_says_why(at):
     at.show(sent(imported(), quantities={"rollout": rollout(imported())}))
     state = at.does(("over", 1, 1))
     parts = state["parts"]
-    assert parts["target-note"] == (
-        "maps from arrays; probabilities, scores, norms and edits need the weights"
-    )
-    assert parts["badge"] == "Checks: 2 of 2 passed, 6 need the weights"
+    assert parts["target-note"] == "maps from arrays"
+    assert "no probabilities, scores, norms or edits, and nothing was recomputed" in parts["claim"]
+    assert parts["badge"] == "Pictures checked: 2 of 2, 6 need the weights"
     assert parts["checks"].count("Needs the weights") == 6
     assert "Recomputed outside the model" in parts["checks"]
     assert state["data"]["checks"] == "2/2"

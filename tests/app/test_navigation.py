@@ -236,6 +236,7 @@ def test_a_sentence_is_one_line_enter_translates_and_a_target_is_applied(local_p
     assert area.bounding_box()["height"] > 1.5 * low
     area.fill(OWN)
     assert area.bounding_box()["height"] == low
+    local_page.locator(".st-key-another_translation summary").click()
     target = local_page.locator(".st-key-target input")
     area.press("Enter")
     expect_query(local_page, source=OWN)

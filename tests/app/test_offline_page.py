@@ -41,6 +41,7 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
 from tests.app.conftest import opened_offline
+from tests.app.explorer_parts import choose
 from tests.app.rendered import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +164,7 @@ def test_the_page_opens_from_a_disk_translates_and_keeps_its_view(fresh, inspect
     (held,) = view_of(page, "checks")
     assert re.fullmatch(r"(\d+)/\1", held) and held != "0/0"
     badge = explorer(page).locator("[data-part=badge]")
-    expect(badge).to_have_text(f"Checks: {held.replace('/', ' of ')} passed")
+    expect(badge).to_have_text(f"Pictures checked: {held.replace('/', ' of ')}")
     expect(explorer(page).locator("[data-part=not-checked]")).to_be_empty()
     expect(part(page, "problem")).to_be_empty()
     status = part(page, "status").inner_text()
@@ -219,12 +220,16 @@ def test_enter_translates_and_back_returns(visit, inspect):
 def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page = fresh(source=EXAMPLE, kind="cross", layer=2, head=3)
     before = explorer(page).get_attribute("data-sentence")
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     edits = "off.cross.2.3"
     expect(explorer(page).locator(f"li[data-edit='{edits}']")).to_be_visible()
     assert link(page)["edits"] == edits
     again = inspect(EXAMPLE, edits=Edits.parse(edits)[0]).translation
-    expect(part(page, "again")).to_contain_text(again)
+    spoken = explorer(page).locator("[data-part=spoken]")
+    expect(spoken).to_contain_text(f"writes: {again.rstrip('.')}")
+    seen = explorer(page).locator(".edited-word .form").all_text_contents()
+    words = "".join(re.sub("[\u2066-\u2069–]", "", " ".join(seen)).split())
+    assert words == "".join(again.split())
     own, edited = inspect(EXAMPLE), explorer(page).get_attribute("data-sentence")
     changed = inspect(
         EXAMPLE, edits=Edits.parse(edits)[0], target_ids=tuple(t.id for t in own.target_out)
@@ -242,7 +247,7 @@ def test_an_edit_is_painted_translated_again_and_undone(fresh, inspect):
     page.go_back()
     expect(explorer(page).locator("li[data-edit]")).to_have_count(0)
     expect(explorer(page)).to_have_attribute("data-sentence", before)
-    expect(part(page, "again")).to_be_hidden()
+    expect(explorer(page).locator("[data-part=edited-target]")).to_be_hidden()
     page.go_forward()
     explorer(page).get_by_role("button", name=re.compile("^Remove: ")).click()
     expect(explorer(page)).to_have_attribute("data-sentence", before)
@@ -253,7 +258,7 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
     page = visit(source=SHORT, kind="cross", layer=2, head=3, edits="hide.1~nonsense~hide.99")
     note = explorer(page).locator("[data-part=edit-note]").inner_text()
     assert "'nonsense' is ignored: unknown syntax" in note and "99" in note
-    explorer(page).locator("button[data-edit=head]").click()
+    explorer(page).locator("[data-part=switch-head]").click()
     expect(explorer(page).locator("li[data-edit='off.cross.2.3']")).to_be_visible()
     assert link(page)["edits"] == "hide.1~hide.99~off.cross.2.3"
     page.get_by_label("German sentence").fill("Noch nicht fertig")
@@ -267,14 +272,14 @@ def test_a_second_edit_joins_the_first_and_an_unknown_one_is_one_line(visit):
 def test_head_effects_and_quantities_are_computed_in_the_page(visit, inspect, translators):
     page = visit(source=SHORT, kind="cross", layer=1, head=0, beam=1)
     record = inspect(SHORT, beam=1)
-    quantity = explorer(page).get_by_role("combobox", name="Shown quantity")
-    assert quantity.locator("option").all_inner_texts() == [
+    offered = explorer(page).locator("[data-part=quantity] option")
+    assert offered.all_text_contents() == [
         "weights", "scores", "value norms", "rollout",
     ]  # fmt: skip
-    quantity.select_option("scores")
+    choose(explorer(page), "quantity", "scores")
     expect(explorer(page)).to_have_attribute("data-quantity", "scores")
     expect(explorer(page).locator(".waiting")).to_have_count(0)
-    explorer(page).get_by_label("Order of the heads").select_option("effect")
+    choose(explorer(page), "sort", "effect")
     first = explorer(page).locator(".thumbnail").first
     effects = core.head_effects(translators["de-en"], record).changes["cross"].sum(-1)
     largest = np.unravel_index(np.abs(effects).argmax(), effects.shape)
@@ -681,21 +686,6 @@ def test_one_edit_too_many_is_refused(blank):
         Edits.parse(many)[0].plus(Edits.parse("off.cross.0.0")[0])
     assert said == str(error.value)
     assert run(blank, "edit_commands", code, "", "+nonsense").startswith("'nonsense' is ignored")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "bold"),
-    [
-        ("A man in a red shirt.", "A man in a blue shirt.", ["blue"]),
-        ("A man sleeps.", "A man sleeps.", []),
-        ("A man sleeps.", "Two men sleep.", ["Two men sleep."]),
-        ("a b", "a x b y", ["x", "y"]),
-    ],
-)
-def test_new_words_are_marked(blank, before, after, bold):
-    runs = run(blank, "again", "newWords(...args)", before, after)
-    assert " ".join(text for text, _ in runs) == after
-    assert [text for text, is_new in runs if is_new] == bold
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ window.shown = (text) => {
   const { quantities } = shown;
   if ("rollout" in quantities) quantities.rollout = rolloutOf(record);
   if ("change" in quantities) quantities.change = changeOf(record, before);
+  if (shown.isEdited) shown.before = before;
   return packPayload(payloadOf(record, shown)).toBase64();
 };
 """
@@ -258,14 +259,16 @@ def test_payloads_are_pythons(
             "before": before.log_prob,
             "change": [round(float(nats), 6) for nats in record.log_probs - before.log_probs],
         }
-    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
+    known = {"before": before} if name == "edited" else {}
+    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None, **known)
     asked = dict.fromkeys((name for name in ("change", "rollout") if name in quantities), True)
     found = worker.payload(
-        record, before, view=VIEW, quantities=asked, offered=list(quantities), whatIf=what_if
-    )
+        record, before, view=VIEW, quantities=asked, offered=list(quantities), whatIf=what_if,
+        isEdited=name == "edited",
+    )  # fmt: skip
     assert set(found) == set(expected)
     for field, value in expected.items():
-        if isinstance(value, bytes) and field.endswith("_mask"):
+        if field.endswith("_mask") or field.startswith("looked_at"):
             assert found[field] == value, field
         elif isinstance(value, bytes):
             numbers = [np.frombuffer(one, "<f4") for one in (found[field], value)]
@@ -297,9 +300,9 @@ def test_the_first_view_is_that_of_the_app(
     cells = [first_cell(one.cross, one.source, one.target_out) for one in records.values()]
     assert any(cells) and not all(cells)
     assert found == [
-        {"kind": "cross", "layer": cell.layer, "head": cell.head, "q": cell.query}
+        {"kind": "cross", "layer": cell.layer, "head": cell.head, "q": cell.query, "suggested": 1}
         if cell
-        else {"kind": "cross", "layer": len(record.cross) - 2, "head": 0}
+        else {"kind": "cross", "layer": len(record.cross) - 2, "head": 0, "suggested": 1}
         for cell, record in zip(cells, records.values(), strict=True)
     ]
 

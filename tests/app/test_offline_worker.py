@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page
 import core
 from app.components.assets import joined
 from app.components.edits import listed
+from app.components.explorer.answers import again_answer
 from app.components.explorer.payload import payload
 from app.export.weights import pack
 from core.analysis.rollout import rollout
@@ -199,9 +200,11 @@ def test_an_edited_pass_keeps_its_target_and_is_searched_again(worker, passes):
     for kind in KINDS:
         assert_close(found[kind], expected[kind], kind)
         assert found[f"{kind}_mask"] == expected[f"{kind}_mask"]
-    again = worker.ask("again")
-    assert again["translation"] == passes["again"].translation
-    assert again["logProb"] == pytest.approx(passes["again"].log_prob, abs=1e-4)
+    answer, again = unpacked(worker.ask("again")["answer"]), passes["again"]
+    expected = again_answer(record, again, "beam 5", before.translation)["again"]
+    assert (answer["name"], answer["sentence"]) == ("again", found["sentence"])
+    assert is_sent(answer["again"].pop("target"), expected.pop("target"))
+    assert_close(answer["again"], expected, "again")
 
 
 def test_quantities_are_pythons_under_the_edits(worker, passes, translator):
@@ -249,7 +252,8 @@ def test_python_reads_and_verifies_the_saved_record(worker, passes, translator, 
 def test_edits_that_stop_the_search_leave_the_pass(worker, passes):
     """Without the causal mask only the search is refused; hiding the whole source is refused at once."""
     assert "decoder_mask" in worker.translate(edits="causal")
-    assert worker.ask("again")["failed"].startswith("decoding requires the causal mask")
+    problem = unpacked(worker.ask("again")["answer"])["again"]["problem"]
+    assert problem.startswith("decoding requires the causal mask")
     hidden = "~".join(f"hide.{i}" for i in range(len(passes["plain"].source)))
     what_if = worker.translate(edits=hidden)["what_if"]
     assert what_if["text"] == "" and "all source tokens are hidden" in what_if["problems"][0]

@@ -103,7 +103,7 @@ def test_presented_translate_shows_the_sentences_and_then_the_maps(local_page: P
     local_page.goto(f"{serve(MAIN)}/tour?present=1&plan=1~translate.{LONG}")
     root = local_page.locator("section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-painted", re.compile(r"\d+"), timeout=60_000)
-    expect_complete(local_page, ".sentence", ".steps", ".readout", ".st-key-source textarea")
+    expect_complete(local_page, ".sentence", ".readout", ".st-key-source textarea")
     expect(root.locator("canvas[data-role=map]")).to_be_hidden()
     local_page.get_by_role("button", name="Show the maps").click()
     chart = root.locator("canvas[data-role=map]")

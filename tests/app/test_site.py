@@ -665,7 +665,7 @@ def test_the_walk_through_names_what_a_phone_shows(german, folder):
     wide = "document.documentElement.scrollWidth"
     expect(explorer(page)).to_be_visible()
     expect(page.get_by_role("region", name="A word that moves")).to_be_visible()
-    expect(page.get_by_text("Checks: ")).to_be_visible()  # shown after the first paint
+    expect(page.get_by_text("Pictures checked: ")).to_be_visible()  # shown after the first paint
     found = page.locator("body").inner_text()
     assert page.evaluate(wide) == 390
     part(page, "lessons").get_by_role("button", name="Lesson: positions").click()

@@ -126,12 +126,14 @@ def open_both(page: Page, serve, width: int, **query: str) -> tuple[Locator, Loc
 
 def test_both_are_aligned_and_share_one_row_of_choices(local_page: Page, serve):
     left, right = open_both(local_page, serve, 1280, second_source=SHIRTS)
-    for name in ("source", "target", "readout", "overview", "title", "map-place", "statistics"):
+    for name in ("source", "target", "readout", "overview", "title", "map-place"):
         boxes = [box_of(root.locator(f"[data-part={name}]")) for root in (left, right)]
         assert boxes[0]["y"] == pytest.approx(boxes[1]["y"], abs=1), name
+    left.locator("[data-part=options-button]").click()
     for name in ("kinds", "quantity", "sort", "combines", "views", "units", "hide-eos"):
         expect(left.locator(f"[data-part={name}]")).to_be_visible()
         expect(right.locator(f"[data-part={name}]")).to_be_hidden()
+    left.locator("[data-part=options-button]").click()
     boxes = [box_of(left), box_of(right)]
     bar = box_of(left.locator(".shared-choices"))
     assert bar["x"] == boxes[0]["x"]
@@ -170,7 +172,7 @@ def test_on_a_phone_each_explorer_has_its_own_choices(local_page: Page, serve):
     left, right = open_both(local_page, serve, 390)
     expect(left.locator(".shared-choices")).to_have_count(0)
     for root in (left, right):
-        for name in ("kinds", "quantity", "views", "units"):
+        for name in ("kinds", "options-button", "views", "units"):
             expect(root.locator(f"[data-part={name}]")).to_be_visible()
     boxes = [box_of(left), box_of(right)]
     assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"]

@@ -7,19 +7,24 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from app.benchmark.browser import OPEN_FOLDS
 from app.components.beam_tree.payload import payload as tree_payload
 from app.components.edits import described
+from app.examples import EXAMPLES
 from app.export.page import page as saved_page
 from core.config import DecodeConfig
 from core.experiments.head_effects import head_effects
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
+from core.kinds import KINDS
 from core.record.edits import Edge, Edits, Row
 from core.record.record import TranslationRecord
 from core.translator import Translator
+from tests.app.explorer_parts import choose, open_folds
 from tests.app.test_app import MAIN, hover_cell, painted
 from tests.app.test_navigation import expect_query, go_to
 
+EXAMPLE = EXAMPLES[0].text("de-en")
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
 GREEDY = DecodeConfig(beam=1)
 BASE = f"source={quote(SENTENCE)}&direction=de-en&model=scratch&search=greedy"
@@ -38,7 +43,9 @@ def under(translator: Translator, record: TranslationRecord, edits: Edits) -> Tr
 
 def opened(page: Page, serve, more: str = "kind=cross&layer=2&head=1") -> Locator:
     page.goto(f"{serve(MAIN)}/?{BASE}&{more}")
-    return painted(page)
+    root = painted(page)
+    root.evaluate(OPEN_FOLDS)
+    return root
 
 
 @pytest.fixture
@@ -52,6 +59,7 @@ def pinned(shared_page: Page, serve, record) -> Page:
 
 
 def button(root: Locator, name: str) -> Locator:
+    open_folds(root)
     return root.locator(f"[data-edit={name}]").first
 
 
@@ -61,6 +69,10 @@ def shows(root: Locator, record: TranslationRecord) -> None:
 
 def number(text: str) -> float:
     return float(text.replace("−", "-"))
+
+
+def spoken(root: Locator, line: str) -> None:
+    expect(root.locator("[data-part=spoken]")).to_contain_text(line, timeout=30_000)
 
 
 def test_a_head_off_shows_the_edited_pass_and_comes_back(
@@ -73,7 +85,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     shows(root, edited)
     expect_query(local_page, edits=OFF.to_text())
     assert len(edited.checks) == sum(check.passed for check in edited.checks) == 8
-    expect(root.locator("[data-part=badge]")).to_have_text("Checks: 8 of 8 passed")
+    expect(root.locator("[data-part=badge]")).to_have_text("Pictures checked: 8 of 8")
     changes = edited.log_probs - record.log_probs
     shown = root.locator("[data-part=edit-tokens] small").all_text_contents()
     assert [number(text) for text in shown] == pytest.approx(changes, abs=0.00501)
@@ -82,13 +94,12 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     )
     said = root.locator("[data-part=edit-sum]").inner_text()
     assert record.translation in said
-    figures = [number(text) for text in re.findall(r"[+−]?\d+\.\d{3}", said)]
+    figures = [number(text) for text in re.findall(r"[+−]?\d+\.\d{3}", said)][:3]
     wanted = [changes.sum(), record.log_prob, edited.log_prob]
     assert figures == pytest.approx([float(value) for value in wanted], abs=0.0011)
     again = translator.inspect(SENTENCE, edits=OFF, decode=GREEDY)
-    result = local_page.locator(".st-key-what_if_result")
-    expect(result).to_contain_text(again.translation, timeout=30_000)
-    expect(result).to_contain_text("still" if again.translation == record.translation else "now")
+    same = again.translation == record.translation
+    spoken(root, f"{'still' if same else 'now'} writes: {again.translation.rstrip('.')}")
 
     root.locator("[data-kind-option=decoder]").click()  # a head after the ablated one
     for name, array in (
@@ -97,7 +108,7 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
         ("scores", scores(translator, edited)["decoder"]),
         ("norms", value_norms(translator, edited)["decoder"]),
     ):
-        root.locator("[data-part=quantity]").select_option(name)
+        choose(root, "quantity", name)
         expect(root).to_have_attribute("data-quantity", name, timeout=30_000)
         root.locator(".thumbnail[data-l='3'][data-h='0']").click()
         for query, key in ((5, 2), (3, 3)):
@@ -109,6 +120,55 @@ def test_a_head_off_shows_the_edited_pass_and_comes_back(
     shows(root, record)
     expect_query(local_page, edits=None)
     expect(root.locator("[data-part=edits] li")).to_have_count(0)
+
+
+def test_the_next_steps_break_a_word_and_repair_it(local_page: Page, serve, translator) -> None:
+    """The page opens with the word that one head changes most; each step does what it says."""
+    record = translator.inspect(EXAMPLE)
+    target = [token.id for token in record.target_out]
+    ordinary = [i for i, t in enumerate(record.target_out) if t.text.isalpha() and not t.special]
+
+    def off(*heads: tuple[str, int, int], again: bool = False) -> TranslationRecord:
+        edits = Edits(heads_off=frozenset(heads))
+        return translator.inspect(EXAMPLE, edits=edits, target_ids=None if again else target)
+
+    def ranked(*heads: tuple[str, int, int], kinds: tuple[str, ...] = KINDS) -> list:
+        base = (off(*heads) if heads else record).log_probs
+        all_heads = [(k, *at) for k in kinds for at in np.ndindex(*record.maps(k).shape[:2])]
+        return [(h, off(*heads, h).log_probs - base) for h in all_heads if h not in heads]
+
+    local_page.goto(f"{serve(MAIN)}/?source={quote(EXAMPLE)}&direction=de-en&model=scratch")
+    root = painted(local_page)
+    button = root.locator("[data-part=next-step]")
+    expect(button).to_be_visible(timeout=60_000)
+    first = ranked()
+    head, word = max(
+        ((h, i) for h, change in first if h[0] != "encoder" for i in ordinary),
+        key=lambda one: abs(dict(first)[one[0]][one[1]]),
+    )
+    for name, value in zip(("kind", "layer", "head", "query"), (*head, word), strict=True):
+        expect(root).to_have_attribute(f"data-{name}", str(value))
+    needed = min(first, key=lambda one: one[1][word])[0]
+    button.click()
+    shows(root, off(needed))
+    expect_query(local_page, edits=Edits(heads_off=frozenset({needed})).to_text())
+    new = off(needed, again=True)
+    spoken(root, f"now writes: {new.translation.rstrip('.')}")
+    expect(root.locator(".target .token.pinned.gone")).to_contain_text(record.target_out[word].text)
+    expect(button).to_contain_text("repair", timeout=60_000)
+    repair = max(ranked(needed), key=lambda one: one[1][word])[0]
+    button.click()
+    both = off(needed, repair)
+    shows(root, both)
+    fixed = off(needed, repair, again=True).translation
+    spoken(root, f"writes: {fixed.rstrip('.')}")
+    course = [off(needed).log_probs[word], both.log_probs[word]]
+    said = root.locator("[data-part=readout-first]").inner_text()
+    assert [number(text) for text in re.findall(r"−?\d+\.\d(?!\d)", said)[-2:]] == pytest.approx(
+        [float(value) for value in course], abs=0.0501
+    )
+    button.click()
+    shows(root, record)
 
 
 def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> None:
@@ -143,6 +203,7 @@ def test_a_link_has_edits_and_invalid_ones_are_named(
         expect(note).to_contain_text(words)
     local_page.reload()
     root = painted(local_page)
+    root.evaluate(OPEN_FOLDS)
     shows(root, under(translator, record, both))
     root.get_by_role("button", name="Remove all").click()
     shows(root, record)
@@ -192,8 +253,8 @@ def test_each_button_makes_and_removes_its_edit(
     said = root.evaluate("({dataset}) => ({...dataset})")
     assert (said["query"], said["key"]) == ("2", "2"), "the pinned cell stays pinned"
     if name == "causal":
-        result = pinned.locator(".st-key-what_if_result")
-        expect(result).to_contain_text("decoding requires the causal mask", timeout=30_000)
+        spoken(root, "decoding requires the causal mask")
+        expect(root.locator("[data-part=edited-target]")).to_contain_text("causal mask")
     button(root, name).click()
     shows(root, record)
 
@@ -279,13 +340,13 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     both_show(kind="encoder", layer="1", head="3", query="2")
     one_scale(SENTENCE, other)
     for name in ("rollout", "weights"):
-        left.locator("[data-part=quantity]").select_option(name)
+        choose(left, "quantity", name)
         both_show(quantity=name)
         for root in (left, right):
             expect(root.locator("[data-part=quantity]")).to_have_value(name)
     both_show(head="3")
     shorter = local_page.locator(".st-key-second_source input")
-    left.locator("[data-part=quantity]").select_option("norms")
+    choose(left, "quantity", "norms")
     shorter.fill("Ein Hund.")
     shorter.press("Enter")
     shows(right, translator.inspect("Ein Hund.", decode=GREEDY))

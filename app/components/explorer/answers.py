@@ -14,6 +14,7 @@ from app.components.explorer.payload import (
     exact_answer,
     quantity_answer,
 )
+from app.components.tokens import sent
 from app.export.page import page
 from core.kinds import KINDS
 
@@ -74,6 +75,23 @@ def answers(
         for name, make in makers.items()
         if (request := requests.get(name)) and _needs_answer(record, name, request)
     }
+
+
+def again_answer(
+    record: Any, again: Any, search: str, own: str, problem: str = ""
+) -> dict[str, Any]:
+    """Return the answer with the translation under a record's edits, which nobody requests.
+
+    `again` is its record, or None with one line about the `problem`; `own` is the translation
+    without the edits.
+    """
+    found = {"translation": "", "target": [], "log_prob": 0.0, "search": search, "own": own}
+    if again is None:
+        found["problem"] = problem
+    else:
+        found["translation"], found["log_prob"] = again.translation, float(again.log_prob)
+        found["target"] = [sent(token) for token in again.target_out]
+    return {"sentence": record.id, "name": "again", "request": None, "again": found}
 
 
 def _needs_answer(record: Any, name: str, request: Any) -> bool:

@@ -1,10 +1,10 @@
-// The badge beside the map's title: whether the shown weights passed their checks, with the list of checks.
+// The first line: what the shown numbers are, and the badge that says whether they passed their checks, with the list.
 
-import { element, svgElement } from "../shared/dom.js";
-import { figureText } from "../shared/numbers.js";
+import { bold, element, svgElement } from "../shared/dom.js";
+import { figureText, fixed } from "../shared/numbers.js";
 import { WEIGHTS } from "./maps.js";
 import { openPanel, showPanel } from "./panels.js";
-import { derivation } from "./words.js";
+import { capital, derivation, QUANTITY_TITLES } from "./words.js";
 
 const MARKS = { holds: "M1.5 6.5l3 3 6-7", fails: "M2 2l8 8M10 2l-8 8" };
 
@@ -69,14 +69,45 @@ export function buildBadge(explorer) {
   root.dataset.checks = data.checked === "here" ? `${held}/${data.checks.length}` : "";
   parts.badge.classList.toggle("failed", !allPassed);
   const more = data.unchecked.length ? `, ${data.unchecked.length} ${data.unchecked.length === 1 ? "needs" : "need"} the weights` : "";
-  parts.badge.replaceChildren(checkMark(allPassed), `Checks: ${held} of ${data.checks.length} passed${more}`);
+  parts.badge.replaceChildren(checkMark(allPassed), `Pictures checked: ${held} of ${data.checks.length}${more}`);
   parts.checks.replaceChildren(...data.checks.map(checkLine), ...data.unchecked.map(uncheckedLine), ...(data.imported ? importLines(data.imported) : []));
 }
 
-/** Update the badge for the current view. @param {Explorer} explorer */
+/* The check that recomputes every weight. The offline page and maps from other tools do without it. */
+const RECOMPUTED = "Recomputed outside the model";
+
+/**
+ * What the shown numbers are, as a bold start and the rest. It claims no more than the record's checks show.
+ * @param {Explorer} explorer
+ * @returns {[string, string]}
+ */
+function claimOf({ data, view: { quantity } }) {
+  const failed = data.checks.filter(({ passed }) => !passed).length;
+  if (failed) return ["Do not trust these pictures.", ` ${failed} of ${data.checks.length} checks failed.`];
+  if (data.unchecked.length) return ["Maps from another tool.", " They came without the weights: no probabilities, scores, norms or edits, and nothing was recomputed."];
+  if (data.checked === "elsewhere") return ["Saved maps.", " They were not recomputed here."];
+  if (data.checked === "never") return ["Maps of an edited pass.", " They were not recomputed here."];
+  if (data.whatIf?.edits.length) return [editsClaim(data.whatIf), sumClaim(data.whatIf)];
+  const recomputed = data.checks.some(({ name }) => name === RECOMPUTED);
+  const how = recomputed ? ", recomputed from Q, K and mask" : "";
+  if (quantity === WEIGHTS) return ["Real weights.", ` Every number here is a tensor of this ${data.givenTarget ? "pass" : "translation"}${how}.`];
+  return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${data.givenTarget ? "pass" : "translation"}.`];
+}
+
+const editsClaim = ({ edits }) => `${edits.length === 1 ? "One edit" : `${edits.length} edits`}: ${edits.map(({ label }) => label).join("; ")}.`;
+
+function sumClaim({ before, change }) {
+  if (!change) return "";
+  const after = change.reduce((total, nats) => total + nats, before);
+  return ` Log-probability of the first translation: ${fixed(before, 1)} \u2192 ${fixed(after, 1)}.`;
+}
+
+/** Update the first line for the current view. @param {Explorer} explorer */
 export function paintBadge(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
+  const [start, rest] = claimOf(explorer);
+  parts.claim.replaceChildren(bold(start), rest);
   const words = verdictOf(explorer);
   parts.badge.hidden = data.checks.length === 0 || words !== null;
   parts["not-checked"].textContent = data.checks.length || data.checked !== "here" ? (words ?? "") : "";

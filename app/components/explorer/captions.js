@@ -2,9 +2,10 @@
 
 import { percent, signed } from "../shared/numbers.js";
 import { subscript, tokenName } from "../shared/tokens.js";
+import { lookOf } from "./edited.js";
 import { atHead } from "./focus.js";
 import { mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
-import { measure, rankedKeys, roleOf } from "./measures.js";
+import { isHidden, measure, rankedKeys, roleOf } from "./measures.js";
 import { mapFigure, measuredFigure, QUANTITIES } from "./words.js";
 
 const CAPTION_MEANING = {
@@ -43,16 +44,16 @@ export const ORDERS = {
 /* Effects are computed on request; until they arrive, keep layer order. */
 export const isOrdered = ({ data, view: { sort } }) => sort !== "layer" && (sort !== "effect" || Boolean(data.effects));
 
-/**
- * Change in log-probability (nats) when a head is ablated: of the pinned word's tokens, or of all produced tokens.
- * @param {Explorer} explorer
- */
-function effectOf({ data, view }, layer, head) {
-  const tokens = data.sides.produced.length;
-  const start = (layer * data.heads + head) * tokens;
-  const changes = data.effects[view.kind].subarray(start, start + tokens);
+/** Change in the log-probability of some produced tokens, in nats, when a head is ablated. @param {Readonly<RecordData>} data */
+export function effectOf(data, kind, layer, head, tokens) {
+  const start = (layer * data.heads + head) * data.sides.produced.length;
+  return tokens.reduce((sum, token) => sum + data.effects[kind][start + token], 0);
+}
+
+/** The effect of a head on the pinned word or the whole translation. @param {Explorer} explorer */
+function shownEffect({ data, view }, layer, head) {
   const ofRow = view.wholeTranslation ? null : pinnedProduced({ data, view })?.members;
-  return (ofRow ?? [...changes.keys()]).reduce((sum, token) => sum + changes[token], 0);
+  return effectOf(data, view.kind, layer, head, ofRow ?? [...data.sides.produced.keys()]);
 }
 
 /** The pinned produced token or word, or null (always null for the encoder). @returns {Item | null} */
@@ -75,7 +76,7 @@ export function orderMeaning(explorer) {
 /** Sort key of a head, ascending. Effects sort by magnitude, as in `HeadEffects.ranked`. @param {Explorer} explorer */
 export function orderValue(explorer, layer, head) {
   const { sort } = explorer.view;
-  return sort === "effect" ? -Math.abs(effectOf(explorer, layer, head)) : ORDERS[sort].of(measuresOf(explorer, layer, head));
+  return sort === "effect" ? -Math.abs(shownEffect(explorer, layer, head)) : ORDERS[sort].of(measuresOf(explorer, layer, head));
 }
 
 /** The map on which a head is measured: its weights, or rollout when that is shown. @param {Explorer} explorer */
@@ -100,27 +101,40 @@ export function captionOf(explorer, layer, head) {
   const { peak, meanEntropy } = measure(map);
   const { sort, pinned, hide, quantity } = explorer.view;
   if (isOrdered(explorer) && !isOverview(explorer, layer, head)) {
-    const number = ORDERS[sort].shown(sort === "effect" ? effectOf(explorer, layer, head) : measure(map), map);
-    return { word: `${layer + 1}.${head + 1}`, mark: "", number, meaning: orderMeaning(explorer) };
+    const number = ORDERS[sort].shown(sort === "effect" ? shownEffect(explorer, layer, head) : measure(map), map);
+    return { word: `${layer + 1}.${head + 1}`, mark: "", number, meaning: orderMeaning(explorer), edited: "" };
   }
+  if (map.edit?.word) return { word: map.edit.word, mark: "", number: "", meaning: map.edit.meaning, edited: map.edit.title };
   if (pinned.query !== null) {
     const shown = mapOf(explorer.data, atHead(explorer.view, layer, head));
     const [key] = rankedKeys(shown, pinned.query, hide);
-    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "all columns it may attend to are hidden" };
+    if (key === undefined) return { word: "\u2013", mark: "", number: "", meaning: "all columns it may attend to are hidden", edited: "" };
     const { digits, most } = QUANTITIES[quantity];
     const number = mapFigure(shown, valueAt(shown, pinned.query, key), digits).replace(/^0\./, ".");
     const { label: word, repeated, number: place } = shown.columns[key];
     const mark = repeated ? subscript(place) : "";
-    return { word, mark, number, meaning: `at ${tokenName(shown.rows[pinned.query])} it${most.trimEnd()}` };
+    const edited = movedFrom(explorer, shown, layer, head, key);
+    return { word, mark, number, meaning: `at ${tokenName(shown.rows[pinned.query])} it${most.trimEnd()}`, edited };
   }
   if (pinned.key !== null) return columnCaption(explorer, layer, head);
   const role = map.sumsToOne ? roleOf(map) : null;
   if (role) {
     const meaning = (map.kind === "decoder" && DECODER_MEANING[role.name]) || CAPTION_MEANING[role.name];
-    return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning };
+    return { word: ROLE_WORDS[role.name] ?? role.name, mark: "", number: percent(role.share, map.error), meaning, edited: "" };
   }
-  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak };
-  return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy };
+  if (peak >= 0.5 || !map.sumsToOne) return { word: "largest", mark: "", number: percent(peak, map.error), meaning: CAPTION_MEANING.peak, edited: "" };
+  return { word: "entropy", mark: "", number: `${measuredFigure(map, meanEntropy)} b`, meaning: CAPTION_MEANING.entropy, edited: "" };
+}
+
+/**
+ * The key that the pinned row looked at most before the edits, if it is another one now; empty if it is the same or not known.
+ * @param {Explorer} explorer @param {AttentionMap} shown
+ */
+function movedFrom({ data, view }, shown, layer, head, key) {
+  if (view.unit !== "pieces" || view.quantity !== WEIGHTS) return "";
+  const look = lookOf(data, view.kind, layer, head, view.pinned.query);
+  if (!look || look.before === look.now || look.now !== key || isHidden(shown, look.before, view.hide)) return "";
+  return `before the edit at ${tokenName(shown.columns[look.before])}`;
 }
 
 /** Caption for a pinned column: its share of all weight, or the mean of another quantity. @param {Explorer} explorer */
@@ -131,5 +145,5 @@ function columnCaption(explorer, layer, head) {
   const received = measure(shown).received[key];
   const number = shown.sumsToOne ? percent(received, shown.error) : mapFigure(shown, received, digits);
   const meaning = shown.sumsToOne ? "share of all its weight" : `mean ${name}`;
-  return { word: shown.sumsToOne ? "gives" : "mean", mark: "", number, meaning: `${meaning} on ${tokenName(shown.columns[key])}` };
+  return { word: shown.sumsToOne ? "gives" : "mean", mark: "", number, meaning: `${meaning} on ${tokenName(shown.columns[key])}`, edited: "" };
 }

@@ -1,8 +1,10 @@
 // Event handlers for buttons, lists and sliders.
 
 import { HIDEABLE } from "./choices.js";
+import { layOut } from "./layout.js";
 import { paint } from "./paint.js";
-import { lastStep, paintPlay, pause } from "./steps.js";
+import { paintStatistics } from "./statistics.js";
+import { lastStep, paintPlay, paintSteps, pause } from "./steps.js";
 import { askEffects, chooseQuantity, goToStep, hideColumns, update } from "./update.js";
 
 const PLAY_EVERY = 750; // ms
@@ -30,6 +32,7 @@ export function listenToOptions(explorer) {
   onClick("views", "viewOption", "picture");
   onClick("units", "unitOption", "unit");
   onClick("combines", "combineOption", "combine");
+  parts.combines.addEventListener("click", () => layOut(explorer));
   parts.sort.addEventListener("change", () => {
     update(explorer, { sort: parts.sort.value });
     askEffects(explorer);
@@ -37,6 +40,12 @@ export function listenToOptions(explorer) {
   });
   parts.quantity.addEventListener("change", () => chooseQuantity(explorer, parts.quantity.value));
   parts.mass.addEventListener("input", () => update(explorer, { mass: Number(parts.mass.value) }));
+  for (const name of ["bars", "means"]) {
+    parts[name].addEventListener("change", () => {
+      explorer.layout[name] = parts[name].checked;
+      layOut(explorer);
+    });
+  }
   for (const name of HIDEABLE) {
     const box = parts[`hide-${name}`];
     box.addEventListener("change", () => hideColumns(explorer, name, box.checked));
@@ -54,4 +63,11 @@ export function listenToSteps(explorer) {
   parts["step-back"].addEventListener("click", () => walk(explorer.now.step - 1));
   parts["step-on"].addEventListener("click", () => walk(explorer.now.step + 1));
   parts.play.addEventListener("click", () => play(explorer));
+}
+
+/** A closed fold is not painted. @param {Explorer} explorer */
+export function listenToFolds(explorer) {
+  const { parts } = explorer.dom;
+  parts["steps-fold"].addEventListener("toggle", () => explorer.data && paintSteps(explorer));
+  parts["numbers-fold"].addEventListener("toggle", () => explorer.data && paintStatistics(explorer));
 }

@@ -25,7 +25,7 @@ const byKind = (valueOf) =>
  * @returns {Readonly<RecordData>}
  */
 export function decodePayload(raw, before = null) {
-  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null };
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null, again: null };
   const logProbs = asFloats(raw.log_probs);
   const source = displayTokens(raw.source, 1, groupWords(raw.source));
   const produced = withProbabilities(raw.target_out, logProbs);
@@ -54,6 +54,7 @@ export function decodePayload(raw, before = null) {
     checked: raw.checked,
     unchecked: raw.unchecked ?? [],
     imported: raw.imported ?? null,
+    logProbs,
     logProb: logProbs.length ? logProbs.reduce((sum, logProb) => sum + logProb, 0) : null,
     alternatives: alternativesOf(raw, logProbs),
     sides,
@@ -65,7 +66,9 @@ export function decodePayload(raw, before = null) {
     exact: earlier.exact,
     together: raw.together ?? null,
     whatIf: raw.what_if ?? null,
+    lookedAt: "looked_at_cross" in raw ? byKind((kind) => asIntegers(raw[`looked_at_${kind}`], 65535)) : null,
     effects: earlier.effects,
+    again: earlier.again,
     /* Records of the other explorers in the group: see together.js. */
     peers: new Map(),
     /* Cache of `mapOf`. */
@@ -85,6 +88,7 @@ export const withAnswer = (data, answer) =>
     quantities: Object.freeze({ ...data.quantities, ...decodeQuantities(answer) }),
     exact: new Map([...data.exact, ...decodeExact(data, answer)]),
     effects: decodeEffects(answer) ?? data.effects,
+    again: answer.again ?? data.again,
     checks: answer.checks ?? data.checks,
     checked: answer.checked ?? data.checked,
     peers: new Map(),

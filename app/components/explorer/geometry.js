@@ -15,7 +15,7 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
   const { parts } = explorer.dom;
   const rows = data.items[unit][ROW_SIDE[kind]];
   const columns = data.items[unit][COLUMN_SIDE[kind]];
-  const { room, presented } = explorer.layout;
+  const { room, presented, bars } = explorer.layout;
   const small = room < 460;
   const context = parts.map.getContext("2d");
 
@@ -33,8 +33,9 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
 
   // Slanted labels are easier to read but overhang on the right. Reserve room for that if it leaves at least 16 px per
   // cell; otherwise the cells take the whole width.
-  const ownHeight = small ? 900 : Math.max(450, Math.min(600, window.innerHeight - 618));
-  const height = presented ? presented - PRESENTED_TITLE - topWith(columnLabels, Math.PI / 2) - BELOW_CELLS : ownHeight;
+  const below = bars ? BELOW_WITH_BARS : BELOW_CELLS;
+  const ownHeight = small ? 900 : Math.max(380, Math.min(600, window.innerHeight - 440));
+  const height = presented ? presented - PRESENTED_TITLE - topWith(columnLabels, Math.PI / 2) - below : ownHeight;
   const cellWith = (overhang) => {
     const fitting = Math.min(LARGEST_CELL, (room - left - strip - overhang) / columns.length, height / rows.length);
     return Math.max(5, Math.floor(fitting));
@@ -75,14 +76,16 @@ export function mapGeometry(explorer, kind, unit = explorer.view.unit, zoom = ex
     gap: cell > 9 ? 1 : 0,
     every: Math.max(1, Math.ceil((fontSize * 0.92) / cell)),
     width: Math.max(room, left + gridWidth + strip),
-    height: top + gridHeight + BELOW_CELLS,
+    bars,
+    height: top + gridHeight + below,
   };
 }
 
 export const LARGEST_CELL = 36;
 
-/* px: the shares below the cells, and the title above a presented map. */
-const BELOW_CELLS = 54;
+/* px below the cells, without and with the columns' shares, and the title above a presented map. */
+const BELOW_CELLS = 6;
+const BELOW_WITH_BARS = 54;
 const PRESENTED_TITLE = 36;
 
 /* The height of column labels at an angle. */

@@ -89,13 +89,41 @@ function onRootKey(explorer, event) {
   if (!explorer.now.playing) announce(explorer, lookingWords(explorer.data)[explorer.view.kind]);
 }
 
+const isInView = (part) => {
+  const { top, bottom, width } = part.getBoundingClientRect();
+  return width > 0 && bottom > 0 && top < window.innerHeight;
+};
+
+const isWhollyInView = (part) => {
+  const { top, bottom } = part.getBoundingClientRect();
+  return top >= 0 && bottom <= window.innerHeight;
+};
+
+/**
+ * While nothing has focus, all keys work for the first explorer in view. Arrows enter its map, unless they turn the pages of
+ * a presentation or scroll: up and down enter a map that is wholly in view.
+ * @param {Explorer} explorer
+ */
+function onFreeKey(explorer, event) {
+  const { root, parts } = explorer.dom;
+  if (event.target !== document.body || event.defaultPrevented || !explorer.data || !isInView(root)) return;
+  const arrow = ARROWS[event.key];
+  if (!arrow) return onRootKey(explorer, event);
+  if (document.querySelector(".st-key-presenting") || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+  if (!isInView(parts.map) || (arrow[0] && !isWhollyInView(parts.map))) return;
+  handled(event);
+  const pinned = isPinned(explorer);
+  parts.map.focus({ preventScroll: true });
+  if (pinned) walkMap(explorer, event);
+}
+
 /**
  * Escape works on the whole page, because focus may have moved elsewhere since a click pinned a cell. It closes an open
  * panel first, then unpins.
  * @param {Explorer} explorer
  */
 function onDocumentKey(explorer, event) {
-  if (event.key !== "Escape") return;
+  if (event.key !== "Escape") return onFreeKey(explorer, event);
   pause(explorer);
   if (openPanel(explorer)) showPanel(explorer, null);
   else if (isPinned(explorer) || focusOf(explorer).previewed) unpin(explorer);

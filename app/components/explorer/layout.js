@@ -9,7 +9,9 @@ import { level } from "./level.js";
 import { leastLinesHeight } from "./lines.js";
 import { overviewPlaces } from "./overview_picture.js";
 import { paint } from "./paint.js";
+import { ROLLOUT } from "./maps.js";
 import { fitSentences } from "./sentences.js";
+import { allHeads, allLayers } from "./words.js";
 
 /** @type {[number, string][]} */
 const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "wide"]];
@@ -23,6 +25,7 @@ export function layOut(explorer) {
   root.dataset.width = presented ? "medium" : WIDTHS.find(([limit]) => width < limit)[1];
   explorer.layout.size = sizeOf(explorer);
   fitSentences(explorer);
+  showMeans(explorer);
   explorer.layout.presented = presented ? heightBelow(root) - BELOW : 0;
   fitOverview(explorer);
   reserveMap(explorer);
@@ -30,6 +33,19 @@ export function layOut(explorer) {
   paint(explorer);
   level(explorer);
   if (presented) onceSettled(root, () => layOut(explorer));
+}
+
+/**
+ * Show the maps that combine heads or layers only if they are asked for, or the view is about them: one of them is chosen,
+ * or how they are combined.
+ * @param {Explorer} explorer
+ */
+function showMeans({ data, view, layout, dom: { parts } }) {
+  const chosen = view.combine === "max" || (view.quantity !== ROLLOUT && (allHeads(data, view) || allLayers(data, view)));
+  layout.means ||= chosen;
+  parts.means.checked = layout.means;
+  parts.overview.classList.toggle("plain", !layout.means);
+  parts.overview.style.gridTemplateColumns = `38px repeat(${data.heads}, minmax(0, 1fr))${layout.means ? " 4px minmax(0, 1fr)" : ""}`;
 }
 
 /* px: narrower presented maps are laid out as on a phone. */
@@ -42,19 +58,20 @@ const BELOW = 56;
  * Fit the presented overview into the rest of the window's height: its maps are square and have no captions.
  * @param {Explorer} explorer
  */
-function fitOverview({ data, dom: { parts }, layout: { presented } }) {
+function fitOverview({ data, dom: { parts }, layout: { presented, means } }) {
   const { overview } = parts;
   overview.style.maxWidth = "";
   if (!presented) return;
   const { columnGap, rowGap } = getComputedStyle(overview);
-  const rows = Math.max(...KINDS.map((kind) => data.layers[kind])) + 1;
+  const rows = Math.max(...KINDS.map((kind) => data.layers[kind])) + Number(means);
   const side = (heightBelow(overview) - BELOW - HEAD_LABEL) / rows - parseFloat(rowGap);
-  overview.style.maxWidth = `${MARGINS + Math.max(12, side) * (data.heads + 1) + parseFloat(columnGap) * (data.heads + 2)}px`;
+  overview.style.maxWidth = `${MARGINS + LAST_GAP * Number(means) + Math.max(12, side) * (data.heads + Number(means)) + parseFloat(columnGap) * (data.heads + 2 * Number(means))}px`;
 }
 
 /* px: the overview's row of head numbers, and its column of layer numbers with the gap before the last column. */
 const HEAD_LABEL = 14;
-const MARGINS = 28 + 4 + 3;
+const MARGINS = 38 + 3;
+const LAST_GAP = 4;
 
 const sizeOf = ({ dom: { root } }) =>
   `${root.clientWidth} ${window.innerHeight} ${window.devicePixelRatio} ${screenOf(root)}`;
@@ -76,8 +93,8 @@ export function watchSize(explorer) {
   };
 }
 
-/* px for the note below the map: up to five lines; on a phone six plus the export row (see .foot). */
-const NOTE_HEIGHT = { narrow: 186, other: 98 };
+/* px for the notes and buttons below the map: two lines; where they are narrow, the buttons wrap (see .foot). */
+const NOTE_HEIGHT = { narrow: 128, wide: 52, other: 76 };
 
 /**
  * Reserve the height of the tallest map or of the lines, whichever is larger: switching never moves the content below.

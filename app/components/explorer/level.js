@@ -4,10 +4,10 @@ import { element } from "../shared/dom.js";
 import { geometryOf } from "./geometry.js";
 
 /* Parts whose heights are equalised; the map's reserved height is handled by `levelMaps`. */
-const LEVELLED = [".row-label", ".sentence", ".steps", ".readout", ".left", ".right h2", ".badge", ".map-choices", ".foot"];
+const LEVELLED = [".claim-line", ".gutter", ".sentence", ".says", ".left", ".right h2", ".map-choices", ".foot"];
 
 /* Controls that the group shares; zoom stays individual. */
-const SHARED = ["kinds", "quantity", "sort", "views"];
+const SHARED = ["kinds", "views"];
 
 /** Align an explorer with the rest of its group. @param {Explorer} explorer */
 export function level(explorer) {

@@ -6,9 +6,10 @@ import { NO_CELL } from "../shared/grid.js";
 import { lastStates, mounts, onceFontsCome } from "../shared/mounts.js";
 import { renewTheme } from "../shared/theme.js";
 import { buildBadge, paintBadge } from "./badge.js";
-import { listenToOptions, listenToSteps } from "./controls.js";
+import { listenToFolds, listenToOptions, listenToSteps } from "./controls.js";
 import { decodePayload, hasProbabilities, kindsOf, withAnswer } from "./data.js";
 import { buildExports, listenToExport } from "./export.js";
+import { buildEditedTarget, spokenTranslation } from "./edited_target.js";
 import { explainControls } from "./help.js";
 import { listenToPanels } from "./panels.js";
 import { listenToCopying } from "./copy.js";
@@ -18,21 +19,22 @@ import { layOut, watchSize } from "./layout.js";
 import { linkParameters, listenToHeadLink, listenToNavigation, scheduleLink } from "./link.js";
 import { mapOf, WEIGHTS } from "./maps.js";
 import { measure } from "./measures.js";
+import { openAtLargestEffect, scheduleNextStep, takeNextStep } from "./next_step.js";
 import { buildKinds, buildQuantities } from "./options.js";
 import { buildOverview } from "./overview.js";
 import { overviewOf } from "./overview_picture.js";
 import { listenToOverview, listenToPicture, listenToSentences } from "./pointer.js";
 import { mapPixels } from "./raster.js";
-import { byTouch } from "./readout.js";
+import { announce, byTouch } from "./readout.js";
 import { cancelRequests, pinExact, settleEdit, settleRequest, sendRequest } from "./requests.js";
 import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
 import { broadcastData, listenToGroup } from "./together.js";
 import { paint } from "./paint.js";
-import { askEffects, askQuantity, follow, unpin } from "./update.js";
+import { askEffects, askQuantity, follow, unpin, update } from "./update.js";
 import { FIRST_VIEW, pinnedOfLink, nextView, sameTokens, viewOfLink, viewOfOther } from "./view.js";
-import { buildWhatIf, listenToWhatIf } from "./what_if.js";
+import { buildWhatIf, listenToWhatIf, requestEdit } from "./what_if.js";
 import { listenToZoom } from "./zoom.js";
 
 function createExplorer(parent, key, host) {
@@ -62,6 +64,8 @@ function createExplorer(parent, key, host) {
       presented: 0,
       reserved: 0,
       tickWidth: 0,
+      bars: false,
+      means: false,
       zoom: 1,
       places: null,
       geometries: {},
@@ -81,22 +85,26 @@ function createExplorer(parent, key, host) {
       overviewMaps: null,
       overviewFocus: null,
       overview: null,
+      columns: [],
       stepShown: -1,
       painted: 0,
     },
     /*
      * Whether the visitor has chosen anything here, the last view that a payload gave, and whether back/forward
-     * navigation is waiting for its data.
+     * navigation is waiting for its data. Then whether no link named the view that the page opened with, the record whose
+     * effects were requested unasked, and the second head that the next step switched off.
      */
-    memory: { chosen: false, given: "", returning: false },
+    memory: { chosen: false, given: "", returning: false, suggested: false, asked: "", repair: null },
     requests: {},
     warming: 0,
+    stepTimer: 0,
     linkTimer: 0,
   };
   parts.unpin.addEventListener("click", () => unpin(explorer));
   if (byTouch) parts.unpin.textContent = "Unpin";
   listenToSentences(explorer);
   listenToSteps(explorer);
+  listenToFolds(explorer);
   listenToOptions(explorer);
   listenToOverview(explorer);
   listenToZoom(explorer);
@@ -106,6 +114,7 @@ function createExplorer(parent, key, host) {
   explainControls(explorer);
   listenToCopying(explorer);
   listenToWhatIf(explorer);
+  parts["next-step"].addEventListener("click", () => takeNextStep(explorer, update, requestEdit));
   const stopListening = [
     listenToHeadLink(explorer),
     listenToNavigation(explorer),
@@ -121,6 +130,7 @@ function createExplorer(parent, key, host) {
     window.cancelIdleCallback?.(explorer.warming);
     cancelRequests(explorer);
     clearTimeout(explorer.linkTimer);
+    clearTimeout(explorer.stepTimer);
   };
   return explorer;
 }
@@ -159,7 +169,9 @@ function applyPayload(explorer, bytes) {
   }
   if (pinned) explorer.view = nextView(data, explorer.view, { pinned });
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
+  if (!same) explorer.memory.suggested = opens && Boolean(raw.view.suggested);
   now.preview = NO_PREVIEW;
+  openAtLargestEffect(explorer);
   dom.root.dataset.sentence = data.sentence;
   dom.root.classList.toggle("weights-only", !hasProbabilities(data));
   dom.parts.inside.classList.toggle("nowhere", !explorer.host.headPage);
@@ -172,6 +184,7 @@ function applyPayload(explorer, bytes) {
   buildSteps(explorer);
   buildOverview(explorer);
   buildStatistics(explorer);
+  buildEditedTarget(explorer);
   return false;
 }
 
@@ -231,7 +244,12 @@ function receive(explorer, bytes) {
     return;
   }
   explorer.data = withAnswer(explorer.data, answer);
+  if (answer.name === "again") {
+    showNewTranslation(explorer);
+    return;
+  }
   const failed = settleRequest(explorer, answer);
+  openAtLargestEffect(explorer);
   settleQuantity(explorer, failed && answer.name === "quantity");
   askEffects(explorer);
   broadcastData(explorer);
@@ -244,6 +262,15 @@ function showChecks(explorer, { checks, checked }) {
   buildBadge(explorer);
   paintBadge(explorer);
   warmUp(explorer);
+}
+
+/** Show the translation under the edits, which arrives after their maps were painted. @param {Explorer} explorer */
+function showNewTranslation(explorer) {
+  buildEditedTarget(explorer);
+  buildWhatIf(explorer);
+  paint(explorer);
+  announce(explorer, spokenTranslation(explorer.data.again));
+  scheduleNextStep(explorer);
 }
 
 /** Apply the answers that came before their record. Returns whether a quantity has failed. @param {Explorer} explorer */
@@ -276,6 +303,7 @@ function showNumbers(explorer) {
 function afterData(explorer) {
   pinExact(explorer);
   warmUp(explorer);
+  scheduleNextStep(explorer);
   scheduleLink(explorer);
 }
 

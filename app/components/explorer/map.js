@@ -2,7 +2,8 @@
 
 import { drawFocus, drawLabel, emphasisOf, hatchMasked, showsKey, showsLabel, showsQuery, xOf, yOf } from "../shared/grid.js";
 import { between, fixed, percent } from "../shared/numbers.js";
-import { drawBox, drawFrame, drawNote, drawPath, drawText, fontOf } from "../shared/plot.js";
+import { drawBox, drawFrame, drawHatch, drawNote, drawPath, drawText, fontOf } from "../shared/plot.js";
+import { editedCells, hiddenWords } from "./edited.js";
 import { currentMap, focusOf } from "./focus.js";
 import { isMasked, rampOf, stepOf, strengthOf, valueAt } from "./maps.js";
 import { isHidden, measure } from "./measures.js";
@@ -20,9 +21,10 @@ export function drawStillMap(context, explorer, geometry) {
   const { hide } = explorer.view;
   const map = currentMap(explorer);
   drawCells(context, theme, map, geometry, hide);
+  if (map.edit) drawEditedCells(context, explorer, map, geometry);
   drawAxisWords(context, theme, map, geometry);
   forShown(geometry, (query) => drawRowStrip(context, theme, map, geometry, query, false), null);
-  forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
+  if (geometry.bars) forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
 }
 
 function forShown({ first, shown }, onQuery, onKey) {
@@ -42,23 +44,64 @@ function drawCells(context, theme, map, geometry, hide) {
       drawCell(context, theme, map, geometry, query, key);
     }
   });
+  if (map.edit?.unused) hatchUnused(context, theme, map, geometry, hide);
   hatchMasked(context, theme, geometry, (query, key) => isMasked(map, query, key));
   forShown(geometry, null, (key) => isHidden(map, key, hide) && drawHiddenColumn(context, theme, map, geometry, key));
   drawFrame(context, theme.line, 1, left - 0.5, top - 0.5, gridWidth, gridHeight);
 }
 
 /** @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry */
-function drawCell(context, theme, map, geometry, query, key) {
+function drawCell(context, theme, map, geometry, query, key, inset = 0) {
   const { cell, gap } = geometry;
   const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
   const value = valueAt(map, query, key);
   const step = stepOf(map, value);
   const ramp = rampOf(theme, map);
-  drawBox(context, ramp.css[step], x, y, cell - gap, cell - gap);
-  if (cell < 23) return;
+  const side = cell - gap - 2 * inset;
+  drawBox(context, ramp.css[step], x + inset, y + inset, side, side);
+  if (cell < NUMBERED) return;
   const digits = cellDigits(map, value);
   const size = cell >= 27 && digits.length < 4 ? 13 : digits.length < 4 ? 12 : 11;
   if (digits) drawText(context, theme, digits, x + (cell - 1) / 2, y + cell / 2, { size, colour: ramp.ink[step], align: "center" });
+}
+
+/* px: cells of this size show their numbers. */
+const NUMBERED = 23;
+
+/**
+ * Hatch the weights of a head that is off; numbers stay legible.
+ * @param {Drawing} context @param {Theme} theme @param {AttentionMap} map @param {MapGeometry} geometry
+ */
+function hatchUnused(context, theme, map, geometry, hide) {
+  const { left, top, cell, gridWidth, gridHeight, first, shown } = geometry;
+  drawHatch(context, theme, left, top, gridWidth, gridHeight, theme.hatch, null);
+  if (cell < NUMBERED) return;
+  forShown(geometry, (query) => {
+    for (let key = first.key; key < first.key + shown.keys; key++) {
+      if (isMasked(map, query, key) || isHidden(map, key, hide) || !cellDigits(map, valueAt(map, query, key))) continue;
+      drawCell(context, theme, map, geometry, query, key, UNHATCHED);
+    }
+  });
+}
+
+/* px between a cell's edge and the part that is not hatched. */
+const UNHATCHED = 3;
+
+/**
+ * Mark the cells and rows that an edit sets: a cut edge is crossed out, a strengthened one and a drawn row are framed.
+ * @param {Drawing} context @param {Explorer} explorer @param {MapGeometry} geometry
+ */
+function drawEditedCells(context, { data, theme, view }, map, geometry) {
+  const { left, cell, gridWidth } = geometry;
+  const { cells, rows } = editedCells(data, map, view.layer, view.head);
+  for (const [query, key, isCut] of cells) {
+    if (!showsQuery(geometry, query) || !showsKey(geometry, key)) continue;
+    const [x, y] = [xOf(geometry, key), yOf(geometry, query)];
+    const [near, far] = [cell * 0.2, cell * 0.8];
+    if (isCut) drawPath(context, theme.wrong, 2, [[x + near, y + near], [x + far, y + far]], [[x + near, y + far], [x + far, y + near]]);
+    else drawFrame(context, theme.wrong, 2, x + 1, y + 1, cell - 3, cell - 3);
+  }
+  for (const query of rows) if (showsQuery(geometry, query)) drawFrame(context, theme.wrong, 2, left, yOf(geometry, query), gridWidth - 1, cell - 1);
 }
 
 /**
@@ -100,20 +143,21 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
 }
 
 /* Label the axes and both strips, and print the value of a full bar. */
-function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight }) {
+function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight, bars }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
   drawText(context, theme, "query", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
+  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
+  drawText(context, theme, entropy, left + gridWidth + 10, top - 10, { colour });
+  if (!bars) return;
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
   if (map.sumsToOne) {
     const full = `${small ? "full" : "full bar"}: ${percent(fullShare(map))}`;
     drawNote(context, theme, full, left - 8, top + gridHeight + 31, "right");
   }
-  const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
-  drawText(context, theme, entropy, left + gridWidth + 10, top + gridHeight + 16, { colour });
 }
 
 /** @param {Drawing} context */
@@ -167,11 +211,16 @@ function drawLabels(context, explorer, geometry, focus) {
   const { theme } = explorer;
   const { left, top, angle, every, rowLabels, columnLabels, numbered, fontSize } = geometry;
   const map = currentMap(explorer);
+  const hidden = new Set(hiddenWords(explorer.data));
+  const isStruck = (items, place) => items[place].members.some((token) => hidden.has(token));
+  const strike = (x, y, width) => drawPath(context, theme.wrong, 1.5, [[x, y], [x + width, y]]);
   rowLabels.forEach((label, query) => {
     if (!showsQuery(geometry, query) || !showsLabel(query, every, focus.query)) return;
     const y = yOf(geometry, query + 0.5);
     const emphasis = emphasisOf(query, focus.query);
-    drawLabel(context, geometry, theme, label, left - 8 - (numbered ? 20 : 0), y, "right", emphasis);
+    const right = left - 8 - (numbered ? 20 : 0);
+    drawLabel(context, geometry, theme, label, right, y, "right", emphasis);
+    if (map.kind === "encoder" && isStruck(map.rows, query)) strike(right - label.width, y + 1, label.width);
     const colour = emphasis === "strong" ? "ink" : "ink3";
     if (numbered) drawText(context, theme, label.token.number, left - 8, y + 1, { size: 11, colour, align: "right" });
   });
@@ -182,6 +231,7 @@ function drawLabels(context, explorer, geometry, focus) {
     context.translate(xOf(geometry, key + 0.5) + (angle < 1.2 ? 2 : 0), top - 9);
     context.rotate(-angle);
     drawLabel(context, geometry, theme, label, 0, 0, "left", emphasis);
+    if (map.kind !== "decoder" && isStruck(map.columns, key)) strike(0, 1, label.width);
     if (numbered && label.token.repeated) {
       context.font = fontOf(theme, fontSize, emphasis === "strong" ? 650 : 400);
       const { width } = context.measureText(label.text);
@@ -227,9 +277,9 @@ export function drawLiveMap(context, explorer, geometry) {
   if (focus.query !== null && showsQuery(geometry, focus.query)) {
     drawRowStrip(context, theme, map, geometry, focus.query, true);
   }
-  if (focus.key !== null && showsKey(geometry, focus.key)) drawColumnStrip(context, theme, map, geometry, focus.key, true);
   const named = focus.key ?? received.indexOf(mostReceived);
-  if (showsKey(geometry, named)) {
+  if (geometry.bars && showsKey(geometry, named)) {
+    if (focus.key !== null) drawColumnStrip(context, theme, map, geometry, focus.key, true);
     const colour = focus.key === null ? "ink2" : "ink";
     const y = geometry.top + geometry.gridHeight + 8 + columnBar(map, named) + 9;
     const number = map.sumsToOne ? percent(received[named], map.error) : fixed(received[named], 1);

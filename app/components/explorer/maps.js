@@ -2,6 +2,7 @@
 
 import { rampStep, signedStep } from "../shared/theme.js";
 import { COLUMN_SIDE, exactName, ROW_SIDE } from "./data.js";
+import { headEdit } from "./edited.js";
 
 export const WEIGHTS = "weights";
 
@@ -102,7 +103,7 @@ export function mapOf(data, choice) {
   const columns = data.items[unit][COLUMN_SIDE[kind]];
   const { lo, hi } = scaleOf(data, quantity, kind);
   const signed = isSigned(quantity);
-  const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed });
+  const map = /** @type {AttentionMap} */ ({ kind, quantity, rows, columns, queries: rows.length, keys: columns.length, lo, hi, signed, edit: headEdit(data, kind, layer, head) });
   map.sumsToOne = SUMS_TO_ONE[quantity] === true && !(together && combine === "max");
   if (together) {
     const allHeads = [...Array(data.headsOf[kind]).keys()];

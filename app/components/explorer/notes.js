@@ -1,4 +1,4 @@
-// The note below the picture: what rows, columns and numbers are, and how much is hidden.
+// The notes on the picture: what its numbers are and how much is hidden, below it; rows and columns, among the options.
 
 import { bold } from "../shared/dom.js";
 import { percent } from "../shared/numbers.js";
@@ -44,6 +44,7 @@ const ROLLOUT_NOTES = {
 export function paintAxisNote(explorer) {
   const { data } = explorer;
   const { kind, unit, picture, quantity } = explorer.view;
+  const sums = unit === "words" && !isSigned(quantity) && quantity !== "norms";
   const { parts } = explorer.dom;
   const { sourceLanguage: source, targetLanguage: target } = data;
   const lines = picture === "lines";
@@ -55,18 +56,17 @@ export function paintAxisNote(explorer) {
     `: ${query}`,
     bold(lines ? "Key (left)" : "Key (column)"),
     `: ${key}`,
-    ...numberNote(explorer, lines),
-    ...hiddenMassNote(explorer),
+    sums ? "Weights on the tokens of a key word are added, those of a query word averaged." : "",
   );
+  parts["number-note"].replaceChildren(...numberNote(explorer, lines), ...hiddenMassNote(explorer));
   paintLinesNote(explorer);
-  parts["axis-note"].title = parts["axis-note"].textContent;
   parts["quantity-note"].textContent = quantity === ROLLOUT ? `${ROLLOUT_NOTES[kind]} (Abnar & Zuidema 2020).` : "";
 }
 
 /** @param {Explorer} explorer */
 function numberNote(explorer, lines) {
   const { data } = explorer;
-  const { quantity, kind, unit, combine, layer, head } = explorer.view;
+  const { quantity, kind, combine, layer, head } = explorer.view;
   const together = layer === data.layers[kind] || head === data.heads;
   const how = derivation(explorer.data, explorer.view);
   if (isSigned(quantity) && lines) {
@@ -76,8 +76,7 @@ function numberNote(explorer, lines) {
   const note = QUANTITY_NOTES[quantity];
   if (note) return [how ? note.joined(how) : note.one];
   if (quantity === WEIGHTS && together && combine === "max") return ["Each cell is the largest of its values over the heads or layers: a row may sum to more than 1."];
-  const sum = lines ? "The weights of each query sum to\u00a01" : "Each row sums to\u00a01";
-  return [unit === "words" ? `${sum}; tokens of a key word are added, those of a query word averaged.` : `${sum}.`];
+  return [lines ? "The weights of each query sum to\u00a01." : "Each row sums to\u00a01."];
 }
 
 /** Report how much of all weight is hidden, and the row with the most. @param {Explorer} explorer */

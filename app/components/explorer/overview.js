@@ -19,18 +19,19 @@ export function buildOverview(explorer) {
   const { parts } = explorer.dom;
   const layers = Math.max(...KINDS.map((kind) => data.layers[kind]));
   parts.overview.replaceChildren();
-  parts.overview.style.gridTemplateColumns = `28px repeat(${data.heads}, minmax(0, 1fr)) 4px minmax(0, 1fr)`;
   parts.overview.classList.toggle("dense", isDense(data));
   parts.overview.classList.toggle("crowded", isCrowded(data));
   explorer.dom.headLabels = [...Array(data.heads + 1).keys()].map((head) => {
     const label = element("span", "head-label numbers");
     label.style.gridArea = `1 / ${columnOf(data, head)}`;
+    label.classList.toggle("of-all", head === data.heads);
     return label;
   });
   explorer.dom.orderLabel = buildOrderLabel();
   explorer.dom.layerLabels = [...Array(layers + 1).keys()].map((layer) => {
     const label = element("span", "layer-label numbers", layer + 1);
     label.style.gridRow = layer + 2;
+    label.classList.toggle("of-all", layer === layers);
     return label;
   });
   explorer.dom.overviewMaps = element("canvas", "overview-maps");
@@ -42,6 +43,7 @@ export function buildOverview(explorer) {
     for (let head = 0; head <= data.heads; head++) {
       const thumbnail = buildThumbnail();
       thumbnail.button.style.gridArea = `${layer + 2} / ${columnOf(data, head)}`;
+      thumbnail.button.classList.toggle("of-all", layer === layers || head === data.heads);
       explorer.dom.thumbnails.push(thumbnail);
     }
   }
@@ -79,7 +81,7 @@ export function paintOverview(explorer) {
     const first = isDense(data) ? "1" : ofLayers ? "layer 1" : "head 1";
     label.textContent = head === data.heads ? combine : head === 0 ? first : String(head + 1);
     const isLayer = head < columns && columns <= data.heads;
-    const isHead = head < columns || head === data.heads;
+    const isHead = head < columns || (head === data.heads && explorer.layout.means);
     label.classList.toggle("missing", sorted || !(ofLayers ? isLayer && head < data.heads : isHead));
   }
   paintOrderLabel(explorer, sorted);
@@ -91,9 +93,10 @@ export function paintOverview(explorer) {
       label.classList.toggle("missing", columns <= data.heads || row * data.heads >= columns);
       return;
     }
-    label.textContent = row === data.layers[kind] ? combine : String(row + 1);
+    const first = isDense(data) ? "1" : "layer 1";
+    label.textContent = row === data.layers[kind] ? combine : row === 0 ? first : String(row + 1);
     label.title = row === data.layers[kind] ? `${combine} over layers` : `layer ${row + 1}`;
-    label.classList.toggle("missing", row > data.layers[kind] || (sorted && row < data.layers[kind]));
+    label.classList.toggle("missing", row >= data.layers[kind] + Number(explorer.layout.means) || (sorted && row < data.layers[kind]));
   });
   overview.cells.forEach((cell, index) => {
     const thumbnail = explorer.dom.thumbnails[index];
@@ -104,9 +107,9 @@ export function paintOverview(explorer) {
     if (button.dataset.l !== String(layer)) button.dataset.l = layer;
     if (button.dataset.h !== String(head)) button.dataset.h = head;
     if (!exists) return;
-    const { word, mark, number, meaning } = cell;
+    const { word, mark, number, meaning, edited } = cell;
     const name = capital(headName(explorer.data, atHead(explorer.view, layer, head)));
-    const spoken = `${name}: ${meaning} ${isolated(word)}${mark} ${number.replace(/ b$/, " bits")}`;
+    const spoken = [`${name}: ${meaning} ${isolated(word)}${mark} ${number.replace(/ b$/, " bits")}`.trimEnd(), ...(edited && number ? [edited] : [])].join(", ");
     if (thumbnail.spoken === spoken) return;
     thumbnail.spoken = spoken;
     button.setAttribute("aria-label", spoken);

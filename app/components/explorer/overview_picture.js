@@ -28,6 +28,7 @@ function arrangement(explorer) {
   /** @type {[number, number][]} */
   const heads = [];
   for (let layer = 0; layer < layers; layer++) for (let head = 0; head < own; head++) heads.push([layer, head]);
+  const means = Number(explorer.layout.means);
   const sorted = isSortedInGrid(explorer);
   if (sorted) {
     const value = new Map(heads.map((place) => [place, orderValue(explorer, ...place)]));
@@ -45,7 +46,7 @@ function arrangement(explorer) {
       const [layer, head] = heads[ofAll ? -1 : row * data.heads + column] ?? [];
       return layer === undefined ? { layer: row, head: column, exists: false } : { layer, head, exists: true };
     }
-    return { layer: row, head: column, exists: row <= layers && (ofAll || column < own) };
+    return { layer: row, head: column, exists: row < layers + means && column < (ofAll ? data.heads + means : own) };
   });
 }
 
@@ -58,7 +59,7 @@ const REACH = 1;
 /* px: narrower thumbnails get no caption; their button's name still has it. */
 const LEAST_CAPTION = 28;
 
-const NO_CAPTION = { word: "", mark: "", number: "", meaning: "" };
+const NO_CAPTION = { word: "", mark: "", number: "", meaning: "", edited: "" };
 
 /** Cells with captions and their picture, cached until something shown in it changes. @param {Explorer} explorer */
 export function overviewOf(explorer) {
@@ -114,14 +115,14 @@ export const isCrowded = ({ heads }) => heads > 9;
 const LEAST_SIZE = 9.5;
 
 /* Draw as much of a caption as fits below its thumbnail. `paintCaptionLine` writes one caption in full. */
-function drawCaption(context, explorer, { word, mark, number }, { left, top, size: room }, chosen) {
+function drawCaption(context, explorer, { word, mark, number, edited }, { left, top, size: room }, chosen) {
   const { theme } = explorer;
   const { places: { captions } } = explorer.layout;
   if (room < LEAST_CAPTION) return;
   const limit = room + REACH;
   const line = top + room + 3 + captions.size * 0.6;
   const fitting = (text) => {
-    const style = { size: captions.size, weight: chosen ? 650 : 400, colour: chosen ? "ink" : "ink2" };
+    const style = { size: captions.size, weight: chosen ? 650 : 400, colour: edited ? "wrong" : chosen ? "ink" : "ink2" };
     context.font = fontOf(theme, style.size, style.weight);
     const { width } = context.measureText(text);
     if (width > limit) style.size = Math.max(LEAST_SIZE, (style.size * limit) / width);

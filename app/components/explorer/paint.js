@@ -2,8 +2,11 @@
 
 import { element } from "../shared/dom.js";
 import { paintBadge } from "./badge.js";
+import { editWords } from "./edited.js";
+import { placeEditedTarget } from "./edited_target.js";
 import { currentMap, focusOf } from "./focus.js";
 import { valueAt } from "./maps.js";
+import { paintNextStep } from "./next_step.js";
 import { paintAxisNote } from "./notes.js";
 import { paintOptions } from "./options.js";
 import { markChosenHead, paintOverview } from "./overview.js";
@@ -44,6 +47,8 @@ const PAINTS = [
   [paintReadout, [...HEAD, "pinned", "now"]],
   [paintOverviewFocus, [...HEAD, "sort", "pinned", "now"]],
   [paintWhatIf, [...HEAD, "pinned"]],
+  [paintNextStep, [...HEAD, "pinned"]],
+  [placeEditedTarget, []],
   [paintEditTokens, []],
 ];
 
@@ -68,8 +73,12 @@ function paintCaptions(explorer) {
 /** @param {Explorer} explorer */
 function paintTitle(explorer) {
   const { data, view } = explorer;
+  const { parts } = explorer.dom;
   const looking = element("small", "", lookingWords(data)[view.kind]);
-  explorer.dom.parts.title.replaceChildren(mapTitle(data, view), looking);
+  const { title, note } = editWords(data, view);
+  parts.title.replaceChildren(mapTitle(data, view), ...(title ? [element("b", "edited", ` ${title}`)] : []), looking);
+  parts["map-note"].textContent = note;
+  parts["map-note"].hidden = !note;
 }
 
 /** Publish what is shown as data attributes; the last step of every paint. @param {Explorer} explorer */

@@ -1,7 +1,7 @@
-// Panels over the map, one at a time: checks, keyboard shortcuts, explanations.
+// Panels over the page, one at a time: checks, options, files to save, keyboard shortcuts, explanations.
 
 /* Panel name to the button that toggles it. */
-const PANELS = { checks: "badge", keys: "keys-button", help: "help-button" };
+const PANELS = { checks: "badge", options: "options-button", exports: "save-button", keys: "keys-button", help: "help-button" };
 
 /** Name of the open panel, or null. @param {Explorer} explorer */
 export const openPanel = ({ dom: { parts } }) => Object.keys(PANELS).find((name) => !parts[name].hidden) ?? null;

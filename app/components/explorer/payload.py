@@ -21,7 +21,10 @@ MESSAGE_LIMIT = 18 << 20
 """The most bytes of a payload: slightly below maxMessageSize, which includes other data."""
 _MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
 _VIEW = ("kind", "layer", "head", "q", "k")
-_FURTHER_VIEW = ("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass")
+_FURTHER_VIEW = (
+    *("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"),
+    "suggested",
+)
 
 Arrays = Mapping[str, np.ndarray]
 """By kind, [layer, head, query, key]; a single head for quantities without heads."""
@@ -52,6 +55,7 @@ def payload(
     quantities: Mapping[str, Arrays | None] | None = None,
     checked: str = "here",
     what_if: Mapping[str, Any] | None = None,
+    before: Any = None,
     together: str | None = None,
     provenance: Imported | None = None,
     host: Host | None = APP,
@@ -62,13 +66,16 @@ def payload(
         record: A `TranslationRecord`: maps [layer, head, query, key] in 0..1, boolean masks
             [query, key] (True = may attend), log-probabilities in nats.
         view: The initial view: `kind`, `layer` and `head` (counted from 0, "mean" or "max");
-            optionally the pinned `q` and `k` and other parameters of a link.
+            optionally the pinned `q` and `k` and other parameters of a link. `suggested` says that
+            no link named it: the explorer may open at another word.
         quantities: The quantities that can be shown besides the weights; None for one that is sent
             only on request.
         checked: Where the checks were made: "here", in this process, or "elsewhere", by the writer
             of a file. Checks made elsewhere are not shown. If a record has lost the edits of its
             pass, "never" is sent instead.
         what_if: The edits and their effect, if edits can be made: `WhatIf` in types.js.
+        before: For an edited pass, the record of the same target without the edits: with it, the
+            key that each row looks at most is sent for both passes.
         together: Name of a group of explorers that follow each other's selection and pins.
         provenance: Where imported weights come from and what was compared on import, to be listed
             beside the checks.
@@ -132,6 +139,10 @@ def payload(
         "what_if": what_if,
         "together": together,
     }
+    if before is not None:
+        for kind in KINDS:
+            looked_at = [_looked_at(one, kind).ravel() for one in (before, record)]
+            data[f"looked_at_{kind}"] = np.concatenate(looked_at).astype("<u2").tobytes()
     if imported:
         data["unchecked"] = list(record.unchecked)
     if provenance is not None:
@@ -187,6 +198,12 @@ def check_size(data: dict[str, Any], what: str, advice: str = "") -> None:
 
 def _masks(record: Any) -> dict[str, np.ndarray]:
     return {kind: np.asarray(getattr(record, f"{kind}_mask"), dtype=bool) for kind in KINDS}
+
+
+def _looked_at(record: Any, kind: str) -> np.ndarray:
+    """Return the unmasked key with the most weight, [layer, head, query]."""
+    mask = np.asarray(getattr(record, f"{kind}_mask"), dtype=bool)
+    return np.where(mask, getattr(record, kind), -1.0).argmax(-1)
 
 
 def _cells(record: Any) -> int:

@@ -1,15 +1,19 @@
 // Rasterises a map at one pixel per cell, for thumbnails and for large maps.
 
-import { imageOf, rasterOf } from "../shared/plot.js";
+import { drawFrame, drawPath, imageOf, rasterOf } from "../shared/plot.js";
 import { rampOf, stepOf } from "./maps.js";
 import { isHidden } from "./measures.js";
 
 const scratch = document.createElement("canvas");
 
-/* Draw a map scaled to a square. */
+/* Draw a map scaled to a square: crossed out if its head is off, in an orange frame if it is edited otherwise. */
 export function drawThumbnail(context, map, theme, hide, { left, top, size }) {
   context.imageSmoothingEnabled = false;
   context.drawImage(mapPicture(map, theme, hide), left, top, size, size);
+  if (!map.edit) return;
+  const [right, bottom] = [left + size, top + size];
+  if (map.edit.cross) drawPath(context, theme.wrong, 2, [[left, top], [right, bottom]], [[left, bottom], [right, top]]);
+  else drawFrame(context, theme.wrong, 2, left + 1, top + 1, size - 2, size - 2);
 }
 
 /**

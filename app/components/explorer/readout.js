@@ -7,7 +7,8 @@ import { hasProbabilities } from "./data.js";
 import { currentMap, focusOf, isPinned } from "./focus.js";
 import { CHANGE, isMasked, isSigned, rampOf, stepOf, valueAt } from "./maps.js";
 import { hiddenMass, isHidden, measure, rankedKeys, rankedQueries } from "./measures.js";
-import { derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure } from "./words.js";
+import { editResult } from "./next_step.js";
+import { capital, derivation, headName, mapFigure, measuredFigure, printedValue, QUANTITIES, summedFigure, wordingOf } from "./words.js";
 
 const NO_BREAK_DOT = "\u2002\u00b7\u2002";
 
@@ -62,12 +63,12 @@ function describeUnseen({ data }, note) {
   const name = tokenName(data.sides.target[0]);
   return {
     first: [bold(name), " is fed in to start the sentence: no step produces it, so it has no row here."],
-    second: ["Point at a later token to see where the decoder looked while producing it."],
+    second: ["Point at a later token to see where the decoder looked while writing it."],
   };
 }
 
 /** @param {AttentionMap} map */
-const verb = (map) => (map.kind === "encoder" ? "reading" : "producing");
+const verb = (map) => (map.kind === "encoder" ? "reading" : "writing");
 
 /** @param {AttentionMap} map */
 function describeMasked(_explorer, map, query, key) {
@@ -84,7 +85,7 @@ function describeMasked(_explorer, map, query, key) {
 
 /** @param {Explorer} explorer @param {AttentionMap} map */
 function describeCell(explorer, map, query, key) {
-  const { gives, to } = QUANTITIES[explorer.view.quantity];
+  const { gives, to } = wordingOf(map);
   const value = valueAt(map, query, key);
   const ranked = rankedKeys(map, query);
   // Nothing is summed between two words of one token each.
@@ -120,7 +121,7 @@ const entropyNote = (map, query) =>
 /** @param {Explorer} explorer @param {AttentionMap} map */
 function describeRow(explorer, map, query) {
   const { quantity } = explorer.view;
-  const { most, digits } = QUANTITIES[quantity];
+  const { most, digits } = wordingOf(map);
   const [top, ...rest] = rankedKeys(map, query, explorer.view.hide);
   const row = bold(tokenName(map.rows[query]));
   if (top === undefined) {
@@ -202,15 +203,19 @@ function unknownNote(map, query, key) {
 export function paintReadout(explorer) {
   const { parts } = explorer.dom;
   const { first, second } = describe(explorer);
-  parts["readout-first"].replaceChildren(...first);
+  const result = editResult(explorer);
+  const described = parts["readout-first"];
+  described.replaceChildren(...first);
+  if (result) second.unshift(described.textContent);
+  const { edit } = currentMap(explorer);
+  if (result) described.replaceChildren(...result);
+  else if (edit?.unused && !explorer.now.preview.note) described.prepend(element("b", "edited", `${capital(edit.title)}: `));
   parts["readout-second"].textContent = second.join(NO_BREAK_DOT);
-  // The line may be truncated: keep the full text in the tooltip.
-  parts["readout-second"].title = parts["readout-second"].textContent;
   parts.unpin.hidden = !isPinned(explorer);
 }
 
 /* Announce to screen readers what the keyboard reached or pinned; hovering and playback stay silent. */
 export function announce({ dom: { parts } }, ...before) {
   const lines = ["readout-first", "readout-second"].map((part) => parts[part].textContent);
-  parts.spoken.textContent = [...before, ...lines].join(". ");
+  parts.spoken.textContent = [...before, ...lines].map((line) => line.replace(/\.$/, "")).join(". ");
 }

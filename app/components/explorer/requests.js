@@ -13,14 +13,15 @@ let lastRequest = 0;
  * of this name, and returns whether the request is now fulfilled. `giveUp` reverts what was shown while waiting.
  * @param {Explorer} explorer
  * @param {keyof Requests} name
- * @param {{what: string, take?: (data: RecordData, answer: Answer) => boolean, giveUp?: () => void}} response
+ * @param {{what: string, take?: (data: RecordData, answer: Answer) => boolean, giveUp?: () => void, isQuiet?: boolean}} response
+ *   isQuiet: the visitor did not ask for it, so that they need not learn of a failure
  */
 export function request(explorer, name, value, response) {
-  const { what, take = () => false, giveUp = () => {} } = response;
+  const { what, take = () => false, giveUp = () => {}, isQuiet = false } = response;
   cancelRequest(explorer, name);
   const late = () => fail(explorer, name, `${what} did not arrive within ${ANSWER_WITHIN / 1000} s: choose it again.`);
-  explorer.requests[name] = { number: lastRequest + 1, take, giveUp, timer: setTimeout(late, ANSWER_WITHIN) };
-  showError(explorer, "");
+  explorer.requests[name] = { number: lastRequest + 1, take, giveUp, isQuiet, timer: setTimeout(late, ANSWER_WITHIN) };
+  if (!isQuiet) showError(explorer, "");
   sendRequest(explorer, name, value);
 }
 
@@ -37,7 +38,7 @@ export function cancelRequest(explorer, name) {
 function fail(explorer, name, line) {
   const waiting = explorer.requests[name];
   cancelRequest(explorer, name);
-  showError(explorer, line);
+  if (!waiting?.isQuiet) showError(explorer, line);
   waiting?.giveUp();
 }
 

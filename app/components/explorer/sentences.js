@@ -17,26 +17,21 @@ export function buildSentences(explorer) {
   const { parts } = explorer.dom;
   parts["source-language"].textContent = data.sourceLanguage;
   parts["target-language"].textContent = data.targetLanguage;
-  const tokens = data.sides.source.length;
-  parts["source-note"].textContent = `read by the encoder, ${tokens} ${tokens === 1 ? "token" : "tokens"}`;
-  parts["target-note"].textContent = targetNote(data);
+  const count = (side) => `${data.sides[side].length} ${data.sides[side].length === 1 ? "token" : "tokens"}`;
+  const written = `${count("produced")}${data.givenTarget ? " are given" : ", one per step"}`;
+  parts["source-note"].textContent = `The encoder reads ${count("source")}; ${data.givenTarget ? "" : "the decoder writes "}${written}.`;
+  const given = data.whatIf?.change ? "before" : data.givenTarget ? "given, not written by the model" : "";
+  parts["target-note"].textContent = data.unchecked.length ? data.search : given;
+  parts["target-language"].title = hasProbabilities(data) ? "The line under a token is its probability." : "";
   const { change } = data.whatIf ?? {};
   const how = change ? `${signed(change.reduce((total, nats) => total + nats, 0))} from the edits` : data.search;
-  parts.score.textContent = hasProbabilities(data) ? `log-probability ${fixed(data.logProb, 2)}, ${how}` : "";
+  parts.score.textContent = hasProbabilities(data) ? `Log-probability ${fixed(data.logProb, 2)}, ${how}.` : "";
   explorer.dom.words = {
     source: buildRow(explorer, parts.source, data.sides.source, false),
     target: buildRow(explorer, parts.target, data.sides.target, true),
   };
   parts.source.setAttribute("aria-label", `${data.sourceLanguage} tokens. Left and right arrows move.`);
   parts.target.setAttribute("aria-label", `${data.targetLanguage} tokens. Left and right arrows move.`);
-}
-
-function targetNote(data) {
-  const given = data.givenTarget ? "given, not written by the model" : "written by the decoder";
-  if (data.unchecked.length) return `${data.search}; probabilities, scores, norms and edits need the weights`;
-  if (!hasProbabilities(data)) return `${given}, one token per step`;
-  const bars = "the line under a token is its probability";
-  return data.whatIf?.edits.length ? `same tokens; ${bars} after the edits` : `${given}, one token per step; ${bars}`;
 }
 
 function buildRow(explorer, host, tokens, isTarget) {
@@ -86,7 +81,7 @@ function spokenToken(data, token, index, count, isTarget) {
  */
 export function fitSentences(explorer) {
   const { root, words } = explorer.dom;
-  const sizes = { narrow: [21], medium: [28, 26, 24, 22, 21, 20], large: [28, 26, 24, 22, 21], wide: [32, 29, 26, 24] };
+  const sizes = { narrow: [18], medium: [22, 20, 18], large: [22, 20, 18], wide: [24, 22, 20, 18] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
   const bottomOf = ({ button }) => button.getBoundingClientRect().bottom;

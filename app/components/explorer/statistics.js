@@ -1,4 +1,4 @@
-// Shows the chosen head's measures as a tall tick among short ticks for all heads of its kind.
+// In a fold, shows the chosen head's measures as a tall tick among short ticks for all heads of its kind.
 
 import { element } from "../shared/dom.js";
 import { fixed, percent } from "../shared/numbers.js";
@@ -60,13 +60,15 @@ export function paintStatistics(explorer) {
   const { data, theme } = explorer;
   const { kind, layer, head, quantity } = explorer.view;
   const { parts } = explorer.dom;
+  parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
+  if (!parts["numbers-fold"].open) return;
+  explorer.layout.tickWidth ||= parts.ticks.clientWidth;
   const heads = quantity === ROLLOUT ? [data.heads] : [...Array(data.headsOf[kind]).keys()];
   const all = [...Array(data.layers[kind]).keys()].flatMap((l) => heads.map((h) => measuresOf(explorer, l, h)));
   const map = measuredMap(explorer, layer, head);
   const statistics = statisticsOf(kind, rolePlaces(map));
   const lines = map.sumsToOne ? statistics : statistics.slice(0, 1);
   while (parts.statistics.children.length < lines.length) parts.statistics.append(emptyLine());
-  parts["statistics-title"].textContent = mapTitle(explorer.data, explorer.view);
   const what = quantity === ROLLOUT ? "maps of this sentence" : `${kind === "cross" ? "cross-attention" : kind} heads`;
   parts["statistics-note"].textContent = `Each short tick is one of the ${all.length} ${what}; the tall tick is the chosen map.`;
   const rows = [...parts.statistics.children];

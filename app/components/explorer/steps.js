@@ -35,6 +35,7 @@ export function shownStep(explorer) {
 export function paintSteps(explorer) {
   const { data } = explorer;
   const { parts } = explorer.dom;
+  if (!parts["steps-fold"].open) return;
   const step = shownStep(explorer);
   parts.step.value = explorer.now.step + 1;
   parts["step-number"].textContent = explorer.now.step + 1;

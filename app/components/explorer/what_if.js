@@ -6,6 +6,7 @@ import { signedStep } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
 import { currentMap } from "./focus.js";
 import { isMasked, mapOf, ROLLOUT, valueAt, WEIGHTS } from "./maps.js";
+import { paintNextStep, strongestHead } from "./next_step.js";
 import { request } from "./requests.js";
 import { allHeads, allLayers, headName } from "./words.js";
 
@@ -20,9 +21,11 @@ const FLATTER = 2;
  * Request the pass with one edit added ("+off.cross.2.0") or removed ("-…"), or without edits ("").
  * @param {Explorer} explorer
  */
-function requestEdit(explorer, command) {
-  request(explorer, "edit", { command }, { what: "The edited pass", giveUp: () => paintWhatIf(explorer) });
-  paintWhatIf(explorer);
+export function requestEdit(explorer, command, repair = null) {
+  explorer.memory.repair = repair;
+  const paint = () => [paintWhatIf, paintNextStep].forEach((part) => part(explorer));
+  request(explorer, "edit", { command }, { what: "The edited pass", giveUp: paint });
+  paint();
 }
 
 /** @param {Explorer} explorer */
@@ -60,7 +63,9 @@ function offers(explorer) {
   const side = view.kind === "decoder" ? "target" : "source";
   const name = head ? headName(data, view) : "";
   const becomes = parts["head-becomes"].value;
+  const most = strongestHead(explorer);
   return {
+    most: most ? { text: most.text, label: most.label } : { label: "" },
     head: head ? { text: `${becomes}.${head}`, label: `Switch off ${name}` } : { label: "Switch off: choose one head" },
     cut: cell ? { text: `cut.${head}.${query}.${key}`, label: `Cut ${edge}` } : { label: "Cut an edge: pin a cell" },
     times: cell
@@ -141,6 +146,7 @@ export function paintWhatIf(explorer) {
     const made = text !== undefined && isMade(explorer, text);
     const shown = made ? UNDO_LABELS[button.dataset.edit] ?? label : label;
     if (button.textContent !== shown) button.textContent = shown;
+    if (button.dataset.edit === "most") button.hidden = !text;
     button.disabled = busy || (button.dataset.edit === "row" ? !canDraw(explorer) : text === undefined);
     if (button.dataset.edit !== "row") button.setAttribute("aria-pressed", String(made));
   }
@@ -163,6 +169,7 @@ export function buildWhatIf(explorer) {
   parts["what-if"].hidden = !whatIf;
   parts["switch-head"].hidden = !whatIf;
   if (!whatIf) return;
+  if (whatIf.edits.length) parts["what-if"].open = true;
   parts["edit-buttons"].hidden = !canEdit(explorer);
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
@@ -180,9 +187,11 @@ export function buildWhatIf(explorer) {
   parts["edit-effect"].hidden = none || !whatIf.change;
   if (none || !whatIf.change) return;
   const sum = whatIf.change.reduce((total, change) => total + change, 0);
+  const { again } = data;
+  const found = again && !again.problem ? ` The new translation has ${fixed(again.log_prob, 3)} (${again.search}).` : "";
   parts["edit-sum"].textContent =
     `The log-probability of \u201c${data.translation}\u201d changes by ${signed(sum, 3)} nats, ` +
-    `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.`;
+    `from ${fixed(whatIf.before, 3)} to ${fixed(whatIf.before + sum, 3)}.${found}`;
   parts["edit-legend"].textContent =
     `Below each token: the change in its log-probability, in nats; orange is less likely, blue more, full colour at \u00b1${FULL_COLOUR}. ` +
     "The maps above show the changed pass: choose \u201cchange\u201d in the list of quantities to see where they differ.";

@@ -51,6 +51,10 @@ export const QUANTITIES = {
   rollout: { name: "share", digits: 2, gives: " attributes ", to: " to ", most: " attributes most to ", column: " gets the largest share" },
 };
 
+/** Wording of a map's quantity: a head whose weights do not reach its output only would look. @param {AttentionMap} map */
+export const wordingOf = ({ quantity, edit }) =>
+  edit?.unused && quantity === "weights" ? { ...QUANTITIES.weights, gives: " would give ", most: " would look most at " } : QUANTITIES[quantity];
+
 export const QUANTITY_TITLES = {
   weights: "attention weights",
   change: "change of the attention weights",

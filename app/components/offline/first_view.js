@@ -24,7 +24,7 @@ export function openingView(record, link) {
   const usual = { kind: "cross", layer: Math.max(0, record.layers.cross - 2), head: 0 };
   if (!link) {
     const { layer, head, query } = firstCell(record);
-    return query === null ? usual : { kind: "cross", layer, head, q: query };
+    return query === null ? { ...usual, suggested: 1 } : { kind: "cross", layer, head, q: query, suggested: 1 };
   }
   const view = { ...usual, ...link, ...(KINDS_OF_VIEW.includes(String(link.kind)) ? {} : { kind: usual.kind }) };
   return Object.fromEntries(OF_VIEW.filter((name) => view[name] !== undefined && view[name] !== null).map((name) => [name, view[name]]));

@@ -7,7 +7,6 @@ import { confirmComplete, damagedTexts } from "../shared/checksum.js";
 import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
-import { againLine } from "./again.js";
 import { choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
 import { leastCertain, lessCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
@@ -105,7 +104,6 @@ export function openPage() {
     tell("problem", unknownStop(modelOf(models, direction), readFragment().stop));
     tell("uncertain", "");
     tell("doubts", "");
-    parts.again.hidden = true;
     const lesson = lessons.paint();
     if (lessons.isOpen()) return lesson;
     if (!source) return showNothing(`Type a sentence in ${modelOf(models, direction).source}, or choose an example.`);
@@ -118,7 +116,7 @@ export function openPage() {
       const question = { direction, text: source, target: target || null, beam, edits, view, request };
       const answer = await worker.ask("translate", question, { known: "translate" });
       if (turn !== latest) return undefined;
-      const again = edits ? askAgain() : null; // the worker searches while this page paints
+      const again = edits ? worker.ask("again") : null; // the worker searches while this page paints
       shown = { source, translation: answer.translation, payload: answer.payload };
       parts.result.hidden = false;
       paint();
@@ -126,9 +124,9 @@ export function openPage() {
       tellDoubts(unpack(answer.payload));
       tellCaptions(unpack(answer.payload), source);
       tell("status", `${searchName(beam)}, computed in this page in ${Math.round(performance.now() - started)} ms.`);
-      const own = target ? await ownTranslation(turn) : answer.translation;
-      if (again) await tellAgain(turn, own, again);
-      await check(turn);
+      if (target) await ownTranslation(turn);
+      if (again) await pass(turn, again, "The new translation could not be made");
+      await pass(turn, worker.ask("checks"), "The checks could not be made");
     } catch (error) {
       if (turn !== latest) return undefined;
       showNothing("");
@@ -143,29 +141,18 @@ export function openPage() {
   async function ownTranslation(turn) {
     const { direction, source, beam } = choice;
     const { record } = await worker.ask("inspect", { direction, text: source, beam, edits: "" });
-    if (turn !== latest) return "";
+    if (turn !== latest) return;
     parts.own.hidden = false;
     tell("own", `The network itself writes: ${record.translation}`);
-    return record.translation;
   }
 
-  /** Ask for the network's own translation under the edits. @returns {Promise<{translation?: string, message?: string}>} */
-  const askAgain = () => worker.ask("again").catch(({ message }) => ({ message }));
-
-  async function tellAgain(turn, before, again) {
-    const { translation, message } = await again;
-    if (turn !== latest) return;
-    parts.again.hidden = false;
-    parts.again.replaceChildren(...(message ? [message] : againLine(before, translation)));
-  }
-
-  /* Check the maps once they are painted. A newer translation cancels the checks. */
-  async function check(turn) {
+  /* Pass an answer that comes after the maps were painted to the explorer. A newer translation cancels it. */
+  async function pass(turn, asked, failure) {
     try {
-      const { answer } = await worker.ask("checks");
+      const { answer } = await asked;
       if (turn === latest) deliver(answer);
     } catch (error) {
-      if (turn === latest) tell("problem", `The checks could not be made: ${error.message}`);
+      if (turn === latest) tell("problem", `${failure}: ${error.message}`);
     }
   }
 

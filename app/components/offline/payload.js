@@ -17,12 +17,12 @@ const forKinds = (valueOf) =>
  * as bits, and all other numbers as float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
- *   whatIf?: WhatIf | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested besides the
- *   weights; quantities: those to send along; checked: "pending" if the checks follow as an answer
+ *   whatIf?: WhatIf | null, before?: PassRecord | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested besides the
+ *   weights; quantities: those to send along; before: of an edited pass, the one without edits; checked: "pending" if the checks follow as an answer
  * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
  */
-export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, checked = "here" }) {
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, before = null, checked = "here" }) {
   for (const kind of KINDS_OF_MAPS) {
     if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
   }
@@ -54,8 +54,26 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     together: null,
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`${kind}_mask`, packBits(masks[kind])])),
+    ...Object.fromEntries(before ? KINDS_OF_MAPS.map((kind) => [`looked_at_${kind}`, lookedAt([before, record], kind)]) : []),
     ...quantityFields(record, quantities),
   };
+}
+
+/** The unmasked key with the most weight in each row, for each record [layer, head, query], as two bytes. @param {PassRecord[]} records @param {Kind} kind */
+function lookedAt(records, kind) {
+  const keysOf = (/** @type {PassRecord} */ { masks, source, targetIn, ...maps }) => {
+    const [weights, mask] = [maps[kind], masks[kind]];
+    const keys = (kind === "decoder" ? targetIn : source).length;
+    return Array.from({ length: weights.length / keys }, (_, row) => {
+      let best = -1;
+      for (let key = 0; key < keys; key++) {
+        const cell = row * keys + key;
+        if (mask[cell % mask.length] && (best < 0 || weights[cell] > weights[row * keys + best])) best = key;
+      }
+      return Math.max(0, best);
+    });
+  };
+  return bytesOf(Uint16Array.from(records.flatMap(keysOf)));
 }
 
 /** Return the log-probability of the whole target, in nats. @param {PassRecord} record */

@@ -20,7 +20,8 @@ import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFi
  *   translate {direction, text, target: string | null, beam, edits, view: Link | null, request: number | null}
  *     → {payload: of the pass under the edits, translation: of the pass without them}
  *   edited {edits, command} → {edits}: the text form of all edits after a command of the explorer
- *   again {} → {translation, logProb}: of the sentence translated last, searched under its edits
+ *   again {} → {answer}: a packed `Answer` that the explorer did not request, with the translation of the sentence translated
+ *     last, searched under its edits
  *   answer {name, value} → {answer}: a packed `Answer` to a request of the explorer; see `Requests` in types.js
  *   checks {} → {answer}: a packed `Answer` that the explorer did not request, with the checks of the pass translated last
  *   npz {} → {npz, name}: the record of that pass as a file
@@ -114,7 +115,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, checked }));
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked }));
   shown = next;
   return { payload, translation: before.translation };
 }
@@ -132,10 +133,17 @@ function quantityOf({ direction, edits, before, after }, name) {
 }
 
 function again() {
-  const { direction, text, beam, edits } = shown;
+  const { direction, text, beam, edits, before, after } = shown;
   const { network, tokenizer } = networks.get(direction);
-  const { text: translation, hypotheses } = translate(network, tokenizer, text, { beam, edits });
-  return { translation, logProb: hypotheses[0].logProb };
+  const found = { translation: "", target: [], log_prob: 0, search: beam === 1 ? "greedy" : `beam ${beam}`, own: "" };
+  try {
+    found.own = before.decode ? before.translation : translate(network, tokenizer, text, { beam }).text;
+    const { text: translation, hypotheses: [{ ids, logProb }] } = translate(network, tokenizer, text, { beam, edits });
+    Object.assign(found, { translation, log_prob: logProb, target: ids.map((id) => tokenizer.token(id)) });
+  } catch (error) {
+    found.problem = lineOf(error);
+  }
+  return { answer: packPayload({ sentence: after.id, name: "again", request: null, again: found }) };
 }
 
 const ANSWERS = {

@@ -100,14 +100,17 @@ export function drawInterval(context, colour, from, to, y) {
   if (Number.isFinite(from) && Number.isFinite(to)) drawBox(context, colour, from, y - 0.75, Math.max(1, to - from), 1.5);
 }
 
-/** Hatch a rectangle. @param {Drawing} context @param {Theme} theme */
-export function drawHatch(context, theme, left, top, width, height) {
+/**
+ * Hatch a rectangle, on a ground or over what it shows.
+ * @param {Drawing} context @param {Theme} theme
+ */
+export function drawHatch(context, theme, left, top, width, height, colour = theme.hatch, ground = theme["hatch-ground"]) {
   context.save();
   context.beginPath();
   context.rect(left, top, width, height);
   context.clip();
-  drawBox(context, theme["hatch-ground"], left, top, width, height);
-  context.strokeStyle = theme.hatch;
+  if (ground) drawBox(context, ground, left, top, width, height);
+  context.strokeStyle = colour;
   context.lineWidth = 1;
   context.beginPath();
   // Hatch where x + y is a multiple of 6, so that adjacent hatched areas join.

@@ -50,6 +50,7 @@ def show_explorer(
         view,
         quantities=dict.fromkeys(numbers),
         what_if=changed.payload() if changed else None,
+        before=changed.before if changed and changed.after is not changed.before else None,
         provenance=None if card is None else card.imported,
         host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,

@@ -20,9 +20,7 @@ from core.record.record import TranslationRecord
 
 
 def offer_gloss() -> None:
-    """Draw the switch of the gloss; the URL keeps it as gloss=1."""
-    if (linked := address.pop("gloss")) is not None:
-        session.put("gloss", linked == "1")
+    """Draw the switch of the gloss below it; the URL keeps it as gloss=1."""
     on = st.toggle(
         text("gloss", "switch"), key="gloss", persist_state="session", help=text("gloss", "help")
     )
@@ -31,6 +29,8 @@ def offer_gloss() -> None:
 
 def show_gloss(card: Card, record: TranslationRecord) -> None:
     """Show the gloss if it is switched on; if this network offers none, say why in one line."""
+    if (linked := address.pop("gloss")) is not None:
+        session.put("gloss", linked == "1")
     if not session.get("gloss"):
         return
     try:

@@ -16,11 +16,13 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 
 
-def show_quality_warnings(record: TranslationRecord, training_domain: str, typed: str = "") -> None:
+def show_quality_warnings(
+    record: TranslationRecord, training_domain: str, typed: str = "", least: bool = True
+) -> None:
     """Show whether the network is uncertain, all reasons for doubt, and the least certain token.
 
     `training_domain` describes the training sentences, if they are known; `typed` is the source as
-    entered.
+    entered; `least` says whether the least certain token is named here.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
@@ -44,14 +46,20 @@ def show_quality_warnings(record: TranslationRecord, training_domain: str, typed
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
             st.caption(f"Some typographic characters were removed or simplified ({names}).")
-        if (least := least_certain(record)) is not None:
-            place, probability = least
-            words = labels(record.target_out, 1)
-            st.caption(
-                f"Least certain token of the translation: “{plain(words[place])}” "
-                f"({percent(probability)}).",
-                help=meaning("token", "<eos>") if record.target_out[place].special else None,
-            )
+        if least:
+            show_least_certain(record)
+
+
+def show_least_certain(record: TranslationRecord) -> None:
+    """Name the least certain token of a translation, if one is uncertain enough."""
+    if (found := least_certain(record)) is not None:
+        place, probability = found
+        words = labels(record.target_out, 1)
+        st.caption(
+            f"Least certain token of the translation: “{plain(words[place])}” "
+            f"({percent(probability)}).",
+            help=meaning("token", "<eos>") if record.target_out[place].special else None,
+        )
 
 
 def show_certainty(record: TranslationRecord) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 import streamlit as st
 
+from app.components.answers import send_answer
 from app.components.edits import described, listed
+from app.components.explorer.answers import again_answer
+from app.components.explorer.payload import APP, pack
 from app.look.markdown import plain
-from app.look.numbers import number
 from app.state import address, results, session
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -22,7 +23,6 @@ from core.record.record import TranslationRecord
 _EDITS = "edits"  # the text form of the edits, in the session and in the URL
 _REFUSED = "edit_refused"  # a sentence, and why its last edit was rejected
 _REQUEST = "edit_request"  # the number of the last edit request
-_AGAIN = "Translating again under the edits, the model"
 
 
 @dataclass(frozen=True)
@@ -138,30 +138,21 @@ def apply_edits(card: Card, record: TranslationRecord) -> WhatIf:
 
 
 def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
-    """Show the translation under the edits, with words that differ from `own` in bold."""
+    """Translate again under the edits, and pass the result to the page's main explorer.
+
+    Call it after the explorer was shown, so that the edited maps need not wait. `own` is what the
+    model writes without the edits.
+    """
     if what_if.edits == Edits():
         return
-    with st.container(key="what_if_result", gap="small"):
-        try:
-            again = results.inspect(
-                card, what_if.before.source_text, edits=what_if.edits, decode=decode
-            )
-        except ValueError as error:
-            st.caption(plain(str(error)))
-            return
-        if again.translation == own:
-            st.markdown(f"{_AGAIN} still writes: {plain(again.translation)}")
-        else:
-            words = _marked(own, again.translation)
-            st.markdown(f"{_AGAIN} now writes: {words}")
-        st.caption(f"Log-probability {number(again.log_prob, 2)} with the edits, {decode.label}")
-
-
-def _marked(before: str, after: str) -> str:
-    """Return the second text as Markdown, with the words that the first text lacks in bold."""
-    old, new = before.split(), after.split()
-    parts = []
-    for same, _, _, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
-        if words := plain(" ".join(new[start:end])):
-            parts.append(words if same == "equal" else f"**{words}**")
-    return " ".join(parts)
+    again, problem = None, ""
+    try:
+        again = results.inspect(
+            card, what_if.before.source_text, edits=what_if.edits, decode=decode
+        )
+    except ValueError as error:
+        problem = str(error)
+    key = APP.key
+    answer = again_answer(what_if.after, again, decode.label, own, problem)
+    with st.container(key=f"answers_again_{key}"):
+        send_answer(key, "again", pack({"explorer": key, **answer}))
