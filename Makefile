@@ -8,6 +8,7 @@ WHEELS  = $(BIN)/python -m pip install --quiet --require-hashes --no-deps --only
 DATA   ?=
 OUT    ?= checkpoints/scratch-de-en
 PORT   ?= 8501
+RECIPE ?= tiny
 CHECKPOINTS ?=
 PAGE   ?= headlight.html
 NETS   ?= checkpoints/scratch-de-en checkpoints/scratch-en-de
@@ -49,8 +50,8 @@ format: $(ENV)/tests  ## reformat, and regenerate the READMEs' file trees
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-train: $(ENV)/ready  ## train a checkpoint: make train OUT=folder [DATA=folder]
-	$(BIN)/python -m core.train --recipe tiny --out $(OUT) $(if $(DATA),--data $(DATA))
+train: $(ENV)/ready  ## train a checkpoint: make train OUT=folder [RECIPE=dates] [DATA=folder]
+	$(BIN)/python -m core.train --recipe $(RECIPE) --out $(OUT) $(if $(DATA),--data $(DATA))
 
 lock: $(ENV)/ready  ## regenerate the lock files after changing requirements; needs uv
 	$(BIN)/python .ci/lock.py

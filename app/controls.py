@@ -52,7 +52,9 @@ side_by_side, state_dict_map, training, training_notes,
 plan_bar, plan_back, plan_next, plan_return, plan_leave, presenting, present_keys, present_start,
 present_leave, present_map, tour_more, class_stop, class_add, class_add_stop, class_add_tour,
 class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_remove_1 …,
-class_preview_1 …, class_link, class_page, class_worksheet, quiz,
+class_preview_1 …, class_link, class_page, class_worksheet, class_ready_ten,
+class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten …,
+class_worksheet_ten …, class_change_ten …, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.
 
 Other query parameters: while a plan runs, every page's URL keeps plan (its text, see app/plan.py)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from app.lessons.texts import rows
 from app.stops import PAGES, TOUR, TOURS, Stop
 from core.files import printable
 
@@ -32,6 +33,27 @@ def offered(direction: str, sentence: str) -> Iterator[Stop]:
     yield from TOURS.get(direction, ())
     for stop in PAGES.values():
         yield replace(stop, source=sentence)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A lesson that is ready: a plan, and the minute at which each of its stops begins."""
+
+    name: str
+    title: str
+    needs: str
+    minutes: tuple[int, ...]
+    length: int
+    plan: Plan
+
+
+def ready(direction: str) -> Iterator[Ready]:
+    """Yield the lessons of a direction that are ready, none for unknown languages."""
+    for name, row in rows("stops", "ready").items():
+        if direction in row:
+            plan, _ = parse(row[direction], direction)
+            minutes, length = tuple(row["minutes"]), row["length"]
+            yield Ready(name, row["title"], row["needs"], minutes, length, plan)
 
 
 def parse(text: str, direction: str) -> tuple[Plan, str]:

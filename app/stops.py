@@ -32,6 +32,7 @@ class Stop:
     `look_for` that gives the answer away. A stop that `teaches` shows its cell instead of asking.
     `blocks` are the blocks of figure 1 that the stop is
     about, by default the head's attention. `edits` are those of a further picture in the gallery.
+    `predict` asks a class in a few words what it will see.
     """
 
     page: str
@@ -51,6 +52,7 @@ class Stop:
     trial: Sequence = ()
     blocks: Sequence[str] = ()
     edits: str = ""
+    predict: str = ""
 
     @property
     def on_tour(self) -> bool:

@@ -6,11 +6,13 @@ python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse D
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE [--out FILE] [--force]
+python -m core.analyse certainty --checkpoint DIR [--data DIR | --src FILE] [--out FILE] [--force]
 python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
 `align` writes word alignments, i-j, to standard output. `means` writes
-DIR/head_means.safetensors, which mean ablation needs. `claims` tests published claims about heads
-on four networks.
+DIR/head_means.safetensors, which mean ablation needs. `certainty` writes DIR/certainty.json: how
+certain the network is of sentences of its own kind. `claims` tests published claims about heads on
+four networks.
 """
 
 import math
@@ -40,6 +42,7 @@ from core.command import (
     Parser,
     main,
     progress_bar,
+    refuse_existing,
     refuse_unwritable,
     table,
     whole_number,
@@ -49,6 +52,7 @@ from core.command import (
 from core.data.batches import encode_pairs
 from core.data.text_files import LinePairs, write_marks_of_pairs
 from core.device import limit_threads, pick_device
+from core.experiments import certainty
 from core.experiments.aligning import QUANTITIES, READINGS, Row, align, best
 from core.experiments.importance import METHODS, batches_of, head_means, importance
 from core.experiments.prediction import Agreement, prediction_error
@@ -259,11 +263,8 @@ def words(arguments: Namespace) -> None:
 
 def means(arguments: Namespace) -> None:
     """Write each head's mean output, for mean ablation; by default to the checkpoint folder."""
-    option = "--checkpoint" if arguments.out is None else "--out"
     out = arguments.checkpoint / FILE if arguments.out is None else arguments.out
-    if out.exists() and not arguments.force:
-        raise ValueError(f"{out} exists already: choose another --out, or replace it with --force")
-    refuse_unwritable(option, out)
+    refuse_existing("--checkpoint" if arguments.out is None else "--out", out, arguments.force)
     checkpoint, pairs, device = _encoded(arguments)
     with progress_bar(len(pairs)) as on_progress:
         parts = head_means(checkpoint.model, batches_of(pairs, device), on_progress)
@@ -420,10 +421,19 @@ def _add_claims(subparsers: Any) -> None:
     p.add_argument("--json", type=Path, help="write all rows here")
 
 
+def _add_certainty(subparsers: Any) -> None:
+    p = subparsers.add_parser("certainty", help="how certain the network is of its own kind")
+    p.set_defaults(run=certainty.run_certainty)
+    p.add_argument("--checkpoint", type=Path, required=True)
+    certainty.add_arguments(p)
+    p.add_argument("--device", default="auto")
+    p.add_argument("--json", type=Path, help="write all rows here")
+
+
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
     subparsers = p.add_subparsers(
-        required=True, metavar="atlas|alignment|align|importance|words|means|claims"
+        required=True, metavar="atlas|alignment|align|importance|words|means|certainty|claims"
     )
     whole, aligning, linking, ranking, choosing, averaging = (
         _command(subparsers, *command)
@@ -436,6 +446,7 @@ def parser() -> Parser:
             ("means", "write the mean output of each head", means),
         )
     )
+    _add_certainty(subparsers)
     _add_claims(subparsers)
     add_arguments(whole)
     for command in (aligning, linking):

@@ -68,6 +68,13 @@ def main(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], No
         sys.exit(f"error: {_one_line(str(error))}")
 
 
+def refuse_existing(option: str, file: Path, force: bool) -> None:
+    """Raise ValueError, before any work is done, for a file that exists or cannot be written."""
+    if file.exists() and not force:
+        raise ValueError(f"{file} exists already: choose another --out, or replace it with --force")
+    refuse_unwritable(option, file)
+
+
 def refuse_unwritable(option: str, file: Path) -> None:
     """Raise ValueError, before any work is done, if an option's file cannot be written."""
     try:

@@ -1,5 +1,6 @@
 """Train a checkpoint by a named recipe.
 
+python -m core.train --recipe dates --out checkpoints/dates-de-en  (a minute, without a corpus)
 python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--direction de-en] [--resume]
 torchrun --nproc-per-node N [--max-restarts M] -m core.train …  (data-parallel on N processes)
 """
@@ -18,8 +19,20 @@ def _epoch_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(whole_number(1), text.split(",")))
 
 
+def _recipes() -> str:
+    """Return a table of all recipes: weights, steps and the time that a run took."""
+    rows = []
+    for recipe in RECIPES.values():
+        training = recipe.training
+        of = f"{training.batch_sentences or training.batch_tokens:,}"
+        of += " pairs" if training.batch_sentences else " tokens"
+        steps = f"{training.steps:>7,} steps of {of:<14}"
+        rows.append(f"  {recipe.name:<15}{recipe.millions:>5.2f}  {steps}{recipe.took}".rstrip())
+    return "\n".join(["recipes: millions of weights, steps, measured time", *rows])
+
+
 def parser() -> Parser:
-    p = Parser(prog="python -m core.train", description=__doc__)
+    p = Parser(prog="python -m core.train", description=__doc__, epilog=_recipes())
     p.add_argument("--recipe", choices=RECIPES, required=True)
     p.add_argument("--data", type=Path, help="folder of corpora; without it they are downloaded")
     p.add_argument("--src", type=Path, help="your own training text, in place of the corpora")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -104,3 +105,13 @@ def test_the_changelog_names_the_version():
     released = core.__version__.removesuffix(".dev0")
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## {re.escape(released)}\b", text, re.M)
+
+
+def test_the_citation_has_the_version_and_licence_of_the_package() -> None:
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    fields = dict(re.findall(r"^([a-z-]+): \"?([^\"#\n]+?)\"?(?: #.*)?$", cited, re.M))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert fields["cff-version"] == "1.2.0" and fields["type"] == "software"
+    assert {"title", "message"} < set(fields) and "authors:\n  - name: " in cited
+    assert fields["version"] == core.__version__
+    assert fields["license"] == project["license"].split(" AND ")[0]

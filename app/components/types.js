@@ -171,7 +171,8 @@
  * @typedef {{left: number, top: number, cell: number, gridWidth: number, gridHeight: number, fontSize: number,
  *   angle: number, every: number, rowLabels: Label[], columnLabels: Label[], first: {query: number, key: number},
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
- * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean}} MapGeometry
+ * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean,
+ *   bare?: boolean, strips?: boolean}} MapGeometry  bare: without labels; strips: false for none beside the rows
  * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, means: boolean,
  *   zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
@@ -214,10 +215,10 @@
  * @typedef {{name: string, ramp: Table, signed: Table, maskedPixel: number, hiddenPixel: number, font: string,
  *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string, wrong: string,
  *   hatch: string, "hatch-ground": string}} Theme
- * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas or an SvgContext
+ * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas, an SvgContext or a PdfContext
  * @typedef {{theme: Theme, title: string, about?: string, width: number, height: number, before?: number,
- *   draw: (context: Drawing) => void}} PictureFile  a picture to save, in px; about: its description in an SVG; before:
- *   space left of its origin
+ *   mm?: number | null, draw: (context: Drawing) => void}} PictureFile  a picture to save, in px; about: its description in
+ *   an SVG; before: space left of its origin; mm: the width to print it at
  */
 
 /**

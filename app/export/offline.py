@@ -30,6 +30,7 @@ from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
 from app.export.weights import pack
 from app.lessons.texts import table
+from app.look.certainty import certainty_of, lines
 from app.look.glossary import TERMS
 from app.look.numbers import number, scientific
 from app.look.palette import PALETTES
@@ -89,8 +90,15 @@ class Network:
             "tour": self.tour,
             "plan": self.plan,
             "left_out": self.left_out,
+            "certainty": self._certainty(),
             "examples": self.examples,
         }
+
+    def _certainty(self) -> dict[str, list[tuple[float, str]]]:
+        """Return limits of the mean probability with a line each, by search."""
+        if (measured := certainty_of(self.card)) is None:
+            return {}
+        return {search: lines(measured, search) for search in measured.searches}
 
 
 def network(folder: Path, int8: bool = False, plan: Plan | None = None) -> Network:

@@ -98,6 +98,21 @@ def picture(
     return tostring(svg, encoding="unicode")
 
 
+def thumbnail(record: TranslationRecord, kind: str, layer: int, head: int, theme: str) -> str:
+    """Return an SVG document of a map's cells alone, 5:3; masked cells are grey."""
+    colours, table = PALETTES[theme], sequential_table(theme)
+    weights, mask = record.maps(kind)[layer][head], record.mask(kind)
+    rows, columns = weights.shape
+    size = {"width": "100", "height": "60", "preserveAspectRatio": "none"}
+    box = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {columns} {rows}"}
+    svg = Element("svg", box | size | {"shape-rendering": "crispEdges"})
+    for row, column in np.ndindex(weights.shape):
+        red, green, blue = table[round(float(weights[row, column]) * (STEPS - 1))]
+        colour = f"#{red:02x}{green:02x}{blue:02x}" if mask[row, column] else colours.hatch
+        _box(svg, column, row, 1, 1, fill=colour)
+    return tostring(svg, encoding="unicode")
+
+
 def _roles(record: TranslationRecord, kind: str) -> tuple[str, str]:
     """Return the titles of the rows and of the columns."""
     queries, keys = (

@@ -13,6 +13,7 @@ from app.state import address, models, results, session
 from app.views.comparison.names import model_name
 from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
+from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.what_if import current_edits, edit, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
@@ -134,4 +135,5 @@ with st.container(key="two_at_once"):
                 f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
                 + (", with edits" if compared == "edits" and one is second else "")
             )
+            show_certainty(one)
             show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")

@@ -34,7 +34,7 @@ RESERVED = frozenset(_TEST_NAMES + _TEST_PLACES + _VAL_NAMES + _VAL_PLACES)
 
 _GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
 _ENGLISH = "January February March April May June July August September October November December"
-_MONTHS = dict(zip(_GERMAN.split(), _ENGLISH.split(), strict=True))
+MONTHS = dict(zip(_GERMAN.split(), _ENGLISH.split(), strict=True))
 
 # {n}, {m}: names, {p}, {q}: places, {i}: a number, {d}: a date.
 _TEMPLATES = (
@@ -77,9 +77,9 @@ def read(split: str) -> Pairs:
         n, m = rng.sample(names, 2)
         p, q = rng.sample(places, 2)
         day, year = rng.randint(2, 28), rng.randint(1203, 1788)
-        month = rng.choice(list(_MONTHS))
+        month = rng.choice(list(MONTHS))
         same = {"n": n, "m": m, "p": p, "q": q, "i": rng.randint(203, 9876)}
-        dates = f"{day}. {month} {year}", f"{_MONTHS[month]} {day}, {year}"
+        dates = f"{day}. {month} {year}", f"{MONTHS[month]} {day}, {year}"
         pairs.append((german.format(**same, d=dates[0]), english.format(**same, d=dates[1])))
     return pairs
 

@@ -41,7 +41,7 @@ from core.training.loop import (
 )
 from core.training.recipes import RECIPES, Recipe
 from core.training.scoring import evaluate
-from core.training.snapshots import SnapshotRecorder
+from core.training.snapshots import SENTENCES, SnapshotRecorder
 
 
 def run(options: Namespace) -> None:
@@ -116,6 +116,7 @@ class _Job:
             validation,
             self.config.steps,
             self.device,
+            self.recipe.snapshot_pairs or SENTENCES,
         )
 
     def save_checkpoint(

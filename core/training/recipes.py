@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from core.config import TrainConfig
+from core.data import dates
 from core.data.augmentation import Augmentation
 from core.text.tokenizer import Tokenizer
 
@@ -71,9 +72,11 @@ class Words:
 class Recipe:
     """Corpora with their repeats per epoch, a vocabulary, a network shape and training settings.
 
-    `augmentation` is redrawn in each epoch. `snapshots` records attention during training (see
-    core.training.snapshots). `xavier_embeddings` also initialises the embeddings with Xavier's
-    rule, as tutorials do. `half_precision` saves the weights as float16.
+    `millions` of weights are those of a network on the recipe's corpora, and `took` is how long a
+    run took, if one was measured. `augmentation` is redrawn in each epoch.
+    `snapshots` records attention during training (see core.training.snapshots), on
+    `snapshot_pairs` (German, English) if there are any. `xavier_embeddings` also initialises the
+    embeddings with Xavier's rule, as tutorials do. `half_precision` saves the weights as float16.
     """
 
     name: str
@@ -82,8 +85,11 @@ class Recipe:
     vocabulary: Vocabulary
     network: dict[str, Any]
     training: TrainConfig
+    millions: float
+    took: str = ""
     augmentation: Augmentation | None = None
     snapshots: bool = False
+    snapshot_pairs: tuple[tuple[str, str], ...] = ()
     xavier_embeddings: bool = False
     half_precision: bool = False
 
@@ -149,6 +155,7 @@ def _plain(steps: int, batch: int, **changes: Any) -> TrainConfig:
 
 _TINY_RECIPE = Recipe(
     name="tiny",
+    millions=2.09,
     source="the shape of Transformer-Tiny (Wu et al. 2021), pre-norm, cased joint BPE",
     corpora={"multi30k": 1},
     vocabulary=JointSubwords(6000),
@@ -158,6 +165,8 @@ _TINY_RECIPE = Recipe(
 _CAPTIONS = replace(
     _TINY_RECIPE,
     name="captions",
+    millions=2.09,
+    took="1.2 hours on two CPU cores",
     source="tiny, with a vocabulary that can spell any name, source noise (Karpukhin et "
     "al. 2019), concatenated sentences (Nguyen, Murray & Chiang 2021), and replaced names "
     "and numbers (after Luong et al. 2015)",
@@ -170,6 +179,8 @@ _CAPTIONS = replace(
 _MIXED = replace(
     _CAPTIONS,
     name="mixed",
+    millions=5.69,
+    took="2 to 4.6 hours on two CPU cores",
     source="pre-norm, of a width between Transformer-Tiny (Wu et al. 2021) and "
     "Transformer-Small, with source noise (Karpukhin et al. 2019), concatenated sentences "
     "(Nguyen, Murray & Chiang 2021), replaced names and numbers (after Luong et al. 2015) "
@@ -184,6 +195,7 @@ _MIXED = replace(
 )
 _TUTORIAL = Recipe(
     name="tutorial",
+    millions=33.57,
     source="PyTorch's tutorial 'Language Translation with nn.Transformer and torchtext': "
     "spaCy's words, 3 + 3 layers, Adam at 1e-4, batches of 128 pairs, 18 epochs",
     corpora={"multi30k": 1},
@@ -196,6 +208,8 @@ _TUTORIAL = Recipe(
 _FRIENDSHIPKIM = replace(
     _TUTORIAL,
     name="friendshipkim",
+    millions=65.08,
+    took="12 hours or more on one CPU core",
     source="friendshipkim/transformer-from-scratch: the tutorial's data and optimiser with "
     "6 + 6 layers and feed-forward 2048 (its config.py), batches of 32 pairs, 15 epochs",
     network=dict(**_BASE, dropout=0.1),
@@ -203,6 +217,7 @@ _FRIENDSHIPKIM = replace(
 )
 _HYUNWOONGKO = Recipe(
     name="hyunwoongko",
+    millions=54.2,
     source="hyunwoongko/transformer: lower-cased words seen at least twice, 6 + 6 layers, "
     "no √d_model on the embeddings, no final norms, norm epsilon 1e-12, mask −10,000, no "
     "dropout on the attention weights; rate 1e-5, reduced on plateaus after 100 epochs, "
@@ -235,6 +250,8 @@ _HYUNWOONGKO = Recipe(
 _BLOG = replace(
     _FRIENDSHIPKIM,
     name="blog",
+    millions=65.32,
+    took="",
     source="A. Persson's widely copied walk-through (2020): learned positions, q, k and v "
     "without bias, 6 + 6 layers, feed-forward 2048; dropout 0.5, and the tutorial's "
     "training, because the walk-through specifies no training",
@@ -244,6 +261,7 @@ _BLOG = replace(
 )
 _PAPER_BASE = Recipe(
     name="paper-base",
+    millions=49.26,
     source="the base model of Vaswani et al. 2017 (table 3, §5): 100,000 steps of 25,000 "
     "tokens, warm-up 4,000, the last 5 of its snapshots averaged",
     corpora={"multi30k": 1},
@@ -263,8 +281,32 @@ _PAPER_BASE = Recipe(
         average_last=5,
     ),
 )
+_DATES = Recipe(
+    name="dates",
+    millions=0.18,
+    took="a minute on one CPU core",
+    source="this project's toy: generated dates, so it needs neither a corpus nor the internet",
+    corpora={"dates": 1},
+    vocabulary=JointSubwords(130, spelled=True),
+    network=dict(**_TINY | dict(d_model=64, num_encoder_layers=2, num_decoder_layers=2))
+    | dict(dim_feedforward=128, dropout=0.0),
+    training=TrainConfig(
+        steps=400,
+        batch_tokens=2048,
+        warmup_steps=100,
+        cooldown_steps=200,
+        validate_every=100,
+        snapshot_every=20,
+        average_last=5,
+    ),
+    snapshots=True,
+    snapshot_pairs=tuple(dates.read("val")[:6]),
+    half_precision=True,
+)
 _SMOKE = Recipe(
     name="smoke",
+    millions=0.01,
+    took="seconds",
     source="this project's tests: seconds, not quality",
     corpora={"multi30k": 1},
     vocabulary=JointSubwords(300),
@@ -274,6 +316,8 @@ _SMOKE = Recipe(
 _SMOKE_WORDS = replace(
     _SMOKE,
     name="smoke-words",
+    millions=0.67,
+    took="seconds",
     source="this project's tests: smoke with a word vocabulary",
     vocabulary=Words(min_count=1, lower=False),
     network=_SMOKE_SHAPE,
@@ -281,6 +325,8 @@ _SMOKE_WORDS = replace(
 _SMOKE_CHANGING = replace(
     _SMOKE,
     name="smoke-changing",
+    millions=0.02,
+    took="seconds",
     source="this project's tests: augmented pairs and attention snapshots",
     vocabulary=JointSubwords(400, spelled=True),
     augmentation=_MIXED_AUGMENTATION,
@@ -292,6 +338,6 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         *(_TINY_RECIPE, _CAPTIONS, _MIXED, _TUTORIAL, _FRIENDSHIPKIM, _HYUNWOONGKO, _BLOG),
-        *(_PAPER_BASE, _SMOKE, _SMOKE_WORDS, _SMOKE_CHANGING),
+        *(_PAPER_BASE, _DATES, _SMOKE, _SMOKE_WORDS, _SMOKE_CHANGING),
     )
 }

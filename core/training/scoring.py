@@ -63,6 +63,7 @@ def evaluate(
         "bleu_lc_tok": round(
             tokenised.corpus_score(tokenised_outputs, [tokenised_references]).score, 2
         ),
+        "exact_match": round(sum(map(str.__eq__, outputs, references)) / len(pairs), 4),
         "chrf": round(sacrebleu.corpus_chrf(outputs, [references]).score, 2),
         "loss_per_token": round(loss, 4),
         "bits_per_char": round(loss * tokens / characters / math.log(2), 4),

@@ -1,5 +1,6 @@
 """Record attention snapshots during training: which steps, which sentences, which metrics."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,12 +52,13 @@ class SnapshotRecorder:
         validation: list[TextPair],
         steps: int,
         device: str,
+        german_english: Sequence[TextPair] = SENTENCES,
     ):
         self._file = folder / FILE
         self._tokenizers = tokenizers
         self._device = device
         self._steps = snapshot_steps(steps)
-        pairs = [pair if languages[0] == "de" else pair[::-1] for pair in SENTENCES]
+        pairs = [pair if languages[0] == "de" else pair[::-1] for pair in german_english]
         self._ids = list(encode_pairs(pairs, *tokenizers))
         self._sentences = tuple(self._tokens(*ids) for ids in self._ids)
         chosen = np.linspace(0, len(validation) - 1, min(SAMPLE, len(validation)))

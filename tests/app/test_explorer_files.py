@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -44,6 +47,8 @@ def test_saved_pictures_show_the_canvas_and_the_tokens_fed_in(shown: Scene, view
             name = f"Layer {scene.layer + 1}, head {scene.head + 1} · "
             name = f"Head {scene.head + 1}, mean of all layers · " if at_all else name
             assert title.words.startswith(name), str(scene)
+            if not lines:
+                marks = without_scale(scene, marks)
             left = marks[0].x - canvas[0].x
             same_picture(marks[: len(canvas)], canvas, (left, 46))
             column = marks[len(canvas) :]
@@ -54,6 +59,130 @@ def test_saved_pictures_show_the_canvas_and_the_tokens_fed_in(shown: Scene, view
             check_fed(scene, column, canvas, left, lines)
             for text in (m for m in marks if m.what == "text" and m.width):  # in the PNG
                 assert in_picture(text, ground.width, ground.height), text
+
+
+def without_scale(scene: Scene, marks: list[Mark]) -> list[Mark]:
+    """Return the marks of a map's file before those of its colour scale, which come last."""
+    *rest, scale, name, low, middle, high = marks
+    assert words([name, low, middle, high]) == ["weight", "0", "0.5", "1"]
+    assert scale.what == "pixels" and scale.pixels.shape[:2] == (1, 256)
+    for weight in (0.0, 0.5, 1.0):
+        colour = tuple(map(int, scale.pixels[0, round(255 * weight), :3]))
+        assert colour in scene.colours(weight), weight
+    assert scale.x < low.x + 1 and near((high.x,), (scale.x + scale.width,))
+    return rest
+
+
+FORM = """(chosen) => Object.entries(chosen).forEach(([name, value]) => {
+    const input = root().querySelector(`[data-part=figure-${name}]`);
+    if (typeof value === "boolean") input.checked = value; else input.value = value;
+})"""
+USUAL = {"title": True, "labels": True, "bars": True, "caption": False, "width": "", "font": "8"}
+POINTS = 72 / 25.4
+
+
+def saved_svg(scene: Scene, name: str = "map-svg", **chosen: object) -> tuple[Any, list[str]]:
+    """Return the root and the texts of a file that is saved with these choices in the form."""
+    scene.page.evaluate(FORM, USUAL | chosen)
+    root = ElementTree.fromstring(scene.at.saves(name))
+    return root, [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.parametrize(("mm", "points"), [(85, 8), (175, 8), (175, 10)])
+def test_a_figure_has_the_width_and_the_font_size_that_were_asked_for(
+    shown: Scene, mm: int, points: float
+) -> None:
+    scene = next(iter(scenes(shown, "pieces")))
+    for view in ("map", "lines"):
+        scene.show(view)
+        root, _ = saved_svg(scene, width=str(mm), font=str(points))
+        assert root.get("width") == f"{mm}mm"
+        *_, width, height = map(float, root.get("viewBox").split())
+        assert float(root.get("height").removesuffix("mm")) == pytest.approx(
+            mm * height / width, abs=0.01
+        )
+        sizes = [float(text.get("font-size")) for text in root.iter() if text.get("font-size")]
+        usual = max(sizes, key=sizes.count)
+        assert usual * mm * POINTS / width <= 1.06 * points, "no label is larger"
+        if view == "map":
+            assert max(sizes) * mm * POINTS / width == pytest.approx(points, rel=0.06)
+
+
+def test_a_figure_leaves_out_what_is_switched_off_and_has_a_caption(shown: Scene) -> None:
+    scene = next(one for one in scenes(shown, "pieces") if one.kind == "cross")
+    head = f"head {scene.head + 1}"
+    place = f"layer {scene.layer + 1}, {head}"
+    place = f"{head}, mean of all layers" if scene.layer == len(scene.record.cross) else place
+    scene.show()
+    whole, words = saved_svg(scene)
+    entropy, title = "entropy, bits", words[0][:8]  # a narrow picture cuts its title
+    assert {entropy, "fed in", "query"} <= set(words)
+    for name, gone, stay in (
+        ("title", set(), {entropy, "query"}),
+        ("bars", {entropy}, {"query", "fed in"}),
+        ("labels", {"query", "key", "fed in"}, set()),
+    ):
+        root, left = saved_svg(scene, **{name: False})
+        assert not gone & set(left) and stay <= set(left), name
+        assert left[0].startswith(title) == (name != "title"), name
+        sizes = [tuple(map(float, r.get("viewBox").split()[2:])) for r in (root, whole)]
+        assert sizes[0] != sizes[1] and sizes[0][0] <= sizes[1][0]
+        assert sizes[0][1] <= sizes[1][1]
+    _, said = saved_svg(scene, caption=True)
+    caption = " ".join(said[len(words) :])
+    record = scene.record
+    for part in (
+        f"Cross-attention, {place}",
+        "Query (row)",
+        "Key (column)",
+        record.search,
+        record.source_text,
+        record.translation,
+    ):
+        assert part in caption, part
+    _, of_all = saved_svg(scene, "overview-svg", caption=True, width="175", font="7")
+    assert any("every layer and head" in text for text in of_all)
+    scene.page.evaluate(FORM, USUAL)
+
+
+BYTES = """async (name) => {
+    saved.length = 0;
+    root().querySelector(`[data-export=${name}]`).click();
+    await new Promise((done) => setTimeout(done));
+    return Array.from(new Uint8Array(await saved[0].arrayBuffer()));
+}"""
+
+
+@pytest.mark.parametrize("name", ["map", "overview"])
+def test_a_pdf_has_the_marks_of_the_svg_at_its_size(shown: Scene, name: str) -> None:
+    scene = next(one for one in scenes(shown, "pieces") if one.kind == "cross")
+    scene.show()
+    root, words = saved_svg(scene, f"{name}-svg", width="85")
+    file = bytes(scene.page.evaluate(BYTES, f"{name}-pdf"))
+    scene.page.evaluate(FORM, USUAL)
+    (start,) = re.findall(rb"startxref\n(\d+)\n%%EOF\n$", file)
+    table = file[int(start) :].split(b"\n")
+    count = int(table[1].split()[1])
+    for number, line in enumerate(table[3 : 2 + count], 1):
+        assert file[int(line.split()[0]) :].startswith(f"{number} 0 obj".encode())
+    (box,) = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", file)
+    *_, width, height = map(float, root.get("viewBox").split())
+    assert float(box[0]) == pytest.approx(85 * POINTS, abs=0.01)
+    assert float(box[1]) == pytest.approx(85 * POINTS * height / width, abs=0.01)
+    drawn = [
+        bytes.fromhex(h.decode()).decode("cp1252") for h in re.findall(rb"<([0-9a-f]+)> Tj", file)
+    ]
+    encodable = [
+        w for w in words if w.strip() and w.encode("cp1252", "ignore").decode("cp1252") == w
+    ]
+    assert sorted(drawn) == sorted(encodable)
+    stencils = len([word for word in words if word.strip()]) - len(encodable)
+    assert file.count(b"/ImageMask true") == stencils
+    boxes = len(re.findall(rb"^[\d.-]+ [\d.-]+ [\d.-]+ [\d.-]+ re f$", file, re.M))
+    rects = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if r.get("fill") != "none"]
+    assert boxes == len(rects)
+    images = list(root.iter("{http://www.w3.org/2000/svg}image"))
+    assert file.count(b"/ColorSpace /DeviceRGB") == len(images) > 0
 
 
 def check_fed(scene: Scene, column: list[Mark], canvas: list[Mark], left: float, lines: bool):
@@ -135,6 +264,7 @@ def test_the_saved_overview_has_each_head_with_its_caption(shown: Scene) -> None
             assert name == expected[0] and number in expected[1], f"{scene}, {place}"
         for _, title, *marks in files(scene, "overview"):
             assert title.words.startswith("Every layer and head")
+            marks = without_scale(scene, marks)
             pictures = [m for m in marks if m.what == "pixels"]
             assert len(pictures) == (layers + 1) * (heads + 1)
             for index, picture in enumerate(sorted(pictures, key=lambda m: (m.y, m.x))):

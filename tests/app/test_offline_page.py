@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 import zlib
@@ -23,6 +24,7 @@ from app.components.assets import joined
 from app.examples import EXAMPLES
 from app.export import offline, rounding
 from app.export.weights import pack
+from app.look.certainty import certainty_of, lines
 from app.look.labels import label, segments
 from app.look.numbers import percent
 from app.state import models
@@ -31,6 +33,7 @@ from core.analysis.quality_warnings import (
     least_certain,
     quality_warnings,
 )
+from core.checkpoint.certainty import mean_probability
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
 from core.record.edits import EditError, Edits
@@ -405,7 +408,13 @@ def test_odd_texts_are_read_and_doubted_as_in_python(visit, inspect, text):
     expect(part(page, "translation")).to_have_text(record.translation)
     assert explorer(page).locator("[data-part=source] .token").count() == len(record.source)
     assert "taken" not in page.title().replace(text, "")
-    reasons = quality_warnings(record).reasons(record.source_language, visible)
+    found = dataclasses.replace(quality_warnings(record), probability=None)  # see `uncertain`
+    reasons = found.reasons(record.source_language, visible)
+    measured = certainty_of(read_card(FOLDERS["de-en"]))
+    assert measured is not None
+    mean = mean_probability(record.log_prob, len(record.target_out))
+    line = next((line for limit, line in lines(measured, "beam 5") if mean < limit), "")
+    expect(part(page, "uncertain")).to_have_text(line)
     doubts = part(page, "doubts").inner_text()
     assert bool(doubts) == bool(reasons)
     for reason in reasons:

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.util import calc_hash
 
-from app.export.tour import planned
-from app.plan import Plan, parse
+from app.export.tour import not_offline, planned
+from app.plan import Plan, parse, ready
 from app.stops import PAGES, TOURS
 from tests.app.page_checks import record
 from tests.app.rendered import Rendered, render
@@ -217,6 +217,33 @@ def draft_of(page: Rendered) -> str | None:
 
 def row_titles(page: Rendered) -> list[str]:
     return [text for text in page.texts(kind="markdown") if text[0].isdigit()]
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direction):
+    ten, long = lessons = list(ready(direction))
+    page = render("class", direction=direction, model="scratch", search="greedy")
+    for lesson in lessons:
+        stops = lesson.plan.stops
+        assert list(lesson.minutes) == sorted(set(lesson.minutes))
+        assert len(lesson.minutes) == len(stops) and lesson.minutes[-1] < lesson.length
+        assert all(stop.predict.endswith("?") for stop in stops)
+        texts = page.texts(f"class_ready_{lesson.name}", "markdown")
+        assert texts == [f"**{stop.predict}**" for stop in stops]
+        (facts, *minutes) = page.texts(f"class_ready_{lesson.name}", "caption")
+        assert facts.startswith(f"{lesson.length} minutes, {len(stops)} predictions")
+        assert minutes == [f"{minute}′" for minute in lesson.minutes]
+        (link,) = page.texts(f"class_link_{lesson.name}", "code_text")
+        assert dict(parse_qsl(urlsplit(link).query))["plan"] == lesson.plan.to_text()
+        saved = {item.key for item in page.app.get("download_button")}
+        assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved
+    assert not_offline(ten.plan, lambda text: record(text, f"scratch-{direction}")) == []
+    assert draft_of(page) is None
+    chosen = {"direction": direction, "model": "scratch", "search": "greedy"}
+    changed = render("class", act=press("class_change_forty-five"), **chosen)
+    assert draft_of(changed) == long.plan.to_text()
+    started = render("class", act=press("class_start_ten"), **chosen)
+    assert shown(started)[1] == f"**1 of 4** · {ten.plan.stops[0].title}"
 
 
 def test_a_teacher_makes_a_plan():

@@ -1,8 +1,11 @@
 """The page names each reason for doubt and the least certain token."""
 
+import json
+
 import numpy as np
 import pytest
 
+from core.data.corpora import about
 from tests.app.rendered import render
 
 SOURCE = "EIN MANN HAT 17 😀 HUNDE."
@@ -18,13 +21,45 @@ def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
     (warning,) = page.texts("doubts", "warning") or page.texts("doubts", "alert")
     assert "in capitals" in warning and "no token for “😀”" in warning
     assert ("lacks “17”" in warning) == ("17" not in record.translation)
-    mean = np.exp(np.mean(record.log_probs))
-    assert (f"only {100 * mean:.0f}" in warning) == (mean < 0.4)
+    assert "geometric mean" not in warning, "the measured certainty says more"
     place = int(np.argmin(record.log_probs))
     text = record.target_out[place].text
     (caption,) = (text for text in page.texts() if text.startswith("Least certain token"))
     assert text in caption.replace("\\", "")
     assert f"({100 * np.exp(record.log_probs[place]):.0f}\u00a0%)" in caption
+
+
+SURE, UNSURE, LEAST = (
+    "Ein Hund läuft.",
+    "Die Berufung ist innerhalb eines Monats nach Zustellung des Urteils einzulegen.",
+    "Das Eigentum geht erst mit vollständiger Zahlung auf den Käufer über.",
+)
+
+
+@pytest.mark.parametrize("name", ["", "head", "steps", "tokens", "masks", "together", "comparison"])
+@pytest.mark.parametrize("text", [SURE, UNSURE, LEAST])
+def test_an_uncertain_translation_is_less_certain_than_the_networks_own_kind(
+    translator, name, text
+):
+    card, seen = translator.card, translator.inspect(text)
+    measured = json.loads((card.folder / "certainty.json").read_text())
+    probability = np.exp(np.mean(seen.log_probs))
+    quantiles = measured["searches"]["beam 5"]
+    assert measured["weights_sha256"] == seen.weights_sha256
+    page = render(name, source=text)
+    said = [line for line in page.texts(kind="markdown") if "Less certain than" in line]
+    assert bool(said) == (probability < quantiles[2]) == (text != SURE)
+    for line in said:
+        below = sum(quantile <= probability for quantile in quantiles)
+        assert bool(below) == (text == UNSURE)
+        count = f"{sum(measured['corpora'].values()):,}"
+        assert (f"{100 - below} %" if below else f"each of {count}") in line
+        assert about(measured["corpora"]) in line
+
+
+def test_no_line_without_a_measurement_of_these_weights_or_of_a_search():
+    page = render(source=UNSURE, target="Attention is all you need.")
+    assert not any("Less certain" in line for line in page.texts(kind="markdown"))
 
 
 @pytest.mark.parametrize("name", ["head", "steps", "tokens", "masks"])

@@ -20,7 +20,10 @@ from core.text.tokenizer import BOS, EOS
 from core.training import scoring
 from core.translator import Translator
 
-KEYS = "checkpoint sentences beam sacrebleu signature bleu_lc_tok chrf loss_per_token bits_per_char"
+KEYS = (
+    "checkpoint sentences beam sacrebleu signature bleu_lc_tok exact_match chrf loss_per_token "
+    "bits_per_char"
+)
 
 
 @pytest.fixture

@@ -1,14 +1,20 @@
 """Training data from corpora or files: what is skipped and what is rejected."""
 
+import itertools
+import re
+from datetime import date
+
 import pytest
 import torch
 
+from core import train
+from core.checkpoint.folder import load
 from core.config import ModelConfig
-from core.data.corpora import CORPORA
+from core.data.corpora import CORPORA, read_pairs
 from core.data.text_files import LinePairs
 from core.model.build import build
 from core.training.data import PairFiles, prepare
-from core.training.recipes import RECIPES
+from core.training.recipes import RECIPES, JointSubwords
 from tests import small
 from tests.core.conftest import run_train
 
@@ -110,6 +116,40 @@ def test_both_architectures_have_the_same_number_of_weights(name):
     counts = [sum(p.numel() for p in model.parameters()) for model in (scratch, baseline)]
     if config(name).qkv_bias:
         assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_help_states_the_size_of_each_recipe(name):
+    recipe = RECIPES[name]
+    (row,) = re.findall(rf"^  {name} .*$", train.parser().format_help(), re.M)
+    assert f"{recipe.millions:.2f}" in row and f"{recipe.training.steps:,} steps" in row
+    assert row.endswith(recipe.took)
+    if isinstance(recipe.vocabulary, JointSubwords):
+        size = recipe.vocabulary.size
+        sizes = {"source_vocab_size": size, "target_vocab_size": size}
+        with torch.device("meta"):
+            network = build("scratch", ModelConfig(**sizes, **recipe.network))
+        weights = sum(p.numel() for p in network.parameters())
+        assert abs(weights / 1e6 - recipe.millions) < 0.01
+
+
+def test_generated_dates_are_right_and_no_date_is_in_two_splits():
+    splits = {name: read_pairs("dates", name, "de", "en") for name in CORPORA["dates"].splits}
+    months = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
+    for german, iso in itertools.chain(*splits.values()):
+        day, month, year = german.replace(".", "").split()
+        assert iso == f"{year}-{months.split().index(month) + 1:02d}-{int(day):02d}"
+        date.fromisoformat(iso)
+    every = [pair for pairs in splits.values() for pair in pairs]
+    assert len(set(every)) == len(every) == 11_000
+    assert read_pairs("dates", "val", "en", "de") == [pair[::-1] for pair in splits["val"]]
+
+
+@pytest.mark.soak
+def test_the_toy_learns_held_out_dates(tmp_path):
+    run_train("--threads", 1, "--out", tmp_path / "dates-de-en", recipe="dates")
+    found = load(tmp_path / "dates-de-en").card.metrics["final"]["dates"]
+    assert found["sentences"] == 500 and found["exact_match"] >= 0.95
 
 
 # An encoder layer has 4·d² + 4·d + 2·d·f + f + d + 4·d parameters; a decoder layer has another

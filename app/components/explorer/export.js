@@ -1,13 +1,14 @@
-// Exports: the shown picture and the overview as PNG or SVG, the map's numbers as CSV, the view as a link or a page.
+// Exports: the shown picture and the overview as PNG, SVG or PDF, the map's numbers as CSV, the view as a link or a page.
 
 import { copyText, flashText } from "../shared/clipboard.js";
 import { csvOf, numbered, quoted, shortest } from "../shared/csv.js";
 import { save } from "../shared/save.js";
+import { aboutLines } from "./about.js";
 import { currentMap } from "./focus.js";
 import { writeLink } from "./link.js";
 import { isMasked, valueAt } from "./maps.js";
 import { request, withExact } from "./requests.js";
-import { aboutLines, overviewPicture, rowName, saveView, viewPicture } from "./saved_picture.js";
+import { overviewPicture, rowName, saveView, viewPicture } from "./saved_picture.js";
 import { linkOf } from "./view.js";
 import { mapTitle, pictureTitle } from "./words.js";
 
@@ -44,12 +45,14 @@ function fileName({ data, view }, what) {
 const EXPORTS = {
   "map-png": (explorer) => saveView(explorer, fileName(explorer), "png", viewPicture(explorer)),
   "map-svg": (explorer) => saveView(explorer, fileName(explorer), "svg", viewPicture(explorer)),
+  "map-pdf": (explorer) => saveView(explorer, fileName(explorer), "pdf", viewPicture(explorer)),
   "map-csv": (explorer) => {
     const chosen = { ...explorer, view: { ...explorer.view, picture: /** @type {"map"} */ ("map") } };
     withExact(explorer, (data) => save(`${fileName(chosen)}.csv`, mapAsCsv({ ...chosen, data })));
   },
   "overview-png": (explorer) => saveView(explorer, fileName(explorer, "overview"), "png", overviewPicture(explorer)),
   "overview-svg": (explorer) => saveView(explorer, fileName(explorer, "overview"), "svg", overviewPicture(explorer)),
+  "overview-pdf": (explorer) => saveView(explorer, fileName(explorer, "overview"), "pdf", overviewPicture(explorer)),
   page: savePage,
   link: copyLink,
 };

@@ -22,8 +22,8 @@ export function drawStillMap(context, explorer, geometry) {
   const map = currentMap(explorer);
   drawCells(context, theme, map, geometry, hide);
   if (map.edit) drawEditedCells(context, explorer, map, geometry);
-  drawAxisWords(context, theme, map, geometry);
-  forShown(geometry, (query) => drawRowStrip(context, theme, map, geometry, query, false), null);
+  if (!geometry.bare) drawAxisWords(context, theme, map, geometry);
+  if (geometry.strips !== false) forShown(geometry, (query) => drawRowStrip(context, theme, map, geometry, query, false), null);
   if (geometry.bars) forShown(geometry, null, (key) => drawColumnStrip(context, theme, map, geometry, key, false));
 }
 
@@ -142,15 +142,21 @@ function drawHiddenColumn(context, theme, map, geometry, key) {
   });
 }
 
-/* Label the axes and both strips, and print the value of a full bar. */
-function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight, bars }) {
+/**
+ * Label the axes and both strips, and print the value of a full bar.
+ * @param {Drawing} context
+ * @param {Theme} theme
+ * @param {AttentionMap} map
+ * @param {MapGeometry} geometry
+ */
+function drawAxisWords(context, theme, map, { left, top, small, gridWidth, gridHeight, bars, strips }) {
   const colour = "ink2";
   drawText(context, theme, "key", left - 22, top - 29, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 18, top - 29, 9, 0);
   drawText(context, theme, "query", left - 22, top - 12, { colour, align: "right" });
   drawArrow(context, theme.ink2, left - 13, top - 16, 0, 8);
   const entropy = map.sumsToOne ? (small ? "bits" : "entropy, bits") : small ? "top" : "largest";
-  drawText(context, theme, entropy, left + gridWidth + 10, top - 10, { colour });
+  if (strips !== false) drawText(context, theme, entropy, left + gridWidth + 10, top - 10, { colour });
   if (!bars) return;
   const received = map.sumsToOne ? (small ? "received" : "share received") : small ? "mean" : "mean of column";
   drawText(context, theme, received, left - 8, top + gridHeight + 16, { colour, align: "right" });
@@ -273,8 +279,8 @@ export function drawLiveMap(context, explorer, geometry) {
   const map = currentMap(explorer);
   const focus = focusOf(explorer);
   const { received, mostReceived } = measure(map);
-  drawLabels(context, explorer, geometry, focus);
-  if (focus.query !== null && showsQuery(geometry, focus.query)) {
+  if (!geometry.bare) drawLabels(context, explorer, geometry, focus);
+  if (geometry.strips !== false && focus.query !== null && showsQuery(geometry, focus.query)) {
     drawRowStrip(context, theme, map, geometry, focus.query, true);
   }
   const named = focus.key ?? received.indexOf(mostReceived);

@@ -1,37 +1,47 @@
-// Renders map, lines or overview to PNG and SVG files.
+// Renders map, lines or overview to PNG, SVG and PDF files.
 
 import { showsLabel, yOf } from "../shared/grid.js";
 import { savePicture, withTitle } from "../shared/picture_files.js";
 import { cutLabel, drawFrame, drawText, fontOf } from "../shared/plot.js";
+import { aboutLines } from "./about.js";
 import { isOverview, orderMeaning } from "./captions.js";
+import { chosenFigure, completed, figureGeometry, partOf, POINTS_PER_MM } from "./figure.js";
 import { atHead, currentMap, focusOf } from "./focus.js";
 import { linesMap, namedQueries, queryY } from "./lines.js";
 import { mapOf } from "./maps.js";
 import { isSortedInGrid, overviewOf } from "./overview_picture.js";
-import { shownGeometry, VIEWS } from "./picture.js";
+import { VIEWS } from "./picture.js";
 import { drawThumbnail } from "./raster.js";
-import { derivation, mapTitle, pictureTitle } from "./words.js";
+import { mapTitle, pictureTitle } from "./words.js";
 
 /**
  * The picture in view: its size, the space to the left of its origin, and how to draw it.
  * @param {Explorer} explorer
  */
 export function viewPicture(explorer) {
-  const geometry = shownGeometry(explorer);
+  const figure = chosenFigure(explorer);
+  const fedOf = (geometry) => (figure.labels || geometry.lines ? fedColumn(explorer, geometry) : NO_COLUMN);
+  const geometry = figureGeometry(explorer, figure, (laid) => fedOf(laid).width);
   const { still, live } = VIEWS[explorer.view.picture];
-  const fed = fedColumn(explorer, geometry);
-  return {
+  const fed = fedOf(geometry);
+  const [left, top, right, bottom] = geometry.lines ? [0, 0, geometry.width, geometry.height] : partOf(figure, geometry);
+  return completed(explorer, figure, {
+    theme: explorer.theme,
     title: `${mapTitle(explorer.data, explorer.view)} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
-    before: geometry.lines ? 0 : fed.width,
-    width: geometry.width + fed.width,
-    height: geometry.height,
+    before: geometry.lines ? 0 : fed.width - left,
+    width: right - left + fed.width,
+    height: bottom - top,
     draw: (context) => {
+      if (top) context.translate(0, -top);
       still?.(context, explorer, geometry);
       live(context, explorer, geometry);
       fed.draw(context);
     },
-  };
+  });
 }
+
+/** @type {{width: number, draw: (context: Drawing) => void}} */
+const NO_COLUMN = { width: 0, draw: () => {} };
 
 const FED_LIMIT = 150;
 
@@ -43,7 +53,7 @@ const FED_LIMIT = 150;
 function fedColumn(explorer, geometry) {
   const { theme } = explorer;
   const { kind } = explorer.view;
-  if (kind === "encoder") return { width: 0, draw: () => {} };
+  if (kind === "encoder") return NO_COLUMN;
   const measuring = explorer.dom.base.getContext("2d");
   const { size, places } = geometry.lines ? fedBesideLines(explorer, geometry) : fedBesideMap(explorer, geometry);
   measuring.font = fontOf(theme, size);
@@ -84,37 +94,47 @@ const TILE = 84;
 export function overviewPicture(explorer) {
   const { data, theme } = explorer;
   const { hide } = explorer.view;
-  const rows = explorer.dom.thumbnails.length / (data.heads + 1);
-  return {
+  const across = data.heads + 1;
+  const { cells } = overviewOf(explorer);
+  const used = cells.flatMap(({ exists }, index) => (exists ? [index] : []));
+  const columns = 1 + Math.max(...used.map((index) => index % across));
+  const rows = 1 + Math.max(...used.map((index) => Math.floor(index / across)));
+  const figure = chosenFigure(explorer);
+  const width = 40 + columns * (TILE + 10);
+  const font = figure.mm ? (figure.points * (width + 24)) / (figure.mm * POINTS_PER_MM) : 11;
+  return completed(explorer, figure, {
+    theme,
     title: `Every layer and head${isSortedInGrid(explorer) ? `, by the ${orderMeaning(explorer)}` : ""} \u00b7 ${pictureTitle(explorer.data, explorer.view)}`,
-    width: 40 + (data.heads + 1) * (TILE + 10),
-    height: rows * (TILE + 30) + 8,
+    width,
+    height: rows * (TILE + 19 + font) + 8,
     draw: (context) => {
-      overviewOf(explorer).cells.forEach(({ exists, layer, head, word, mark, number }, index) => {
+      cells.forEach(({ exists, layer, head, word, mark, number }, index) => {
         if (!exists) return;
-        const x = 36 + (index % (data.heads + 1)) * (TILE + 10);
-        const y = 12 + Math.floor(index / (data.heads + 1)) * (TILE + 30);
+        const x = 36 + (index % across) * (TILE + 10);
+        const y = 12 + Math.floor(index / across) * (TILE + 19 + font);
         const map = mapOf(data, atHead(explorer.view, layer, head));
         drawThumbnail(context, map, theme, hide, { left: x, top: y, size: TILE });
         drawFrame(context, theme.line, 1, x - 0.5, y - 0.5, TILE + 1, TILE + 1);
+        if (!figure.labels) return;
         const place = [layer === data.layers[explorer.view.kind] ? "all" : layer + 1, head === data.heads ? "all" : head + 1];
         // While sorted, the caption already names the head.
         const name = isSortedInGrid(explorer) && !isOverview(explorer, layer, head) ? word : `${place.join(".")}  ${word}${mark}`;
-        context.font = fontOf(theme, 11);
+        context.font = fontOf(theme, font);
         const room = TILE - context.measureText(number).width - 6;
-        drawText(context, theme, cutLabel(context, name, room), x, y + TILE + 9, { size: 11, colour: "ink2" });
-        drawText(context, theme, number, x + TILE, y + TILE + 9, { size: 11, colour: "ink2", align: "right" });
+        drawText(context, theme, cutLabel(context, name, room), x, y + TILE + 3.5 + font / 2, { size: font, colour: "ink2" });
+        drawText(context, theme, number, x + TILE, y + TILE + 3.5 + font / 2, { size: font, colour: "ink2", align: "right" });
       });
     },
-  };
+  }, true);
 }
 
 /** Save a picture that `viewPicture` or `overviewPicture` describes. @param {Explorer} explorer */
 export function saveView(explorer, name, ending, described) {
   const { sourceText, translation } = explorer.data;
   const about = [...aboutLines(explorer), sourceText, translation].join("\n");
-  const frame = { margin: 12, above: 34, style: { size: 13, colour: "ink2" }, isCut: true };
-  return savePicture(name, ending, withTitle({ theme: explorer.theme, about, ...described }, frame));
+  const { title, mm } = chosenFigure(explorer);
+  const frame = { margin: 12, above: title ? 34 : 0, style: title ? { size: 13, colour: "ink2" } : null, isCut: true };
+  return savePicture(name, ending, withTitle({ about, mm, ...described }, frame));
 }
 
 /**
@@ -126,21 +146,3 @@ export function rowName(explorer, row) {
 }
 
 const fedIn = ({ data }, { members }) => members.map((index) => data.sides.fed[index].label).join(" ");
-
-/** Provenance lines of every file: model, record and precision. @param {Explorer} explorer */
-export function aboutLines(explorer) {
-  const { data } = explorer;
-  const weights = data.weightsSha256 ? ` (weights ${data.weightsSha256.slice(0, 8)})` : "";
-  return [
-    [`${data.model}${weights}`, `${data.sourceLanguage} to ${data.targetLanguage}`, data.search].filter(Boolean).join(", "),
-    `record ${data.sentence}, ${precisionOf(explorer)}`,
-  ];
-}
-
-/** @param {Explorer} explorer */
-function precisionOf(explorer) {
-  const { error } = currentMap(explorer);
-  const how = derivation(explorer.data, explorer.view);
-  const numbers = error ? `numbers rounded, at most ${error.toPrecision(1)} off` : "32-bit numbers as recorded";
-  return how ? `derived, ${how}, from ${numbers}` : numbers;
-}

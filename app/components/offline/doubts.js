@@ -4,7 +4,7 @@ import { describeMarks, marks } from "../network/line.js";
 import { normalise } from "../network/subwords.js";
 import { fixed, percent } from "../shared/numbers.js";
 
-/* A geometric mean of the tokens’ probabilities below this raises a warning. */
+/* A geometric mean of the tokens’ probabilities below this raises a warning, if no certainty was measured. */
 const LOW = 0.4;
 /* Items quoted per warning. */
 const QUOTED = 3;
@@ -113,6 +113,13 @@ export function typographyNote(typed) {
   const names = found.map((character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`).join(", ");
   return `Some typographic characters were removed or simplified (${names}).`;
 }
+
+/**
+ * Say that the network is less certain than of most sentences of its own kind; "" if it is not, or if that is unknown.
+ * @param {[number, string][]} limits  limits of the mean probability with a line each, in ascending order
+ * @param {number} probability
+ */
+export const lessCertain = (limits, probability) => limits.find(([limit]) => probability < limit)?.[1] ?? "";
 
 /** Name the least probable token. @param {{name: string, probability: number}[]} tokens */
 export function leastCertain(tokens) {

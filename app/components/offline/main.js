@@ -8,7 +8,7 @@ import { labelOf } from "../shared/labels.js";
 import { save } from "../shared/save.js";
 import { displayTokens, tokenName } from "../shared/tokens.js";
 import { BEAMS, choiceOf, linkOfChoice, modelOf, searchName } from "./choice.js";
-import { leastCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
+import { leastCertain, lessCertain, reasonsToDoubt, typographyNote } from "./doubts.js";
 import { listenToForm, paintForm } from "./form.js";
 import { isFragmentEscaped, onFragment, readFragment, writeFragment } from "./fragment.js";
 import { offlineHost } from "./host.js";
@@ -102,6 +102,7 @@ export function openPage() {
     document.title = source ? `${source} \u00b7 Headlight` : "Headlight";
     parts.own.hidden = true;
     tell("problem", unknownStop(modelOf(models, direction), readFragment().stop));
+    tell("uncertain", "");
     tell("doubts", "");
     const lesson = lessons.paint();
     if (lessons.isOpen()) return lesson;
@@ -160,8 +161,11 @@ export function openPage() {
     const unknown = source.filter((token) => token.unknown).map(labelOf);
     const logProbs = asFloats(log_probs);
     const probability = given_target ? 1 : Math.exp(logProbs.reduce((sum, logProb) => sum + logProb, 0) / logProbs.length);
-    const reasons = reasonsToDoubt({ source: source_text, translation, language: source_language, unknown, probability }, functionWords);
-    const { learned } = modelOf(models, choice.direction);
+    const { learned, certainty } = modelOf(models, choice.direction);
+    const limits = certainty[searchName(choice.beam).toLowerCase()];
+    tell("uncertain", given_target || !limits ? "" : lessCertain(limits, probability));
+    const doubted = { source: source_text, translation, language: source_language, unknown, probability: limits ? 1 : probability };
+    const reasons = reasonsToDoubt(doubted, functionWords);
     tell(
       "doubts",
       reasons.length &&

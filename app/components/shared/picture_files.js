@@ -1,22 +1,30 @@
-// Saves pictures as PNG or SVG.
+// Saves pictures as PNG, SVG or PDF.
 
 import { cutLabel, drawBox, drawText, fontOf } from "./plot.js";
+import { PdfContext } from "./pdf.js";
 import { save } from "./save.js";
 import { SvgContext } from "./svg.js";
 
 const PNG_SCALE = 2;
+const MM_PER_INCH = 25.4;
+const PNG_DPI = 300;
+/* Points per px of a picture without a width in mm: 96 px are 72 points. */
+const POINTS = 0.75;
 
 /**
  * Surround a picture with a margin, and put its title `above` px above it, cut to its width if `isCut`.
  * @param {PictureFile} picture
- * @param {{margin: number, above: number, style: {size: number, weight?: number, colour?: string}, isCut?: boolean}} frame
+ * @param {{margin: number, above: number, style: {size: number, weight?: number, colour?: string} | null, isCut?: boolean}} frame
+ *   style: of the title; null for none
  * @returns {PictureFile}
  */
 export function withTitle(picture, { margin, above, style, isCut = false }) {
   const { theme, title, width, height, before = 0 } = picture;
   const draw = (context) => {
-    context.font = fontOf(theme, style.size, style.weight);
-    drawText(context, theme, isCut ? cutLabel(context, title, width) : title, margin, margin + 10, style);
+    if (style) {
+      context.font = fontOf(theme, style.size, style.weight);
+      drawText(context, theme, isCut ? cutLabel(context, title, width) : title, margin, margin + 10, style);
+    }
     context.translate(margin + before, margin + above);
     picture.draw(context);
   };
@@ -31,9 +39,10 @@ function drawWhole(context, { theme, width, height, draw }) {
 /** @param {PictureFile} picture @param {(file: Blob) => void} done */
 function asPng(picture, done) {
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [picture.width, picture.height].map((size) => Math.round(size * PNG_SCALE));
+  const scale = picture.mm ? (picture.mm * PNG_DPI) / MM_PER_INCH / picture.width : PNG_SCALE;
+  [canvas.width, canvas.height] = [picture.width, picture.height].map((size) => Math.round(size * scale));
   const context = canvas.getContext("2d");
-  context.scale(PNG_SCALE, PNG_SCALE);
+  context.scale(scale, scale);
   drawWhole(context, picture);
   canvas.toBlob(done, "image/png");
 }
@@ -42,12 +51,22 @@ function asPng(picture, done) {
 function asSvg(picture, done) {
   const context = new SvgContext(picture.width, picture.height, document.createElement("canvas").getContext("2d"));
   if (picture.about !== undefined) context.describe(picture.title, picture.about);
+  if (picture.mm) context.resize(`${picture.mm}mm`, `${((picture.mm * picture.height) / picture.width).toFixed(2)}mm`);
   drawWhole(context, picture);
   done(new Blob([context.toText()], { type: "image/svg+xml" }));
 }
 
-/** @param {string} name  without its ending @param {string} ending  "png" or "svg" @param {PictureFile} picture */
+/** @param {PictureFile} picture @param {(file: Blob) => void} done */
+function asPdf(picture, done) {
+  const scale = picture.mm ? (picture.mm * 72) / MM_PER_INCH / picture.width : POINTS;
+  const context = new PdfContext(picture.width, picture.height, scale, document.createElement("canvas").getContext("2d"));
+  context.describe(picture.title, picture.about ?? "");
+  drawWhole(context, picture);
+  done(context.toBlob());
+}
+
+/** @param {string} name  without its ending @param {string} ending  "png", "svg" or "pdf" @param {PictureFile} picture */
 export function savePicture(name, ending, picture) {
-  const make = ending === "png" ? asPng : asSvg;
+  const make = { png: asPng, svg: asSvg, pdf: asPdf }[ending];
   make(picture, (file) => save(`${name}.${ending}`, file));
 }

@@ -136,6 +136,12 @@ export class SvgContext {
     this.#add("image", { x, y, width, height, href: canvas.toDataURL(), preserveAspectRatio: "none", style });
   }
 
+  /* Print at another size, such as "85mm". */
+  resize(width, height) {
+    this.svg.setAttribute("width", width);
+    this.svg.setAttribute("height", height);
+  }
+
   /* Title and description for screen readers. */
   describe(title, description) {
     const [name, words] = ["title", "desc"].map((tag) => this.#make(tag, {}));

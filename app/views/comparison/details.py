@@ -19,6 +19,7 @@ from app.views.comparison.names import CODE, model_name
 from app.views.comparison.side_by_side import show_facts, show_speed
 from app.views.shared.figure import show
 from app.views.shared.progress_bar import ProgressBar
+from app.views.shared.quality_warnings import show_certainty
 from core.analysis.difference import check_comparable, largest_difference
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -129,6 +130,7 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
         st.error(plain(error))
         return
     st.text(f"{source}\n→ {own[0].translation}")
+    show_certainty(own[0])
     if any(c.architecture == "baseline" for c in pair):
         st.caption(
             "The scratch code searches for translations, with its KV cache. torch.nn.Transformer "

@@ -9,6 +9,7 @@ from app.state.models import Implementation
 from app.views.comparison.checklist import show_checklist
 from app.views.comparison.details import CHOICES, own_translation, show_details
 from app.views.comparison.training import show_training
+from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.section import section
 from core.checkpoint.errors import CheckpointError
 
@@ -24,6 +25,7 @@ with st.container(key="training_answer", gap="small"):
         if chosen.source:
             record = own_translation(Implementation(chosen.card), chosen.source, chosen.decode)
             show_training(chosen, chosen.card, record)
+            show_certainty(record)
     except CheckpointError as error:
         st.error(plain(error))
         st.stop()

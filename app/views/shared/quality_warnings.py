@@ -1,12 +1,17 @@
-"""Shows quality warnings of a translation and its least certain token."""
+"""Shows quality warnings of a translation, and how certain the network is of it."""
+
+from dataclasses import replace
 
 import streamlit as st
 
+from app.look.certainty import certainty_of, lines
 from app.look.glossary import meaning
 from app.look.labels import isolated, labels, segments
 from app.look.markdown import plain
 from app.look.numbers import percent
+from app.state import models
 from core.analysis.quality_warnings import least_certain, quality_warnings
+from core.checkpoint.certainty import mean_probability
 from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 
@@ -14,13 +19,15 @@ from core.text.tokenizer import typography
 def show_quality_warnings(
     record: TranslationRecord, training_domain: str, typed: str = "", least: bool = True
 ) -> None:
-    """Show one warning with all reasons, if there are any, and the least certain token.
+    """Show whether the network is uncertain, all reasons for doubt, and the least certain token.
 
     `training_domain` describes the training sentences, if they are known; `typed` is the source as
     entered; `least` says whether the least certain token is named here.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
+        if show_certainty(record):  # says more than the mean probability alone
+            result = replace(result, probability=None)
         if result:
             reasons = result.reasons(record.source_language, _visible)
             trained = (
@@ -53,6 +60,22 @@ def show_least_certain(record: TranslationRecord) -> None:
             f"({percent(probability)}).",
             help=meaning("token", "<eos>") if record.target_out[place].special else None,
         )
+
+
+def show_certainty(record: TranslationRecord) -> bool:
+    """Show a line if the network is less certain than of nearly all sentences of its own kind.
+
+    Return whether that is known: not for a given target, nor for a network without a measurement.
+    """
+    cards = models.cards().values()
+    card = next((one for one in cards if one.weights_sha256 == record.weights_sha256), None)
+    measured = None if card is None else certainty_of(card)
+    if measured is None or not (limits := lines(measured, record.search)):
+        return False
+    probability = mean_probability(record.log_prob, len(record.target_out))
+    if line := next((line for limit, line in limits if probability < limit), ""):
+        st.markdown(f":material/warning: **{plain(line)}**")
+    return True
 
 
 def _visible(text: str) -> str:

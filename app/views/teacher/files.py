@@ -26,20 +26,20 @@ def show_files(made: Plan, chosen: controls.Selection) -> None:
         return results.inspect(card, text, decode=chosen.decode)
 
     with st.spinner("Translating the sentences…"):
-        sheets, left_out = _sheets(made, inspect)
+        shown, left_out = sheets(made, inspect)
         not_shown = not_offline(made, inspect)
     _offer_page(made, card, not_shown)
-    _offer_worksheet(sheets, left_out, card)
+    _offer_worksheet(shown, left_out, card)
 
 
-def _sheets(made: Plan, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
+def sheets(made: Plan, inspect: Inspect) -> tuple[list[Sheet], list[str]]:
     """Return a sheet per distinct sentence of the plan, and a line per sentence without a sheet."""
     found: dict[str, Sheet] = {}
     left_out: dict[str, str] = {}
     for stop in made.stops:
         sentence = stop.source
         try:
-            shown = _sheet(stop, inspect(sentence))
+            shown = sheet_of(stop, inspect(sentence))
         except ValueError as error:  # InputError: one line
             left_out[sentence] = f"{quoted(sentence)}: {error}"
             continue
@@ -55,7 +55,7 @@ def quoted(sentence: str) -> str:
     )
 
 
-def _sheet(stop: Stop, record: TranslationRecord) -> Sheet:
+def sheet_of(stop: Stop, record: TranslationRecord) -> Sheet:
     """Return the sheet of a stop's sentence; a stop of the tour chooses the head."""
     if stop.on_tour:
         try:
@@ -68,7 +68,7 @@ def _sheet(stop: Stop, record: TranslationRecord) -> Sheet:
 
 def _offer_page(made: Plan, card: Card, not_shown: list[str]) -> None:
     st.markdown("**Offline page**: the app as one file with this plan inside; needs no server.")
-    if not (card.folder / "tokenizer.json").is_file():
+    if not has_page(card):
         st.caption("This model has no subword tokenizer, which the offline page needs.")
         return
     if not_shown:
@@ -76,13 +76,24 @@ def _offer_page(made: Plan, card: Card, not_shown: list[str]) -> None:
     if len(not_shown) == len(made.stops):
         st.caption("None of these stops works without the app.")
         return
+    page_button("Offline page (.html)", made, card, "class_page")
+
+
+def has_page(card: Card) -> bool:
+    """Whether the offline page can run the network: it needs one tokenizer for both languages."""
+    return (card.folder / "tokenizer.json").is_file()
+
+
+def page_button(label: str, made: Plan, card: Card, key: str, help: str = "") -> None:
+    """Draw the button that saves the offline page with a plan inside."""
     st.download_button(
-        "Offline page (.html)",
+        label,
         lambda: _page(made, card),
         file_name=f"headlight-plan-{card.folder.name}.html",
         mime="text/html",
         on_click="ignore",
-        key="class_page",
+        key=key,
+        help=help or None,
     )
 
 
@@ -94,19 +105,24 @@ def _page(made: Plan, card: Card) -> bytes:
     )
 
 
-def _offer_worksheet(sheets: list[Sheet], left_out: list[str], card: Card) -> None:
+def _offer_worksheet(shown: list[Sheet], left_out: list[str], card: Card) -> None:
     st.markdown(
         "**Worksheet**: each sentence starts a new page, with a picture, questions and blanks; the "
         "answers come last, from a new page on. It prints on A4 and Letter, in black and white."
     )
     if left_out:
         st.caption(plain("Not in the worksheet: " + "; ".join(left_out)))
-    if sheets:
-        st.download_button(
-            "Worksheet (.html)",
-            lambda: worksheet(sheets).encode(),
-            file_name=f"headlight-worksheet-{card.folder.name}.html",
-            mime="text/html",
-            on_click="ignore",
-            key="class_worksheet",
-        )
+    if shown:
+        worksheet_button("Worksheet (.html)", shown, card, "class_worksheet")
+
+
+def worksheet_button(label: str, shown: list[Sheet], card: Card, key: str) -> None:
+    """Draw the button that saves the worksheet of these sheets."""
+    st.download_button(
+        label,
+        lambda: worksheet(shown).encode(),
+        file_name=f"headlight-worksheet-{card.folder.name}.html",
+        mime="text/html",
+        on_click="ignore",
+        key=key,
+    )

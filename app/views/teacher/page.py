@@ -1,4 +1,4 @@
-"""For teachers: choose stops and sentences, and get a link, an offline page and a worksheet."""
+"""For teachers: two ready lessons, and one's own: a link, an offline page and a worksheet."""
 
 import streamlit as st
 
@@ -10,6 +10,7 @@ from app.state import address, log, models, plans, session
 from app.stops import Stop
 from app.views.teacher import draft
 from app.views.teacher.files import show_files
+from app.views.teacher.ready import show_ready
 
 
 def label_of(stop: Stop) -> str:
@@ -101,15 +102,7 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 
 st.title("For teachers", anchor=False)
-kept = (
-    "the log of this server holds the sentences that it translates, and nothing else is stored"
-    if log.keeps_sentences()
-    else "nothing is stored"
-)
-st.caption(
-    "Choose stops and sentences for a class. Everything is kept in the link and the files that you "
-    f"get here: there are no accounts, and {kept} on the server."
-)
+st.markdown("The class predicts first, then sees the network’s own numbers.")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))
@@ -119,44 +112,56 @@ direction = chosen.direction
 read_link(direction)
 if said := session.saved_result("draft note"):
     st.warning(plain(said))
-
-st.subheader("Stops", anchor=False)
-st.caption(
-    f"{chosen.source_language} → {chosen.target_language}, {models.model_label(chosen.card)}: "
-    "direction and model are those of the sidebar, and the link fixes them."
-)
+show_ready(chosen)
 known = examples(direction)
 usual = known[0].text(direction) if known else chosen.source
 choices = list(offered(direction, usual or "…"))
-show_rows(direction)
 made = draft.plan(direction)
-with st.container(horizontal=True, vertical_alignment="bottom", key="class_add"):
-    st.selectbox(
-        "A stop to add",
-        range(len(choices)),
-        format_func=lambda number: label_of(choices[number]),
-        key="class_stop",
-        persist_state="session",
+with st.expander("Your own lesson", expanded=bool(made.stops)):
+    kept = (
+        "the log of this server holds the sentences that it translates, and nothing else is stored"
+        if log.keeps_sentences()
+        else "nothing is stored"
     )
-    full = len(made.stops) >= MOST_STOPS
-    st.button(
-        "Add", key="class_add_stop", disabled=full, on_click=add_chosen, args=(direction, choices)
+    st.caption(
+        "Choose stops and sentences. Everything is kept in the link and the files: there are no "
+        f"accounts, and {kept} on the server. {chosen.source_language} → "
+        f"{chosen.target_language}, {models.model_label(chosen.card)}: direction and model are "
+        "those of the sidebar, and the link fixes them."
     )
-    if any(stop.on_tour for stop in choices):
-        st.button(
-            "Add the whole tour",
-            key="class_add_tour",
-            disabled=full,
-            on_click=draft.add_tour,
-            args=(direction,),
+    show_rows(direction)
+    made = draft.plan(direction)
+    with st.container(horizontal=True, vertical_alignment="bottom", key="class_add"):
+        st.selectbox(
+            "A stop to add",
+            range(len(choices)),
+            format_func=lambda number: label_of(choices[number]),
+            key="class_stop",
+            persist_state="session",
         )
-text = made.to_text() if made.stops else None
-address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "draft")
-if made.stops:
-    st.subheader("Link", anchor=False)
-    show_link(made, chosen.link)
-    if all(stop.source for stop in made.stops):
-        st.subheader("Files", anchor=False)
-        show_files(made, chosen)
-else:
-    st.caption("Add a stop to get a link.")
+        full = len(made.stops) >= MOST_STOPS
+        st.button(
+            "Add",
+            key="class_add_stop",
+            disabled=full,
+            on_click=add_chosen,
+            args=(direction, choices),
+        )
+        if any(stop.on_tour for stop in choices):
+            st.button(
+                "Add the whole tour",
+                key="class_add_tour",
+                disabled=full,
+                on_click=draft.add_tour,
+                args=(direction,),
+            )
+    text = made.to_text() if made.stops else None
+    address.write({"plan": text if text and len(text) <= LONGEST_LINK else None}, "draft")
+    if made.stops:
+        st.subheader("Link", anchor=False)
+        show_link(made, chosen.link)
+        if all(stop.source for stop in made.stops):
+            st.subheader("Files", anchor=False)
+            show_files(made, chosen)
+    else:
+        st.caption("Add a stop to get a link.")

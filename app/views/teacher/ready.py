@@ -1,0 +1,74 @@
+"""The ready lessons: a card each, with pictures, questions, and all that a class is handed."""
+
+import streamlit as st
+
+from app import controls
+from app.export.picture import thumbnail
+from app.export.tour import Inspect, not_offline
+from app.look.markdown import plain
+from app.plan import Ready, ready
+from app.state import plans, results, session
+from app.stops import Stop
+from app.views.teacher import draft
+from app.views.teacher.files import has_page, page_button, sheet_of, sheets, worksheet_button
+from core.record.record import TranslationRecord
+
+
+def show_ready(chosen: controls.Selection) -> None:
+    """Show the ready lessons of the direction side by side."""
+    lessons = list(ready(chosen.direction))
+    for column, lesson in zip(st.columns(len(lessons) or 1), lessons, strict=False):
+        with column, st.container(border=True, key=f"class_ready_{lesson.name}"):
+            _show(lesson, chosen)
+
+
+def _show(lesson: Ready, chosen: controls.Selection) -> None:
+    card = chosen.card
+    assert card is not None
+
+    def inspect(text: str) -> TranslationRecord:
+        return results.inspect(card, text, decode=chosen.decode)
+
+    stops = lesson.plan.stops
+    st.subheader(lesson.title, anchor=False)
+    st.caption(f"{lesson.length} minutes, {len(stops)} predictions. {lesson.needs}")
+    for minute, stop in zip(lesson.minutes, stops, strict=True):
+        with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
+            st.caption(f"{minute}′", width=36)
+            _picture(stop, inspect)
+            st.markdown(f"**{plain(stop.predict)}**")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            "Start",
+            type="primary",
+            key=f"class_start_{lesson.name}",
+            on_click=plans.start,
+            args=(lesson.plan, chosen.direction, chosen.link["model"]),
+        )
+        with st.popover("Link", key=f"class_link_{lesson.name}"):
+            st.code(plans.link(lesson.plan, chosen.link), language=None, wrap_lines=True)
+        left_out = not_offline(lesson.plan, inspect)
+        if has_page(card) and len(left_out) < len(stops):
+            lacks = plain(f"Without {'; '.join(left_out)}.") if left_out else ""
+            page_button("Offline file", lesson.plan, card, f"class_page_{lesson.name}", lacks)
+        if found := sheets(lesson.plan, inspect)[0]:
+            worksheet_button("Worksheet", found, card, f"class_worksheet_{lesson.name}")
+        st.button(
+            "Change",
+            key=f"class_change_{lesson.name}",
+            type="tertiary",
+            help="copies the stops to your own lesson below",
+            on_click=draft.fill,
+            args=(chosen.direction, stops),
+        )
+
+
+def _picture(stop: Stop, inspect: Inspect) -> None:
+    try:
+        shown = sheet_of(stop, inspect(stop.source))
+    except ValueError as error:  # InputError: one line
+        st.caption(plain(error), width=96)
+        return
+    st.image(
+        thumbnail(shown.record, shown.kind, shown.layer, shown.head, session.theme()), width=96
+    )
