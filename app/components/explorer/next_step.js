@@ -157,8 +157,10 @@ export function editResult(explorer) {
     ? [repaired && memory.repair.isGone ? " comes back" : " stays"]
     : (fate.block?.now ?? fate.words).length ? [" becomes ", edited((fate.block?.now ?? fate.words).join(" "))] : [" is no longer written"];
   if (repaired) return [start, name, ...what, `: its log-probability ${course(memory.repair.from, after)}.`];
-  const moved = fate.isSame ? null : movedLooks(explorer, word);
-  return [start, name, ...what, ...(moved ?? [`: its log-probability ${course(before, after)}.`])];
+  const moved = movedLooks(explorer, word);
+  // Of a word that stays, one head more or less says little.
+  if (!moved || (fate.isSame && moved.count === 1)) return [start, name, ...what, `: its log-probability ${course(before, after)}.`];
+  return [start, name, ...what, fate.isSame ? ", but " : ": ", ...moved.words];
 }
 
 const edited = (words) => element("b", "edited", words);
@@ -196,7 +198,7 @@ function movedLooks({ data, view }, { members: [query, ...more] }) {
   const keys = data.sides[kind === "decoder" ? "fed" : "source"];
   const [before, now] = pair.split(" ").map((place) => tokenName(keys[Number(place)]));
   const all = count === heads.length && count > 1 ? `all ${count}` : `${count} of the ${heads.length}`;
-  return [`: ${all} later ${kind} heads now ${count === 1 ? "looks" : "look"} at `, edited(now), ", not at ", bold(before), "."];
+  return { count, words: [`${all} later ${kind} heads now ${count === 1 ? "looks" : "look"} at `, edited(now), ", not at ", bold(before), "."] };
 }
 
 /**
