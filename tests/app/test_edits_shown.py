@@ -548,6 +548,13 @@ def test_effects_are_requested_once_after_painting(at: Mounted) -> None:
     at.page.wait_for_timeout(700)
     assert len(at.requests()) == 1, "not again"
     assert parts(at.does())["request-note"] == "", "the visitor did not ask for it"
+    long = synthetic_record("long", 2, 3)
+    none = {"text": "", "edits": [], "problems": [], "before": long.log_prob, "change": None}
+    at.show(payload(long, {"kind": "cross", "layer": 0, "head": 0}, what_if=none))
+    at.page.wait_for_timeout(700)
+    assert "effects" not in dict(at.requests()), "effects of long sentences take seconds"
+    at.does(("set", "[data-part=sort]", "effect"))
+    assert "effects" in dict(at.requests())
 
 
 # The view that the page opens with.

@@ -16,6 +16,9 @@ import { allHeads, allLayers } from "./words.js";
 /* nats: a smaller effect is no step to offer. */
 const LEAST_EFFECT = 0.1;
 
+/* Tokens of the longer side: effects of longer sentences take seconds, so they are computed only if somebody asks for them. */
+const MOST_TOKENS = 40;
+
 /* ms after painting until effects are requested: a visitor who goes on at once does not wait for them. */
 const PAUSE = 400;
 
@@ -210,6 +213,7 @@ export function scheduleNextStep(explorer) {
   clearTimeout(explorer.stepTimer);
   const { data, host, memory, requests } = explorer;
   const edits = editsOf(data);
+  if (Math.max(data.sides.source.length, data.sides.produced.length) > MOST_TOKENS) return;
   const isDecided = edits.length > 1 || (edits.length === 1 && (edits[0].what !== "off" || !data.again));
   if (!data.whatIf || !host.answers.has("edit") || !host.answers.has("effects") || data.effects || requests.effects || isDecided || memory.asked === data.sentence) return;
   const ask = () => {
