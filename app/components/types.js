@@ -66,7 +66,8 @@
  *   compared: {what: string, max_abs_diff: number, limit: number, passed: boolean}[]}} Imported  see core/checkpoint/imported.py
  * @typedef {number | Record<Kind, number>} Heads  by kind for maps from other tools
  * @typedef {{text: string, edits: {text: string, label: string}[], problems: string[], before: number,
- *   change: number[] | null, request?: number | null}} WhatIf  text: all edits in their text form; before:
+ *   change: number[] | null, request?: number | null, means?: {sentences: number, corpus: string} | null}} WhatIf  means: what
+ *   the heads' average outputs are averaged over, if an edit uses them; text: all edits in their text form; before:
  *   log-probability of the target without edits, change: of each target token's log-probability, in nats; request: the
  *   last `edit` request that led here
  * @typedef {{translation: string, target: SentToken[], log_prob: number, search: string, own: string, problem?: string}} Again

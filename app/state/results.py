@@ -182,6 +182,18 @@ def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list
     return translator(card).fitting(edits, source)
 
 
+def head_means_origin(card: Card) -> dict[str, Any] | None:
+    """Return what the heads' mean outputs were averaged over, or None if they cannot be read."""
+    from core.checkpoint.errors import CheckpointError
+    from core.checkpoint.head_means import load_means  # loads torch
+
+    try:
+        means = load_means(card.folder, card.model)
+    except CheckpointError:
+        return None
+    return {"sentences": means.sentences, "corpus": means.corpus}
+
+
 def target_labels(card: Card, ids: Ids) -> dict[int, str]:
     """Return the displayed labels of target ids."""
     return {i: label(token) for i, token in zip(ids, target_tokens(card, ids), strict=True)}

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from core.data.corpora import about
-from tests.app.rendered import render
+from core.record.edits import Edits
+from tests.app.rendered import render, unpacked
 
 SOURCE = "EIN MANN HAT 17 😀 HUNDE."
 
@@ -75,3 +77,17 @@ def test_a_plain_sentence_has_no_warning_and_removed_characters_are_named():
     assert not page.texts("doubts", "warning") + page.texts("doubts", "alert")
     assert any("(U+00AD)" in text for text in page.texts("doubts", "caption"))
     assert not any("U+" in text for text in render(source="Ein Hund.").texts("doubts", "caption"))
+
+
+def test_the_page_says_what_the_average_of_a_head_is_over(translator):
+    head = Edits(heads_mean=frozenset({("cross", 2, 0)})).to_text()
+    seen = unpacked(render(source=SURE, edits=head).payload("explorer"))[0]["what_if"]
+    with safe_open(translator.card.folder / "head_means.safetensors", "numpy") as file:
+        metadata = file.metadata()
+    assert seen["means"] == {
+        "sentences": int(metadata["sentences"]),
+        "corpus": metadata["corpus"],
+    }
+    off = Edits(heads_off=frozenset({("cross", 2, 0)})).to_text()
+    seen = unpacked(render(source=SURE, edits=off).payload("explorer"))[0]["what_if"]
+    assert seen["means"] is None

@@ -174,6 +174,7 @@ export function buildWhatIf(explorer) {
   const none = !whatIf.edits.length;
   parts["edit-note"].textContent = [
     ...whatIf.problems,
+    ...(whatIf.means ? [`Averages are over ${whatIf.means.sentences.toLocaleString("en-US")} sentences: ${whatIf.means.corpus}.`] : []),
     ...(none ? ["Edit the pass: the maps, the token probabilities and the translation are updated."] : []),
   ].join(" ");
   parts.edits.replaceChildren(...whatIf.edits.map((edit) => editItem(explorer, edit)));

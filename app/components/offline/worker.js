@@ -59,7 +59,7 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, tokenizer: new Tokenizer(stored.tokenizer) });
+  networks.set(direction, { network, means: stored.means, tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config, simd: network.heap.kernel !== null };
 }
 
@@ -85,7 +85,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network } = networks.get(direction);
+  const { network, means } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -112,6 +112,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
     before: logProbOf(before),
     change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,
     request,
+    means: edits.headsMean.length ? means : null,
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";

@@ -34,6 +34,8 @@ class WhatIf:
     before: TranslationRecord
     after: TranslationRecord
     """The same target under the edits; `before` if there are none."""
+    means: Mapping[str, Any] | None = None
+    """What the heads' average outputs are averaged over, if an edit uses them."""
 
     def map_changes(self) -> dict[str, Any]:
         """Return the change of each map, by kind: [layer, head, query, key]."""
@@ -50,6 +52,7 @@ class WhatIf:
             "before": float(self.before.log_prob),
             "change": [round(float(nats), 6) for nats in change] if changed else None,
             "request": session.get(_REQUEST),
+            "means": self.means,
         }
 
 
@@ -134,7 +137,8 @@ def apply_edits(card: Card, record: TranslationRecord) -> WhatIf:
             )
         except ValueError as error:
             edits, problems = None, [*problems, str(error)]
-    return WhatIf(edits or Edits(), tuple(problems), record, after)
+    means = results.head_means_origin(card) if edits is not None and edits.heads_mean else None
+    return WhatIf(edits or Edits(), tuple(problems), record, after, means)
 
 
 def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:

@@ -40,7 +40,6 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
             "Start",
-            type="primary",
             key=f"class_start_{lesson.name}",
             on_click=plans.start,
             args=(lesson.plan, chosen.direction, chosen.link["model"]),
