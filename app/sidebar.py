@@ -147,13 +147,13 @@ def _choose(sentence: str) -> None:
 
 
 def _about(card: Card, offered: Mapping[str, Card]) -> str:
-    """Describe a model for the help of its list: its scores, its origin, and what it was told."""
+    """Describe a model for the help of its list: its scores and its origin."""
     scores = ", ".join(
         f"{score['sacrebleu']:.1f} ({plain(about([corpus]))}"
         + (f", beam {score['beam']})" if "beam" in score else ")")
         for corpus, score in card.metrics.get("final", {}).items()
     )
-    lines = [plain(card.note)] if card.note else []
+    lines = []
     if scores:
         lines += [
             f"Validation BLEU, on sentences outside its training data: {scores}. "
@@ -209,3 +209,5 @@ def model_note(page: str) -> None:
             f"{shape.num_heads} heads, d_model {shape.d_model}, "
             f"{models.weights_count(card.parameters)}"
         )
+        if card.note:
+            st.caption(plain(card.note))

@@ -43,7 +43,7 @@ def enter(path: str, text: str, **state: str) -> Rendered:
 def test_a_page_has_its_title_and_shows_any_text(path):
     for text in list(ODD.values())[: None if VIEWS[path].own_sentence else 1]:
         page = enter(path, text)
-        assert not page.app.error and len(page.items) > 10
+        assert not page.app.error and len(page.items) > 1
         if path:
             assert page.texts(kind="title") == [VIEWS[path].title]
         if path in ("masks", "positions", "steps"):  # elsewhere only the box shows it
@@ -97,7 +97,10 @@ def test_damaged_weights_are_one_line_on_every_page(checkpoints):
     content = bytearray((folder / "model.safetensors").read_bytes())
     content[-1] ^= 1
     (folder / "model.safetensors").write_bytes(content)
-    for path in VIEWS:
+    for path, view in VIEWS.items():
+        if "model" not in view.settings:
+            assert not render(path).app.error, "the page needs no model"
+            continue
         (line,) = [error.value for error in render(path).app.error]
         assert "model.safetensors" in line and "git checkout" in line and "\n" not in line, path
 
@@ -108,7 +111,7 @@ def test_every_page_shows_a_network_of_another_kind(checkpoints):
     text = small.SENTENCES[0][0]
     for path in VIEWS:
         shown = render(path, source=text, search="greedy")
-        assert not shown.app.error and len(shown.items) > 10, path
+        assert not shown.app.error and len(shown.items) > 1, path
     header, _ = unpacked(render("", source=text, search="greedy").payload("explorer"))
     tokens = header["source"]
     assert [i for i, one in enumerate(tokens) if "special" in one] == [0, len(tokens) - 1]
