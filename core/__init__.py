@@ -25,6 +25,7 @@ _NAMES = {
     "core.experiments.attribution": "attributions shapley",
     "core.experiments.batch_masks": "batch_masks",
     "core.experiments.head_effects": "head_effects pair_effects",
+    "core.experiments.jacobian_lens": "jacobian_lens",
     "core.experiments.logit_lens": "decoder_lens lens",
     "core.experiments.padding": "padding_effect",
     "core.experiments.positions": "equivariance extrapolation position_encodings",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from core.experiments.attribution import attributions, shapley
     from core.experiments.batch_masks import batch_masks
     from core.experiments.head_effects import head_effects, pair_effects
+    from core.experiments.jacobian_lens import jacobian_lens
     from core.experiments.logit_lens import decoder_lens, lens
     from core.experiments.padding import padding_effect
     from core.experiments.positions import equivariance, extrapolation, position_encodings

@@ -34,6 +34,7 @@ from core.atlas.claims.load import CORPUS, SPLIT, GoldFile, load_checkpoints, ne
 from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.command import add_arguments, add_link_options, gold_of, run_atlas
 from core.atlas.corpus import corpus, write_without_gold
+from core.atlas.lens import add_lens_arguments, run_lens
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
@@ -384,13 +385,16 @@ def _values(row: Row) -> dict[str, Any]:
     return named | asdict(row.score)
 
 
-def _command(subparsers: Any, name: str, help: str, run: Callable[[Namespace], None]) -> Parser:
+def _command(
+    subparsers: Any, name: str, help: str, run: Callable[[Namespace], None], ref: bool = True
+) -> Parser:
     """Add a subcommand with the options shared by all subcommands except `claims`."""
     p = subparsers.add_parser(name, help=help)
     p.set_defaults(run=run, first=None)
     p.add_argument("--checkpoint", type=Path, required=True)
     p.add_argument("--src", type=Path, required=True, help="source sentences, one per line")
-    p.add_argument("--ref", type=Path, required=True, help="translations, line for line")
+    if ref:
+        p.add_argument("--ref", type=Path, required=True, help="translations, line for line")
     p.add_argument("--device", default="auto")
     p.add_argument("--json", type=Path, help="write all rows here")
     return p
@@ -433,9 +437,9 @@ def _add_certainty(subparsers: Any) -> None:
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
     subparsers = p.add_subparsers(
-        required=True, metavar="atlas|alignment|align|importance|words|means|certainty|claims"
+        required=True, metavar="atlas|alignment|align|importance|words|means|lens|certainty|claims"
     )
-    whole, aligning, linking, ranking, choosing, averaging = (
+    whole, aligning, linking, ranking, choosing, averaging, reading = (
         _command(subparsers, *command)
         for command in (
             ("atlas", "all statistics of each head over a corpus, in one file", run_atlas),
@@ -444,11 +448,13 @@ def parser() -> Parser:
             ("importance", "change in loss when a head is ablated", importances),
             ("words", "predicted and true effect of heads on a word", words),
             ("means", "write the mean output of each head", means),
+            ("lens", "fit and test the Jacobian lens", run_lens, False),
         )
     )
     _add_certainty(subparsers)
     _add_claims(subparsers)
     add_arguments(whole)
+    add_lens_arguments(reading)
     for command in (aligning, linking):
         command.add_argument(
             "--gold",

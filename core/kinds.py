@@ -5,6 +5,7 @@ from typing import Literal
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 Side = Literal["encoder", "decoder"]
+SIDES: tuple[Side, ...] = ("encoder", "decoder")
 
 
 def map_sizes(source: int, target: int) -> dict[Kind, tuple[int, int]]:

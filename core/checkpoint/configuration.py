@@ -22,7 +22,7 @@ _PLAIN_NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 # Names of files that the project itself writes, and temporary names (core.files.write_transaction).
 # Some file systems ignore case.
 _RESERVED = re.compile(
-    r"(config\.json|metrics\.json|certainty\.json|model_card\.md|head_means\.safetensors"
+    r"(config\.json|metrics\.json|certainty\.json|lens\.safetensors|model_card\.md|head_means\.safetensors"
     r"|history\.npz|atlas\.npz|state\.safetensors|snapshot-.*|.*\.part|[^.]*-[0-9a-f]{12}(\..*)?)",
     re.IGNORECASE,
 )
