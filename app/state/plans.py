@@ -104,8 +104,10 @@ def _usable(asked: str | None, known: list[str], usual: str) -> str:
     return usual if usual in known or not known else known[0]
 
 
-def start(plan: Plan, direction: str, model: str, at: int = 0) -> None:
-    """Run a plan from one of its stops."""
+def start(plan: Plan, direction: str, model: str, at: int = 0, presented: bool = False) -> None:
+    """Run a plan from one of its stops; with `presented`, in presentation mode."""
+    if presented:
+        present(True)
     session.save_result(_RUNNING, Running(plan, direction, model, at))
     _apply()
 

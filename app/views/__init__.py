@@ -7,7 +7,7 @@ from dataclasses import dataclass
 GROUPS = {
     "This sentence": "Where each head looks, and what if",
     "This model": "What its heads do on a corpus",
-    "Lessons": "One idea each, with a question",
+    "Lessons": "New here? Start with the tour",
     "For teachers": "A lesson for a class, as a link",
 }
 """The groups of the navigation, each with a line that says what it is for."""

@@ -206,8 +206,9 @@ def test_a_pinned_row_is_read_out(shown: Mounted, kind: str) -> None:
     row, name, columns = weights(kind, layer, head)[query], ROWS[kind][query], COLUMNS[kind]
     said = shown.does(*press_head(kind, layer, head), press_row(kind, query))
     best, *rest = ranked(list(np.flatnonzero(mask(kind)[query])), lambda key: row[key])
+    fed = "" if kind == "encoder" else f" after {TARGET[query]}"
     assert said["first"] == (
-        f"While {VERB[kind]} {name}, head {head + 1} of layer {layer + 1} looks most at "
+        f"While {VERB[kind]} {name}{fed}, head {head + 1} of layer {layer + 1} looks most at "
         f"{columns[best]} {fixed(row[best])}"
     )
     written = f"probability {share(np.exp(RECORD.log_probs[query]))} · "
@@ -345,7 +346,8 @@ def test_other_quantities_are_read_out_in_their_words(shown: Mounted, name: str)
     said = shown.does(press_token("target", 5), ("leave",))
     order = np.argsort(-values[4])
     assert said["first"] == (
-        f"While writing {rows[4]}, {head} {most} {named(SOURCE, order[:1], values[4])}"
+        f"While writing {rows[4]} after {TARGET[4]}, "
+        f"{head} {most} {named(SOURCE, order[:1], values[4])}"
     )
     if name == "change":
         loss = named(SOURCE, order[-1:], values[4])

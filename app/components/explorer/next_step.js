@@ -87,7 +87,7 @@ export function nextStep(explorer) {
     const head = bestHead(explorer, word.members, (a, b) => a > b);
     if (head.nats >= LEAST_EFFECT) {
       const title = `Without ${shortName(head)} as well, the log-probability of ${tokenName(word)} changes by ${signed(head.nats, 1)} nats.`;
-      return { command: `+${headText(head)}`, head, words: ["Next: can a second head repair it?"], title };
+      return { command: `+${headText(head)}`, head, words: ["Next: switch off a second head that repairs it"], title };
     }
   }
   return undoing(edits);

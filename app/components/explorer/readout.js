@@ -137,10 +137,13 @@ function describeRow(explorer, map, query) {
     const name = headName(explorer.data, explorer.view);
     return { first: [`While ${verb(map)} `, row, `, no weight of ${name} changes by 0.005 or more`], second: [] };
   }
+  // Some heads look at the source of the token that is fed, not of the one that is written.
+  const fed = map.kind !== "encoder" && explorer.view.unit === "pieces" && query > 0 ? explorer.data.sides.fed[query] : null;
   return {
     first: [
       `While ${verb(map)} `,
       row,
+      ...(fed ? [" after ", bold(tokenName(fed))] : []),
       `, ${headName(explorer.data, explorer.view)}${most}`,
       bold(tokenName(map.columns[top])),
       " ",

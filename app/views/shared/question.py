@@ -170,22 +170,23 @@ def _is_about_a_map(asked: Asked) -> bool:
 def _show_picture(place: str, found: Outcome) -> None:
     """Show the map that a question is about; its answer is covered until it may be shown.
 
-    A question about a row covers that row. A question about the mask gets no hatching, so that
-    masked cells look like cells without weight.
+    A question about a row covers that row. A question about the decoder's mask shows the encoder's
+    map of that layer and head, which has none: even without hatching, the zeros would answer it.
     """
     asked = found.asked
     if asked is None or (at := asked.place) is None or not _is_about_a_map(asked):
         return
     asks = asked.question.name
     row_asked = at.query if asks == "attends" else None
-    record, maps = at.record, at.record.maps(at.kind)
+    kind = "encoder" if asks == "masked" and not found.shown else at.kind
+    record, maps = at.record, at.record.maps(kind)
     turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
     row = MapRow(
-        at.kind.capitalize(),
+        kind.capitalize(),
         range(len(maps)),
-        *map_sides(record, at.kind),
+        *map_sides(record, kind),
         [Map(text("questions", "page.map"), "weight", "", maps)],
-        None if asks == "masked" and not found.shown else record.mask(at.kind),
+        record.mask(kind),
         Opened(at.layer, at.head, turn, None),
         outlined=row_asked if found.shown else None,
         covered=None if found.shown else row_asked,

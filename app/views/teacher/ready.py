@@ -42,7 +42,8 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
             "Start",
             key=f"class_start_{lesson.name}",
             on_click=plans.start,
-            args=(lesson.plan, chosen.direction, chosen.link["model"]),
+            args=(lesson.plan, chosen.direction, chosen.link["model"], 0, True),
+            help="presents it, question first",
         )
         with st.popover("Link", key=f"class_link_{lesson.name}"):
             st.code(plans.link(lesson.plan, chosen.link), language=None, wrap_lines=True)
