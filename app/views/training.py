@@ -18,7 +18,7 @@ from core.checkpoint.folder import Card
 from core.kinds import KINDS
 from core.record.attention_snapshots import FILE, SAMPLE, AttentionSnapshots
 
-RECORDING = ("captions", "mixed")
+RECORDING = ("captions", "dates", "mixed")
 """The training recipes that record snapshots, except those for tests."""
 
 
@@ -160,8 +160,8 @@ if chosen is not None:
             st.caption(
                 f"{plain(chosen.name)} has no training snapshots ({FILE}). They are recorded "
                 "during training, by the recipes "
-                + " and ".join(f"`{name}`" for name in RECORDING)
-                + "."
+                + ", ".join(f"`{name}`" for name in RECORDING[:-1])
+                + f" and `{RECORDING[-1]}`."
             )
         else:
             show(chosen, found)

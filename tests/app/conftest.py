@@ -47,7 +47,7 @@ def head_effects_in_one_run() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def few_lines_of_the_checklist() -> Iterator[None]:
     """Run the first lines of the checklist in rendered pages; core's tests run all."""
     every = checklist.checklist
