@@ -28,11 +28,15 @@ def explorer(page: Page) -> Locator:
 
 
 def idle(page: Page) -> None:
-    """Wait until the script has finished: the model's note is written last."""
-    expect(page.locator(".st-key-model_note")).to_contain_text("layers", timeout=60_000)
-    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible(
-        timeout=60_000
-    )
+    """Wait until the script has drawn the page's heading and is seen finished twice in a row."""
+    expect(page.locator("h1").first).to_be_attached(timeout=60_000)
+    app = page.locator("[data-testid=stApp]")
+    done = 0
+    while done < 2:
+        expect(app).to_have_attribute("data-test-script-state", "notRunning", timeout=60_000)
+        page.wait_for_timeout(250)
+        finished = app.get_attribute("data-test-script-state") == "notRunning"
+        done = done + 1 if finished else 0
 
 
 def steady(page: Page) -> Locator:
@@ -253,7 +257,7 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
     spoken = local_page.locator("body").aria_snapshot()
     assert "keyboard_" not in spoken
-    texts = 30
+    texts, controls = 30, 0 if path == "glossary" else 4  # the glossary has only folds
     app = local_page.locator("[data-testid=stApp]")
     for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
         local_page.emulate_media(color_scheme=theme)
@@ -267,10 +271,10 @@ def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve,
         local_page.wait_for_timeout(300)  # buttons fade between colours
         for _ in range(40):  # the style sheet may load after the first texts
             found = local_page.evaluate(CONTRASTS)
-            if found["texts"] > texts and found["controls"] > 3 and not found["low"]:
+            if found["texts"] > texts and found["controls"] >= controls and not found["low"]:
                 break
             local_page.wait_for_timeout(250)
-        assert found["texts"] > texts and found["controls"] > 3, found
+        assert found["texts"] > texts and found["controls"] >= controls, found
         assert not found["low"], (theme, found["low"])
 
 

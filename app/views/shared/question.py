@@ -158,7 +158,8 @@ def _columns(candidates: list[Candidate]) -> tuple[DeltaGenerator, DeltaGenerato
         asked = None
     if asked is None or not _is_about_a_map(asked):
         return st.container(), st.container()
-    said, beside = st.columns([4, 5], gap="medium")
+    page = st.container(key="question_columns")  # the style sheet stacks them on a narrow page
+    said, beside = page.columns([4, 5], gap="medium")
     return said, beside
 
 
