@@ -504,7 +504,9 @@ def test_the_step_after_a_head_is_off_is_the_head_that_repairs_it(
     assert step(at) is None
     at.answer(translated(edits, text))
     at.answer(effects(edited(edits).id, {repair: 1.5, ("cross", 0, 1): 7.0, ("cross", 2, 2): 1.4}))
-    assert step(at) == "Next: switch off a second head that repairs it", "never the head that is off already"
+    assert step(at) == "Next: switch off a second head that repairs it", (
+        "never the head that is off already"
+    )
     said = at.does(("press", "[data-part=next-step]"))
     assert at.edits() == ["+off.decoder.1.0"]
     assert said["data"]["kind"] == "decoder" and said["data"]["query"] == str(WORD)
