@@ -869,8 +869,9 @@ def test_pictures_and_numbers_can_be_saved(local_page: Page, url: str, record: R
     name, content = explorer.saved("Save the overview as SVG")
     assert name == "headlight_decoder_overview.svg"
     captions = [element.text for element in ElementTree.fromstring(content).iter(f"{SVG}text")]
+    assert {"0", "1"} <= set(captions)  # the colour scale's ends
     heads = [f"{layer + 1}.{head + 1}" for layer, head in np.ndindex(DECODER_LAYERS, HEADS)]
-    assert sorted(c for c in captions if re.fullmatch(r"\d\.\d\b(?! b).*", c)) == heads
+    assert sorted(c for c in captions if re.fullmatch(r"[1-9]\.\d\b(?! b).*", c)) == heads
     explorer.order("layer")
     explorer.check("means")
     explorer.head(1, HEADS)

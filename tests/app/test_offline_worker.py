@@ -158,6 +158,7 @@ def test_a_translation_has_pythons_payload(worker, passes):
         "before": record.log_prob,
         "change": None,
         "request": 3,
+        "means": None,
     }
     quantities = dict.fromkeys(("scores", "norms", "rollout"))
     expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)

@@ -351,4 +351,4 @@ def test_two_explorers_follow_each_other_on_one_scale(local_page: Page, serve, t
     shows(right, translator.inspect("Ein Hund.", decode=GREEDY))
     one_scale(SENTENCE, "Ein Hund.")
     local_page.locator(".st-key-beside").get_by_text("The same with edits").click()
-    expect(local_page.get_by_text("No edit applies to this sentence")).to_be_visible(timeout=30_000)
+    expect(local_page.get_by_text("No edit is made yet")).to_be_visible(timeout=30_000)

@@ -19,10 +19,13 @@ export function prepareCanvas(canvas, width, height, shown = canvas) {
   return context;
 }
 
-/* Clear a canvas and copy its cached base to it, to draw on top what changes often. */
+/*
+ * Clear a canvas and copy its cached base to it, to draw on top what changes often. While the canvas is hidden, it has no
+ * size, and an empty base cannot be copied.
+ */
 export function copyBase(canvas, base, { width, height }) {
   const context = prepareCanvas(canvas, width, height);
-  context.drawImage(base, 0, 0, width, height);
+  if (base.width && base.height) context.drawImage(base, 0, 0, width, height);
   return context;
 }
 
