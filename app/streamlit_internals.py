@@ -72,8 +72,8 @@ def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
 def forget_fragments_on_stop() -> Generator[None]:
     """Forget the fragments that a full run did not draw also if `st.stop` ends it in the block.
 
-    Streamlit forgets them only when a run reaches its end. A late request of a component of the page
-    before would draw its fragment at its old place, and the browser would show an empty page.
+    Streamlit forgets them only when a run reaches its end. A late request of a component of the
+    page before would draw its fragment at its old place, and the browser's page would be empty.
     """
     try:
         yield
