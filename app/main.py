@@ -10,6 +10,7 @@ import streamlit as st
 from app import sidebar
 from app.look.markdown import plain
 from app.state import address, plans, waiting
+from app.streamlit_internals import forget_fragments_on_stop
 from app.views import VIEWS
 from app.views.shared import plan_bar
 from core.serving.queue import UnansweredError
@@ -38,7 +39,8 @@ with waiting.fair_run():
     address.show_escaped()
     address.drop_leftovers()
     try:
-        page.run()
+        with forget_fragments_on_stop():
+            page.run()
     except UnansweredError as error:
         st.error(plain(error))
     sidebar.model_note(page.url_path)

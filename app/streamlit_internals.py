@@ -6,7 +6,8 @@ page does not load them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,23 @@ def yield_to_waiting_fragment(timed: Container[str | None]) -> None:
         again = [one for one in context.fragment_ids_this_run if one not in waiting]
         requests._rerun_data = replace(requests._rerun_data, fragment_id_queue=[*waiting, *again])
     raise StopException
+
+
+@contextmanager
+def forget_fragments_on_stop() -> Generator[None]:
+    """Forget the fragments that a full run did not draw also if `st.stop` ends it in the block.
+
+    Streamlit forgets them only when a run reaches its end. A late request of a component of the
+    page before would draw its fragment at its old place, and the browser's page would be empty.
+    """
+    try:
+        yield
+    except StopException:
+        context = get_script_run_ctx(suppress_warning=True)
+        if context is not None and not context.fragment_ids_this_run:
+            drawn = context.shared.new_fragment_ids.snapshot()
+            context.fragment_storage.clear(new_fragment_ids=drawn)
+        raise
 
 
 def max_client_message_bytes() -> int:
