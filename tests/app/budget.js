@@ -2,10 +2,11 @@
 //
 // A word is a run without spaces that holds a letter or a digit, in visible text: also in shadow roots, in buttons and in
 // tables, but not in closed folds or texts for screen readers alone. What a visitor looks at instead of reading does not
-// count: pictures (canvas, SVG with its tick labels), formulas, sentences and their tokens, captions of thumbnails, and
-// what text boxes and selection boxes hold. The budgets are in test_budgets.py.
+// count: pictures (canvas, SVG with its tick labels), axis labels of a question's grid, formulas, sentences and their
+// tokens, symbols of a word that is cut into tokens, captions of thumbnails, and what text and selection boxes hold. The budgets are in test_budgets.py.
 () => {
-  const NOT_READ = "svg, canvas, .katex, textarea, select, option, .sentence, .thumbnail, .st-key-translation, style, script";
+  const NOT_READ =
+    "svg, canvas, .katex, textarea, select, option, .sentence, .symbols, .cells > span, .thumbnail, .st-key-translation, style, script";
   const main = document.querySelector("[data-testid=stMain]");
   const sentence = main.querySelector(".st-key-source textarea")?.value.trim();
   const around = (node) => node.parentElement ?? node.getRootNode().host ?? null;
