@@ -138,7 +138,7 @@ function describeRow(explorer, map, query) {
     return { first: [`While ${verb(map)} `, row, `, no weight of ${name} changes by 0.005 or more`], second: [] };
   }
   // Some heads look at the source of the token that is fed, not of the one that is written.
-  const fed = map.kind !== "encoder" && explorer.view.unit === "pieces" && query > 0 ? explorer.data.sides.fed[query] : null;
+  const fed = map.kind !== "encoder" && explorer.view.unit === "pieces" && query > 0 ? explorer.data.sides.fed.at(query) : null;
   return {
     first: [
       `While ${verb(map)} `,
