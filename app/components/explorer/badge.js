@@ -90,7 +90,7 @@ function claimOf({ data, view: { quantity } }) {
   if (data.whatIf?.edits.length) return [editsClaim(data.whatIf), sumClaim(data.whatIf)];
   const recomputed = data.checks.some(({ name }) => name === RECOMPUTED);
   const how = recomputed ? ", recomputed from Q, K and mask" : "";
-  if (quantity === WEIGHTS) return ["Real weights.", ` Every number here is from the tensors of this ${data.givenTarget ? "pass" : "translation"}${how}.`];
+  if (quantity === WEIGHTS) return ["Real weights.", ` All numbers here are from this ${data.givenTarget ? "pass" : "translation"}${how}.`];
   return [`${capital(QUANTITY_TITLES[quantity])}.`, ` Computed from the tensors of this ${data.givenTarget ? "pass" : "translation"}.`];
 }
 
