@@ -67,7 +67,7 @@ def show_escaped() -> None:
 
 
 def unknown() -> list[tuple[str, str]]:
-    """Return the choices of this page's link that are none of the options: key and text."""
+    """Return the choices of this page's link that are not among the options: key and text."""
     return session.get(_UNKNOWN) or []
 
 

@@ -8,7 +8,7 @@ GROUPS = {
     "This sentence": "Where each head looks, and what if",
     "This model": "What its heads do on a corpus",
     "Lessons": "New here? Start with the tour",
-    "For teachers": "A lesson for a class, as a link",
+    "For teachers": "Ready lessons, or your own",
 }
 """The groups of the navigation, each with a line that says what it is for."""
 SETTINGS = ("direction", "model", "search")

@@ -1,5 +1,7 @@
 // A minimal PDF backend with the CanvasRenderingContext2D methods that the pictures use: one page, vectors, Helvetica.
 
+import { VectorContext } from "./vector.js";
+
 /* Characters that WinAnsiEncoding has beyond Latin-1, from 0x80 on; \0 where it has none. */
 const BEYOND_LATIN = "\u20ac\0\u201a\u0192\u201e\u2026\u2020\u2021\u02c6\u2030\u0160\u2039\u0152\0\u017d\0\0\u2018\u2019\u201c\u201d\u2022\u2013\u2014\u02dc\u2122\u0161\u203a\u0153\0\u017e\u0178";
 /* px of a mask per px of text, for text that the encoding lacks. */
@@ -18,18 +20,10 @@ const hexOf = (bytes) => bytes.map((byte) => byte.toString(16).padStart(2, "0"))
 const utf16 = (text) => `<feff${[...Array(text.length).keys()].map((place) => text.charCodeAt(place).toString(16).padStart(4, "0")).join("")}>`;
 const written = (...numbers) => numbers.map((value) => +value.toFixed(3)).join(" ");
 
-export class PdfContext {
-  isVector = true;
-  fillStyle = "#000000";
-  strokeStyle = "#000000";
-  lineWidth = 1;
-  globalAlpha = 1;
-  font = "";
-  textAlign = "left";
-  textBaseline = "middle";
-
+export class PdfContext extends VectorContext {
   /** @param {number} scale  points per px @param {CanvasRenderingContext2D} measuring */
   constructor(width, height, scale, measuring) {
+    super();
     this.size = [width * scale, height * scale];
     this.measuring = measuring;
     this.marks = [`${written(scale, 0, 0, -scale, 0, height * scale)} cm`];

@@ -1,6 +1,7 @@
 // A minimal SVG backend with the CanvasRenderingContext2D methods that the pictures use.
 
 import { svgElement } from "./dom.js";
+import { VectorContext } from "./vector.js";
 
 /* Characters that are illegal in XML, lone surrogates included. */
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
@@ -12,17 +13,9 @@ export const legalInXml = (text) =>
     return `\u2039U+${code.padStart(4, "0")}\u203a`;
   });
 
-export class SvgContext {
-  isVector = true;
-  fillStyle = "#000000";
-  strokeStyle = "#000000";
-  lineWidth = 1;
-  globalAlpha = 1;
-  font = "";
-  textAlign = "left";
-  textBaseline = "middle";
-
+export class SvgContext extends VectorContext {
   constructor(width, height, measuring) {
+    super();
     this.svg = this.#make("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     this.measuring = measuring;
     this.parent = this.svg;
