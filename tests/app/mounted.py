@@ -37,7 +37,7 @@ window.mount = (text, key, again) => {
     answers: new Set(["quantity", "exact", "effects", "page", "edit"]),
     ask: (name, value) => window.requests.push([name, value]),
     listen: (receive) => ((window.passAnswer = receive), () => {}),
-    link: { read: () => ({}), write: () => {}, listen: () => () => {}, url: () => location.href },
+    link: { read: () => ({}), write: () => {}, listen: (navigate) => ((window.navigate = navigate), () => {}), url: () => location.href },
     headPage: null,
   };
   window.mounted = render({ data: fromBase64(text), parentElement: host.firstChild, key, host: page });
@@ -68,6 +68,7 @@ window.act = ([what, ...more]) => {
     };
     map.dispatchEvent(what === "cell" ? new MouseEvent("click", at) : new PointerEvent("pointermove", at));
   }
+  if (what === "back") navigate();
   if (what === "leave") of("[data-part=map]").dispatchEvent(new PointerEvent("pointerleave"));
 };
 window.state = () => {

@@ -586,6 +586,21 @@ def test_the_page_opens_with_the_word_that_one_head_changes_most(at: Mounted) ->
     assert shown(at) == ("cross", "1", "0", "2"), "the link named the cell"
 
 
+def test_going_back_shows_the_view_of_the_link(at: Mounted) -> None:
+    """Two steps at once bring the sentence of the first and the link of the second."""
+    opened(at, suggested=1)
+    at.does(("back",))
+    view = {"kind": "cross", "layer": 1, "head": 0, "q": 2, "suggested": 1}
+    other = synthetic_record("other", STEPS - 1, STEPS)
+    none = {"text": "", "edits": [], "problems": [], "before": other.log_prob, "change": None}
+    at.show(payload(other, view, what_if=none), again=True)
+    few = {kind: np.zeros((LAYERS, HEADS, len(other.target_out)), np.float32) for kind in KINDS}
+    few["cross"][2, 3] = -4.0
+    about = {"sentence": other.id, "name": "effects", "request": None}
+    at.answer({**about, **effects_answer(few)})
+    assert shown(at)[:3] == ("cross", "1", "0")
+
+
 @pytest.mark.parametrize(
     "act",
     [

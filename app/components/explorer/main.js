@@ -151,7 +151,8 @@ function applyPayload(explorer, bytes) {
   // Open with the view of the payload until the visitor has chosen one.
   const isOwn = !memory.chosen || raw.view.turn !== memory.turn; // an example opens with its own head
   memory.turn = raw.view.turn;
-  const opens = !before || memory.returning || (!sameWords && isOwn && raw.view.q !== undefined);
+  const isReturning = memory.returning; // to the view of a link, not to one that the page suggests
+  const opens = !before || isReturning || (!sameWords && isOwn && raw.view.q !== undefined);
   const pinned = opens ? openView(explorer, raw.view) : null;
   if (!opens) explorer.view = viewOfOther(data, explorer.view, before);
   if (!same) cancelRequests(explorer, sameWords ? "edit" : null);
@@ -171,7 +172,7 @@ function applyPayload(explorer, bytes) {
   }
   if (pinned) explorer.view = nextView(data, explorer.view, { pinned });
   if (pinned?.query != null && explorer.view.kind !== "encoder") [now.step] = currentMap(explorer).rows[pinned.query].members;
-  if (!same) explorer.memory.suggested = opens && Boolean(raw.view.suggested);
+  if (!same) explorer.memory.suggested = opens && !isReturning && Boolean(raw.view.suggested);
   now.preview = NO_PREVIEW;
   openAtLargestEffect(explorer);
   dom.root.dataset.sentence = data.sentence;
