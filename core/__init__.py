@@ -19,7 +19,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "core.translator": "load Translator InputError",
     "core.config": "DecodeConfig",
-    "core.record.edits": "Edits EditError",
+    "core.record.edits": "Donor Edits EditError HeadPatch Patch Push RandomPush",
     "core.record.record": "TranslationRecord",
     # experiments: f(translator, record, …)
     "core.experiments.attribution": "attributions shapley",
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from core.experiments.values import value_norms
     from core.experiments.word_choice import rivals, true_change, word_choice
     from core.parity.state_dicts import state_dict_map
-    from core.record.edits import EditError, Edits
+    from core.record.edits import Donor, EditError, Edits, HeadPatch, Patch, Push, RandomPush
     from core.record.record import TranslationRecord
     from core.translator import InputError, Translator, load
 
