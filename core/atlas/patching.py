@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from core.atlas.atlas import FETCH_FILE
 from core.atlas.corpus import drawn
 from core.atlas.intervals import interval
 from core.atlas.sums import bootstrap_weights
@@ -303,6 +304,8 @@ def add_patch_arguments(p: ArgumentParser) -> None:
         default="restore",
         help="clean states into the corrupted pass, or corrupted states into the clean pass",
     )
-    p.add_argument("--out", type=Path, help="write all rows here, to keep them")
+    p.add_argument(
+        "--out", type=Path, help=f"write all rows here; Heads reads {FETCH_FILE} of the checkpoint"
+    )
     p.add_argument("--device", default="auto")
     p.add_argument("--json", type=Path, help="write all rows here")

@@ -81,6 +81,22 @@ def test_copying_all_states_gives_the_other_pass_bit_for_bit(models):
         assert not same(found, logits(model), model)
 
 
+@torch.inference_mode()
+def test_a_copied_state_is_the_donors_at_its_own_position(models):
+    """A push to the same state comes after the copy."""
+    for model in models:
+        donor = states_of(model, OTHER, OTHER_FED)
+        for side, layer in (("encoder", 0), ("encoder", 2), ("decoder", 0), ("decoder", 2)):
+            push = RandomPush(side, layer, 3, 1, 2.0)
+            edits = Edits(donor=DONOR, patches=(Patch(side, layer, 3, 1),), pushes=(push,))
+            expected = states_of(model)[side, layer]
+            with edited(model, edits):
+                found = states_of(model)[side, layer]
+            pushed = torch.tensor(2 * random_direction(1, model.config.d_model))
+            expected[3] = donor[side, layer][1] + pushed
+            assert torch.allclose(found, expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @torch.inference_mode()
 def test_a_copied_head_replaces_its_slice_of_the_projection(models, kind):
