@@ -28,6 +28,7 @@ export function changedEdits(text, command) {
     const isOfOther = isCopy(other) && added.some(isPass) && !before.some((pass) => added.includes(pass) && isPass(pass));
     return !isOfOther && !added.includes(other) && listEdits(parseEdits(`${one}~${other}`)).length === added.length + 1;
   });
-  if (kept.length >= MOST_EDITS) throw new Error(`${kept.length + 1} edits are too many: the limit is ${MOST_EDITS}. Undo some.`);
+  const count = kept.length + added.length;
+  if (count > MOST_EDITS) throw new Error(`${count} edits are too many: the limit is ${MOST_EDITS}. Undo some.`);
   return editsText(parseEdits([...kept, one].join("~")));
 }
