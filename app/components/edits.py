@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from app.look.labels import labels
+from app.look.labels import label, labels
 from core.record.edits import Donor, Edge, Edits, Patch, PositionEdit, Push, RandomPush
 from core.record.record import TranslationRecord
 
 _KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 
-def listed(edits: Edits, record: TranslationRecord) -> list[dict[str, str]]:
-    """Return the text form and description of each edit, in the order of the text form."""
-    return [{"text": one.to_text(), "label": described(one, record)} for one in edits.listed()]
+def listed(
+    edits: Edits, record: TranslationRecord, words: Mapping[int, str] = MappingProxyType({})
+) -> list[dict[str, str]]:
+    """Return the text form and description of each edit, in the order of the text form.
+
+    `words` are labels of target ids; without them, only those of the record are known.
+    """
+    return [
+        {"text": one.to_text(), "label": described(one, record, words)} for one in edits.listed()
+    ]
 
 
 def known_edits(record: TranslationRecord) -> dict[str, Any] | None:
@@ -25,7 +33,9 @@ def known_edits(record: TranslationRecord) -> dict[str, Any] | None:
     return {**unknown, "text": record.edits.to_text(), "edits": listed(record.edits, record)}
 
 
-def described(one: Edits, record: TranslationRecord) -> str:
+def described(
+    one: Edits, record: TranslationRecord, words: Mapping[int, str] = MappingProxyType({})
+) -> str:
     """Describe one item of `Edits.listed`, with the record's tokens."""
     for heads, what in (
         (one.heads_off, "off"),
@@ -50,7 +60,7 @@ def described(one: Edits, record: TranslationRecord) -> str:
         where = _head(copy.kind, copy.layer, copy.head)
         return f"output at {query} copied from token {copy.donor_query + 1}, {where}"
     for push in one.pushes:
-        return f"state of {_state(push, record)} pushed {_direction(push, record)}"
+        return f"state of {_state(push, record)} pushed {_direction(push, record, words)}"
     if one.donor is not None:
         return _donor(one.donor)
     for place in one.hidden_source:
@@ -67,15 +77,13 @@ def _state(one: Patch | Push | RandomPush, record: TranslationRecord) -> str:
     return f"{_token(words, one.position)}, {layer},"
 
 
-def _direction(push: Push | RandomPush, record: TranslationRecord) -> str:
+def _direction(push: Push | RandomPush, record: TranslationRecord, words: Mapping[int, str]) -> str:
     by = f"by {push.strength:g}".replace("-", "−")
     if isinstance(push, RandomPush):
         return f"{by} in random direction {push.seed}"
-    known = {t.id: t for row in (*record.alternatives, record.target_out) for t in row}
-    old, new = (
-        f"“{labels([known[id]], 0)[0]}”" if id in known else f"token {id}"
-        for id in (push.old, push.new)
-    )
+    known = {t.id: label(t) for row in (*record.alternatives, record.target_out) for t in row}
+    known |= words
+    old, new = (f"“{known[id]}”" if id in known else f"token {id}" for id in (push.old, push.new))
     return f"{by} towards {new}" + ("" if push.old is None else f", away from {old}")
 
 

@@ -60,10 +60,13 @@ WEIGHTS = {
 HIDDEN = Edits(hidden_source=(1,))
 OTHERS = {
     "heads off": Edits(heads_off={("cross", 1, 0), ("encoder", 0, 1)}),
-    "states and a head": Edits(
+    "heads copied": Edits(  # decoding has a fast path, which leaves edited heads to torch
+        donor=Donor((9, 8, 7, 2), (1, 30, 9)),
+        head_patches=(HeadPatch("cross", 0, 1, 1, 1), HeadPatch("decoder", 1, 0, 2, 2)),
+    ),
+    "states copied and pushed": Edits(
         donor=Donor((9, 8, 7, 2), (1, 30, 9)),
         patches=(Patch("encoder", 1, 2, 0), Patch("decoder", 1, 1, 2)),
-        head_patches=(HeadPatch("cross", 0, 1, 1, 1),),
         pushes=(RandomPush("decoder", 2, 1, 5, 2.0), RandomPush("encoder", 0, 1, 5, 2.0)),
     ),
     "a head at its mean": Edits(heads_mean={("cross", 1, 0), ("decoder", 0, 1)}),

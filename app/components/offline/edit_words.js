@@ -16,12 +16,13 @@ function numberedLabels(tokens, first) {
  * Return the text form and description of each edit, in the order of the text form.
  * @param {any[]} singles  from `listEdits`
  * @param {PassRecord} record
+ * @param {(id: number) => {text: string}} tokenOf  the token of a target id
  * @returns {{text: string, label: string}[]}
  */
-export const listedEdits = (singles, record) => singles.map((one) => ({ text: editsText(one), label: describeEdit(one, record) }));
+export const listedEdits = (singles, record, tokenOf) => singles.map((one) => ({ text: editsText(one), label: describeEdit(one, record, tokenOf) }));
 
 /* Describe a single edit with the record's tokens. */
-function describeEdit(one, record) {
+function describeEdit(one, record, tokenOf) {
   for (const [heads, what] of [[one.headsOff, "off"], [one.headsMean, "at its average over sample sentences"], [one.headsUniform, "with equal weights"]]) {
     for (const { kind, layer, head } of heads) return `${nameOfHead(kind, layer, head)} ${what}`;
   }
@@ -35,7 +36,7 @@ function describeEdit(one, record) {
   for (const { kind, layer, head, query, donorQuery } of one.headPatches) {
     return `output at ${nameOfToken(queriesOf(record, kind), query)} copied from token ${donorQuery + 1}, ${nameOfHead(kind, layer, head)}`;
   }
-  for (const push of one.pushes) return `state of ${nameOfState(push, record)} pushed ${nameOfDirection(push, record)}`;
+  for (const push of one.pushes) return `state of ${nameOfState(push, record)} pushed ${nameOfDirection(push, tokenOf)}`;
   if (one.donor) return `copies come from a sentence of ${one.donor.source.length - 1} token${one.donor.source.length === 2 ? "" : "s"}`;
   for (const place of one.hiddenSource) return `${nameOfToken(numberedLabels(record.source, 1), place)} hidden`;
   const sides = { source: one.sourcePositions, target: one.targetPositions };
@@ -59,11 +60,10 @@ function nameOfState({ side, layer, position }, record) {
   return `${nameOfToken(words, position)}, ${side} ${layer ? `layer ${layer}` : "embeddings"},`;
 }
 
-function nameOfDirection({ strength, seed, old, new: to }, record) {
+function nameOfDirection({ strength, seed, old, new: to }, tokenOf) {
   const by = `by ${strength < 0 ? "\u2212" : ""}${general(Math.abs(strength))}`;
   if (seed !== undefined) return `${by} in random direction ${seed}`;
-  const known = new Map([...record.alternatives.flat(), ...record.targetOut].map((token) => [token.id, labelOf(token)]));
-  const name = (id) => (known.has(id) ? `\u201c${known.get(id)}\u201d` : `token ${id}`);
+  const name = (id) => `\u201c${labelOf(tokenOf(id))}\u201d`;
   return `${by} towards ${name(to)}${old === null ? "" : `, away from ${name(old)}`}`;
 }
 

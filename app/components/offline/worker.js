@@ -85,7 +85,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network, means } = networks.get(direction);
+  const { network, means, tokenizer } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -107,7 +107,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   if (isEdited) offered.unshift("change");
   const whatIf = {
     text: editsText(edits),
-    edits: listedEdits(listEdits(edits), before),
+    edits: listedEdits(listEdits(edits), before, (id) => tokenizer.token(id)),
     problems,
     before: logProbOf(before),
     change: isEdited ? Array.from(after.logProbs, (logProb, t) => Number(Math.fround(logProb - before.logProbs[t]).toFixed(6))) : null,

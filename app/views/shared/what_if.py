@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
@@ -17,7 +17,7 @@ from app.state import address, results, session
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 from core.kinds import KINDS
-from core.record.edits import EditError, Edits
+from core.record.edits import EditError, Edits, Push
 from core.record.record import TranslationRecord
 
 _EDITS = "edits"  # the text form of the edits, in the session and in the URL
@@ -36,6 +36,8 @@ class WhatIf:
     """The same target under the edits; `before` if there are none."""
     means: Mapping[str, Any] | None = None
     """What the heads' average outputs are averaged over, if an edit uses them."""
+    words: Mapping[int, str] = field(default_factory=dict)
+    """Labels of the target ids that states are pushed towards or away from."""
 
     def map_changes(self) -> dict[str, Any]:
         """Return the change of each map, by kind: [layer, head, query, key]."""
@@ -47,7 +49,7 @@ class WhatIf:
         change = self.after.log_probs - self.before.log_probs
         return {
             "text": self.edits.to_text(),
-            "edits": listed(self.edits, self.before),
+            "edits": listed(self.edits, self.before, self.words),
             "problems": list(self.problems),
             "before": float(self.before.log_prob),
             "change": [round(float(nats), 6) for nats in change] if changed else None,
@@ -138,7 +140,10 @@ def apply_edits(card: Card, record: TranslationRecord) -> WhatIf:
         except ValueError as error:
             edits, problems = None, [*problems, str(error)]
     means = results.head_means_origin(card) if edits is not None and edits.heads_mean else None
-    return WhatIf(edits or Edits(), tuple(problems), record, after, means)
+    pushes = [push for push in (edits or Edits()).pushes if isinstance(push, Push)]
+    ids = {id for push in pushes for id in (push.old, push.new) if id is not None}
+    words = results.target_labels(card, tuple(sorted(ids))) if ids else {}
+    return WhatIf(edits or Edits(), tuple(problems), record, after, means, words)
 
 
 def show_new_translation(card: Card, what_if: WhatIf, own: str, decode: DecodeConfig) -> None:
