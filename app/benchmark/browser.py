@@ -31,7 +31,6 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-backgroun
 def until(condition: str, of: str = "root", changes: str = "attributes: true") -> str:
     """Return a script: the ms from `started` to the frame after `condition` has come true.
 
-
     The script is a promise. The condition is tried after each of the `changes` of the element `of`.
     """
     return f"""new Promise((resolve) => {{
