@@ -1,0 +1,16 @@
+"""Mounts the grids of states: copy one from a sentence's pass into another's, or push one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.components.mount import component
+
+__all__ = ["states"]
+
+_mount = component(__file__, "main.js", ".states")
+
+
+def states(data: dict[str, Any], *, key: str) -> None:
+    """Show states, see `CopyData` and `PushData` in types.js; the choice becomes state `chosen`."""
+    _mount(key=key, data=data, on_chosen_change=lambda: None)
