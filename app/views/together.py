@@ -1,4 +1,4 @@
-"""Two at once: two sentences, two models, or a pass before and after edits, side by side."""
+"""Two at once: compare two passes, copy a state of one into the other, or push a state."""
 
 import numpy as np
 import streamlit as st
@@ -15,9 +15,12 @@ from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
 from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.what_if import current_edits, edit, show_edits
+from app.views.states.copying import show_copying
+from app.views.states.pushing import show_pushing
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
+MODES = {"compare": "Compare maps", "copy": "Copy a state", "push": "Push a state"}
 COMPARISONS = {
     "sentence": "Another sentence",
     "model": "Another model",
@@ -109,31 +112,49 @@ def second_pass(
     return results.inspect(other, record.source_text, record.translation), other
 
 
+def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw two passes side by side, on one scale."""
+    st.caption(
+        "Choose a head or pin a word on one side: the other side follows.",
+        help=meaning("head", "weight", "log-probability", "entropy"),
+    )
+    compared = choose("Compare with", COMPARISONS, "sentence", "beside")
+    second, second_card = second_pass(compared, card, record, chosen)
+    view = address.initial_view(record)
+    with st.container(key="two_at_once"):
+        left, right = st.columns(2, gap="medium")
+        for column, one, of, key in (
+            (left, record, card, "first_of_two"),
+            (right, second, second_card, "second_explorer"),
+        ):
+            with column:
+                st.caption(
+                    f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
+                    + (", with edits" if compared == "edits" and one is second else "")
+                )
+                show_certainty(one)
+                show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")
+
+
+def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw the grids of two sentences, to copy states from one into the other."""
+    second = results.inspect(card, ask_for_second_sentence(chosen), decode=chosen.decode)
+    show_copying(card, record, second, chosen.decode)
+
+
+def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw one sentence, whose states can be pushed; at first towards a known other sentence's."""
+    other = minimal_change(chosen.source, chosen.direction)
+    second = results.inspect(card, other, decode=chosen.decode)
+    show_pushing(card, record, second, chosen.decode)
+
+
 st.title("Two at once")
 card, record = controls.ask_for_record(given_target=False)
 chosen = controls.selection()
-st.caption(
-    "Two passes side by side, drawn on one scale. Choose a head or pin a word on one side, and the "
-    "other side follows. Look for where the attention differs.",
-    help=meaning("head", "weight", "log-probability", "entropy"),
-)
-compared = choose("Compare with", COMPARISONS, "sentence", "beside")
+mode = choose("What to do", MODES, "compare", "two")
+show = {"compare": show_maps, "copy": show_grids, "push": show_push}[mode]
 try:
-    second, second_card = second_pass(compared, card, record, chosen)
-except ValueError as error:
+    show(card, record, chosen)
+except ValueError as error:  # one line
     st.error(plain(str(error)))
-    st.stop()
-view = address.initial_view(record)
-with st.container(key="two_at_once"):
-    left, right = st.columns(2, gap="medium")
-    for column, one, of, key in (
-        (left, record, card, "first_of_two"),
-        (right, second, second_card, "second_explorer"),
-    ):
-        with column:
-            st.caption(
-                f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
-                + (", with edits" if compared == "edits" and one is second else "")
-            )
-            show_certainty(one)
-            show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")

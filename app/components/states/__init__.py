@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from app.components.mount import component
@@ -11,6 +12,6 @@ __all__ = ["states"]
 _mount = component(__file__, "main.js", ".states")
 
 
-def states(data: dict[str, Any], *, key: str) -> None:
-    """Show states, see `CopyData` and `PushData` in types.js; the choice becomes state `chosen`."""
-    _mount(key=key, data=data, on_chosen_change=lambda: None)
+def states(data: dict[str, Any], *, key: str, on_chosen: Callable[[], None]) -> None:
+    """Show `CopyData` or `PushData` of types.js; the visitor's choice is the state `chosen`."""
+    _mount(key=key, data=data, on_chosen_change=on_chosen)

@@ -3,58 +3,186 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import streamlit as st
+from typing import Any
 
 import core
 from app.components.answers import send_answer
 from app.components.explorer.payload import pack
 from app.components.states import states
-from app.components.tokens import sent
 from app.look.labels import label
 from app.state import address, results, session, waiting
-from core.checkpoint.errors import CheckpointError
+from app.views.states.readings import (
+    count_states,
+    first_difference,
+    paired,
+    side_of,
+    tokens_of,
+    words,
+)
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
-from core.kinds import KINDS, SIDES, Kind, Side
-from core.record.edits import Edits
+from core.kinds import KINDS, SIDES, Side
+from core.record.edits import Donor, Edits, HeadPatch, Patch
 from core.record.record import TranslationRecord
 
 KEY = "copied_states"
 WAYS = ("restore", "damage")
 LEAST = 0.5
-"""Nats: with a smaller difference between the sentences, shares of it are not defined."""
+"""Nats: shares of a smaller difference between the sentences are not defined."""
 
-_STATE = re.compile(rf"copy\.({'|'.join(SIDES)})\.(\d{{1,4}})\.(\d{{1,4}})\.(\d{{1,4}})")
-_HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})")
+_COPY = re.compile(rf"copy\.({'|'.join(SIDES)})\.(\d{{1,4}})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
+_HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
 
-
-class StateCopy(NamedTuple):
-    """The state of the receiver at `to` becomes the donor's at `at`, after `layer` of `side`."""
-
-    side: Side
-    layer: int
-    to: int
-    at: int
+Pairs = list[tuple[int, int]]
+"""Positions of the donor and of the receiver that belong together."""
 
 
-class HeadCopy(NamedTuple):
-    """The output of a head becomes the donor's, at all paired queries."""
+@waiting.fragment
+def show_copying(
+    card: Card, first: TranslationRecord, second: TranslationRecord, decode: DecodeConfig
+) -> None:
+    """Draw both grids, the translation after the chosen copy, and the shares of all copies."""
+    address.initialise("copy_way", WAYS, WAYS[0])
+    address.initialise_text("copied", "")
+    way, text = session.get("copy_way"), session.get("copied")
+    address.write({"copy_way": None if way == WAYS[0] else way, "copied": text}, KEY + "_link")
+    named = [("A", first), ("B", second)]
+    (from_name, donor), (to_name, receiver) = named if way == WAYS[0] else named[::-1]
+    side: Side = "decoder" if text.startswith("copy.decoder") else "encoder"
+    data = {
+        "mode": "copy",
+        "about": f"{donor.id} {receiver.id} {side}",
+        "turn": session.get("copy_turn") or 0,
+        "way": way,
+        "side": side,
+        "layers": count_states(card, side),
+        "donor": {"name": from_name, "translation": donor.translation},
+        "receiver": {"name": to_name, "translation": receiver.translation},
+        "copy": None,
+        "after": None,
+        "after_text": None,
+        "measure": None,
+        "problem": "",
+    }
+    for name, record in (("donor", donor), ("receiver", receiver)):
+        data[name] |= side_of(card, record, side)
+    pairs = paired(tokens_of(donor, side), tokens_of(receiver, side))
+    data |= {"pairs": pairs, **_copied(card, donor, receiver, side, pairs, text, decode)}
+    states(data, key=KEY, on_chosen=_choose)
+    send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **_pictures(card, donor, receiver, side)}))
 
-    kind: Kind
-    layer: int
-    head: int
+
+def _choose() -> None:
+    """Take over what the visitor chose in the component."""
+    chosen = (session.get(KEY) or {}).get("chosen") or {}
+    text = str(chosen.get("copy") or "")[:80]
+    if not text and chosen.get("side") == "decoder":
+        text = "copy.decoder"  # the page chooses the cell
+    session.put("copied", text)
+    session.put("copy_way", WAYS[chosen.get("way") == WAYS[1]])
+    session.put("copy_turn", chosen.get("turn"))
 
 
-@dataclass(frozen=True)
-class Two:
-    """The passes that a copy comes from and goes into; each with its name on the page."""
+def _copied(
+    card: Card,
+    donor: TranslationRecord,
+    receiver: TranslationRecord,
+    side: Side,
+    pairs: Pairs,
+    text: str,
+    decode: DecodeConfig,
+) -> dict[str, Any]:
+    """Return the chosen copy, or one that shows the difference, and what it does."""
+    chosen = _read(card, text, donor, receiver)
+    if chosen is None:
+        t = first_difference(donor, receiver)
+        different = (
+            (a, b)
+            for a, b in pairs
+            if (a == t if side == "decoder" else donor.source[a].id != receiver.source[b].id)
+        )
+        if (pair := next(different, None)) is None:
+            return {}
+        chosen = {"layer": count_states(card, side) // 2, "from": pair[0], "to": pair[1]}
+    try:
+        edits = _edits(chosen, donor, receiver, side)
+        own = results.token_ids(receiver.target_out)
+        forced = results.inspect(card, receiver.source_text, edits=edits, target_ids=own)
+        after = results.inspect(card, receiver.source_text, edits=edits, decode=decode)
+        measure = _measure(card, donor, receiver, forced)
+    except ValueError as error:  # one line
+        return {"problem": str(error)}
+    return {
+        "copy": chosen,
+        "after": words(card, forced, side),
+        "after_text": after.translation,
+        "measure": measure,
+    }
 
-    donor: TranslationRecord
-    receiver: TranslationRecord
-    names: tuple[str, str]
-    card: Card
-    decode: DecodeConfig
+
+def _read(
+    card: Card, text: str, donor: TranslationRecord, receiver: TranslationRecord
+) -> dict[str, Any] | None:
+    """Return the copy that a text describes, or None if there is none in these passes."""
+    if found := _HEAD.fullmatch(text):
+        kind, (layer, head) = found[1], map(int, found.groups()[1:])
+        layers, heads = donor.maps(kind).shape[:2]
+        known = layer < layers and head < heads
+        return {"kind": kind, "layer": layer, "head": head} if known else None
+    if not (found := _COPY.fullmatch(text)):
+        return None
+    side, (layer, to, at) = found[1], map(int, found.groups()[1:])
+    known = layer < count_states(card, side) and to < len(tokens_of(receiver, side))
+    known &= at < len(tokens_of(donor, side))
+    return {"layer": layer, "from": at, "to": to} if known else None
+
+
+def _edits(
+    copy: dict[str, Any], donor: TranslationRecord, receiver: TranslationRecord, side: Side
+) -> Edits:
+    """Return a copy as edits; a head's output is copied at all paired queries."""
+    given = Donor.of(donor)
+    if "head" not in copy:
+        return Edits(donor=given, patches=(Patch(side, copy["layer"], copy["to"], copy["from"]),))
+    kind = copy["kind"]
+    side = "encoder" if kind == "encoder" else "decoder"
+    pairs = paired(tokens_of(donor, side), tokens_of(receiver, side))
+    head = kind, copy["layer"], copy["head"]
+    return Edits(donor=given, head_patches=tuple(HeadPatch(*head, to, at) for at, to in pairs))
+
+
+def _measure(
+    card: Card, donor: TranslationRecord, receiver: TranslationRecord, edited: TranslationRecord
+) -> dict[str, Any] | None:
+    """Return the logit difference at the first word that differs, and the share that is copied.
+
+    `edited` is the receiver's pass after the copy, over its own target. Both words follow the same
+    ones, so the difference of their log-probabilities is that of their logits.
+    """
+    if (t := first_difference(donor, receiver)) is None:
+        return None
+    targets = [results.token_ids(record.target_out) for record in (donor, receiver)]
+
+    def difference(own: TranslationRecord) -> float:
+        """Return by how much the donor's word is more probable than the receiver's."""
+        scores = [
+            results.inspect(card, own.source_text, edits=own.edits, target_ids=ids).log_probs[t]
+            for ids in targets
+        ]
+        return float(scores[0] - scores[1])
+
+    high, low, now = map(difference, (donor, receiver, edited))
+    return {
+        "other": label(donor.target_out[t]),
+        "own": label(receiver.target_out[t]),
+        "before": low,
+        "now": now,
+        "share": (now - low) / (high - low) if abs(high - low) >= LEAST else None,
+    }
+
+
+def _pictures(
+    card: Card, donor: TranslationRecord, receiver: TranslationRecord, side: Side
+) -> dict[str, Any]:
+    """Return the share that each state of a side brings, and each head; or why there is none."""
+    return {"cells": [], "heads": {}, "problem": "TODO"}
