@@ -207,7 +207,7 @@ def test_a_record_with_lost_edits_cannot_be_rechecked(translator):
 def test_experiments_run_under_the_records_edits(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits, activations=True)
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
-    with translator.exclusive_model() as model, edited(model, edits, translator._means(edits)):
+    with translator.exclusive_model() as model, edited(model, edits, *translator._given(edits)):
         expected = value_norms(model, *ids)
     found = value_norms(translator, record)
     for kind in KINDS:
