@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 import core
 from app.components.answers import send_answer
 from app.components.explorer.payload import pack
@@ -14,7 +16,7 @@ from app.state import address, results, session, waiting
 from app.views.states.readings import (
     count_states,
     first_difference,
-    paired,
+    pairs,
     side_of,
     tokens_of,
     words,
@@ -27,14 +29,8 @@ from core.record.record import TranslationRecord
 
 KEY = "copied_states"
 WAYS = ("restore", "damage")
-LEAST = 0.5
-"""Nats: shares of a smaller difference between the sentences are not defined."""
-
 _COPY = re.compile(rf"copy\.({'|'.join(SIDES)})\.(\d{{1,4}})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
 _HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
-
-Pairs = list[tuple[int, int]]
-"""Positions of the donor and of the receiver that belong together."""
 
 
 @waiting.fragment
@@ -66,10 +62,14 @@ def show_copying(
     }
     for name, record in (("donor", donor), ("receiver", receiver)):
         data[name] |= side_of(card, record, side)
-    pairs = paired(tokens_of(donor, side), tokens_of(receiver, side))
-    data |= {"pairs": pairs, **_copied(card, donor, receiver, side, pairs, text, decode)}
+    try:
+        data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
+    except ValueError as error:  # one line
+        data |= {"pairs": [], "problem": str(error)}
+    data |= _copied(card, donor, receiver, side, data["pairs"], text, decode)
     states(data, key=KEY, on_chosen=_choose)
-    send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **_pictures(card, donor, receiver, side)}))
+    pictures = _pictures(card, first, second, way, side)
+    send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **pictures}))
 
 
 def _choose() -> None:
@@ -88,17 +88,17 @@ def _copied(
     donor: TranslationRecord,
     receiver: TranslationRecord,
     side: Side,
-    pairs: Pairs,
+    together: list[tuple[int, int]],
     text: str,
     decode: DecodeConfig,
 ) -> dict[str, Any]:
     """Return the chosen copy, or one that shows the difference, and what it does."""
-    chosen = _read(card, text, donor, receiver)
+    chosen = _read(card, text, donor, receiver, side)
     if chosen is None:
         t = first_difference(donor, receiver)
         different = (
             (a, b)
-            for a, b in pairs
+            for a, b in together
             if (a == t if side == "decoder" else donor.source[a].id != receiver.source[b].id)
         )
         if (pair := next(different, None)) is None:
@@ -121,19 +121,24 @@ def _copied(
 
 
 def _read(
-    card: Card, text: str, donor: TranslationRecord, receiver: TranslationRecord
+    card: Card, text: str, donor: TranslationRecord, receiver: TranslationRecord, side: Side
 ) -> dict[str, Any] | None:
     """Return the copy that a text describes, or None if there is none in these passes."""
     if found := _HEAD.fullmatch(text):
-        kind, (layer, head) = found[1], map(int, found.groups()[1:])
+        kind = next(kind for kind in KINDS if kind == found[1])
+        layer, head = map(int, found.groups()[1:])
         layers, heads = donor.maps(kind).shape[:2]
-        known = layer < layers and head < heads
-        return {"kind": kind, "layer": layer, "head": head} if known else None
+        return (
+            {"kind": kind, "layer": layer, "head": head}
+            if layer < layers and head < heads
+            else None
+        )
     if not (found := _COPY.fullmatch(text)):
         return None
-    side, (layer, to, at) = found[1], map(int, found.groups()[1:])
-    known = layer < count_states(card, side) and to < len(tokens_of(receiver, side))
-    known &= at < len(tokens_of(donor, side))
+    layer, to, at = map(int, found.groups()[1:])
+    lengths = (len(tokens_of(record, side)) for record in (receiver, donor))
+    sizes = (count_states(card, side), *lengths)
+    known = all(place < size for place, size in zip((layer, to, at), sizes, strict=True))
     return {"layer": layer, "from": at, "to": to} if known else None
 
 
@@ -144,11 +149,9 @@ def _edits(
     given = Donor.of(donor)
     if "head" not in copy:
         return Edits(donor=given, patches=(Patch(side, copy["layer"], copy["to"], copy["from"]),))
-    kind = copy["kind"]
-    side = "encoder" if kind == "encoder" else "decoder"
-    pairs = paired(tokens_of(donor, side), tokens_of(receiver, side))
-    head = kind, copy["layer"], copy["head"]
-    return Edits(donor=given, head_patches=tuple(HeadPatch(*head, to, at) for at, to in pairs))
+    head = copy["kind"], copy["layer"], copy["head"]
+    at = pairs(receiver, donor, "encoder" if copy["kind"] == "encoder" else "decoder")
+    return Edits(donor=given, head_patches=tuple(HeadPatch(*head, *pair) for pair in at))
 
 
 def _measure(
@@ -159,6 +162,8 @@ def _measure(
     `edited` is the receiver's pass after the copy, over its own target. Both words follow the same
     ones, so the difference of their log-probabilities is that of their logits.
     """
+    from core.experiments.patching import MIN_DIFFERENCE  # loads torch
+
     if (t := first_difference(donor, receiver)) is None:
         return None
     targets = [results.token_ids(record.target_out) for record in (donor, receiver)]
@@ -177,12 +182,27 @@ def _measure(
         "own": label(receiver.target_out[t]),
         "before": low,
         "now": now,
-        "share": (now - low) / (high - low) if abs(high - low) >= LEAST else None,
+        "share": (now - low) / (high - low) if abs(high - low) >= MIN_DIFFERENCE else None,
     }
 
 
 def _pictures(
-    card: Card, donor: TranslationRecord, receiver: TranslationRecord, side: Side
+    card: Card, first: TranslationRecord, second: TranslationRecord, way: str, side: Side
 ) -> dict[str, Any]:
-    """Return the share that each state of a side brings, and each head; or why there is none."""
-    return {"cells": [], "heads": {}, "problem": "TODO"}
+    """Return the share that each state of a side brings, and each head; or why there is none.
+
+    `cells` are [layer, position], null where a position has no counterpart; `heads` are [layer,
+    head] by kind: cross-attention, and the side's self-attention.
+    """
+    try:
+        found = results.run_experiment(card, core.patch_all, first, second, way)
+    except ValueError as error:  # one line
+        return {"problem": str(error)}
+    into = second if way == WAYS[0] else first
+    more = len(tokens_of(into, side)) - getattr(found, side).shape[1]
+    cells = np.pad(getattr(found, side), ((0, 0), (0, more)), constant_values=np.nan)
+    return {
+        "cells": [[None if np.isnan(share) else share for share in row] for row in cells.tolist()],
+        "heads": {kind: found.heads[kind].tolist() for kind in ("cross", side)},
+        "problem": found.reason,
+    }

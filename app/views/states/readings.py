@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -60,15 +58,16 @@ def first_difference(one: TranslationRecord, other: TranslationRecord) -> int | 
     return next((t for t, (a, b) in enumerate(steps) if a.id != b.id), None)
 
 
-def paired(
-    one: Sequence[RecordToken], other: Sequence[RecordToken]
-) -> list[tuple[int, int]]:
-    """Return the positions of two sentences that belong together."""
-    if len(one) == len(other):
-        return [(n, n) for n in range(len(one))]
-    a, b = ([token.id for token in tokens] for tokens in (one, other))
-    found = []
-    for _, i, j, k, m in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if j - i == m - k:
-            found += list(zip(range(i, j), range(k, m), strict=True))
-    return found
+def pairs(one: TranslationRecord, other: TranslationRecord, side: Side) -> list[tuple[int, int]]:
+    """Return the positions of two passes that belong together.
+
+    In the decoder, these are the steps with equal tokens before them. Raises ValueError for sources
+    that cannot be paired.
+    """
+    if side == "encoder":
+        from core.experiments.patching import paired  # loads torch
+
+        return list(paired(one.source, other.source))
+    different = first_difference(one, other)
+    both = min(len(one.target_in), len(other.target_in))
+    return [(t, t) for t in range(both if different is None else different + 1)]
