@@ -196,7 +196,8 @@ def target_word(card: Card, word: str) -> int:
     """Return the id of a word of one target token. Raises ValueError, in one line, for others."""
     from core.experiments.steering import target_id
 
-    return target_id(translator(card), word)
+    model: Any = translator(card)
+    return target_id(model, word)
 
 
 def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:

@@ -30,10 +30,23 @@ COMPARISONS = {
 
 def ask_for_second_sentence(chosen: controls.Selection) -> str:
     """Ask for the second sentence, by default a known minimal change of the first, or the first."""
-    pairs = minimal_pairs(chosen.direction)
-    if pairs:
+    default = minimal_change(chosen.source, chosen.direction)
+    before = session.saved_result("default_second")
+    # It follows the first sentence to another known pair, unless the visitor has edited it.
+    if session.get("second_source") == before and default != chosen.source:
+        session.put("second_source", default)
+        session.save_result("default_second", default)
+    address.initialise_text("second_source", default)
+    text = st.text_input(
+        "Second sentence",
+        key="second_source",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    address.write({"second_source": text}, "second_source")
+    if pairs := minimal_pairs(chosen.direction):
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-            st.caption("Pairs that differ in one thing:", width="content")
+            st.caption("Pairs:", width="content")
             for i, pair in enumerate(pairs):
                 st.button(
                     pair.title(chosen.direction),
@@ -42,15 +55,6 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
                     on_click=use_pair,
                     args=pair.texts(chosen.direction),
                 )
-    default = minimal_change(chosen.source, chosen.direction)
-    before = session.saved_result("default_second")
-    # It follows the first sentence to another known pair, unless the visitor has edited it.
-    if session.get("second_source") == before and default != chosen.source:
-        session.put("second_source", default)
-        session.save_result("default_second", default)
-    address.initialise_text("second_source", default)
-    text = st.text_input("Second sentence", key="second_source", persist_state="session")
-    address.write({"second_source": text}, "second_source")
     if address.one_line(text) == chosen.source:
         st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)
@@ -114,11 +118,13 @@ def second_pass(
 
 def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw two passes side by side, on one scale."""
-    st.caption(
-        "Choose a head or pin a word on one side: the other side follows.",
+    compared = choose(
+        "Compare with",
+        COMPARISONS,
+        "sentence",
+        "beside",
         help=meaning("head", "weight", "log-probability", "entropy"),
     )
-    compared = choose("Compare with", COMPARISONS, "sentence", "beside")
     second, second_card = second_pass(compared, card, record, chosen)
     view = address.initial_view(record)
     with st.container(key="two_at_once"):
@@ -149,10 +155,11 @@ def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection)
     show_pushing(card, record, second, chosen.decode)
 
 
-st.title("Two at once")
+with st.container(horizontal=True, vertical_alignment="center", key="two_title"):
+    st.title("Two at once", width="content")
+    mode = choose("What to do", MODES, "compare", "two", show_label=False)
 card, record = controls.ask_for_record(given_target=False)
 chosen = controls.selection()
-mode = choose("What to do", MODES, "compare", "two")
 show = {"compare": show_maps, "copy": show_grids, "push": show_push}[mode]
 try:
     show(card, record, chosen)

@@ -104,8 +104,9 @@ def curve(
 
 @torch.inference_mode()
 def similar_ids(model: Seq2Seq, id: int, count: int = 40) -> tuple[int, ...]:
-    """Return the target ids whose output vectors have the largest cosines to that of `id`."""
+    """Return the target ids most similar to `id`, by the cosine of centred output vectors."""
     weight_VD = model.embeddings.projection.weight.float()
-    cosines_V = torch.cosine_similarity(weight_VD, weight_VD[id], dim=-1)
-    cosines_V[id] = -2
-    return tuple(cosines_V.topk(min(count, len(cosines_V) - 1)).indices.tolist())
+    centred_VD = weight_VD - weight_VD.mean(dim=0)
+    cosines_V = torch.cosine_similarity(centred_VD, centred_VD[id], dim=-1)
+    best = cosines_V.topk(min(count + 1, len(cosines_V))).indices.tolist()
+    return tuple(one for one in best if one != id)

@@ -65,7 +65,7 @@ export function showCopying(view) {
 const tokensOf = ({ tokens, first }) => displayTokens(tokens, first);
 
 function gridOf(view, role) {
-  const { data, tokens, theme } = view;
+  const { data, tokens } = view;
   const { name, words } = data[role];
   const after = role === "receiver" ? data.after : null;
   const rows = layerNames(data.layers);
@@ -140,7 +140,7 @@ function sayPicked(view) {
   }
   grids.receiver.dataset.open = picked ? String(picked.layer) : "";
   for (const cell of grids.receiver.querySelectorAll(".cell")) cell.classList.toggle("open", placeOf(cell)[0] === picked?.layer);
-  const lens = data.donor.words ? "The words are the Jacobian lens\u2019s." : data.no_lens;
+  const lens = data.donor.words ? "The words are the Jacobian lens\u2019s." : "This network has no lens to read its states.";
   status.textContent = picked
     ? `Picked ${tokenName(tokens.donor[picked.from])}, ${layerNames(data.layers)[picked.layer]}: choose its place in ${data.receiver.name}. Escape cancels.`
     : `Drag a cell down, or press Enter on it and again where it goes. ${lens}`;

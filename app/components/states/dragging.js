@@ -10,6 +10,7 @@ const LEAST = 5; // px: a shorter way is a click
  *   cancel: () => void}} drag
  */
 export function listenToDragging({ from, to, pick, put, cancel }) {
+  /** @type {{place: [number, number], x: number, y: number} | null} */
   let start = null;
   let moves = false;
   const below = (event) => {

@@ -9,7 +9,7 @@ import { renewTheme } from "../shared/theme.js";
 import { cancel, showCopying, showPictures } from "./copying.js";
 import { showPushing } from "./pushing.js";
 
-const statesViewAt = mounts((parent, key) => {
+const statesViewAt = mounts((parent, { key }) => {
   const root = parent.querySelector(".states");
   /** @type {StatesView} */
   const view = { root, parts: partsOf(root), data: null, theme: null, ask: () => {}, tokens: null, grids: null, status: null, picked: null, pictures: null, drop: () => {} };
@@ -43,8 +43,8 @@ function keepingFocus({ root }, build) {
   if (at) root.querySelector(`[data-at="${CSS.escape(at)}"]`)?.focus();
 }
 
-export default function render({ data, parentElement, key, setStateValue }) {
-  const view = statesViewAt(parentElement, key);
+export default function render({ data, parentElement, setStateValue }) {
+  const view = statesViewAt(parentElement, data);
   showStates(view, data, (chosen) => setStateValue("chosen", chosen));
   return view.destroy;
 }

@@ -45,8 +45,9 @@ def show_copying(
     named = [("A", first), ("B", second)]
     (from_name, donor), (to_name, receiver) = named if way == WAYS[0] else named[::-1]
     side: Side = "decoder" if text.startswith("copy.decoder") else "encoder"
-    data = {
+    data: dict[str, Any] = {
         "mode": "copy",
+        "key": KEY,
         "about": f"{donor.id} {receiver.id} {side}",
         "turn": session.get("copy_turn") or 0,
         "way": way,

@@ -44,6 +44,7 @@ def show_pushing(
     push = push or _opening(card, record, other)
     data: dict[str, Any] = {
         "mode": "push",
+        "key": KEY,
         "turn": (asked or {}).get("turn", 0),
         "tokens": [sent(token) for token in record.source],
         "layers": count_states(card, "encoder"),
@@ -105,15 +106,18 @@ def _opening(card: Card, record: TranslationRecord, other: TranslationRecord) ->
 def _suggested(
     card: Card, record: TranslationRecord, other: TranslationRecord, step: int
 ) -> list[RecordToken]:
-    """Return words to push towards: that of the other sentence, and those of similar meaning.
+    """Return words to push towards: that of the other sentence, and those used like the old one.
 
-    Beginnings of longer words, and other forms of the same word, are left out.
+    Other forms of the same word and words of the source are left out: both sides may share their
+    vocabulary.
     """
     from core.experiments.push_curve import similar_ids  # loads torch
 
     old = record.target_out[step]
     similar = results.target_tokens(card, results.run(card, similar_ids, old.id))
+    source = {token.text for token in record.source}
     words = [t for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
+    words = [t for t in words if t.text not in source]
     if first_difference(record, other) == step:
         words.insert(0, other.target_out[step])
     stem = old.text.casefold()[:3]
