@@ -30,6 +30,7 @@ _NAMES = {
     "core.experiments.padding": "padding_effect",
     "core.experiments.patching": "patch_all",
     "core.experiments.positions": "equivariance extrapolation position_encodings",
+    "core.experiments.push_curve": "push_curve",
     "core.experiments.score_parts": "embedded score_parts scores",
     "core.experiments.score_split": "score_split",
     "core.experiments.site": "site",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from core.experiments.padding import padding_effect
     from core.experiments.patching import patch_all
     from core.experiments.positions import equivariance, extrapolation, position_encodings
+    from core.experiments.push_curve import push_curve
     from core.experiments.score_parts import embedded, score_parts, scores
     from core.experiments.score_split import score_split
     from core.experiments.site import site

@@ -245,6 +245,29 @@
  */
 
 /**
+ * Copying and pushing states: see views/states/ in Python. `about` names the passes and the side; `turn` counts the visitor's
+ * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
+ * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
+ *
+ * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, translation: string}} StatesSide
+ * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
+ * @typedef {{share: number | null, own: string, other: string, before: number, now: number}} CopyMeasure  before, now: nats
+ * @typedef {{mode: "copy", key: string, about: string, turn: number, way: "restore" | "damage", side: "encoder" | "decoder",
+ *   layers: number, donor: StatesSide, receiver: StatesSide, pairs: [number, number][], copy: StateCopy | null,
+ *   after: [string, number][][] | null, after_text: string | null, measure: CopyMeasure | null, problem: string}} CopyData
+ * @typedef {{mode: "push", key: string, turn: number, tokens: SentToken[], layers: number, typed: string | null, problem: string,
+ *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
+ *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
+ *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
+ * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
+ * @typedef {{root: HTMLElement, parts: Record<string, any>, data: any, theme: Theme | null, ask: (chosen: any) => void,
+ *   tokens: Record<string, any[]> | null, grids: Record<string, HTMLElement> | null, status: HTMLElement | null,
+ *   picked: {layer: number, from: number} | null, pictures: CopyPictures | null,
+ *   drop: (layer: number, from: number, to: number) => void, strength?: number, canvas?: HTMLCanvasElement,
+ *   destroy?: () => void}} StatesView
+ */
+
+/**
  * The atlas of heads: see atlas/payload.py. N heads, counted kind by kind, layer by layer.
  *
  * @typedef {{key: string, label: string, unit: "nats" | "points" | "share" | "place", unit_words: string,
