@@ -34,6 +34,7 @@ from core.serving.backend import InspectRequest
 if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from numpy.typing import NDArray
 
+    from core.checkpoint.lens import Lens
     from core.experiments.cheating import CheatingPoint
     from core.experiments.experiment import Progress
     from core.parity.checklist import Check
@@ -154,6 +155,20 @@ def snapshots(card: Card) -> AttentionSnapshots | None:
         ("snapshots", key_of(card), changed),
         lambda: AttentionSnapshots.of_network(card.folder, card.model),
     )
+
+
+def lens(card: Card) -> Lens | None:
+    """Return a network's Jacobian lens, or None if it was not fitted.
+
+    Raises CheckpointError for a file that cannot be used.
+    """
+    from core.checkpoint.lens import FILE, load_lens
+
+    file = card.folder / FILE
+    if not file.is_file():
+        return None
+    changed = file.stat().st_mtime_ns
+    return cached(("lens", key_of(card), changed), lambda: load_lens(card))
 
 
 def search_tree(
@@ -363,12 +378,12 @@ def _cached_experiment(
     key = _experiment_key(card, experiment, record, arguments)
 
     def begin() -> Any:
-        # `model_for` is all that an experiment needs of the translator.
+        # All that an experiment needs of the translator.
         model_for = partial(
             translator(card).model_for, raise_if_cancelled=waiting.raise_if_cancelled
         )
         call = getattr(experiment, "steps", experiment)
-        return call(SimpleNamespace(model_for=model_for), record, *arguments)
+        return call(SimpleNamespace(model_for=model_for, card=card), record, *arguments)
 
     def make() -> Any:
         start = time.perf_counter()
