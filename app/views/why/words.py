@@ -12,6 +12,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 import core
+from app.components.notebook import notebook
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
 from app.look.labels import isolated, label, labels
 from app.look.markdown import plain
@@ -49,6 +50,7 @@ def show_word_choice(inspection: Inspection) -> None:
         rivals = inspection.run_experiment(core.rivals, step)
         ids, first = _alternatives(inspection, rivals, step)
         other = choose("rather than", ids, first, "why_other")
+    notebook(values={"OTHER": str(other)}, key="notebook_choices_other")
     with st.container(key="why_rank"):
         st.text(_rank(inspection, words[step], rivals))
     choice = inspection.run_experiment(core.word_choice, step, (own.id, other))
