@@ -10,7 +10,7 @@ from app.views.shared.inspection import ask_for_inspection
 from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
-from app.views.why.heads import questions, show_important_heads, show_pairs
+from app.views.why.heads import questions, show_important_heads, show_looks, show_pairs
 from app.views.why.layers import show_decoder_lens, show_logit_lens
 from app.views.why.sources import show_sources
 from app.views.why.words import show_word_choice
@@ -38,7 +38,8 @@ with page:
     inspection = ask_for_inspection()
     record = inspection.record
     linked = address.requested("why_for") is not None
-    found = open_with("why", record, questions(inspection), linked=linked)
+    pictures = {"matters": show_looks}
+    found = open_with("why", record, questions(inspection), linked=linked, pictures=pictures)
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
 show_important_heads(inspection, found.hides("matters"))
@@ -71,7 +72,6 @@ section(
     inspection,
     summary="The most probable token after each layer of the decoder",
     seconds=cost.estimate_seconds(inspection, 2),
-    opens_itself=False,
     help=meaning("logit lens", "softmax"),
 )
 section(
@@ -81,7 +81,6 @@ section(
     inspection,
     summary="The tokens that the decoder would write after each layer of the encoder",
     seconds=cost.estimate_seconds(inspection, 2 + inspection.card.model.num_encoder_layers),
-    opens_itself=False,
     help=meaning("cross-attention", "teacher-forced"),
 )
 section(
