@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from app.look.labels import ATTENTION
 from app.views.why import sources as sources_section
 from app.views.why import words as words_section
 from app.views.why.heads import _few_effects
@@ -262,6 +263,8 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
     rank = f"only the {['second', 'third'][above - 1]}-largest" if above else "has the largest"
     why = ["beam search"] if above else []
     says(page, "why_rank", f"“{names(rec.target_out, 1)[step]}”", rank, percent(chance), *why)
+    for item in page.found("why_rank"):
+        item.claimed |= item.text.startswith("Without head")  # a test of its own compares it
     choice = word_choice(net, rec, step, (own.id, other.id))
     theirs = found.probabilities[found.ids.index(other.id)]
     assert chance / theirs == pytest.approx(math.exp(choice.difference), rel=1e-3)
@@ -299,8 +302,12 @@ def test_the_strongest_contrast_is_opened(source, folder, query):
     assert found is not None
     (control,) = [b for b in page.app.button_group if b.key == "why_other"]
     assert (page.app.selectbox(key="why_step").value, control.value) == found[3:]
-    chance = float(np.exp(without.alternative_log_probs[step, 0]))
-    says(page, "why_rank", str(head + 1), f"layer {layer + 1}", own.text, percent(chance))
+    chances = (
+        float(np.exp(v)) for v in (rec.log_probs[step], without.alternative_log_probs[step, 0])
+    )
+    ends = [f"“{t.text}” ({percent(p)})" for t, p in zip((own, best), chances, strict=True)]
+    where = f"head {head + 1} of layer {layer + 1} of the {ATTENTION[kind]}"
+    page.claim(f"Without {where}, {ends[0]} becomes {ends[1]}.", "why_rank")
 
 
 def check_terms(page, net, rec, choice, pair) -> None:

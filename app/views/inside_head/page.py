@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 import core
@@ -109,7 +110,7 @@ with page:
         "head",
         record,
         [
-            partial(asked.weighs, *cells, query, inside.masked_K),
+            partial(asked.weighs, *cells, query, np.where(inside.open_K, inside.scaled_K, -np.inf)),
             partial(asked.attends, *cells, query),
             *asked.other_rows(*cells),
         ],
