@@ -254,7 +254,7 @@
  *   meanings: Record<string, string>}} TreeData
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
- *   destroy?: () => void}} TreeView
+ *   fade: () => void, destroy?: () => void}} TreeView
  */
 
 /**

@@ -29,12 +29,8 @@ BUDGETS = {
     "glossary": Budget(*[float("inf")] * 3),
 }
 EXCEPTIONS = {
-    "steps": Budget(first=180),
-    "head": Budget(first=175),
     "together": Budget(first=175),
-    "why": Budget(first=127),
     "tour": Budget(first=128),
-    "masks": Budget(147, 585, 2860),
     "bugs": Budget(first=182),
     "class": Budget(first=133),
     "quiz": Budget(first=138),

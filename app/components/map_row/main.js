@@ -171,7 +171,7 @@ function sayCell({ data, maps, parts }, { query, key }, cell, unmasked) {
   };
   if (cell === null) {
     const all = ["the map", "both maps"][maps.length - 1] ?? `all ${maps.length} maps`;
-    parts.readout.textContent = `Point at a cell, or walk with the arrow keys, to read its numbers in ${all}; click to pin it.`;
+    parts.readout.textContent = `Point at a cell to read its numbers in ${all}; click to pin it.`;
     return;
   }
   if (query === data.covered) {
