@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls
-from app.export.picture import thumbnail
+from app.export.picture import riddle
 from app.export.tour import Inspect, not_offline
 from app.look.markdown import plain
 from app.plan import Ready, ready
@@ -11,6 +11,7 @@ from app.state import plans, results, session
 from app.stops import Stop
 from app.views.teacher import draft
 from app.views.teacher.files import has_page, page_button, sheet_of, sheets, worksheet_button
+from app.views.tour.finders import find
 from core.record.record import TranslationRecord
 
 
@@ -18,7 +19,7 @@ def show_ready(chosen: controls.Selection) -> None:
     """Show the ready lessons of the direction side by side."""
     lessons = list(ready(chosen.direction))
     for column, lesson in zip(st.columns(len(lessons) or 1), lessons, strict=False):
-        with column, st.container(border=True, key=f"class_ready_{lesson.name}"):
+        with column, st.container(border=True, height="stretch", key=f"class_ready_{lesson.name}"):
             _show(lesson, chosen)
 
 
@@ -31,7 +32,7 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
 
     stops = lesson.plan.stops
     st.subheader(lesson.title, anchor=False)
-    st.caption(f"{lesson.length} minutes, {len(stops)} predictions. {lesson.needs}")
+    st.caption(f"{lesson.length} minutes. {lesson.needs}")
     for minute, stop in zip(lesson.minutes, stops, strict=True):
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.caption(f"{minute}′", width=36)
@@ -65,10 +66,14 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
 
 def _picture(stop: Stop, inspect: Inspect) -> None:
     try:
-        shown = sheet_of(stop, inspect(stop.source))
+        record = inspect(stop.source)
     except ValueError as error:  # InputError: one line
         st.caption(plain(error), width=96)
         return
-    st.image(
-        thumbnail(shown.record, shown.kind, shown.layer, shown.head, session.theme()), width=96
-    )
+    sheet = sheet_of(stop, record)
+    try:
+        asked = find(stop.find, record).rows
+    except LookupError:
+        asked = ()
+    shown = riddle(record, sheet.kind, sheet.layer, sheet.head, session.theme(), asked)
+    st.image(shown, width=96)
