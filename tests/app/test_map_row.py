@@ -85,7 +85,8 @@ ACT = """async (acts) => {
   const [csv, svg, pdf, captioned] = files.map((file) => decoder.decode(file));
   return {
     title: texts("[data-part=title]")[0], readout: texts("[data-part=readout]")[0],
-    names: texts(".name"), notes: texts(".note"), data: { ...root.dataset }, csv, svg, pdf, captioned,
+    names: texts(".name"), notes: texts(".note"), data: { ...root.dataset },
+    csv, svg, pdf, captioned,
   };
 }"""
 

@@ -9,11 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.util import calc_hash
 
+from app.components.question import Answer
 from app.export.tour import not_offline, planned
 from app.plan import Plan, parse, ready
 from app.stops import PAGES, TOURS
 from tests.app.page_checks import record
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import Rendered, questions, read, render
 
 MASKS = replace(PAGES["masks"], source="Ein Hund ~ läuft.~0")
 NEVER = next(stop for stop in TOURS["de-en"] if stop.id == "ahead")
@@ -397,6 +398,20 @@ def test_back_goes_through_the_screens_of_the_tour(keys, stop, last):
     page = render("tour", direction="de-en", model="scratch", present="1", act=press(*keys))
     assert f"Stop {stop} of" in page.texts("tour_links", "caption")[0] and screen(page) == last
     assert page.app.button(key="tour_back").disabled == (stop == 1)
+
+
+def test_a_question_answered_right_goes_on_to_its_map_once():
+    """Also on the page of a lesson; after Back, the question stays."""
+    for name, more in (("tour", {"stop": "2"}), ("masks", {"source": "Ein Hund läuft."})):
+        chosen = {"direction": "de-en", "model": "scratch", "present": "1"} | more
+        (asked,) = questions(render(name, **chosen).app)
+        for right in (True, False):
+            answer = Answer(asked["question"], (asked["correct"][0],), right, False)
+            page = render(name, state={f"saved answer {asked['question']}": answer}, **chosen)
+            assert screen(page) == ("map" if right else "question")
+            if right:
+                page.app.button(key="tour_back").click().run()
+                assert screen(read(page.app)) == "question"
 
 
 def test_the_offline_page_runs_the_plan():
