@@ -1,6 +1,6 @@
 """Draw one head's attention map as an SVG picture, for pages that show it without a script."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
@@ -100,21 +100,13 @@ def picture(
 
 
 def riddle(
-    record: TranslationRecord,
-    kind: str,
-    layer: int,
-    head: int,
-    theme: str,
-    covered: Collection[int] = (),
+    record: TranslationRecord, kind: str, layer: int, head: int, covered: Sequence[int], theme: str
 ) -> str:
-    """Return an SVG document of a map's cells alone, 5:3, with some rows covered; none: with all.
-
-    A question mark is on the covered rows. Masked cells are grey.
-    """
+    """Return an SVG document of a map's cells alone, 5:3, with these rows covered; none: all."""
     colours, table = PALETTES[theme], sequential_table(theme)
-    weights, mask = record.maps(kind)[layer][head], record.mask(kind)
+    weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = weights.shape
-    hidden = sorted(covered) or [0]
+    hidden = covered or (0,)
     deep = 1 if covered else rows  # rows of each cover
     width, height = 100 / columns, 60 / rows
     size = {"width": "100", "height": "60", "viewBox": "0 0 100 60"}

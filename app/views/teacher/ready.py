@@ -11,7 +11,6 @@ from app.state import plans, results, session
 from app.stops import Stop
 from app.views.teacher import draft
 from app.views.teacher.files import has_page, page_button, sheet_of, sheets, worksheet_button
-from app.views.tour.finders import find
 from core.record.record import TranslationRecord
 
 
@@ -66,14 +65,9 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
 
 def _picture(stop: Stop, inspect: Inspect) -> None:
     try:
-        record = inspect(stop.source)
+        shown = sheet_of(stop, inspect(stop.source))
     except ValueError as error:  # InputError: one line
         st.caption(plain(error), width=96)
         return
-    sheet = sheet_of(stop, record)
-    try:
-        asked = find(stop.find, record).rows
-    except LookupError:
-        asked = ()
-    shown = riddle(record, sheet.kind, sheet.layer, sheet.head, session.theme(), asked)
-    st.image(shown, width=96)
+    where = shown.kind, shown.layer, shown.head
+    st.image(riddle(shown.record, *where, shown.rows, session.theme()), width=96)

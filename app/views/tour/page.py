@@ -29,12 +29,17 @@ from app.views.tour.finders import Highlight, find, measured, taught, tokens_in_
 from app.views.tour.trials import show_trial
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
+from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
 from core.text.tokenizer import normalise
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
 """Lessons that the last stop links to, by their name in a plan."""
 _AFTER = {"order": "no-positions", "leak": "no-mask"}  # by what a stop asks: its second map
+_EDITS = {
+    "order": Edits(source_positions=OFF, target_positions=OFF),
+    "leak": Edits(causal_mask=False),
+}
 _BEFORE = {"no-positions": "positions", "no-mask": "mask"}
 _STRONG = ("read", "written", "share")
 
@@ -98,12 +103,8 @@ def row_of(
 
 def changed_pass(stop: Stop, card: Card, record: TranslationRecord) -> TranslationRecord | None:
     """Return the pass of the same translation under the stop's change, if it has one."""
-    from core.record.edits import OFF, Edits
-
-    if stop.asks not in _AFTER:
+    if (edits := _EDITS.get(stop.asks)) is None:
         return None
-    off = Edits(source_positions=OFF, target_positions=OFF)
-    edits = off if stop.asks == "order" else Edits(causal_mask=False)
     try:
         ids = results.token_ids(record.target_out)
         return results.inspect(card, record.source_text, edits=edits, target_ids=ids)
@@ -183,17 +184,15 @@ def _own_question(name: str, chosen: controls.Selection, record: TranslationReco
     """Return a stop's own question. Raises NotAskable."""
     if name == "masked":
         return asked.masked(record)
-    from core.record.edits import OFF, Edits
-
     card, source = chosen.card, record.source_text
     assert card is not None
     try:
         if name == "wins":
             return asked.wins(record, results.search_tree(card, source, controls.SEARCHES["beam"]))
+        edits = _EDITS[name]
         if name == "leak":
-            ids, edits = results.token_ids(record.target_out), Edits(causal_mask=False)
+            ids = results.token_ids(record.target_out)
             return asked.leak(record, results.inspect(card, source, edits=edits, target_ids=ids))
-        edits = Edits(source_positions=OFF, target_positions=OFF)
         return asked.order(record, results.inspect(card, source, edits=edits, decode=chosen.decode))
     except ValueError as error:
         raise asked.NotAskable(str(error)) from None
