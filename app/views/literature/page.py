@@ -132,14 +132,11 @@ def show_rules(board: Board) -> None:
     st.markdown(networks_note(board))
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
-        "threshold. It does not hold if in every network the whole interval lies on the other "
-        "side, unless its card says why even that would not refute the claim. In all other cases "
-        "it cannot be decided here. Nor can it be decided if the test here differs so much from "
-        "the paper's that no result could decide it; its card then says so. Intervals are 95 % "
-        "intervals unless the claim says otherwise. They say how much a number depends on the "
-        "choice of sentences. The networks differ in several things at once (direction, "
-        "implementation, training run), so their spread is only a rough guide to how much a number "
-        "depends on each of these."
+        "threshold. It does not hold if in every network it lies on the other side. Otherwise it "
+        "is undecided, and so is a claim that the paper tests in another way: its card says how. "
+        "Intervals are 95 % intervals over sentences, unless the claim says otherwise. The "
+        "networks differ in direction, code and training run at once, so their spread is only a "
+        "rough guide to what each of these does."
     )
     gold = (
         f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"
