@@ -76,7 +76,7 @@ if screen:
 with st.container(key="translation"):
     st.text(record.translation)
 with st.container(key="above_explorer"):  # even if empty: the explorer is not mounted again
-    show_quality_warnings(record, controls.training_domain(card), chosen.source, least=False)
+    show_quality_warnings(record, controls.training_domain(card), chosen.source)
 own = record.translation
 if chosen.target:
     own = results.inspect(card, chosen.source, decode=chosen.decode).translation
