@@ -21,6 +21,8 @@ _NAMES = {
     "core.config": "DecodeConfig",
     "core.record.edits": "Donor Edits EditError HeadPatch Patch Push RandomPush",
     "core.record.record": "TranslationRecord",
+    "core.analysis.attribution": "agreement",
+    "core.analysis.inside_head": "inside_head",
     # experiments: f(translator, record, …)
     "core.experiments.attribution": "attributions shapley",
     "core.experiments.batch_masks": "batch_masks",
@@ -30,6 +32,7 @@ _NAMES = {
     "core.experiments.padding": "padding_effect",
     "core.experiments.patching": "patch_all",
     "core.experiments.positions": "equivariance extrapolation position_encodings",
+    "core.experiments.push_curve": "push_curve",
     "core.experiments.score_parts": "embedded score_parts scores",
     "core.experiments.score_split": "score_split",
     "core.experiments.site": "site",
@@ -42,6 +45,8 @@ _PUBLIC = {name: module for module, names in _NAMES.items() for name in names.sp
 __all__ = [*_PUBLIC, "__version__"]
 
 if TYPE_CHECKING:
+    from core.analysis.attribution import agreement
+    from core.analysis.inside_head import inside_head
     from core.config import DecodeConfig
     from core.experiments.attribution import attributions, shapley
     from core.experiments.batch_masks import batch_masks
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from core.experiments.padding import padding_effect
     from core.experiments.patching import patch_all
     from core.experiments.positions import equivariance, extrapolation, position_encodings
+    from core.experiments.push_curve import push_curve
     from core.experiments.score_parts import embedded, score_parts, scores
     from core.experiments.score_split import score_split
     from core.experiments.site import site

@@ -8,7 +8,7 @@ import math
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -23,6 +23,7 @@ from app.components.assets import joined
 from app.export.weights import dequantised, pack, packed, quantised
 from core.checkpoint.folder import load
 from core.checkpoint.head_means import load_means
+from core.checkpoint.lens import load_lens
 from core.config import ModelConfig
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
@@ -31,6 +32,7 @@ from core.model.build import build
 from core.parity.networks import VARIANTS
 from core.record.editing import Means, edited, limits_of
 from core.record.edits import Edits
+from core.record.states import Jacobians
 from core.record.teacher_forced import teacher_forced_pass
 from core.text.tokenizer import BOS, EOS, PAD
 
@@ -105,12 +107,14 @@ class Network:
     name: str
     model: Any
     means: Means | None = None
+    lens: Jacobians | None = None
 
     def compare(self, source: Sequence[int], target: Sequence[int], edits: str = "") -> np.ndarray:
         """Compare a pass with Python's; return its flattened maps and log-probabilities."""
         asked, problems = Edits.parse(edits)
         assert not problems
-        expected = teacher_forced_pass(self.model, source, target, asked, means=self.means)
+        given = {"means": self.means, "lens": self.lens}
+        expected = teacher_forced_pass(self.model, source, target, asked, **given)
         fed = [BOS, *target[:-1]]
         ask = {"name": self.name, "source": list(source), "target": fed, "edits": edits}
         found = self.page.evaluate("(ask) => pass(ask)", ask)
@@ -144,12 +148,12 @@ class Files(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def network_page(shared_page: Page) -> Iterator[Page]:
+def network_page(computing_page: Page) -> Iterator[Page]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        shared_page.goto(f"http://127.0.0.1:{server.server_port}/")
-        shared_page.add_script_tag(content=BUNDLE + ASK)
-        yield shared_page
+        computing_page.goto(f"http://127.0.0.1:{server.server_port}/")
+        computing_page.add_script_tag(content=BUNDLE + ASK)
+        yield computing_page
         server.shutdown()
 
 
@@ -165,8 +169,12 @@ def opened(
 def from_checkpoint(page: Page, name: str, plain: bool = False) -> Network:
     folder = ROOT / "checkpoints" / name
     own = load(folder)
-    means = load_means(folder, own.card.model).parts
-    return opened(page, f"{name}-{plain}", pack(folder), own.model, means, plain)
+    means, lens = load_means(folder, own.card.model).parts, load_lens(own.card).jacobians
+    network = opened(page, f"{name}-{plain}", pack(folder), own.model, means, plain)
+    rounded = {
+        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens[side]]) for side in lens
+    }
+    return replace(network, lens=rounded)
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +227,7 @@ EDITS = [
     "pass.900-17-44-2.1-55-60-9~copy.decoder.0.2.1~copyhead.encoder.0.2.4.1~off.cross.2.0~"
     "copyhead.decoder.1.0.2.3~copyhead.cross.2.1.3.2~copyhead.cross.2.0.3.2~mean.decoder.1.1",
     "pushrandom.encoder.0.2.7.9~pushrandom.encoder.4.1.0.-30~pushrandom.decoder.3.2.9999.60.5",
+    "push.encoder.0.1.none.500.20~push.encoder.3.2.4000.17.-40~push.decoder.4.3.9.5999.80",
     "pass.900-2.1-55~copy.decoder.1.2.1~pushrandom.decoder.1.2.3.8~cut.decoder.0.0.all.0",
 ]
 

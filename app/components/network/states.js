@@ -27,18 +27,17 @@ export class StateEdits {
 
   /** @param {import("./edits.js").Donor} donor @returns {Donated} */
   donated({ source, target }) {
-    const { network } = this, mark = network.heap.used, donated = { states: { encoder: [], decoder: [] }, heads: {} };
-    network.decode([...target], network.encode([...source], NO_EDITS, { donated }), NO_EDITS, { donated });
+    const { network } = this, mark = network.heap.used, capture = { states: { encoder: [], decoder: [] }, outputs: {} };
+    network.decode([...target], network.encode([...source], NO_EDITS, capture), NO_EDITS, capture);
     network.heap.used = mark;
-    return donated;
+    return { states: capture.states, heads: capture.outputs };
   }
 
   /**
    * Copy and push the states of a side after a layer, in place. `position(row)` is the place of each row of x [rows, D].
    * @param {Float32Array} x @param {Side} side
    */
-  change(x, side, layer, edits, capture, position = (row) => row) {
-    capture?.donated?.states[side].push(x.slice());
+  change(x, side, layer, edits, position = (row) => row) {
     const D = this.network.config.d_model;
     for (const one of [...edits.patches, ...edits.pushes]) {
       if (one.side !== side || one.layer !== layer) continue;
@@ -54,7 +53,7 @@ export class StateEdits {
   /** Copy heads' outputs z [rows, D] of an attention, in place. */
   changeHeads(z_QD, kind, layer, edits, own, capture, position) {
     const { d_model: D, num_heads: H } = this.network.config, E = D / H, name = `${kind}.${layer}`;
-    if (capture?.donated) capture.donated.heads[name] = z_QD.slice();
+    if (capture?.outputs) capture.outputs[name] = z_QD.slice();
     for (const { head, query, donorQuery } of own?.copied ?? []) {
       const donor_D = rowOf(this.kept.get(edits.donor).heads[name], donorQuery, D).subarray(head * E, (head + 1) * E);
       for (let row = 0; row < z_QD.length / D; row++) if (position(row) === query) z_QD.set(donor_D, row * D + head * E);

@@ -19,8 +19,10 @@ const MOST_BEAMS = 8; // memory is reserved for this many hypotheses
  *   the key is masked; position(row) is the query's own position
  * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
  *   transposed to [D, step], step ≥ K, so that both products of attention read rows
- * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
- *   what to keep from a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
+ * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, states?: Record<Side, Float32Array[]>, outputs?: Record<string, Float32Array>,
+ *   encoder?: any, decoder?: any, cross?: any}} Capture
+ *   what to keep from a pass: states after the embeddings and after each layer (the lists are filled), the heads' outputs before Wᴼ by
+ *   "kind.layer", weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
  *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
  * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source as keys and values
  * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
@@ -320,6 +322,11 @@ class DecoderLayer extends Layer {
   }
 }
 
+/** @param {Float32Array} x @param {Capture | undefined} capture @param {Side} side */
+function keepState(x, capture, side) {
+  capture?.states?.[side].push(x.slice());
+}
+
 /** Encoder, decoder and output projection (figure 1). */
 export class Transformer {
   /** @param {any} stored from `readWeights` @param {import("./product.js").Heap} heap */
@@ -354,10 +361,12 @@ export class Transformer {
     this.stateEdits.prepare(edits);
     const cross = this.decoder.map((layer) => layer.crossAttention.room(ids.length)), end = this.heap.used;
     const mask = paddingMask(ids, edits), x_SD = this.embeddings.embed("source", ids, edits);
-    this.stateEdits.change(x_SD, "encoder", 0, edits, capture);
+    this.stateEdits.change(x_SD, "encoder", 0, edits);
+    keepState(x_SD, capture, "encoder");
     for (const [i, layer] of this.encoder.entries()) {
       layer.forward(x_SD, mask, edits, capture);
-      this.stateEdits.change(x_SD, "encoder", i + 1, edits, capture);
+      this.stateEdits.change(x_SD, "encoder", i + 1, edits);
+      keepState(x_SD, capture, "encoder");
     }
     const memory_SD = this.encoderNorm.forward(x_SD);
     for (const [i, layer] of this.decoder.entries()) layer.crossAttention.keysValues(memory_SD, cross[i]);
@@ -373,10 +382,12 @@ export class Transformer {
   decode(ids, memory, edits = NO_EDITS, capture = undefined) {
     this.check(ids, edits, memory.S);
     const start = this.heap.used, mask = causalMask(ids, edits), x_TD = this.embeddings.embed("target", ids, edits);
-    this.stateEdits.change(x_TD, "decoder", 0, edits, capture);
+    this.stateEdits.change(x_TD, "decoder", 0, edits);
+    keepState(x_TD, capture, "decoder");
     for (const [i, layer] of this.decoder.entries()) {
       layer.forward(x_TD, memory.cross[i], mask, memory.mask, edits, capture);
-      this.stateEdits.change(x_TD, "decoder", i + 1, edits, capture);
+      this.stateEdits.change(x_TD, "decoder", i + 1, edits);
+      keepState(x_TD, capture, "decoder");
     }
     const logits_TV = this.embeddings.classify(this.decoderNorm.forward(x_TD));
     this.heap.used = start;
@@ -401,10 +412,10 @@ export class Transformer {
     cache.prefixes = parents.map((parent, b) => Int32Array.of(...(length ? cache.prefixes[parent] : []), column + b));
     const mask = { columns: (b) => cache.prefixes[b], position }, sourceMask = { ...memory.mask, position };
     const x_BD = this.embeddings.embed("target", ids, edits, this.embeddings.positions("target", length, 1, edits));
-    this.stateEdits.change(x_BD, "decoder", 0, edits, undefined, position);
+    this.stateEdits.change(x_BD, "decoder", 0, edits, position);
     for (const [i, layer] of this.decoder.entries()) {
       layer.forward(x_BD, memory.cross[i], mask, sourceMask, edits, undefined, own[i]);
-      this.stateEdits.change(x_BD, "decoder", i + 1, edits, undefined, position);
+      this.stateEdits.change(x_BD, "decoder", i + 1, edits, position);
     }
     const out = cache.logits.subarray(0, ids.length * this.config.target_vocab_size);
     this.embeddings.classify(this.decoderNorm.forward(x_BD), out);
