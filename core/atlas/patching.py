@@ -5,13 +5,13 @@ Axes: N pairs, R bootstrap replicates, C sets of copies.
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +26,9 @@ from core.command import write_result as write_json
 from core.config import DecodeConfig
 from core.data.text_files import read_lines
 from core.device import limit_threads, pick_device
+from core.experiments.experiment import Ids
+from core.experiments.head_effects import heads_of
 from core.experiments.patching import (
-    Contrast,
     Copies,
     Direction,
     Pairs,
@@ -50,66 +51,26 @@ _CLASSES = {"changed": "changed tokens", "others": "all other tokens"}
 _REASONS = 3  # for which pairs are left out, printed
 
 
-class Statistic(NamedTuple):
-    """A mean share over the pairs, with the bounds of its 95 % bootstrap interval."""
-
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class PatchShares:
-    """Mean shares of `core.patch_all` over minimal pairs, each pair counting once.
-
-    `states` by (side, layer, class): class "changed" are the source tokens that differ, or the last
-    fed target token, which writes the first word that differs; "others" are the rest, copied
-    together. `heads` by (kind, layer, head), and `kinds` their sums by kind. `left_out` counts
-    pairs without a share, by reason.
-    """
-
-    direction: Direction
-    pairs: int
-    left_out: dict[str, int]
-    states: dict[tuple[Side, int, str], Statistic]
-    heads: dict[Head, Statistic]
-    kinds: dict[str, Statistic]
-
-    def to_values(self) -> dict[str, Any]:
-        """Return plain values: lists of rows."""
-
-        def rows(found: dict[Any, Statistic], *names: str) -> list[dict[str, Any]]:
-            return [
-                dict(zip(names, at if isinstance(at, tuple) else (at,), strict=True))
-                | {name: None if np.isnan(x) else x for name, x in of._asdict().items()}
-                for at, of in found.items()
-            ]
-
-        return {
-            "direction": self.direction,
-            "pairs": self.pairs,
-            "left_out": self.left_out,
-            "states": rows(self.states, "side", "layer", "tokens"),
-            "heads": rows(self.heads, "kind", "layer", "head"),
-            "kinds": rows(self.kinds, "kind"),
-        }
-
-
 def measure_pairs(
     checkpoint: Checkpoint,
     pairs: Sequence[tuple[str, str]],
     direction: Direction = "restore",
     on_progress: Callable[[int], object] = lambda count: None,
-) -> PatchShares:
-    """Measure minimal pairs: texts of the source language, clean and corrupted.
+) -> dict[str, Any]:
+    """Measure minimal pairs, clean and corrupted, by their greedy translations.
 
-    Raises ValueError if no pair has a share.
+    Returns `states`, `heads` and `kinds`: rows with the mean share of a set of copies over the
+    pairs, and the bounds of its 95 % bootstrap interval, None for fewer than 2 pairs. States are
+    copied together by class: "changed" are the source tokens that differ, or the last fed target
+    token, which writes the first word that differs; "others" are all the rest. `kinds` has the sum
+    over a kind's heads. `left_out` counts pairs without a share, by reason. Raises ValueError if no
+    pair has a share.
     """
     rows, indices, left_out = [], [], Counter[str]()
     for start in range(0, len(pairs), _CHUNK):
-        for number, contrast in enumerate(_contrasts(checkpoint, pairs[start : start + _CHUNK])):
+        for number, pair in enumerate(_translated(checkpoint, pairs[start : start + _CHUNK])):
             try:
-                rows.append(_row(checkpoint.model, *_checked(contrast), direction))
+                rows.append(_shares(checkpoint.model, *pair, direction))
                 indices.append(start + number)
             except ValueError as error:
                 left_out[re.sub(r"\d+(\.\d+)?", "N", str(error).partition(":")[0])] += 1
@@ -119,18 +80,28 @@ def measure_pairs(
         raise ValueError(f"no pair has a difference to restore{reason}: give other pairs")
     states, heads = _sets(checkpoint.model)
     shares_NC = np.array(rows)
-    kinds = {kind: [len(states) + i for i, h in enumerate(heads) if h[0] == kind] for kind in KINDS}
-    sums_NK = np.stack([shares_NC[:, of].sum(1) for of in kinds.values()], axis=1)
-    found = _statistics(np.concatenate((shares_NC, sums_NK), axis=1), indices)
-    by_set = dict(zip((*states, *heads, *kinds), found, strict=True))
-    return PatchShares(
-        direction,
-        len(rows),
-        dict(left_out),
-        {at: by_set[at] for at in states},
-        {at: by_set[at] for at in heads},
-        {kind: by_set[kind] for kind in kinds},
-    )
+    of_kind = [[len(states) + i for i, head in enumerate(heads) if head[0] == k] for k in KINDS]
+    sums_NK = np.stack([shares_NC[:, of].sum(1) for of in of_kind], axis=1)
+    weights_NR = bootstrap_weights(indices)
+    with np.errstate(invalid="ignore"):  # a replicate that drew no pair is NaN
+        totals_RC = weights_NR.T @ np.concatenate((shares_NC, sums_NK), axis=1)
+        found = iter(interval(totals_RC / weights_NR.sum(0)[:, None], len(rows)).tolist())
+
+    def named(names: Sequence[str], sets: Sequence[tuple]) -> list[dict[str, Any]]:
+        values = [[None if math.isnan(value) else value for value in next(found)] for _ in sets]
+        names = (*names, "share", "low", "high")
+        return [
+            dict(zip(names, (*of, *row), strict=True)) for of, row in zip(sets, values, strict=True)
+        ]
+
+    return {
+        "direction": direction,
+        "pairs": len(rows),
+        "left_out": dict(left_out),
+        "states": named(("side", "layer", "tokens"), states),
+        "heads": named(("kind", "layer", "head"), heads),
+        "kinds": named(("kind",), [(kind,) for kind in KINDS]),
+    }
 
 
 def _sets(model: Seq2Seq) -> tuple[list[tuple[Side, int, str]], list[Head]]:
@@ -139,62 +110,58 @@ def _sets(model: Seq2Seq) -> tuple[list[tuple[Side, int, str]], list[Head]]:
         (side, layer, tokens)
         for side in SIDES
         for layer in range(len(model.stack(side).layers) + 1)
-        for tokens in ("changed", "others")
+        for tokens in _CLASSES
     ]
-    sites = sorted(model.attention_sites(), key=lambda s: (KINDS.index(s.kind), s.layer))
-    return states, [(s.kind, s.layer, head) for s in sites for head in range(s.num_heads)]
+    return states, heads_of(model)
 
 
-class _Pair(NamedTuple):
-    """Source tokens and translated ids of two sentences, clean and corrupted."""
+def _translated(
+    checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]
+) -> Iterator[tuple[list[tuple[Token, ...]], list[Ids]]]:
+    """Yield the source tokens of each pair, with <eos>, and the ids of its translations.
 
-    sources: tuple[tuple[Token, ...], tuple[Token, ...]]
-    targets: tuple[Sequence[int], Sequence[int]]
-
-
-def _contrasts(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> Iterator[_Pair]:
-    """Yield the tokens of each pair with its greedy translations; empty ones if it is too long."""
+    A text that is too long has no tokens.
+    """
     tokenizer, limit = checkpoint.source_tokenizer, checkpoint.card.model.max_length
     sources = [
         (*with_first(tokenizer, tokens_and_words(tokenizer, text)[0]), special(EOS))
         for pair in pairs
         for text in pair
     ]
-    sources = [tokens if 1 < len(tokens) <= limit else () for tokens in sources]
-    ids = [[t.id for t in tokens[:-1]] for tokens in sources]
+    kept: list[tuple[Token, ...]] = [one if 1 < len(one) <= limit else () for one in sources]
+    ids = [[t.id for t in tokens[:-1]] for tokens in kept]
     device = str(next(checkpoint.model.parameters()).device)
     with torch.inference_mode():
         found = translate_ids(checkpoint.model, ids, DecodeConfig(beam=1), device)
-    for i in range(0, len(sources), 2):
-        both = found[i][0].ids, found[i + 1][0].ids
-        yield _Pair((sources[i], sources[i + 1]), both)
+    for i in range(0, len(kept), 2):
+        yield kept[i : i + 2], [best.ids for best, *_ in found[i : i + 2]]
 
 
-def _checked(pair: _Pair) -> tuple[Contrast, _Pair]:
-    if not all(pair.sources):
-        raise ValueError("a sentence is empty or too long")
-    ids = [[t.id for t in tokens] for tokens in pair.sources]
-    return contrast_of(*ids, *pair.targets), pair
-
-
-def _row(model: Seq2Seq, contrast: Contrast, pair: _Pair, direction: Direction) -> Doubles:
+def _shares(
+    model: Seq2Seq, sources: list[tuple[Token, ...]], targets: list[Ids], direction: Direction
+) -> Doubles:
     """Return the share of each set of `_sets`, [C]. Raises ValueError if it is not defined."""
-    clean, corrupted = pair.sources
-    into, other = (corrupted, clean) if direction == "restore" else (clean, corrupted)
-    pairs = paired(into, other)
-    last = len(contrast.fed) - 1
-    places = {"encoder": pairs, "decoder": tuple((p, p) for p in range(last + 1))}
+    if not all(sources):
+        raise ValueError("a sentence is empty or too long")
+    contrast = contrast_of(*([t.id for t in tokens] for tokens in sources), *targets)
+    into, other = sources[::-1] if direction == "restore" else sources
+    places: dict[str, Pairs] = {
+        "encoder": paired(into, other),
+        "decoder": tuple((p, p) for p in range(len(contrast.fed))),
+    }
     changed = {
-        "encoder": {p for p, q in pairs if into[p].id != other[q].id},
-        "decoder": {last},
+        "encoder": {p for p, q in places["encoder"] if into[p].id != other[q].id},
+        "decoder": {len(contrast.fed) - 1},
     }
     states, heads = _sets(model)
-    rows: list[Copies] = []
-    for side, layer, tokens in states:
-        chosen: Pairs = tuple(
-            pair for pair in places[side] if (pair[0] in changed[side]) == (tokens == "changed")
-        )
-        rows.append([Patch(side, layer, *pair) for pair in chosen])
+    rows: list[Copies] = [
+        [
+            Patch(side, layer, *pair)
+            for pair in places[side]
+            if (pair[0] in changed[side]) == (tokens == "changed")
+        ]
+        for side, layer, tokens in states
+    ]
     for kind, layer, head in heads:
         at = places["encoder" if kind == "encoder" else "decoder"]
         rows.append(head_copies(kind, layer, head, at))
@@ -202,13 +169,6 @@ def _row(model: Seq2Seq, contrast: Contrast, pair: _Pair, direction: Direction) 
     if np.isnan(found_C).any():
         raise ValueError("both sentences differ too little in their first different words")
     return found_C
-
-
-def _statistics(shares_NC: Doubles, indices: Sequence[int]) -> list[Statistic]:
-    weights_NR = bootstrap_weights(indices)
-    with np.errstate(invalid="ignore"):  # a replicate that drew no pair is NaN
-        means_RC = weights_NR.T @ shares_NC / weights_NR.sum(0)[:, None]
-    return [Statistic(*map(float, row)) for row in interval(means_RC, len(indices))]
 
 
 def swapped(lines: Sequence[str], words: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -263,29 +223,31 @@ def run_patch(arguments: Namespace) -> None:
     _print(found)
     values = {"checkpoint": card.folder.name, "weights_sha256": card.weights_sha256}
     for file in (arguments.json, arguments.out):
-        write_json(file, values | found.to_values())
+        write_json(file, values | found)
 
 
-def _print(found: PatchShares) -> None:
-    table([("pairs", found.pairs), ("left out", sum(found.left_out.values()))])
-    table(Counter(found.left_out).most_common(_REASONS))
-    table([("copied state (layer 0: embeddings)", f"share that it brings, {found.direction}")])
+def _print(found: dict[str, Any]) -> None:
+    table([("pairs", found["pairs"]), ("left out", sum(found["left_out"].values()))])
+    table(Counter(found["left_out"]).most_common(_REASONS))
+    table([("copied state (layer 0: embeddings)", f"share that it brings, {found['direction']}")])
     table(
-        (f"{side} layer {layer}, {_CLASSES[tokens]}", _shown(share))
-        for (side, layer, tokens), share in found.states.items()
+        (f"{row['side']} layer {row['layer']}, {_CLASSES[row['tokens']]}", _shown(row))
+        for row in found["states"]
     )
     table([("copied head (from 1)", "share that it brings")])
-    ranked = sorted(found.heads.items(), key=lambda item: -item[1].share)
     table(
-        (f"{kind} layer {layer + 1} head {head + 1}", _shown(share))
-        for (kind, layer, head), share in ranked
+        (f"{row['kind']} layer {row['layer'] + 1} head {row['head'] + 1}", _shown(row))
+        for row in sorted(found["heads"], key=lambda row: -row["share"])
     )
-    table((f"{kind} heads, sum", _shown(share)) for kind, share in found.kinds.items())
+    table((f"{row['kind']} heads, sum", _shown(row)) for row in found["kinds"])
 
 
-def _shown(statistic: Statistic) -> str:
-    share, low, high = (round(value, 3) + 0.0 for value in statistic)  # no "-0.000"
-    return f"{share:+.3f} [{low:+.3f}, {high:+.3f}]"
+def _shown(row: dict[str, Any]) -> str:
+    share, *bounds = (
+        "—" if row[name] is None else f"{round(row[name], 3) + 0.0:+.3f}"  # no "-0.000"
+        for name in ("share", "low", "high")
+    )
+    return f"{share} [{', '.join(bounds)}]"
 
 
 def add_patch_arguments(p: ArgumentParser) -> None:

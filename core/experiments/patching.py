@@ -8,22 +8,20 @@ Source: activation patching (Vig et al. 2020, Meng et al. 2022), here in an enco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from core.experiments.experiment import Ids, Owner, model_inputs, row_batches
 from core.frozen import Doubles, Frozen
-from core.kinds import KINDS, SIDES, Kind, Side
-from core.model.interface import AttentionSite, Seq2Seq
+from core.kinds import KINDS, SIDES, Kind
+from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
 from core.record.state_edits import Donor, HeadPatch, Patch
-from core.record.states import States, at_heads, at_states, donor_states
+from core.record.states import StateEdits, States, at_heads, at_states, donor_states
 from core.record.words import Token, group_words
 from core.text.tokenizer import BOS
 
@@ -230,20 +228,19 @@ def shares(
     A row is a set of copies that are made at once. Shares are NaN where they are not defined.
     """
     sources = [contrast.clean, contrast.corrupted]
-    sites = [s for s in model.attention_sites() if (s.kind, s.layer) in _sites_of(rows)]
     if direction == "restore":
         sources.reverse()
     into, other = sources
-    donor = donor_states(model, Donor(tuple(other), contrast.fed), sites)
+    donor = donor_states(model, Donor(tuple(other), contrast.fed), rows)
     found = np.empty(len(rows))
     of_encoder = [any(_reads_encoder(copy) for copy in row) for row in rows]
     for encoder in (True, False):
         chosen = [r for r, is_encoder in enumerate(of_encoder) if is_encoder == encoder]
         for batch in row_batches(chosen, into, contrast.fed, _TOKENS):
-            copying = _Copying(donor, [rows[r] for r in batch])
-            found[batch] = _differences(model, contrast, into, copying, sites, encoder)
+            copies = [rows[r] for r in batch]
+            found[batch] = _differences(model, contrast, into, copies, donor, encoder)
     ends = {
-        name: _differences(model, contrast, source, _Copying(donor, [[]]), [], True)[0]
+        name: _differences(model, contrast, source, [[]], donor, True)[0]
         for name, source in (("into", into), ("other", other))
     }
     total = ends["other"] - ends["into"]
@@ -263,55 +260,12 @@ def _reads_encoder(copy: Patch | HeadPatch) -> bool:
     return copy.where[0] == "encoder"
 
 
-def _sites_of(rows: Sequence[Copies]) -> set[tuple[Kind, int]]:
-    return {copy.where[:2] for row in rows for copy in row if isinstance(copy, HeadPatch)}
-
-
-class _Copying:
-    """Copies of several rows of a batch, grouped by what they change."""
-
-    def __init__(self, donor: States, rows: Sequence[Copies]) -> None:
-        self.count = len(rows)
-        self._donor = donor
-        self._states: dict[tuple[Side, int], list[tuple[int, int, int]]] = {}
-        self._heads: dict[tuple[Kind, int, int], list[tuple[int, int, int]]] = {}
-        for r, row in enumerate(rows):
-            for copy in row:
-                if isinstance(copy, Patch):
-                    at = self._states.setdefault((copy.side, copy.layer), [])
-                    at.append((r, copy.position, copy.donor_position))
-                else:
-                    heads = self._heads.setdefault((copy.kind, copy.layer, copy.head), [])
-                    heads.append((r, copy.query, copy.donor_query))
-
-    def state(self, side: Side, layer: int, state_RND: Tensor) -> Tensor | None:
-        if (side, layer) not in self._states:
-            return None
-        rows, to, of = zip(*self._states[side, layer], strict=True)
-        state_RND = state_RND.clone()
-        state_RND[list(rows), list(to)] = self._donor.of_side[side][layer][0, list(of)]
-        return state_RND
-
-    def heads(self, site: AttentionSite, output_RND: Tensor) -> Tensor | None:
-        copied = None
-        size = output_RND.shape[-1] // site.num_heads
-        for head in range(site.num_heads):
-            if (site.kind, site.layer, head) not in self._heads:
-                continue
-            rows, to, of = zip(*self._heads[site.kind, site.layer, head], strict=True)
-            copied = output_RND.clone() if copied is None else copied
-            part = slice(head * size, (head + 1) * size)
-            donor_ND = self._donor.heads[site.kind, site.layer][0]
-            copied[list(rows), list(to), part] = donor_ND[list(of), part]
-        return copied
-
-
 def _differences(
     model: Seq2Seq,
     contrast: Contrast,
     source: Ids,
-    copying: _Copying,
-    sites: list[AttentionSite],
+    rows: Sequence[Copies],
+    donor: States,
     encoder: bool,
 ) -> Doubles:
     """Return the logit difference in each row of a pass of `source` under its copies, [R].
@@ -319,10 +273,8 @@ def _differences(
     Without copies in the `encoder`, all rows share one encoding.
     """
     source_1S, fed_1T = model_inputs(model, source, (*contrast.prefix, contrast.words[0]))
-    R = copying.count
-    with ExitStack() as stack:
-        stack.enter_context(at_states(model, copying.state))
-        stack.enter_context(at_heads(sites, copying.heads))
+    R, edits = len(rows), StateEdits(model, rows, donor)
+    with at_states(model, edits.state), at_heads(edits.sites, edits.heads):
         memory, mask = model.encode(source_1S.expand(R if encoder else 1, -1))
         hidden_RTD = model.decode(
             fed_1T.expand(R, -1), memory.expand(R, -1, -1), mask.expand(R, -1, -1, -1)

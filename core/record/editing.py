@@ -18,7 +18,7 @@ from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids_at
 from core.record.capture import before_attention
 from core.record.edits import EditError, Edits, Limits, PositionEdit, Row
-from core.record.states import Jacobians, StateEdits, at_heads, at_states
+from core.record.states import Jacobians, StateEdits, at_heads, at_states, donor_states
 from core.text.tokenizer import PAD
 
 Means = Mapping[tuple[Kind, int], Tensor]
@@ -68,7 +68,10 @@ def edited(
     """
     if problems := edits.fitting(limits_of(model))[1]:
         raise EditError(problems[0])
-    states = StateEdits(model, edits, lens) if edits.changes_states else None
+    states = None
+    if of_states := [(*edits.copies, *edits.pushes)] * edits.changes_states:
+        copied = donor_states(model, edits.donor, of_states) if edits.donor else None
+        states = StateEdits(model, of_states, copied, lens)
     with ExitStack() as stack:
         for moved, module in (
             (edits.source_positions, model.embeddings.source_positions),
@@ -87,7 +90,8 @@ def edited(
         for site in model.attention_sites():
             _ablate_heads(site, edits, means, stack)
         if states is not None:
-            _change_states(model, states, stack)
+            decoder = any(one.side == "decoder" for one in (*edits.patches, *edits.pushes))
+            _change_states(model, states, decoder, stack)
         yield
 
 
@@ -213,7 +217,7 @@ class _TargetRange:
         self.start, self.length = args[1] if len(args) > 1 else 0, args[0]
 
 
-def _change_states(model: Seq2Seq, edits: StateEdits, stack: ExitStack) -> None:
+def _change_states(model: Seq2Seq, edits: StateEdits, of_decoder: bool, stack: ExitStack) -> None:
     """Copy and push states and heads' outputs."""
     targets = _TargetRange()
     table = model.embeddings.target_positions
@@ -230,7 +234,7 @@ def _change_states(model: Seq2Seq, edits: StateEdits, stack: ExitStack) -> None:
         return edits.heads(site, output_BND, 0 if site.kind == "encoder" else targets.start)
 
     stack.enter_context(at_states(model, change))
-    if edits.changes("decoder"):
+    if of_decoder:
         if "change_state" in vars(model):
             raise NestedEditsError("the decoder's states are already edited: they cannot be nested")
         vars(model)["change_state"] = change_step  # shadows the class's method

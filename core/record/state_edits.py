@@ -160,6 +160,7 @@ def _set_strength(push: Push | RandomPush) -> None:
     object.__setattr__(push, "strength", round(float(push.strength), 6))
 
 
+StateEdit = Patch | HeadPatch | Push | RandomPush
 _WORDS: dict[type, str] = {
     Patch: "copy",
     HeadPatch: "copyhead",
@@ -188,7 +189,7 @@ STATE_BUILDERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 """The field of `Edits` and its value, from the groups of a match."""
 
 
-def text_of_state(item: Donor | Patch | HeadPatch | Push | RandomPush) -> str:
+def text_of_state(item: Donor | StateEdit) -> str:
     """Return the text form of a donor, or of an edit of a state."""
     if isinstance(item, Donor):
         return f"pass.{'-'.join(map(str, item.source))}.{'-'.join(map(str, item.target))}"
@@ -214,7 +215,7 @@ def _ids(found: str) -> tuple[int, ...]:
 
 def state_problem(
     donor: Donor | None,
-    items: Iterable[Patch | HeadPatch | Push | RandomPush],
+    items: Iterable[StateEdit],
     limits: Limits,
     copied: Donor | None,
 ) -> str | None:
@@ -238,9 +239,7 @@ def _donor_problem(donor: Donor, limits: Limits) -> str | None:
     return None
 
 
-def _item_problem(
-    item: Patch | HeadPatch | Push | RandomPush, limits: Limits, copied: Donor | None
-) -> str | None:
+def _item_problem(item: StateEdit, limits: Limits, copied: Donor | None) -> str | None:
     kind, layer, *_ = item.where
     if isinstance(item, HeadPatch):
         name, position = "query", item.query

@@ -6,7 +6,7 @@ Axes: B batch row, N position of a side, D d_model, V vocabulary. Layer 0 is the
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from core.frozen import Doubles, Floats
 from core.kinds import SIDES, Kind, Side
 from core.model.interface import AttentionSite, Seq2Seq
-from core.record.edits import EditError, Edits
-from core.record.state_edits import Donor, HeadPatch, Patch, Push, RandomPush
+from core.record.placed import EditError
+from core.record.state_edits import Donor, HeadPatch, Patch, Push, RandomPush, StateEdit
 
 Jacobians = Mapping[Side, Floats]
 """J by side, float32 [L + 1, D, D]: layer, row of the last state, column of the layer's state."""
@@ -91,16 +91,23 @@ def captured(model: Seq2Seq, sites: list[AttentionSite]) -> Generator[States]:
         yield states
 
 
-def donor_states(model: Seq2Seq, donor: Donor, sites: list[AttentionSite]) -> States:
-    """Run the donor's pass; return its states, and the heads' outputs of these sites, with B = 1.
+def donor_states(model: Seq2Seq, donor: Donor, rows: Sequence[Sequence[StateEdit]]) -> States:
+    """Run the donor's pass; return all that the copies in `rows` need, with B = 1.
 
     The pass has no edits, unless the caller is inside `edited`.
     """
     device = next(model.parameters()).device
+    sites = sites_of(model, rows)
     with torch.inference_mode(False), torch.no_grad(), captured(model, sites) as states:
         source, target = (torch.tensor([ids], device=device) for ids in vars(donor).values())
         model.decode(target, *model.encode(source))
     return states
+
+
+def sites_of(model: Seq2Seq, rows: Sequence[Sequence[StateEdit]]) -> list[AttentionSite]:
+    """Return the sites whose heads' outputs are copied."""
+    at = {one.where[:2] for row in rows for one in row if isinstance(one, HeadPatch)}
+    return [site for site in model.attention_sites() if (site.kind, site.layer) in at]
 
 
 def random_direction(seed: int, length: int) -> Doubles:
@@ -126,70 +133,76 @@ def lens_direction(model: Seq2Seq, push: Push, jacobians: Jacobians) -> Doubles:
 
 
 class StateEdits:
-    """The copies and pushes of `edits`, ready to be applied to a model."""
+    """Copies and pushes, ready to be applied: those of each batch row, or one set for all rows.
 
-    def __init__(self, model: Seq2Seq, edits: Edits, jacobians: Jacobians | None = None) -> None:
-        self._model = model
-        self._edits = edits
-        sites = {one.where[:2] for one in edits.head_patches}
-        self.sites = [s for s in model.attention_sites() if (s.kind, s.layer) in sites]
-        if edits.donor is not None and edits.copies:
-            self._donor = donor_states(model, edits.donor, self.sites)
-        self._pushed: dict[Push | RandomPush, Tensor] = {}
-        like = next(model.parameters())
-        for one in edits.pushes:
-            if isinstance(one, RandomPush):
-                direction_D = random_direction(one.seed, model.config.d_model)
-            elif jacobians is None:
-                raise EditError(
-                    "a push towards a token needs the network's Jacobian lens, which is missing: "
-                    "fit it with `python -m core.analyse lens`"
-                )
-            else:
-                direction_D = lens_direction(model, one, jacobians)
-            self._pushed[one] = torch.tensor(one.strength * direction_D).to(like)
+    `donor` is what copies are made from, `jacobians` what pushes towards a token need.
+    """
 
-    def changes(self, side: Side) -> bool:
-        """Whether a state of this side is edited."""
-        return any(one.side == side for one in (*self._edits.patches, *self._edits.pushes))
+    def __init__(
+        self,
+        model: Seq2Seq,
+        rows: Sequence[Sequence[StateEdit]],
+        donor: States | None = None,
+        jacobians: Jacobians | None = None,
+    ) -> None:
+        self.sites = sites_of(model, rows)
+        self._donor = donor
+        self._at: dict[tuple, list[tuple[int | slice, StateEdit, Tensor | None]]] = {}
+        for r, row in enumerate(rows):
+            for one in row:
+                pushed = _pushed(model, one, jacobians) if isinstance(one, _PUSHES) else None
+                at = self._at.setdefault((isinstance(one, HeadPatch), *one.where[:2]), [])
+                at.append((r if len(rows) > 1 else slice(None), one, pushed))
 
     def state(self, side: Side, layer: int, state_BND: Tensor, start: int = 0) -> Tensor | None:
         """Return the edited states of the positions from `start`, or None if there are no edits."""
-        here = side, layer
-        changed = None
-        for one in (*self._edits.patches, *self._edits.pushes):
-            place = one.position - start
-            if (one.side, one.layer) != here or not 0 <= place < state_BND.shape[1]:
-                if (one.side, one.layer) == here and side == "encoder":
-                    raise EditError(_beyond(one.position, state_BND))
-                continue
-            changed = state_BND.clone() if changed is None else changed
-            if isinstance(one, Patch):
-                changed[:, place] = self._donor.of_side[side][layer][0, one.donor_position]
-            else:
-                changed[:, place] += self._pushed[one]
-        return changed
+        return self._changed((False, side, layer), state_BND, start, 1)
 
     def heads(self, site: AttentionSite, output_BND: Tensor, start: int = 0) -> Tensor | None:
         """Return the edited heads' outputs of the queries from `start`, or None without edits."""
+        return self._changed((True, site.kind, site.layer), output_BND, start, site.num_heads)
+
+    def _changed(self, at: tuple, x_BND: Tensor, start: int, parts: int) -> Tensor | None:
         changed = None
-        for one in self._edits.head_patches:
-            place = one.query - start
-            if one.where[:2] != (site.kind, site.layer) or not 0 <= place < output_BND.shape[1]:
-                if one.where[:2] == (site.kind, site.layer) and site.kind == "encoder":
-                    raise EditError(_beyond(one.query, output_BND))
+        size = x_BND.shape[-1] // parts
+        for rows, one, pushed_D in self._at.get(at, ()):
+            is_head = isinstance(one, HeadPatch)
+            position = one.query if is_head else one.position
+            if not 0 <= (place := position - start) < x_BND.shape[1]:
+                if at[1] == "encoder":
+                    raise EditError(
+                        f"position {position} of the source cannot be edited: it ends at "
+                        f"{x_BND.shape[1] - 1}"
+                    )
                 continue
-            changed = output_BND.clone() if changed is None else changed
-            self._copy_head(site, one, changed[:, place])
+            changed = x_BND.clone() if changed is None else changed
+            if pushed_D is not None:
+                changed[rows, place] += pushed_D
+            else:
+                part = slice(one.head * size, (one.head + 1) * size) if is_head else slice(None)
+                changed[rows, place, part] = self._copied(one)[part]
         return changed
 
-    def _copy_head(self, site: AttentionSite, one: HeadPatch, output_BD: Tensor) -> None:
-        copied_D = self._donor.heads[site.kind, site.layer][0, one.donor_query]
-        size = len(copied_D) // site.num_heads
-        part = slice(one.head * size, (one.head + 1) * size)
-        output_BD[:, part] = copied_D[part]
+    def _copied(self, one: StateEdit) -> Tensor:
+        assert self._donor is not None
+        if isinstance(one, HeadPatch):
+            return self._donor.heads[one.kind, one.layer][0, one.donor_query]
+        assert isinstance(one, Patch)
+        return self._donor.of_side[one.side][one.layer][0, one.donor_position]
 
 
-def _beyond(position: int, state_BND: Tensor) -> str:
-    last = state_BND.shape[1] - 1
-    return f"position {position} of the source cannot be edited: it ends at {last}"
+_PUSHES = Push, RandomPush
+
+
+def _pushed(model: Seq2Seq, push: Push | RandomPush, jacobians: Jacobians | None) -> Tensor:
+    """Return the vector that a push adds, [D]."""
+    if isinstance(push, RandomPush):
+        direction_D = random_direction(push.seed, model.config.d_model)
+    elif jacobians is None:
+        raise EditError(
+            "a push towards a token needs the network's Jacobian lens, which is missing: fit it "
+            "with `python -m core.analyse lens`"
+        )
+    else:
+        direction_D = lens_direction(model, push, jacobians)
+    return torch.tensor(push.strength * direction_D).to(next(model.parameters()))
