@@ -41,12 +41,31 @@ OUT = "A man in a₄ red shirt talks to a₉ dog . <eos>".split()
         ("positions.source.order-1-0", "positions of the source in another order"),
         ("row.decoder.1.0.3.0.5-0.5", "row of “a₄” drawn by hand, decoder, layer 2, head 1"),
         ("row.encoder.1.0.9.1", "row of “einem₁₀” drawn by hand, encoder, layer 2, head 1"),
+        ("pass.9-8-2.1-30", "copies come from a sentence of 2 tokens"),
+        ("copy.encoder.0.9.1", "state of “einem₁₀”, encoder embeddings, copied from token 2"),
+        ("copy.decoder.3.4.0", "state of “a₄”, decoder layer 3, copied from token 1"),
+        (
+            "copyhead.cross.2.0.5.3",
+            "output at “shirt” copied from token 4, cross-attention, layer 3, head 1",
+        ),
+        (
+            "push.encoder.2.1.777.888.16.5",
+            "state of “Mann”, encoder layer 2, pushed by 16.5 towards “Katze”, away from token 777",
+        ),
+        (
+            "push.decoder.0.1.none.888.-2",
+            "state of “A”, decoder embeddings, pushed by −2 towards “Katze”",
+        ),
+        (
+            "pushrandom.encoder.0.1.7.4",
+            "state of “Mann”, encoder embeddings, pushed by 4 in random direction 7",
+        ),
     ],
 )
 def test_an_edit_is_described_in_words(text: str, words: str) -> None:
     edits, problems = Edits.parse(text)
     assert not problems
-    assert listed(edits, RECORD) == [{"text": text, "label": words}]
+    assert listed(edits, RECORD, {888: "Katze"}) == [{"text": text, "label": words}]
 
 
 @pytest.mark.parametrize(

@@ -447,6 +447,23 @@ def test_the_sentence_counts_the_later_heads_that_look_elsewhere(
     }
 
 
+@pytest.mark.parametrize(
+    ("edit", "layers"), [("copy.decoder.1.2.0", 2), ("pushrandom.decoder.3.2.0.4", 0)]
+)
+def test_heads_after_an_edited_state_are_the_later_ones(
+    at: Mounted, edit: str, layers: int
+) -> None:
+    """State l is read by layer l, counted from 0. The pass that copies come from is no edit."""
+    edits = f"pass.9-2.1-30~{edit}" if edit.startswith("copy") else edit
+    at.show(sent(edits))
+    at.answer(translated(edits, BEFORE.translation))
+    first = parts(at.does())["readout-first"]
+    assert first.startswith("With this edit red")
+    assert ("later cross heads" in first) == bool(layers)
+    if layers:
+        assert f"of the {layers * HEADS} later" in first
+
+
 def test_the_sentence_says_what_became_of_the_pinned_word(at: Mounted) -> None:
     edits = "temp.cross.0.1.2"
     for text, words in (

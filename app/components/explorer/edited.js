@@ -8,10 +8,10 @@
 /** @type {WeakMap<object, Edit[]>} */
 const parsed = new WeakMap();
 
-/** The edits of a record, from their text form: see core/record/edits.py. @param {Readonly<RecordData>} data @returns {Edit[]} */
+/** The edits of a record, without the pass that copies come from, from their text form: see core/record/edits.py. @param {Readonly<RecordData>} data @returns {Edit[]} */
 export function editsOf({ whatIf }) {
   if (!whatIf) return [];
-  if (!parsed.has(whatIf)) parsed.set(whatIf, whatIf.edits.map(parse));
+  if (!parsed.has(whatIf)) parsed.set(whatIf, whatIf.edits.map(parse).filter(({ what }) => what !== "pass"));
   return parsed.get(whatIf);
 }
 
@@ -45,6 +45,7 @@ const HEADS = {
   cut: ({ label }) => ({ title: "edge cut", note: `Edited: ${label}.` }),
   times: ({ label }) => ({ title: "edge strengthened", note: `Edited: ${label}.` }),
   row: ({ label }) => ({ title: "row drawn by hand", note: `Edited: ${label}.` }),
+  copyhead: ({ label }) => ({ title: "output copied", note: `Edited: ${label}.` }),
 };
 
 /**
@@ -115,13 +116,19 @@ export function editedCells(data, map, layer, head) {
 const stageOf = (kind, layer) => (kind === "encoder" ? layer : kind in STAGES ? 10_000 + 2 * layer + STAGES[kind] : -1);
 const STAGES = { decoder: 0, cross: 1 };
 
+/* A state is read by its side's next layer, which the edit's number names when counted from 0. */
+function firstStage({ what, kind, layer }) {
+  const isState = ["copy", "push", "pushrandom"].includes(what);
+  return stageOf(what === "causal" || kind === "target" ? "decoder" : kind, layer ?? 0) - Number(isState);
+}
+
 /**
  * The heads of a kind that come after the first edited place and are themselves in use, as [layer, head].
  * @param {Readonly<RecordData>} data
  * @returns {[number, number][]}
  */
 export function laterHeads(data, kind) {
-  const first = Math.min(...editsOf(data).map((edit) => stageOf(edit.what === "causal" || edit.kind === "target" ? "decoder" : edit.kind, edit.layer ?? 0)));
+  const first = Math.min(...editsOf(data).map(firstStage));
   return [...Array(data.layers[kind]).keys()]
     .filter((layer) => stageOf(kind, layer) > first)
     .flatMap((layer) => [...Array(data.headsOf[kind]).keys()].map((head) => /** @type {[number, number]} */ ([layer, head])))
