@@ -508,7 +508,7 @@ def test_an_int8_file_holds_the_rounded_weights(network_page):
     length = int.from_bytes(file[:4], "little")
     header = json.loads(file[4 : 4 + length])
     assert header["about"]["precision"] == "int8"
-    assert len(file) < 0.53 * len(pack(CAPTIONS))
+    assert len(file) < 0.56 * len(pack(CAPTIONS))  # a lens is as large in both
     own = load(CAPTIONS)
     with torch.no_grad():
         for parameter in own.model.parameters():

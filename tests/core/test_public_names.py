@@ -36,7 +36,7 @@ def test_signatures_match_the_documented_call():
     for name in set(EXPERIMENTS) - owned:
         experiment = getattr(core, name)
         first, second, *rest = inspect.signature(experiment).parameters
-        assert first == "translator" and second in ("record", "records"), name
+        assert first == "translator" and second in ("record", "records", "clean"), name
         assert not {"borrow", "model", "source", "target", "words", "edits"} & set(rest) or (
             name in ("word_choice", "true_change")
         ), name

@@ -13,6 +13,7 @@ from core.experiments.patching import contrast_of, paired, patched
 from core.experiments.values import head_output
 from core.kinds import KINDS, SIDES
 from core.model.baseline import Baseline
+from core.record.activations import hidden_states
 from core.record.capture import after_attention, capture
 from core.record.editing import edited
 from core.record.edits import Donor, EditError, Edits, HeadPatch, Patch, Push, RandomPush
@@ -90,8 +91,10 @@ def test_a_copied_state_is_the_donors_at_its_own_position(models):
             push = RandomPush(side, layer, 3, 1, 2.0)
             edits = Edits(donor=DONOR, patches=(Patch(side, layer, 3, 1),), pushes=(push,))
             expected = states_of(model)[side, layer]
-            with edited(model, edits):
+            with edited(model, edits), hidden_states(model) as seen:
                 found = states_of(model)[side, layer]
+            recorded = seen.sublayers(side)[layer - 1, -1, 0] if layer else seen.embeddings[side][0]
+            assert torch.equal(recorded, found)
             pushed = torch.tensor(2 * random_direction(1, model.config.d_model))
             expected[3] = donor[side, layer][1] + pushed
             assert torch.allclose(found, expected, rtol=0, atol=1e-12)
@@ -326,6 +329,9 @@ def test_the_command_means_shares_over_pairs(translator, tmp_path):
         shares = [one.heads[row["kind"]][row["layer"], row["head"]] for one in each]
         assert row["share"] == pytest.approx(np.mean(shares), abs=1e-4)
         assert row["low"] <= row["share"] <= row["high"]
+    for row in values["kinds"]:
+        of = [head["share"] for head in values["heads"] if head["kind"] == row["kind"]]
+        assert row["share"] == pytest.approx(sum(of), abs=1e-9)
     last = {
         row["layer"]: row
         for row in values["states"]
