@@ -4,9 +4,9 @@ Keys of widgets and result containers (each becomes the CSS class st-key-<key>):
 source, one_line, translate, target, use_reference, direction, model, search, translation,
 own_translation, another_translation, page_title, above_explorer, doubts, gloss, gloss_words,
 explorer, beam_tree, tree_shown, free, free_result, forced_result, steps_above,
-steps_problem, steps_source, step_words, step_heads, path_maps, path_explorer,
+steps_problem, step_words, step_heads, path_maps, path_explorer,
 head_kind, head_layer, head_head, head_q, head_k, head_sentence, head_row,
-overview, overview_project …, small_project …, numbers_project …, table_project …,
+numbers_project …, table_project …,
 stage_project … stage_output, inside_project … inside_output, example_0…,
 lesson_sentence, mask_input, mask_batch_…, mask_source_ids, mask_target_ids, source_batch,
 target_batch, mask_kind, mask_sentence, mask_ids_sentence, mask_grids, mask_padding, mask_causal,
@@ -26,11 +26,12 @@ why_for, why_matters, why_unfinished, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
 why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
-open_decoder_lens, open_sources, open_score, open_knew, why_knew, why_knew_other, why_knew_verdict,
-why_knew_encoder, why_knew_decoder, beside, offer_edit, minimal_pairs, minimal_pair_0 …,
-second_source, second_of_two, two_at_once, first_of_two, second_explorer,
+open_decoder_lens, open_sources, open_score, open_terms, open_knew, why_knew, why_knew_other,
+why_knew_verdict, why_knew_encoder, why_knew_decoder, beside, offer_edit, minimal_pairs,
+minimal_pair_0 …, second_source, second_of_two, two_at_once, first_of_two, second_explorer, two,
+two_title, copied_states, copy_way, copied, pushed_state, pushed,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
-literature_table, literature_family, claim_…, literature_…,
+literature_table, literature_undecided, literature_claims, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
 question_steps, asked_<place> for the component in each, pictured_<place> and predict_<place> below
 it, cover_<place> and show_<place> where its answer is covered, presented, presented_line,
@@ -41,9 +42,10 @@ tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, less
 token_counts, tokens_sentence, tokens_how, token_notes, tokens_word, tokens_side, tokens_own,
 own_notes, examples, navigation, settings, link_note, take_away, save_record, save_tables, save_app,
 open_record,
-opened_explorer, model_note, first_model, second_model, run_checks, checks,
-open_causal, open_padding, open_word, open_waves, open_distance, open_rotation, open_sums,
-open_learned, open_beyond, open_order, open_what_if, open_scores,
+opened_explorer, save_notebook, save_script, notebook_fold, notebook_choices,
+notebook_choices_other, model_note, first_model, second_model, run_checks, checks,
+open_batch, open_row, open_causal, open_padding, open_word, open_waves, open_distance,
+open_rotation, open_sums, open_learned, open_beyond, open_order, open_what_if, open_scores,
 compare_kind, compare_scale, show_largest, largest, compared_maps, compare_matched,
 matched_heads, matched_pairs, first_scores, second_scores, curves, measure_speed, speed,
 code_answer, training_answer, checks_head, checks_worst, checks_after_1 …, all_checks,
@@ -70,7 +72,8 @@ mass in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x,
 Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1 to 8),
 bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
 unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
-Translate keeps gloss (1 if it is shown).
+Translate keeps gloss (1 if it is shown). Two at once keeps copied (copy.SIDE.LAYER.TO.FROM, or
+copyhead.KIND.LAYER.HEAD), copy_way (restore or damage) and pushed (an edit's text form).
 """
 
 from dataclasses import dataclass

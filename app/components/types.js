@@ -241,7 +241,7 @@
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
  *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array,
- *   outlined: number | null, covered: number | null, sealed: boolean, pinned: [number, number] | null, maps: any[]}} RowData
+ *   outlined: number | null, covered: number | null, sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
@@ -254,7 +254,30 @@
  *   meanings: Record<string, string>}} TreeData
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
- *   destroy?: () => void}} TreeView
+ *   fade: () => void, destroy?: () => void}} TreeView
+ */
+
+/**
+ * Copying and pushing states: see views/states/ in Python. `about` names the passes and the side; `turn` counts the visitor's
+ * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
+ * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
+ *
+ * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, translation: string}} StatesSide
+ * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
+ * @typedef {{share: number | null, own: string, other: string, before: number, now: number}} CopyMeasure  before, now: nats
+ * @typedef {{mode: "copy", key: string, about: string, turn: number, way: "restore" | "damage", side: "encoder" | "decoder",
+ *   layers: number, donor: StatesSide, receiver: StatesSide, pairs: [number, number][], copy: StateCopy | null,
+ *   after: [string, number][][] | null, after_text: string | null, measure: CopyMeasure | null, problem: string}} CopyData
+ * @typedef {{mode: "push", key: string, turn: number, tokens: SentToken[], layers: number, typed: string | null, problem: string,
+ *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
+ *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
+ *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
+ * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
+ * @typedef {{root: HTMLElement, parts: Record<string, any>, data: any, theme: Theme | null, ask: (chosen: any) => void,
+ *   tokens: Record<string, any[]> | null, grids: Record<string, HTMLElement> | null, status: HTMLElement | null,
+ *   picked: {layer: number, from: number} | null, pictures: CopyPictures | null,
+ *   drop: (layer: number, from: number, to: number) => void, strength?: number, canvas?: HTMLCanvasElement,
+ *   destroy?: () => void}} StatesView
  */
 
 /**

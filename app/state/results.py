@@ -192,6 +192,14 @@ def continuation(card: Card, text: str) -> Ids:
     return translator(card).continuation(text)
 
 
+def target_word(card: Card, word: str) -> int:
+    """Return the id of a word of one target token. Raises ValueError, in one line, for others."""
+    from core.experiments.steering import target_id
+
+    model: Any = translator(card)
+    return target_id(model, word)
+
+
 def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
     """Return the edits that apply to a model and source, and one error line for each other edit."""
     return translator(card).fitting(edits, source)

@@ -51,6 +51,8 @@ SENTENCE = "Ein Mann in einem roten Hemd spricht mit einem Hund ."
 EDITS = (
     "off.cross.2.0~uniform.encoder.0.1~cut.cross.all.all.1.2~times.decoder.1.3.4.2.0.5"
     "~row.cross.1.1.2.0.25-0.75~temp.encoder.1.2.0.5~hide.3~positions.source.scale-0.5_shift-2"
+    "~pass.900-17-44-2.1-55-60-9~copy.encoder.2.1.0~copyhead.cross.1.0.2.1"
+    "~pushrandom.decoder.1.2.3.-8.5"
 )
 VIEW = {"kind": "cross", "layer": 1, "head": "mean", "q": 2}
 ASKED = {"direction": "de-en", "text": SENTENCE, "target": None, "beam": 5, "edits": ""}
