@@ -201,14 +201,13 @@ export function placeStrips(explorer) {
 }
 
 /** @param {Explorer} explorer */
-export function listenToStrips(explorer, layOut) {
+export function listenToStrips(explorer, layOutSentences) {
   const { parts } = explorer.dom;
   for (const { side, row } of STRIPS) {
     parts[`${row}-strip`].addEventListener("click", () => {
       explorer.now.strips = { ...explorer.now.strips, [side]: !explorer.now.strips[side] };
       explorer.memory.readFor = ""; // a request that failed unasked may be tried again
-      buildStrips(explorer);
-      layOut(explorer);
+      layOutSentences(explorer);
       scheduleStrip(explorer);
     });
     const host = parts[row];
