@@ -4,6 +4,7 @@ import { onNewSize } from "../shared/mounts.js";
 import { heightBelow, onceSettled, screenOf } from "../shared/presented.js";
 import { drawHatch, prepareCanvas } from "../shared/plot.js";
 import { KINDS } from "./data.js";
+import { placeEditedTarget } from "./edited_target.js";
 import { mapGeometry } from "./geometry.js";
 import { level } from "./level.js";
 import { leastLinesHeight } from "./lines.js";
@@ -11,7 +12,7 @@ import { overviewPlaces } from "./overview_picture.js";
 import { paint } from "./paint.js";
 import { ROLLOUT } from "./maps.js";
 import { fitSentences } from "./sentences.js";
-import { buildStrips } from "./strip.js";
+import { buildStrips, placeStrips } from "./strip.js";
 import { allHeads, allLayers } from "./words.js";
 
 /** @type {[number, string][]} */
@@ -35,6 +36,14 @@ export function layOut(explorer) {
   paint(explorer);
   level(explorer);
   if (presented) onceSettled(root, () => layOut(explorer));
+}
+
+/** Lay the sentences out again after a change of their strips; the maps stay. @param {Explorer} explorer */
+export function layOutSentences(explorer) {
+  buildStrips(explorer);
+  fitSentences(explorer);
+  placeEditedTarget(explorer);
+  placeStrips(explorer);
 }
 
 /**

@@ -15,7 +15,7 @@ import { listenToPanels } from "./panels.js";
 import { listenToCopying } from "./copy.js";
 import { atHead, currentMap, NO_PREVIEW } from "./focus.js";
 import { listenToKeyboard } from "./keyboard.js";
-import { layOut, watchSize } from "./layout.js";
+import { layOut, layOutSentences, watchSize } from "./layout.js";
 import { linkParameters, listenToHeadLink, listenToNavigation, scheduleLink } from "./link.js";
 import { mapOf, WEIGHTS } from "./maps.js";
 import { measure } from "./measures.js";
@@ -116,7 +116,7 @@ function createExplorer(parent, key, host) {
   explainControls(explorer);
   listenToCopying(explorer);
   listenToWhatIf(explorer);
-  listenToStrips(explorer, layOut);
+  listenToStrips(explorer, layOutSentences);
   parts["next-step"].addEventListener("click", () => takeNextStep(explorer, update, requestEdit));
   const stopListening = [
     listenToHeadLink(explorer),
@@ -250,6 +250,10 @@ function receive(explorer, bytes) {
     showChecks(explorer, answer);
     return;
   }
+  if (answer.name === "lens") {
+    showReadings(explorer, answer);
+    return;
+  }
   explorer.data = withAnswer(explorer.data, answer);
   if (answer.name === "again") {
     showNewTranslation(explorer);
@@ -268,6 +272,15 @@ function showChecks(explorer, { checks, checked }) {
   explorer.data = Object.freeze({ ...explorer.data, checks, checked });
   buildBadge(explorer);
   paintBadge(explorer);
+  warmUp(explorer);
+}
+
+/** Show what the states say, which arrives after the maps were painted; the maps stay. @param {Explorer} explorer @param {Answer} answer */
+function showReadings(explorer, answer) {
+  const { maps, peers } = explorer.data;
+  explorer.data = Object.freeze({ ...withAnswer(explorer.data, answer), maps, peers });
+  settleRequest(explorer, answer);
+  layOutSentences(explorer);
   warmUp(explorer);
 }
 

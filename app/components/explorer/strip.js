@@ -16,8 +16,11 @@ const CELL_STEP = 19;
 /* The translation's own words whose ranks are listed. */
 const OWN_WORDS = 3;
 
-/** @type {{side: "encoder" | "decoder", row: "source" | "target"}[]} */
-const STRIPS = [{ side: "encoder", row: "source" }, { side: "decoder", row: "target" }];
+/** @type {{side: Side, row: "source" | "target", rows: string}[]} */
+const STRIPS = [
+  { side: "encoder", row: "source", rows: "--source-rows" },
+  { side: "decoder", row: "target", rows: "--target-rows" },
+];
 
 /** @param {Explorer} explorer */
 const hasLens = ({ data, host }) => host.answers.has("lens") && data.lensOffer !== null && data.lensOffer.command === undefined;
@@ -122,11 +125,11 @@ export function buildStrips(explorer) {
   hideCard(explorer);
   parts["lens-fit"].hidden = data.lensOffer?.command === undefined;
   parts["lens-command"].textContent = data.lensOffer?.command ?? "";
-  for (const { side, row } of STRIPS) {
+  for (const { side, row, rows } of STRIPS) {
     const layers = layersShown(explorer, side);
     const host = parts[row];
     const isOpen = now.strips[side];
-    host.parentElement.style.setProperty(`--${row}-rows`, layers.length);
+    host.parentElement.style.setProperty(rows, layers.length);
     host.classList.toggle("layered", layers.length > 1);
     let stop = 0;
     dom.words[row].forEach(({ button }, index) => {
@@ -185,7 +188,7 @@ export function placeStrips(explorer) {
     if (layers.length < 2) continue;
     const zoom = host.getBoundingClientRect().width / host.offsetWidth;
     const topOf = (node) => node.getBoundingClientRect().top / zoom;
-    const tops = dom.words[row].map(({ button }) => topOf(button.nextElementSibling) - topOf(host));
+    const tops = dom.words[row].map(({ button }) => topOf(button.nextElementSibling) - topOf(host.parentElement));
     const lines = [...new Set(tops)].filter((top, place, all) => place === 0 || top - all[place - 1] > CELL_STEP);
     const made = lines.map((top, line) => {
       const names = element("span", "layer-names");
@@ -201,14 +204,13 @@ export function placeStrips(explorer) {
 }
 
 /** @param {Explorer} explorer */
-export function listenToStrips(explorer, layOut) {
+export function listenToStrips(explorer, layOutSentences) {
   const { parts } = explorer.dom;
   for (const { side, row } of STRIPS) {
     parts[`${row}-strip`].addEventListener("click", () => {
       explorer.now.strips = { ...explorer.now.strips, [side]: !explorer.now.strips[side] };
       explorer.memory.readFor = ""; // a request that failed unasked may be tried again
-      buildStrips(explorer);
-      layOut(explorer);
+      layOutSentences(explorer);
       scheduleStrip(explorer);
     });
     const host = parts[row];

@@ -153,7 +153,7 @@ def _show_ranks(record: TranslationRecord, ranks: NDArray, side: Side, name: str
         ]
         for row, of in zip(rows, ranks, strict=True)
     ]
-    texts = [[str(rank) if rank < 1000 else "" for rank in of] for of in ranks.tolist()]
+    texts = [[str(rank) if rank < 100 else "" for rank in of] for of in ranks.tolist()]
     chart = words_grid_figure(
         Grid(rows, columns, 1 / ranks, texts, hovers),
         f"Rank of “{name}” in the {side}’s states",

@@ -82,7 +82,7 @@ section(
     show_knew,
     inspection,
     choices=("why_knew", "why_knew_other"),
-    summary="Where a word ranks in every state of encoder and decoder",
+    summary="A word’s rank in every state of encoder and decoder",
     seconds=cost.estimate_seconds(inspection, 2),
     help=meaning("softmax"),
 )
