@@ -13,6 +13,7 @@ from app.components.explorer.payload import pack
 from app.components.states import states
 from app.look.labels import label
 from app.state import address, results, session, waiting
+from app.views.shared.notebook import offer_notebook
 from app.views.states.readings import (
     count_states,
     first_difference,
@@ -69,6 +70,10 @@ def show_copying(
         data |= {"pairs": [], "problem": str(error)}
     data |= _copied(card, donor, receiver, side, data["pairs"], text, decode)
     states(data, key=KEY, on_chosen=_choose)
+    chosen = data["copy"]
+    edits = _edits(chosen, donor, receiver, side) if chosen else Edits()
+    further = {"SECOND_SOURCE": second.source_text, "WAY": way, "EDITS": edits.to_text()}
+    offer_notebook("copy", card, first, **further)
     pictures = _pictures(card, first, second, way, side)
     send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **pictures}))
 

@@ -12,6 +12,7 @@ from app.components.states import states
 from app.components.tokens import sent
 from app.look.labels import label
 from app.state import address, results, session, waiting
+from app.views.shared.notebook import offer_notebook
 from app.views.states.readings import count_states, first_difference
 from core.checkpoint.folder import Card
 from core.checkpoint.lens import load_lens
@@ -61,6 +62,8 @@ def show_pushing(
             session.put("pushed", Edits(pushes=(push,)).to_text())
     address.write({"pushed": session.get("pushed")}, KEY + "_link")
     states(data, key=KEY, on_chosen=lambda: _choose(record.id))
+    if push is not None:
+        offer_notebook("push", card, record, EDITS=Edits(pushes=(push,)).to_text())
 
 
 def _choose(sentence: str) -> None:
