@@ -37,24 +37,22 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
         session.put("second_source", default)
         session.save_result("default_second", default)
     address.initialise_text("second_source", default)
-    text = st.text_input(
-        "Second sentence",
-        key="second_source",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+    with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
+        text = st.text_input(
+            "Second sentence",
+            key="second_source",
+            persist_state="session",
+            label_visibility="collapsed",
+        )
+        for i, pair in enumerate(minimal_pairs(chosen.direction)):
+            st.button(
+                pair.title(chosen.direction),
+                key=f"minimal_pair_{i}",
+                type="tertiary",
+                on_click=use_pair,
+                args=pair.texts(chosen.direction),
+            )
     address.write({"second_source": text}, "second_source")
-    if pairs := minimal_pairs(chosen.direction):
-        with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-            st.caption("Pairs:", width="content")
-            for i, pair in enumerate(pairs):
-                st.button(
-                    pair.title(chosen.direction),
-                    key=f"minimal_pair_{i}",
-                    type="tertiary",
-                    on_click=use_pair,
-                    args=pair.texts(chosen.direction),
-                )
     if address.one_line(text) == chosen.source:
         st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)

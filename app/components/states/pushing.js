@@ -137,12 +137,12 @@ function translationsOf(data) {
     box.append(element("span", "row-name", name), text);
     return box;
   };
-  const flips = curve.random.some((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share));
+  const flips = curve.random.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
   return [
     part("not pushed", element("bdi", "text before", before)),
     part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`, changedText(before, after)),
     part("a random direction, same length", changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale lines: ${curve.random.length} random directions; ${flips ? "some also write" : "none writes"} ${push.new.text}.`),
+    element("p", "note", `Direction: Jacobian lens. Pale: random directions; ${flips || "none"} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} ${push.new.text} more probable, too.`),
   ];
 }
 

@@ -104,7 +104,9 @@ def _copied(
         )
         if (pair := next(different, None)) is None:
             return {}
-        chosen = {"layer": count_states(card, side) // 2, "from": pair[0], "to": pair[1]}
+        count = count_states(card, side)  # the decoder's last state is what is written
+        layer = count // 2 if side == "encoder" else max(0, count - 2)
+        chosen = {"layer": layer, "from": pair[0], "to": pair[1]}
     try:
         edits = _edits(chosen, donor, receiver, side)
         own = results.token_ids(receiver.target_out)
@@ -192,18 +194,17 @@ def _pictures(
 ) -> dict[str, Any]:
     """Return the share that each state of a side brings, and each head; or why there is none.
 
-    `cells` are [layer, position], null where a position has no counterpart; `heads` are [layer,
+    `cells` are [layer, position], null for a position without a counterpart; the decoder's end
+    before the first token that differs. `heads` are [layer,
     head] by kind: cross-attention, and the side's self-attention.
     """
     try:
         found = results.run_experiment(card, core.patch_all, first, second, way)
     except ValueError as error:  # one line
         return {"problem": str(error)}
-    into = second if way == WAYS[0] else first
-    more = len(tokens_of(into, side)) - getattr(found, side).shape[1]
-    cells = np.pad(getattr(found, side), ((0, 0), (0, more)), constant_values=np.nan)
+    cells = getattr(found, side).tolist()
     return {
-        "cells": [[None if np.isnan(share) else share for share in row] for row in cells.tolist()],
+        "cells": [[None if np.isnan(share) else share for share in row] for row in cells],
         "heads": {kind: found.heads[kind].tolist() for kind in ("cross", side)},
         "problem": found.reason,
     }
