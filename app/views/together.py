@@ -143,14 +143,14 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
 def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw the grids of two sentences, to copy states from one into the other."""
     second = results.inspect(card, ask_for_second_sentence(chosen), decode=chosen.decode)
-    show_copying(card, record, second, chosen.decode)
+    show_copying(card, record, second, chosen)
 
 
 def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw one sentence, whose states can be pushed; at first towards a known other sentence's."""
     other = minimal_change(chosen.source, chosen.direction)
     second = results.inspect(card, other, decode=chosen.decode)
-    show_pushing(card, record, second, chosen.decode)
+    show_pushing(card, record, second, chosen)
 
 
 with st.container(horizontal=True, vertical_alignment="center", key="two_title"):

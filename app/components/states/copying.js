@@ -192,8 +192,7 @@ export function saidChanges(before, after) {
 
 function sentenceOf({ data, tokens }) {
   const { copy, donor, receiver, after_text: after } = data;
-  if (data.problem) return [data.problem];
-  if (!copy || after === null) return [`Copy a state of ${donor.name} into ${receiver.name}.`];
+  if (!copy || after === null) return [data.problem || `Copy a state of ${donor.name} into ${receiver.name}.`];
   const what = copy.head === undefined
     ? ["one state of ", element("i", "", tokenName(tokens.donor[copy.from]))]
     : [`the output of ${ATTENTION_KINDS[copy.kind]}attention head ${copy.layer + 1}.${copy.head + 1}`];

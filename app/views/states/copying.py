@@ -11,12 +11,14 @@ import core
 from app.components.answers import send_answer
 from app.components.explorer.payload import pack
 from app.components.states import states
+from app.controls import Selection
 from app.look.labels import label
 from app.state import address, results, session, waiting
 from app.views.states.readings import (
     count_states,
     first_difference,
     pairs,
+    show_link,
     side_of,
     tokens_of,
     words,
@@ -35,7 +37,7 @@ _HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", 
 
 @waiting.fragment
 def show_copying(
-    card: Card, first: TranslationRecord, second: TranslationRecord, decode: DecodeConfig
+    card: Card, first: TranslationRecord, second: TranslationRecord, chosen: Selection
 ) -> None:
     """Draw both grids, the translation after the chosen copy, and the shares of all copies."""
     address.initialise("copy_way", WAYS, WAYS[0])
@@ -67,10 +69,12 @@ def show_copying(
         data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
     except ValueError as error:  # one line
         data |= {"pairs": [], "problem": str(error)}
-    data |= _copied(card, donor, receiver, side, data["pairs"], text, decode)
+    data |= _copied(card, donor, receiver, side, data["pairs"], text, chosen.decode)
     states(data, key=KEY, on_chosen=_choose)
     pictures = _pictures(card, first, second, way, side)
     send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **pictures}))
+    if edits := data.get("edits"):
+        show_link(receiver, edits, chosen)
 
 
 def _choose() -> None:
@@ -117,6 +121,7 @@ def _copied(
         return {"problem": str(error)}
     return {
         "copy": chosen,
+        "edits": edits.to_text(),
         "after": words(card, forced, side),
         "after_text": after.translation,
         "measure": measure,

@@ -10,9 +10,10 @@ import numpy as np
 import core
 from app.components.states import states
 from app.components.tokens import sent
+from app.controls import Selection
 from app.look.labels import label
 from app.state import address, results, session, waiting
-from app.views.states.readings import count_states, first_difference
+from app.views.states.readings import count_states, first_difference, show_link
 from core.checkpoint.folder import Card
 from core.checkpoint.lens import load_lens
 from core.config import DecodeConfig
@@ -24,7 +25,7 @@ KEY = "pushed_state"
 
 @waiting.fragment
 def show_pushing(
-    card: Card, record: TranslationRecord, other: TranslationRecord, decode: DecodeConfig
+    card: Card, record: TranslationRecord, other: TranslationRecord, chosen: Selection
 ) -> None:
     """Draw a sentence, the push of one of its states, its curve, and what is translated then.
 
@@ -55,12 +56,14 @@ def show_pushing(
     if push is None:
         data["problem"] = problem or "The translation has no word to push away from."
     else:
-        push, shown = _pushed(card, record, other, push, decode)
+        push, shown = _pushed(card, record, other, push, chosen.decode)
         data |= shown
         if asked or session.get("pushed"):
-            session.put("pushed", Edits(pushes=(push,)).to_text())
+            session.put("pushed", data["edits"])
     address.write({"pushed": session.get("pushed")}, KEY + "_link")
     states(data, key=KEY, on_chosen=lambda: _choose(record.id))
+    if push is not None:
+        show_link(record, data["edits"], chosen)
 
 
 def _choose(sentence: str) -> None:
@@ -166,6 +169,7 @@ def _pushed(
     words = {t.id: label(t) for t in record.target_out if not t.special}
     new = results.target_labels(card, (push.new,))[push.new]
     return push, {
+        "edits": Edits(pushes=(push,)).to_text(),
         "push": {
             "position": push.position,
             "layer": push.layer,
