@@ -34,8 +34,6 @@ _LONGEST = 22  # characters of a bar's label; the hover shows the whole word
 _LEFT, _RIGHT, _SCALE, _TOP = 96, 12, 64, 12  # px; _SCALE: width reserved for a colour bar
 _STRIP, _GAP = 22, 30  # px: height of a strip, and gap between groups of strips
 _PRODUCT = 156  # px: left margin, for a term's two factors
-_SMALL, SMALL_WIDTH = 64, 108  # px: size of a figure in the overview
-_MIN_WIDTH = 150  # px: Streamlit's minimum width of a figure
 
 Part = tuple[Mark | Cells, Mapping[str, Axis]]
 """A mark and its pair of axes."""
@@ -60,7 +58,7 @@ def product_figure(inside: InsideHead, key: int) -> Chart:
     terms = inside.products_KE[key]
     named = largest(terms, TERMS)
     q, k = inside.q_E, inside.k_KE[key]
-    names = [f"{e + 1}:  {number(q[e])} × {number(k[e])}" for e in named]
+    names = [f"{e + 1}:  {number(q[e], 2)} × {number(k[e], 2)}" for e in named]
     hovers = [f"dimension {name}" for name in names]
     values = [float(terms[e]) for e in named]
     colours = by_sign(values)
@@ -106,9 +104,9 @@ def softmax_figure(inside: InsideHead, words: Sequence[str], key: int) -> Chart:
     return _chart(
         height,
         _bars(1, inside.exps_K, words, height, [THIRD] * K, columns=(0, 0.46), chosen=key,
-              series="e^(s − max)"),
+              places=3, series="e^(s − max)"),
         _bars(2, inside.weights_K, words, height, shades, columns=(0.54, 1), chosen=key,
-              named=False, series="weight", more=edge),
+              named=False, places=3, series="weight", more=edge),
         right=_RIGHT,
         head=head,
         notes=[_above(title, at, 1) for at, title in titles],
@@ -140,44 +138,9 @@ def output_figure(inside: InsideHead) -> Chart:
         height,
         _strips(1, both, ["this head", "output"], (1 - 2 * _STRIP / height, 1)),
         _bars(2, lengths, names, height, [THIRD] * len(names), (0, bars / height),
-              chosen=inside.head, places=2),
+              chosen=inside.head),
         notes=[_above("length of each head’s part", 0, bars / height)],
     )  # fmt: skip
-
-
-def small_figures(inside: InsideHead, key: int) -> dict[str, Chart]:
-    """Return a small figure of each stage's result for the overview, by stage."""
-
-    def strips(*rows: NDArray[np.float64]) -> Chart:
-        N, parts = len(rows), []
-        bound = None if N == 1 else float(max(np.abs(row).max() for row in rows))
-        for n, row in enumerate(rows, start=1):
-            domain = 1 - n / N + 0.06, 1 - (n - 1) / N - 0.06
-            parts.append(_strips(n, row[None], [""], domain, bound=bound, scale=False))
-        return _overview(*parts)
-
-    def bars(
-        values: NDArray[np.float64], hatched: NDArray[np.bool_] | None = None, chosen: int = key
-    ) -> Chart:
-        finite = _finite(values)
-        colours = [INK if at == chosen else LINE for at in range(len(values))]
-        ends = {"y0": min(finite.min(), 0.0), "y1": max(finite.max(), 0.0)}
-        fill = {"fillcolor": Ink("masked"), "line": {"width": 0}}
-        masked = [] if hatched is None else np.flatnonzero(hatched).tolist()
-        shapes = [{"x0": at - 0.5, "x1": at + 0.5, **ends, **fill} for at in masked]
-        hidden = Axis({"visible": False})
-        bar = Mark("bar", np.arange(len(values)), finite, colour=colours)
-        return _overview((bar, {"x": hidden, "y": hidden}), shapes=shapes)
-
-    return {
-        "project": strips(inside.q_E, inside.k_KE[key]),
-        "product": strips(inside.products_KE[key]),
-        "scale": bars(inside.scaled_K),
-        "mask": bars(inside.masked_K, ~inside.open_K),
-        "softmax": bars(inside.weights_K),
-        "values": strips(inside.z_E),
-        "output": bars(np.linalg.norm(inside.parts_HD, axis=-1), chosen=inside.head),
-    }
 
 
 def _chart(
@@ -189,14 +152,6 @@ def _chart(
     top = _TOP + head
     gaps = {"bargap": 0.3, "barmode": "overlay"}
     return Chart("", "", axes, marks, top + height + 8, (left, right, top, 8), more=gaps, **more)
-
-
-def _overview(*parts: Part, **more: Any) -> Chart:
-    chart = [mark for mark, _ in parts], {id: axis for _, of in parts for id, axis in of.items()}
-    margins = 0, _MIN_WIDTH - SMALL_WIDTH, 4, 4
-    return Chart(
-        "", "", chart[1], chart[0], _SMALL, margins, _MIN_WIDTH, more={"bargap": 0.2}, **more
-    )
 
 
 def _pitch(rows: int) -> float:
@@ -272,7 +227,7 @@ def _bars(
     hovers: Sequence[str] = (),
     chosen: int | None = None,
     named: bool = True,
-    places: int = 4,
+    places: int = 2,
     series: str = "",
     more: Mapping[str, Any] | None = None,
 ) -> Part:

@@ -23,7 +23,7 @@ from app.figures.chart import (
 )
 from app.figures.style import AXIS, LINE, SECOND, THIRD, Ink, colour_bar, small, text_width, tick
 from app.lessons.texts import rules
-from app.look.labels import labels
+from app.look.labels import isolated, label
 from app.look.numbers import number, scientific
 from core.analysis.position_table import products_by_distance
 from core.record.record import RecordToken
@@ -63,16 +63,13 @@ def table_figure(
     positions: NDArray[np.float32],
     tokens: Sequence[RecordToken] | None,
     title: str = "What is added to each token",
-    first: int = 1,
 ) -> Chart:
     """Draw the vectors added to the embeddings, [length, d_model], on a zero-centred scale.
 
-    Without tokens, rows are labelled by pos alone; `first` is the first token's number.
+    Without tokens, rows are labelled by pos alone.
     """
     length, d_model = positions.shape
-    names = (
-        [f"pos {n}" for n in range(length)] if tokens is None else position_labels(tokens, first)
-    )
+    names = [f"pos {n}" for n in range(length)] if tokens is None else position_labels(tokens)
     row = float(np.clip(420 / length, 5, 24))
     limit, paper = float(np.abs(positions).max()), is_sinusoidal(positions)
     dimensions = [_dimension_name(d, d_model, paper) for d in range(d_model)]
@@ -111,7 +108,6 @@ def waves_figure(
     positions: NDArray[np.float32],
     tokens: Sequence[RecordToken],
     dimensions: Sequence[int],
-    first: int = 1,
 ) -> Chart:
     """Draw some columns of the table against position, one below the other.
 
@@ -119,7 +115,7 @@ def waves_figure(
     otherwise it connects the dots.
     """
     length, d_model = positions.shape
-    names, N = position_labels(tokens, first), len(dimensions)
+    names, N = position_labels(tokens), len(dimensions)
     placed = {"anchor": "free", "position": 0, "title": {"text": "pos and its token"}}
     across, below, pitch = words_below(names, _LONGEST)
     paper, limit = is_sinusoidal(positions), float(np.abs(positions).max())
@@ -201,12 +197,9 @@ def dot_product_figure(positions: NDArray[np.float32]) -> Chart:
     return Chart(title, subtitle, axes, marks, 340, (70, 20, 76, 52), notes=notes)
 
 
-def position_labels(tokens: Sequence[RecordToken], first: int) -> list[str]:
-    """Return each token's label after its pos in the formula, counted from 0: pos 1 Mann₂.
-
-    `first` is the first token's number: 1 for a source, 0 for a target fed in.
-    """
-    return [f"pos {pos} {word}" for pos, word in enumerate(labels(tokens, first))]
+def position_labels(tokens: Sequence[RecordToken]) -> list[str]:
+    """Return each token's label after its pos in the formula, counted from 0: pos 1 Mann."""
+    return [f"pos {pos} {isolated(label(token))}" for pos, token in enumerate(tokens)]
 
 
 def _ends(limit: float) -> list[str]:

@@ -10,17 +10,19 @@ from app.look.labels import labels
 from core.record.record import TranslationRecord
 
 _LONGEST = 14  # characters of a column label; the hover shows the whole word
-_WIDTH = 560
 
 
-def heads_figure(record: TranslationRecord) -> Chart:
-    """Draw each head's last row of cross-attention, and the mean: [layers × heads + 1, source]."""
+def heads_figure(record: TranslationRecord, query: int = -1, width: int = 560) -> Chart:
+    """Draw a row of cross-attention of each head, and the mean: [layers × heads + 1, source].
+
+    The row is that of the last token written unless `query` names another; `width` is in px.
+    """
     L, H, _, S = record.cross.shape
-    weights = record.cross[:, :, -1].reshape(L * H, S)
+    weights = record.cross[:, :, query].reshape(L * H, S)
     heads = [*(f"{i // H + 1}.{i % H + 1}" for i in range(L * H)), "mean"]
     tokens = labels(record.source, 1)
     pitch = float(np.clip(340 / len(heads), 11, 20))
-    cell = float(np.clip(_WIDTH / S, 7, 34))
+    cell = float(np.clip(width / S, 7, 34))
     angle = -60 if cell < 24 else -45
     across = words(
         tokens, cell, _LONGEST, "key: source token", standoff=4, side="top", tickangle=angle

@@ -42,6 +42,12 @@ def scientific(value: float) -> str:
     return f"{sign}{digits}\u00a0·\u00a010{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
+def significant(value: float, digits: int = 2) -> str:
+    """Format a positive number with some significant digits: 0.94, 1.4, 14, 2,600."""
+    places = digits - 1 - math.floor(math.log10(value))
+    return number(round(value, places), max(0, places))
+
+
 def within(error: float) -> str:
     """Say how closely a sum adds up, as the end of a sentence: to within 3.6 · 10⁻¹⁵."""
     return f" to within {scientific(error)}" if error else " exactly"

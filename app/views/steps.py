@@ -21,13 +21,13 @@ from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
 from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import covered, open_with
+from app.views.shared.question import open_with
 from app.views.shared.what_if import current_edits, show_edits
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 from core.serving.queue import UnansweredError
-from core.text.tokenizer import normalise
 
 if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.record.edits import Edits
@@ -95,11 +95,14 @@ def show_comparison(record: TranslationRecord, free: WrittenTree, forced: Writte
 
 @waiting.fragment
 def show_tree(
-    card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None
+    card: Card, record: TranslationRecord, written: WrittenTree, edits: Edits | None, hidden: bool
 ) -> None:
-    """Draw the tree and, below it, the cross-attention rows of the pinned node."""
+    """Draw the tree and, below it, the cross-attention rows of the pinned node.
+
+    If `hidden`, the tree does not show which translation wins.
+    """
     tree = written.tree
-    chosen = beam_tree(written, session.get("beam_tree"), key="beam_tree")
+    chosen = beam_tree(written, session.get("beam_tree"), hides_winner=hidden, key="beam_tree")
     with st.container(key="steps_problem"):
         if chosen.force is not None:
             try:
@@ -137,6 +140,14 @@ def show_tree(
     address.write_choice("path_maps", shown, False)
     if shown:
         show_explorer(path, address.initial_view(path), card, key="path_explorer")
+    offer_notebook(
+        "steps",
+        card,
+        record,
+        EDITS="" if edits is None else edits.to_text(),
+        PREFIX=tree.ids(tree.ends[0])[: tree.forced],
+        PATH=tree.ids(here),
+    )
 
 
 page, beside = lesson_top()
@@ -148,14 +159,10 @@ with page:
     beam = chosen.decode.beam
     kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
     st.caption(
-        f"The decoder writes token by token, and the search keeps {kept} at each step. Walk the "
-        "tree with the arrow keys, see why each continuation was kept or pruned, and force the "
-        "search down another path.",
+        f"At each step the search keeps {kept}.",
         help=meaning("token", "<bos>", "beam search", "length penalty", "score", "forced prefix"),
     )
     show_glance("softmax", "outputs", in_view=text("figure_one", "steps"), beside=beside)
-    with st.container(key="steps_source"):
-        st.text(normalise(record.source_text))
     # Always present, so that the elements below keep their position.
     above = st.container(key="steps_above")
     edits, problems = current_edits(card, record)
@@ -171,23 +178,21 @@ with page:
         questions += asked.cross_attention(record)
     linked = address.requested("forced") is not None
     found = open_with("steps", record, questions, linked=linked)
-if not covered("steps", not found.shown):
-    prefix = forced_prefix(record)
-    try:
-        forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
-    except ValueError as error:
-        above.error(plain(error))
-        prefix, forced = (), free
-    if prefix:
-        with above:
-            show_comparison(record, free, forced)
-    is_free = not prefix or session.get("tree_shown") == "free"
-    address.write(
-        {
-            "forced": ".".join(map(str, prefix)),
-            "tree_shown": "free" if prefix and is_free else None,
-        },
-        "steps",
-    )
-    shown = free if is_free else forced
-    show_tree(card, record, shown, edits)
+prefix = forced_prefix(record)
+try:
+    forced = results.search_tree(card, record.source_text, chosen.decode, prefix, edits)
+except ValueError as error:
+    above.error(plain(error))
+    prefix, forced = (), free
+if prefix:
+    with above:
+        show_comparison(record, free, forced)
+is_free = not prefix or session.get("tree_shown") == "free"
+address.write(
+    {
+        "forced": ".".join(map(str, prefix)),
+        "tree_shown": "free" if prefix and is_free else None,
+    },
+    "steps",
+)
+show_tree(card, record, free if is_free else forced, edits, found.hides("wins"))

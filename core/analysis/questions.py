@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 
 from core.analysis.head_effects import HeadEffects
-from core.frozen import Bools, Floats
+from core.frozen import Bools, Doubles, Floats
 from core.record.record import RecordToken, TranslationRecord
 from core.record.words import group_words, is_punctuation
 
@@ -28,6 +28,8 @@ MOST_CELLS = 6
 """A grid of cells has at most this many rows and at most this many columns."""
 NEAR_MEAN = 0.005
 """Masks: mean probabilities that differ by at most this count as equal."""
+LEAST_POINTS, MOST_POINTS = 1.5, 15.0
+"""Softmax: the largest score of a row must exceed the next one by at least and at most this."""
 ORDERS = ("same", "reordered", "other")
 """Outcomes for a translation: the same words, the same words in another order, other words."""
 
@@ -76,6 +78,7 @@ class Unsettled(ValueError):  # noqa: N818 (not an error: the numbers give no cl
 
     - few: there are too few options or words, or the cells are all masked or all unmasked
     - small: the largest number is below its minimum
+    - large: it is above its maximum
     - tied: more than half of the options are within the margin
     - alike: only punctuation or capitals differ
     """
@@ -102,6 +105,25 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
     row_K = record.maps(kind)[layer, head, query].astype(np.float64)
     shares = [float(row_K[list(word)].sum()) for word in words]
     return _largest("attends", words, shares, shares, LEAST_SHARE, NEAR_SHARE)
+
+
+def weighs(scores_K: Doubles) -> Question:
+    """Ask how many times as much weight the largest of a row's scores gets as the next one.
+
+    The options are functions of the difference d of the two scores, by name: "plain" (d), "square"
+    (d²), "exponential" (e to the power of d, which is right) and "power" (10 to the power of d).
+    The evidence is their value. Raises Unsettled; see `LEAST_POINTS` and `MOST_POINTS`.
+    """
+    scores = np.sort(scores_K[np.isfinite(scores_K)])
+    if len(scores) < 2:
+        raise Unsettled("few", options=len(scores))
+    points = float(scores[-1] - scores[-2])
+    if points < LEAST_POINTS:
+        raise Unsettled("small", largest=points, least=LEAST_POINTS)
+    if points > MOST_POINTS:
+        raise Unsettled("large", largest=points)
+    factors = (points, points**2, float(np.exp(points)), 10.0**points)
+    return Question("weighs", ("plain", "square", "exponential", "power"), frozenset({2}), factors)
 
 
 def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:

@@ -46,8 +46,9 @@ class Reading(Frozen):
     """What the states of one side say: `ids` [L + 1, N, K], most probable first.
 
     Their `probabilities` [L + 1, N, K] are those of the read state, not calibrated. `ranks`
-    [L + 1, N, T] are the ranks, from 1, of the target's T tokens. `logit_ids` [L + 1, N, K] are the
-    most probable tokens by the logit lens, which reads a state as it is.
+    [L + 1, N, T] are the ranks, from 1, of the target's T tokens, or of others that were asked for.
+    `logit_ids` [L + 1, N, K] are the most probable tokens by the logit lens, which reads a state as
+    it is.
     """
 
     ids: NDArray[np.int64]
@@ -85,24 +86,31 @@ class Network(Owner, Protocol):
     def card(self) -> Card: ...
 
 
-def jacobian_lens(translator: Network, record: TranslationRecord) -> Readings:
+def jacobian_lens(
+    translator: Network, record: TranslationRecord, tokens: Ids | None = None
+) -> Readings:
     """Read every state of a record's pass with the lens in the network's checkpoint folder.
+
+    The ranks are those of target ids `tokens`, by default of the target's own.
 
     Raises CheckpointError without a lens for these weights: `core.analyse lens` writes one.
     """
-    return readings(translator, record, load_lens(translator.card).jacobians)
+    return readings(translator, record, load_lens(translator.card).jacobians, tokens)
 
 
 @of_pass
 @torch.inference_mode()
-def readings(model: Seq2Seq, source: Ids, target: Ids, jacobians: Jacobians) -> Readings:
+def readings(
+    model: Seq2Seq, source: Ids, target: Ids, jacobians: Jacobians, tokens: Ids | None = None
+) -> Readings:
     """Read every state of a pass: (translator, record, jacobians), or (model, source, target, …).
 
-    Edits of the record are applied. `jacobians` come from `core.checkpoint.lens`.
+    Edits of the record are applied. `jacobians` come from `core.checkpoint.lens`. The ranks are
+    those of `tokens`, by default of the target's.
     """
     batch = collate([(list(source), list(target))]).to(next(model.parameters()).device)
     states = layer_states(model, batch)
-    written_T = batch.target_out[0]
+    written_T = torch.tensor(list(target if tokens is None else tokens), device=batch.source.device)
 
     def reading(side: Side) -> Reading:
         found = []

@@ -34,11 +34,11 @@ window.mount = (text, key, again) => {
     host.append(inner);
   }
   const page = {
-    answers: new Set(["quantity", "exact", "effects", "page", "edit"]),
+    answers: new Set(["quantity", "exact", "effects", "page", "edit", "lens"]),
     ask: (name, value) => window.requests.push([name, value]),
     listen: (receive) => ((window.passAnswer = receive), () => {}),
     link: { read: () => ({}), write: () => {}, listen: (navigate) => ((window.navigate = navigate), () => {}), url: () => location.href },
-    headPage: null,
+    headPage: window.headPage ?? null,
   };
   window.mounted = render({ data: fromBase64(text), parentElement: host.firstChild, key, host: page });
   if (again) return;

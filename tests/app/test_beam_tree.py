@@ -84,12 +84,24 @@ class Tree:
 
 
 def test_the_key_says_how_wide_the_search_is(page: Page) -> None:
-    words = Tree(page).text("key")
-    assert words.startswith("Each column is one step: the 5 continuations with the highest sums")
-    assert "At most 2 are extended; those struck through were pruned." in words
-    for beam, candidates, extended in ((1, 5, "One is extended;"), (5, 10, "At most 5 are")):
-        words = Tree(page, beam=beam, tree=f"beam {beam}").text("key")
-        assert f"the {candidates} continuations" in words and extended in words
+    for beam, candidates, extended in (
+        (2, 5, "At most 2 are"),
+        (1, 5, "One is"),
+        (5, 10, "At most 5 are"),
+    ):
+        words = Tree(page, beam=beam, tree=f"beam {beam}").part("key").text_content()
+        assert words.startswith(
+            f"Each column is one step: the {candidates} continuations with the "
+        )
+        assert f"{extended} extended; those struck through were pruned." in words
+
+
+def test_a_tree_that_hides_its_winner_shows_no_score(page: Page) -> None:
+    tree = Tree(page, hypotheses=[], tree="hidden")
+    assert not tree.part("all-results").is_visible()
+    assert not tree.root.locator(".winner, .flag").count()
+    tree.choose(len(NODES) - 1)
+    assert [name for name, *_ in tree.arithmetic()] == ["log-probability"]
 
 
 def test_each_status_is_explained(page: Page) -> None:
@@ -132,7 +144,7 @@ def test_the_score_is_a_sum_with_a_length_penalty(page: Page) -> None:
 def test_alternatives_are_probabilities_of_the_parents_step(page: Page) -> None:
     tree = Tree(page)
     tree.choose(1)
-    assert tree.text("instead") == "Most probable at step 1 of this path: choose one to force it"
+    assert tree.text("instead") == "Most probable here: choose one to force it"
     buttons = tree.part("alternatives").locator("button")
     assert [tuple(text.split()) for text in buttons.all_inner_texts()] == [
         ("a", "0.82"),

@@ -283,7 +283,9 @@ def test_a_sentence_without_a_translation_stays_and_an_example_leaves(named):
 
 
 def test_lessons_use_the_visitors_sentence(named):
-    shown = render("masks", direction="ar-en", model="opus", source=ARABIC, search="greedy")
+    shown = render(
+        "masks", "open_batch", direction="ar-en", model="opus", source=ARABIC, search="greedy"
+    )
     (batch,) = [
         i.text for i in shown.items if i.where.startswith("mask_batch_") and ARABIC in i.text
     ]

@@ -40,7 +40,7 @@ PATTERNS |= {
 }
 SECTIONS = {
     "": ["word_alignment"],
-    "masks": ["open_causal", "open_padding", "open_word"],
+    "masks": ["open_batch", "open_row", "open_causal", "open_padding", "open_word"],
     "positions": [
         *("open_waves", "open_distance", "open_rotation", "open_sums", "open_learned"),
         *("open_beyond", "open_order", "open_what_if", "open_scores"),

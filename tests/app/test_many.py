@@ -102,6 +102,7 @@ def test_oversized_input_is_rejected_early_in_one_line(own):
             first = await client.type("source", "a" * 100_000)
         async with await Client.connect(found.port) as client:
             await client.open("masks")
+            await client.unfold("open_batch")
             box = next(key for key in client.keys if key.startswith("mask_batch_"))
             start = time.monotonic()
             second = await client.type(box, "\n".join(sentences(200)))

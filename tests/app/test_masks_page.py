@@ -31,7 +31,10 @@ BATCH = (
     "Zwei junge Männer spielen im Park Fußball.",
     "Ein Straßenmusiker spielt an einer Bushaltestelle Gitarre.",
 )
-SECTIONS = ("open_causal", "open_padding", "open_word", "closing_table")
+SECTIONS = (
+    *("open_batch", "open_row", "open_causal", "open_padding", "open_word"),
+    "closing_table",
+)
 FILLS = {"−∞": -torch.inf, "−10⁴": -1e4, "−10⁹": -1e9}
 
 
@@ -78,7 +81,7 @@ def test_the_batch_matches_the_ids_fed_in(shown, records):
         assert words == [names(row, first) for row in rows]
         assert sent["first"] == first and side in sent["title"].lower()
         cells += int((expected == PAD).sum())
-    says(shown, None, "Hatched", str(cells))
+    says(shown, None, "Grey", str(cells))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +143,7 @@ def test_masks_and_their_axes_match_the_batch(records, kind, query, key):
 def test_the_table_of_shapes_matches_torch(shown, records, net):
     B, H = len(records), net.card.model.num_heads
     S, T = max(len(r.source) for r in records), max(len(r.target_in) for r in records)
-    table = next(t for t in shown.tables[""] if "as stored" in t)
+    table = next(t for t in shown.tables["open_batch"] if "as stored" in t)
     assert table.to_numpy().tolist() == [
         ["source mask in the encoder", f"[{B}, 1, 1, {S}]", f"[{B}, {H}, {S}, {S}]"],
         ["source mask in cross-attention", f"[{B}, 1, 1, {S}]", f"[{B}, {H}, {T}, {S}]"],
@@ -353,7 +356,7 @@ def test_every_number_on_the_page_is_compared(shown, records, net):
     fixed = [text("masks", key) for key in ("batch.about", "batch.tensor", "row.ranges")]
     nothing_else(
         shown,
-        *("mask_padding", "mask_causal", "mask_combined", "closing_table", ""),
+        *("mask_padding", "mask_causal", "mask_combined", "closing_table", "open_batch"),
         "hidden_probabilities",
         fixed=(*fixed, text("masks", "row.values")),
     )

@@ -52,7 +52,7 @@ def test_typed_ids_give_the_published_matrices():
     expected[:, 5:] = False
     cells = table(page.figure("mask_combined")).astype(float)
     assert np.array_equal(np.isfinite(cells), expected)
-    shapes = next(t for t in page.tables[""] if "as stored" in t)
+    shapes = next(t for t in page.tables["open_batch"] if "as stored" in t)
     held = ["[2, 1, 1, 9]", "[2, 1, 1, 9]", "[2, 1, 1, 7]", "[7, 7]", "[2, 1, 7, 7]"]
     assert list(shapes["as stored"]) == held
     box = page.app.text_area(key="mask_source_ids")
@@ -71,7 +71,7 @@ def test_short_and_odd_texts_open_without_errors(name, text):
 
 
 def test_a_batch_that_is_too_large_is_rejected_before_translation(monkeypatch):
-    page = render("masks", source=SENTENCE)
+    page = render("masks", "open_batch", source=SENTENCE)
     (key,) = [box.key for box in page.app.text_area if box.key.startswith("mask_batch_")]
     lines = "\n".join(f"Ein Hund und {n} Katzen." for n in range(200))
     inspect, inspected = results.inspect, []

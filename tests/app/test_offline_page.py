@@ -309,6 +309,7 @@ def test_the_page_opens_with_the_word_that_one_head_changes_most(fresh, inspect,
 
 def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     page = visit(source=SHORT)
+    page.get_by_text("Look at another translation").click()
     box = page.get_by_label("English translation to look at")
     box.fill("The dog is running.")
     box.press("Enter")
@@ -535,6 +536,7 @@ def test_everything_is_reached_by_keyboard_and_named(visit):
           .map((node) => node.tabIndex)"""
     )
     assert len(reached) > 10 and set(reached) == {0}
+    page.get_by_text("Look at another translation").click()
     named = {"radio": "German → English", "combobox": "Search", "textbox": "German sentence"}
     named |= {"searchbox": "English translation to look at", "button": "About this file"}
     for role, name in named.items():
@@ -675,6 +677,9 @@ def run(page: Page, module: str, expression: str, *arguments: object) -> object:
     return page.evaluate(f"(args) => {{ {script}\n return {expression}; }}", list(arguments))
 
 
+COPIES = "pass.9-8-2.1-30~copy.encoder.0.3.1~copyhead.cross.0.0.1.1"
+
+
 @pytest.mark.parametrize(
     ("edits", "command"),
     [
@@ -689,6 +694,13 @@ def run(page: Page, module: str, expression: str, *arguments: object) -> object:
         ("row.decoder.0.0.1.0.5-0.5", "+row.decoder.0.0.1.1"),
         ("positions.source.scale-0", "+causal"),
         ("hide.3~off.cross.2.0", "+off.encoder.0.1"),
+        (f"hide.3~{COPIES}", "-pass.9-8-2.1-30"),
+        (f"hide.3~{COPIES}", "-copy.encoder.0.3.1"),
+        ("hide.3~pass.9-8-2.1-30~copy.encoder.0.3.1", "-copy.encoder.0.3.1"),
+        (COPIES, "+copy.encoder.0.3.2"),
+        (COPIES, "+pass.7-2.1~copy.encoder.1.0.0"),
+        (COPIES, "+pass.9-8-2.1-30~copy.encoder.1.0.0"),
+        ("push.encoder.0.1.5.6.2.5", "+push.encoder.0.1.5.6.3"),
     ],
 )
 def test_commands_change_edits_as_in_python(blank, edits, command):

@@ -79,8 +79,8 @@ def read(record, which: str):
     return (record.target_in, 0) if which in ("target", "decoder") else (record.source, 1)
 
 
-def position_labels(tokens, first: int) -> list[str]:
-    return [f"pos {p} {name}" for p, name in enumerate(names(tokens, first))]
+def position_labels(tokens) -> list[str]:
+    return [f"pos {p} {token.text}" for p, token in enumerate(tokens)]
 
 
 def points(*traces: dict) -> np.ndarray:
@@ -93,8 +93,8 @@ def test_the_table_and_its_waves_match_the_formula(record, which):
     page = render(
         "positions", "open_waves", source=SENTENCE, direction="de-en", position_side=which
     )
-    tokens, first = read(record, which)
-    words, N = position_labels(tokens, first), len(tokens)
+    tokens, _ = read(record, which)
+    words, N = position_labels(tokens), len(tokens)
     table = formula(range(N))
     named = [
         f"dimension {d}: {'cosine' if d % 2 else 'sine'}, wavelength {wavelength(d)}"
@@ -110,7 +110,6 @@ def test_the_table_and_its_waves_match_the_formula(record, which):
     above = layout["xaxis3"]
     lengths = [2 * np.pi * 10_000 ** (d / D) for d in array(above["tickvals"])]
     assert list(above["ticktext"]) == [f"{value:,.0f}" for value in lengths]
-    says(page, None, "0", f"“{tokens[0].text}”", str(first), "0")
     drawn = [0, 24, 48, 96, 190]
     rows = [(f"dimension {d}", words[p], table[p, d]) for d in drawn for p in range(N)]
     notes = [named[d].replace(", ", "\n") for d in drawn]
@@ -188,8 +187,8 @@ def test_the_formula_has_the_factor_of_networks_that_scale_embeddings():
 @pytest.mark.parametrize("which", ["source", "target"])
 def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, which):
     page = render("positions", source=SENTENCE, direction="de-en", sum_side=which)
-    tokens, first = read(record, which)
-    words = position_labels(tokens, first)
+    tokens, _ = read(record, which)
+    words = position_labels(tokens)
     content = embedded(weights, which, tokens)
     position = formula(range(len(tokens)))
     total = content + position
@@ -221,7 +220,7 @@ def test_sums_of_embeddings_and_positions_match_the_weights(record, weights, whi
     assert (rings["mode"], dots["mode"]) == ("markers", "markers+text")
     assert "embedding alone" in rings["hovertemplate"]
     assert "with its position" in dots["hovertemplate"]
-    for shown, word in zip(dots["text"], names(tokens, first), strict=True):
+    for shown, word in zip(dots["text"], words, strict=True):
         assert plain(shown) == word or word.startswith(plain(shown).removesuffix("…"))
     expected = np.abs(both @ components[:2].T)  # the signs of components are arbitrary
     np.testing.assert_allclose(np.abs(points(rings, dots)), expected, atol=1e-3)
@@ -295,7 +294,7 @@ def test_the_last_shift_within_training_counts_as_within(record, monkeypatch):
 def test_maps_of_reordered_tokens_match_the_network(net, record, state):
     page = render("positions", "open_order", source=SENTENCE, order_positions=state)
     header, (moved, new) = map_row(page, "order_maps")
-    order = [n - 1 for n, _ in side(header, "queries")]
+    order = [n for n, _ in side(header, "queries")]
     assert sorted(order) == list(range(len(record.source))) != order
     assert side(header, "keys") == side(header, "queries")
     assert [word for _, word in side(header, "queries")] == [record.source[i].text for i in order]
@@ -347,7 +346,7 @@ def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
     np.testing.assert_allclose(changed, forced.encoder, atol=2e-6)
     assert map_names(header) == ["As trained", "Edited", "Edited − as trained"]
     assert header["maps"][2]["minus"] == [1, 0]
-    assert side(header, "queries") == side(header, "keys") == numbered(record.source, 1)
+    assert side(header, "queries") == side(header, "keys") == numbered(record.source, 0)
     assert header["queries"]["words"] == "German token being read"
     assert FORMULAS[change] in page.texts("open_what_if", "latex")[0]
     only = "Only the target's positions are edited, and the encoder does not see them."
@@ -358,7 +357,7 @@ def test_each_position_edit_shows_the_edited_pass(net, record, change, sides):
 def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
     """Recompute the parts from the weights in float64; this network is pre-norm."""
     page = render("positions", "open_scores", source=SENTENCE, parts_kind=kind)
-    tokens, first = read(record, kind)
+    tokens, _ = read(record, kind)
     N = len(tokens)
     content = embedded(weights, "source" if kind == "encoder" else "target", tokens)
     position = formula(range(N)).astype(np.float32).astype(float)
@@ -397,7 +396,7 @@ def test_the_parts_of_a_score_match_the_weights(record, weights, kind):
         )
     note = "the sum of the five"
     assert header["maps"][5]["note"] in (note, [[note] * HEADS])
-    assert side(header, "queries") == side(header, "keys") == numbered(tokens, first)
+    assert side(header, "queries") == side(header, "keys") == numbered(tokens, 0)
     says(page, None, "parts add up", pytest.approx(0, abs=1e-5), pytest.approx(1e-5))
 
 
@@ -419,7 +418,6 @@ def test_every_number_on_the_page_is_compared(shown, net, record):
         "Positions off: over all layers ",
         r"Over \d+ starting positions ",
         "On average the position vector is ",
-        "pos counts from 0: ",
         "Over all heads, the parts add ",
     ):
         shown.claim_matching(beginning + ".*")

@@ -68,7 +68,7 @@ def claim_step(page: Rendered, record: TranslationRecord) -> None:
 
 def claim_caption(page: Rendered, beam: int) -> None:
     kept = "the most probable token" if beam == 1 else f"the best {beam} unfinished translations"
-    page.claim_matching(f".* the search keeps {kept} at each step\\. .*")
+    page.claim(f"At each step the search keeps {kept}.")
 
 
 def test_the_tree_is_that_of_the_search_and_opens_on_its_first_token(translator):
@@ -94,7 +94,6 @@ def test_the_tree_is_that_of_the_search_and_opens_on_its_first_token(translator)
     first = translator.inspect(KITCHEN, target_ids=(own.target_out[0].id,))
     claim_step(page, first)
     claim_heads(page, first)
-    page.claim_all("steps_source", [KITCHEN], "text")
     nothing_else(page, "step_heads")
     for id, token in data["tokens"].items():
         assert token["label"] == label(written.tokens[int(id)])
@@ -131,7 +130,6 @@ def test_a_forced_prefix_is_compared_with_the_free_search(translator):
     claim_step(page, record)
     claim_heads(page, record)
     assert [n["forced"] for n in nodes if n["step"] in (5, 6)].count(True) == 1
-    page.claim_all("steps_source", [KITCHEN], "text")
     nothing_else(page, "step_heads")
 
 

@@ -1,5 +1,7 @@
 """The page Ask why agrees with the record and with the experiments."""
 
+# ruff: noqa: E501 (page texts on one line)
+
 from __future__ import annotations
 
 import dataclasses
@@ -14,12 +16,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from app.look.labels import ATTENTION
 from app.views.why import sources as sources_section
 from app.views.why import words as words_section
 from app.views.why.heads import _few_effects
 from core.analysis.attribution import source_words
+from core.checkpoint.lens import load_lens
 from core.experiments.attribution import METHODS, attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
+from core.experiments.jacobian_lens import jacobian_lens
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
@@ -39,9 +44,10 @@ from tests.app.rendered import Item, Rendered, array, render
 
 SHORT = "Zwei Männer spielen Fußball."
 LONG = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
+COLOURS = "Eine Frau, gekleidet in blau, und eine, gekleidet in rosa, laufen."
 LITTLE = "Ein kleiner Junge sitzt auf einer Schaukel."
 ENGLISH = "A woman is preparing the food in the kitchen."
-FOLDS = ("open_pairs", "open_choice", "open_lens", "open_decoder_lens", "open_sources")
+FOLDS = ("open_pairs", "open_choice", "open_lens", "open_decoder_lens", "open_knew", "open_sources")
 CLOSED = dict.fromkeys(FOLDS, False)
 TIME = r"less than a second|about \d+ seconds?"
 
@@ -49,7 +55,7 @@ TIME = r"less than a second|about \d+ seconds?"
 @functools.cache
 def open_page(source: str, opened: str = "", **query: Any) -> Rendered:
     """Render the page with one section open and the others closed."""
-    state = CLOSED | ({opened: True} if opened else {})
+    state = CLOSED | ({opened: True, "open_terms": True} if opened else {})
     return render("why", state=state, source=source, **query)
 
 
@@ -68,7 +74,7 @@ def check_the_rest(page: Rendered, *figures: str) -> None:
         )
 
     says(page, None, "95")
-    nothing_else(page, "why_heads", *figures, fixed=fixed, but=has_its_own_test)
+    nothing_else(page, "why_heads", "pictured_why", *figures, fixed=fixed, but=has_its_own_test)
 
 
 def told(rows) -> list[tuple[str, str]]:
@@ -262,6 +268,8 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
     rank = f"only the {['second', 'third'][above - 1]}-largest" if above else "has the largest"
     why = ["beam search"] if above else []
     says(page, "why_rank", f"“{names(rec.target_out, 1)[step]}”", rank, percent(chance), *why)
+    for item in page.found("why_rank"):
+        item.claimed |= item.text.startswith("Without head")  # a test of its own compares it
     choice = word_choice(net, rec, step, (own.id, other.id))
     theirs = found.probabilities[found.ids.index(other.id)]
     assert chance / theirs == pytest.approx(math.exp(choice.difference), rel=1e-3)
@@ -276,8 +284,39 @@ def test_a_word_choice_is_split_into_terms_ribbons_and_removals(source, folder, 
     check_the_rest(page, "why_tried")
 
 
+@pytest.mark.parametrize(
+    ("source", "folder", "query"),
+    [
+        (LONG, "scratch-de-en", {}),
+        (ENGLISH, "baseline-en-de", {"direction": "en-de", "model": "baseline"}),
+    ],
+)
+def test_the_strongest_contrast_is_opened(source, folder, query):
+    """The word that loses most without one head, and the word that is most probable without it."""
+    rec, net = record(source, folder), translator(folder)
+    page = open_page(source, "open_choice", **query)
+    effects, found = head_effects(net, rec).changes, None
+    losses = [(v, kind, *at) for kind, a in effects.items() for at, v in np.ndenumerate(a)]
+    for _, kind, layer, head, step in sorted(losses):
+        off = Edits(heads_off=frozenset({(kind, layer, head)}))
+        without = net.inspect(source, edits=off, target_ids=[t.id for t in rec.target_out])
+        best, own = without.alternatives[step][0], rec.target_out[step]
+        if best.id != own.id and all(t.starts_word and t.text.strip(MARKS) for t in (best, own)):
+            found = kind, layer, head, step, best.id
+            break
+    assert found is not None
+    (control,) = [b for b in page.app.button_group if b.key == "why_other"]
+    assert (page.app.selectbox(key="why_step").value, control.value) == found[3:]
+    chances = (
+        float(np.exp(v)) for v in (rec.log_probs[step], without.alternative_log_probs[step, 0])
+    )
+    ends = [f"“{t.text}” ({percent(p)})" for t, p in zip((own, best), chances, strict=True)]
+    where = f"head {head + 1} of layer {layer + 1} of the {ATTENTION[kind]}"
+    page.claim(f"Without {where}, {ends[0]} becomes {ends[1]}.", "why_rank")
+
+
 def check_terms(page, net, rec, choice, pair) -> None:
-    order = np.argsort(-np.abs(choice.terms), kind="stable")[:14]
+    order = np.argsort(-np.abs(choice.terms), kind="stable")[:8]
     parts, terms = [choice.components[i] for i in order], choice.terms[order].tolist()
     labels = [
         f"{p.kind} layer {p.layer + 1} head {p.head + 1}" if p.head is not None else p.label
@@ -407,6 +446,92 @@ def test_each_lens_shows_the_most_probable_token_in_every_row(net, fold, key, qu
         assert plain(shown) == word or word.startswith(plain(shown).removesuffix("…"))
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
     check_the_rest(page)
+
+
+def knew(source: str, typed: str = "", model: str = "scratch", **query: Any) -> Rendered:
+    return open_page(source, "open_knew", model=model, why_knew_other=typed, **query)
+
+
+def verdict_of(page: Rendered) -> str:
+    return page.texts("why_knew_verdict")[0]
+
+
+def test_a_words_ranks_are_shown_in_every_state(net):
+    rec, step = record(SHORT), 1
+    page = knew(SHORT, why_knew=str(step))
+    word = rec.target_out[step]
+    found = jacobian_lens(net, rec, (word.id,))
+    sides = {"encoder": rec.source[:-1], "decoder": rec.target_out}
+    ranks = {side: getattr(found, side).ranks[:, : len(t), 0] for side, t in sides.items()}
+    rows = ["embeddings", *(f"layer {n}" for n in range(1, 5))]
+    for side, tokens in sides.items():
+        columns = names(tokens, 1)
+        cells = [*np.ndindex(ranks[side].shape)]
+        expected = [(f"{rows[r]}, {columns[t]}", 1 / ranks[side][r, t]) for r, t in cells]
+        hovers = [(rows[r], columns[t], f"{ranks[side][r, t]:,}") for r, t in cells]
+        texts = f"“{word.text}”", "1 / rank"
+        shows(page, f"why_knew_{side}", expected, *texts, hovers=hovers)
+    hits = (ranks["encoder"] <= 5).sum(0)
+    place = max(range(len(hits)), key=lambda n: (hits[n], -ranks["encoder"][:, n].min()))
+    assert hits[place] > 0, "a word that the encoder knows"
+    said = f"the encoder reads “{word.text}” at “{names(rec.source, 1)[place]}”: among the five best in {hits[place]} of 5 layers"
+    path = ranks["decoder"][:, step]
+    later = ", ".join(f"{rank:,} after layer {n}" for n, rank in enumerate(path[1:], 1))
+    assert verdict_of(page) == (
+        f"Both knew it: {said}, the embeddings included. At step {step + 1}, which writes it, its "
+        f"rank in the decoder is {path[0]:,} in the embeddings, {later}."
+    )
+    assert path[-1] == 1, "the last layer is the output"
+    page.claim(verdict_of(page), "why_knew_verdict")
+    table = load_lens(net.card).about.table
+    shares = [
+        f"{100 * value:.1f}" for n in ("jacobian_hits", "jacobian_null") for value in table[n][-1]
+    ]
+    says(page, None, "200", "4", *shares)
+    check_the_rest(page)
+
+
+def test_the_verdict_names_who_knew_a_word_that_was_not_written(net):
+    """Each case is found by its ranks, computed here, not by its sentence."""
+    rec = record(COLOURS)
+    seen = set()
+    for typed in ("pink", "dressed", "one", "train", "wearing", "orange", "woman"):
+        (id,) = net.continuation(typed)
+        if id in [token.id for token in rec.target_out]:
+            continue
+        found = jacobian_lens(net, rec, (id,))
+        encoder, decoder = found.encoder.ranks[:, :-1, 0], found.decoder.ranks[..., 0]
+        step = decoder[-1].argmin()
+        read, near = (encoder <= 5).any(), decoder[:, step].min() <= 5
+        last = decoder[-1, step] <= 5
+        wanted = {
+            True: "The encoder knew it, the decoder " + ("considered it" if last else "lost it"),
+            False: "The encoder did not know it, the decoder considered it"
+            if near
+            else "Nobody knew it",
+        }[bool(read)]
+        said = verdict_of(knew(COLOURS, typed))
+        assert said.startswith(f"{wanted}: "), (typed, said)
+        assert (
+            f"At step {step + 1}, which comes closest and writes “{names(rec.target_out, 1)[step]}”"
+            in said
+        )
+        if not read:
+            assert f"its best rank is {encoder.min():,}" in said
+        seen.add(wanted)
+    assert len(seen) >= 3, seen
+
+
+def test_a_word_of_several_tokens_is_counted_by_its_first(net):
+    ids = net.continuation("carpet")
+    assert len(ids) == 2
+    page = knew(SHORT, "carpet")
+    first, second = net.target_tokens(ids)
+    assert page.texts("why_knew_verdict")[1] == (
+        f"“carpet” has 2 tokens, {first.text} + {second.text}. All ranks are those of the first, “{first.text}”."
+    )
+    found = jacobian_lens(net, record(SHORT), ids[:1]).encoder.ranks[:, :-1, 0]
+    assert f"{found.min():,}" in verdict_of(page) or (found <= 5).any()
 
 
 def word_names(rec, words) -> list[str]:
@@ -581,15 +706,6 @@ def test_the_expected_time_follows_the_length_of_the_sentence(monkeypatch, sourc
         whole = round(seconds) if seconds < 10 else 5 * round(seconds / 5)
         time = "less than a second" if seconds < 1 else f"(about {whole} second"
         assert time in page.texts(key, "label")[0]
-        assert key == "open_sources" or bool(page.app.session_state[key]) == (seconds < 1)
-
-
-def test_a_closed_section_stays_closed():
-    app = render("why", source=SHORT).app
-    assert app.session_state["open_choice"] and not app.session_state["open_lens"]
-    app.session_state["open_choice"] = False
-    app.run()
-    assert not app.session_state["open_choice"]
 
 
 def drawn_meanwhile(monkeypatch, module) -> list[tuple[str, dict, str]]:

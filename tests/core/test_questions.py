@@ -188,7 +188,19 @@ def test_leak_asks_whether_the_mean_probability_rises_or_falls(after, right):
     assert asked.evidence[0] - asked.evidence[2] == pytest.approx(sum(after) / 2 - 0.5)
 
 
+@pytest.mark.parametrize("scores", [[-1.0, 3.0, 5.0, -np.inf], [4.5, -3.0, 3.0], [0.0, -14.0]])
+def test_the_softmax_makes_a_ratio_of_a_difference(scores):
+    asked = questions.weighs(np.array(scores))
+    assert asked.options == ("plain", "square", "exponential", "power") and asked.best == 2
+    first, second = sorted(np.exp(scores) / np.exp(scores).sum(), reverse=True)[:2]
+    assert asked.evidence[asked.best] == pytest.approx(first / second)
+    assert asked.evidence[0] == pytest.approx(np.sort(scores)[-1] - np.sort(scores)[-2])
+
+
 UNSETTLED = [
+    (lambda: questions.weighs(np.array([2.0, 0.6, -np.inf])), "small: largest 1.4, least 1.5"),
+    (lambda: questions.weighs(np.array([2.0, -np.inf])), "few: options 1"),
+    (lambda: questions.weighs(np.array([0, 400.0])), "large: largest 400"),
     (lambda: asked("cross", [0.1, 0.19, 0.11, 0.2, 0.2, 0.1, 0]),
      "small: largest 0.29, least 0.3"),
     (lambda: asked("cross", [0, 0.31, 0.3, 0.3, 0.29, 0, 0]),

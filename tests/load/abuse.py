@@ -86,6 +86,7 @@ async def lines(port: int) -> None:
     """Paste 200 sentences on the page *Masks* repeatedly."""
     async with await Client.connect(port) as client:
         await client.open("masks")
+        await client.unfold("open_batch")
         box = next(key for key in client.keys if key.startswith("mask_batch_"))
         for i in range(MOST):
             await client.type(box, "\n".join(sentences(MOST)[i : i + 200]))

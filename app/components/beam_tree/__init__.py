@@ -29,13 +29,13 @@ class Chosen:
     text: str
 
 
-def beam_tree(written: WrittenTree, state: Any, *, key: str) -> Chosen:
+def beam_tree(written: WrittenTree, state: Any, *, hides_winner: bool = False, key: str) -> Chosen:
     """Show a tree; navigation is client-side and reports the pinned node.
 
     `state` is the component's last state, the session value of `key`. It determines the node that
     is pinned initially, so that the tree and the page below show the same node.
     """
-    data = payload(written)
+    data = payload(written, hides_winner)
     node = _pinned(data, state)
     result = _mount(
         key=key,

@@ -1,6 +1,7 @@
 // Mounts the search tree, tracks the pinned node and reports it to Python.
 
 import { partsOf } from "../shared/dom.js";
+import { fadeEdges } from "../shared/edges.js";
 import { mounts } from "../shared/mounts.js";
 import { readTheme } from "../shared/theme.js";
 import { idsBefore, idsOf, candidates, neighbour, prepare } from "./nodes.js";
@@ -12,7 +13,7 @@ const TELL_DELAY = 160; // ms
 function createView(parent) {
   const root = parent.querySelector(".beam-tree");
   const parts = partsOf(root);
-  const view = { root, parts, data: null, pinned: 0, drawn: [], hovered: null, painted: 0, timer: 0, tell: {} };
+  const view = { root, parts, data: null, pinned: 0, drawn: [], hovered: null, painted: 0, timer: 0, tell: {}, fade: () => {} };
   parts.box.addEventListener("keydown", (event) => onKey(view, event));
   parts.tree.addEventListener("click", (event) => {
     const index = nodeUnder(event);
@@ -34,6 +35,7 @@ function createView(parent) {
     const text = parts.typed.value.trim();
     if (text) force(view, idsBefore(view.data, view.pinned), text);
   });
+  view.fade = fadeEdges(parts.box);
   const observer = new ResizeObserver(() => layOut(view));
   observer.observe(root);
   layOut(view);
@@ -49,8 +51,9 @@ function nodeUnder(event) {
   return group ? Number(group.dataset.index) : null;
 }
 
-function layOut({ root }) {
+function layOut({ root, fade }) {
   root.dataset.width = root.clientWidth < 760 ? "narrow" : "wide";
+  fade();
 }
 
 /** @param {TreeView} view */
@@ -70,6 +73,7 @@ function applyData(view, raw) {
   drawTree(view);
   fillResults(view);
   parts.box.scrollLeft = 0;
+  view.fade();
   paint(view);
 }
 

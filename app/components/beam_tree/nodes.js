@@ -80,6 +80,7 @@ export function wordsOfStatus(data, node) {
   const forced = node.forced ? "Forced, whatever its probability. " : "";
   switch (node.status) {
     case "finished":
+      if (!node.finalRank) return `${forced}Finished.`;
       return `${forced}Finished: ${node.finalRank === 1 ? "the best score, so this is the translation" : `rank ${node.finalRank} by score`}.`;
     case "overtaken":
       return `Finished, but ${beam === 1 ? "another" : `${beam} others`} finished with a better score.`;

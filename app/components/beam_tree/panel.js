@@ -56,7 +56,9 @@ function fillArithmetic({ data, parts }, node) {
   };
   if (node.parent !== null) {
     row("log-probability", [node.step === 1 ? "one token" : `sum of ${node.step} tokens`], fixed(node.total, 3));
-    if (alpha === 0) {
+    if (!data.hypotheses.length) {
+      // The scores are hidden with the winner.
+    } else if (alpha === 0) {
       row("score", ["greedy: no length penalty"], fixed(node.score, 3), "total");
     } else {
       const divisor = ((5 + node.step) / 6) ** alpha;
@@ -72,7 +74,7 @@ function fillArithmetic({ data, parts }, node) {
 function fillAlternatives(view, node) {
   const { data, parts } = view;
   const parent = node.parent === null ? null : data.nodes[node.parent];
-  parts.instead.textContent = `Most probable at step ${Math.max(1, node.step)} of this path: choose one to force it`;
+  parts.instead.textContent = "Most probable here: choose one to force it";
   const options = (parent ?? node).next;
   const path = idsBefore(data, data.nodes.indexOf(node));
   parts.alternatives.replaceChildren(
@@ -91,6 +93,7 @@ function fillAlternatives(view, node) {
 export function fillResults(view) {
   const { data, parts } = view;
   const count = data.hypotheses.length;
+  parts["all-results"].hidden = !count; // a question asks which one wins
   parts["results-title"].textContent = count === 1 ? "The result" : `The ${count} finished translations, best score first`;
   parts.results.replaceChildren(
     ...data.hypotheses.map(({ text, end, log_prob, score }, place) => {

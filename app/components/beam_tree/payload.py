@@ -20,12 +20,13 @@ _NODE = (
 )
 
 
-def payload(written: WrittenTree) -> dict[str, Any]:
+def payload(written: WrittenTree, hides_winner: bool = False) -> dict[str, Any]:
     """Return a tree in the form that the component's JavaScript reads.
 
     A node is a list: the fields of `TreeNode` that `_NODE` names, in that order. `first` is the
     node to pin if no node of this tree was pinned before. `tree` is a hash of the tree. `meanings`
-    explains the terms in the component's panel.
+    explains the terms in the component's panel. With `hides_winner`, the finished translations and
+    all scores are left out.
     """
     tree = written.tree
     values = {
@@ -46,6 +47,7 @@ def payload(written: WrittenTree) -> dict[str, Any]:
         "hypotheses": [
             {"text": text, "end": end, "log_prob": h.log_prob, "score": h.score}
             for text, end, h in zip(written.texts, tree.ends, tree.hypotheses, strict=True)
+            if not hides_winner
         ],
     }
     name = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

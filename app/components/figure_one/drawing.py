@@ -158,7 +158,7 @@ class _Stack:
         at = self.y + 20
         self.arrows.append(((self.x, self.y), (self.x, at - 7)))
         self.sums.append((self.x, at))
-        near, far = (self.x + self.side * n for n in (24, _BLOCK / 2 + _FRAME))
+        near, far = (self.x + self.side * n for n in (18, _BLOCK / 2 + _FRAME + 12))
         place = min(near, far), at - 15, abs(far - near), 30
         self.blocks.append((f"{side}_positions", ("Positional", "encoding"), place, True))
         self.arrows.append(((near, at), (self.x + self.side * 7, at)))

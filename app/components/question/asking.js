@@ -110,15 +110,15 @@ function revealAnswer(view) {
   shadeOptions(parts.options, view.buttons, data, view.theme);
   parts.actions.hidden = true;
   parts.hint.hidden = true;
-  const verdict = skipped ? words.skipped : score.near ? words.near : right ? words.right : words.wrong;
+  const answerLine = fillText(words.answer, { option: data.options[data.correct[0]].said });
+  const verdict = skipped ? (data.every ? words.skipped : answerLine) : score.near ? words.near : right ? words.right : words.wrong;
   const lines = [element("p", "verdict", verdict)];
   if (data.every) {
     const cells = data.options.length;
     if (!skipped) lines.push(element("p", "said", fillText(words.cells, { right: cells - score.missed.length - score.extra.length, cells })));
-  } else {
-    const line = (text, index) => element("p", "said", fillText(text, { option: data.options[index].said }));
-    if (!skipped) lines.push(line(words.yours, answer[0]));
-    if (skipped || !data.correct.includes(answer[0])) lines.push(line(words.answer, data.correct[0]));
+  } else if (!skipped) {
+    lines.push(element("p", "said", fillText(words.yours, { option: data.options[answer[0]].said })));
+    if (!data.correct.includes(answer[0])) lines.push(element("p", "said", answerLine));
   }
   lines.push(element("p", "explanation", data.explanation.join(" ")), element("p", "uncertain", data.uncertain));
   if (data.paper) lines.push(element("p", "paper", data.paper));

@@ -70,13 +70,17 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A map that shows the answer, and the row that the question is about, counted from 0."""
+    """A map that shows the answer, and the row that the question is about, counted from 0.
+
+    For a question about a change, `record` is the pass after it and `before` the one before it.
+    """
 
     record: TranslationRecord
     kind: Kind
     layer: int
     head: int
     query: int | None = None
+    before: TranslationRecord | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Mounts a padded batch as a table: tokens above their ids, padding hatched, scrollable."""
+"""Mounts a padded batch as a table: tokens above their ids, padding on grey, scrollable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def payload(
     return {
         "title": title,
         "first": first,
-        "note": f"int64 [sentence, position] = [{sentences}, {positions}] · hatched: padding, id 0",
+        "note": f"int64 [sentence, position] = [{sentences}, {positions}] · grey: padding, id 0",
         "rows": [
             [
                 [int(id), words[row][column] if words and column < len(words[row]) else None]

@@ -1,6 +1,7 @@
 // Fills the table: one column per token, one row per sentence, each cell a token above its id.
 
 import { element, headingCell, partsOf, rowOf } from "../shared/dom.js";
+import { fadeEdges } from "../shared/edges.js";
 import { readTheme } from "../shared/theme.js";
 
 function cellOf([id, word]) {
@@ -25,4 +26,7 @@ export default function render({ data, parentElement }) {
   const numbers = data.rows[0].map((_, place) => headingCell(data.first + place, "col"));
   const body = data.rows.map((cells, row) => rowOf(headingCell(`sentence ${row + 1}`, "row"), ...cells.map(cellOf)));
   parts.table.replaceChildren(rowOf(headingCell("token", "row"), ...numbers), ...body);
+  const observer = new ResizeObserver(fadeEdges(parts.box));
+  observer.observe(parts.box);
+  return () => observer.disconnect();
 }

@@ -4,21 +4,26 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 import core
 from app import controls
+from app.components.question import Asked
+from app.figures.inside_head import scores_figure
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import labels
-from app.look.numbers import number
 from app.state import address, results, session
-from app.views.inside_head.stages import show_overview, show_stages, stages
+from app.views.inside_head.stages import short, show_stages, stages
 from app.views.inside_head.why import show_score_split
 from app.views.shared import asked
 from app.views.shared.axes import axis_words
+from app.views.shared.figure import show
 from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
-from app.views.shared.question import covered, open_with
+from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.shared.what_if import note_unused_edits
 from core.analysis.inside_head import inside_head
@@ -44,9 +49,9 @@ def follow_link(record: TranslationRecord) -> None:
             session.put(f"head_{name}", opens[name])
     new_sentence = session.saved_result("head_sentence") != record.id
     for name in ("q", "k"):
-        text = linked[name]
-        if text is not None and text in map(str, range(1000)):
-            session.put(f"head_{name}", int(text))
+        index = linked[name]
+        if index is not None and index in map(str, range(1000)):
+            session.put(f"head_{name}", int(index))
         elif linked["kind"] or new_sentence:
             session.put(f"head_{name}", opens.get(name))
     session.save_result("head_sentence", record.id)
@@ -72,9 +77,7 @@ with page:
     card, record = controls.ask_for_record()
     show_quality_warnings(record, controls.training_domain(card), controls.selection().source)
     st.caption(
-        "How one attention weight is computed, from the two vectors that enter the head to what "
-        "the head adds to the output. All numbers are those of the actual pass: from q and k on, "
-        "you can reproduce the weight with the tables and a pocket calculator.",
+        "One attention weight, recomputed step by step.",
         help=meaning("token", "layer", "embedding", "attention score"),
     )
     where = st.container()
@@ -88,54 +91,66 @@ with page:
         layers, heads = record.maps(kind).shape[:2]
         layer = select("Layer", {n: str(n + 1) for n in range(layers)}, layers - 1, "head_layer")
         head = select("Head", {n: str(n + 1) for n in range(heads)}, 0, "head_head")
+        queries, keys = axis_words(record, kind)
+        query = select("Query", numbered(queries, 1), len(queries) // 2, "head_q")
+        key_box = st.container()
     with where:
         show_glance(kind, beside=beside)
-    queries, keys = axis_words(record, kind)
-    cell = st.container(horizontal=True)
-    with cell:
-        title = "Query" if kind == "encoder" else "Query: token being produced"
-        query = select(title, numbered(queries, 1), len(queries) // 2, "head_q")
-    row = record.maps(kind)[layer, head, query]
-    questions = [
-        partial(asked.attends, record, kind, layer, head, query),
-        *asked.other_rows(record, kind, layer, head),
-    ]
-    found = open_with("head", record, questions, linked=linked)
-row_place = {"kind": kind, "layer": layer, "head": head, "q": query}
-if covered("head", not found.shown):
-    address.write({**row_place, "k": None, "words": None}, "head")
-else:
-    with cell:
-        first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-        # The key with the largest weight is the answer: preselect it only after the question.
-        opened = int(row.argmax()) if found.settled else min(query, len(keys) - 1)
-        key = select("Key", numbered(keys, first), opened, "head_k")
-
-    place = {**row_place, "k": key}
-    address.write({**place, "words": None}, "head")
-
     source_ids, target_ids = results.token_ids(record.source), results.token_ids(record.target_out)
     site = results.run(card, core.site, source_ids, target_ids, kind, layer)
     inside = inside_head(site, head, query)
-    if kind == "encoder":
-        position = f"At the position of “{queries[query]}”"
-    else:
-        fed = labels(record.target_in, 0)[query]
-        position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
+    row = record.maps(kind)[layer, head, query]
+    cells = record, kind, layer, head
+
+    def show_scores(_: Asked) -> None:
+        """Show the scores of the row, which the question is about."""
+        scores = scores_figure(inside.masked_K, inside.open_K, keys, int(row.argmax()))
+        show(scores, "pictured_head", text("head", "weighs.look"))
+
+    found = open_with(
+        "head",
+        record,
+        [
+            partial(asked.weighs, *cells, query, np.where(inside.open_K, inside.scaled_K, -np.inf)),
+            partial(asked.attends, *cells, query),
+            *asked.other_rows(*cells),
+        ],
+        linked=linked,
+        pictures={"weighs": show_scores},
+    )
+    hidden = not found.shown
+    with key_box:
+        first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
+        # If the key with the largest weight is the answer, preselect it only after the question.
+        is_answer = found.asked is not None and found.asked.question.name == "attends"
+        opened = min(query, len(keys) - 1) if is_answer and not found.settled else int(row.argmax())
+        key = select("Key", numbered(keys, first), opened, "head_k")
+
+place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
+address.write({**place, "k": None if hidden else key, "words": None}, "head")
+if kind == "encoder":
+    position = f"At the position of “{queries[query]}”"
+else:
+    fed = labels(record.target_in, 0)[query]
+    position = f"At the position that reads “{fed}” and produces “{queries[query]}”"
+head_stages = stages(inside, key, keys, first, float(row[key]))
+if not hidden:
     with st.container(key="head_sentence"):
         st.text(
             f"{position}, head {head + 1} of layer {layer + 1} gives “{keys[key]}” the weight "
-            f"{number(inside.weights_K[key])}."
+            f"{short(inside.weights_K[key])}."
         )
-    head_stages = stages(inside, key, keys, first, float(row[key]))
-    show_overview(head_stages)
-    show_stages(head_stages, card.architecture)
-    section(
-        "Why does this head look there?",
-        "open_score",
-        show_score_split,
-        card,
-        record,
-        place,
-        summary="The score of this cell, split by the parts of its query and its key",
-    )
+        st.caption(" → ".join(stage.result for stage in head_stages))
+show_stages(head_stages, card.architecture, hidden)
+section(
+    "Why does this head look there?",
+    "open_score",
+    show_score_split,
+    card,
+    record,
+    place,
+    summary="The score of this cell, split by the parts of its query and its key",
+)
+if not hidden:
+    shown = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
+    offer_notebook("head", card, record, TARGET=controls.selection().target or None, **shown)

@@ -11,23 +11,24 @@ import streamlit as st
 
 from app.figures import inside_head as figures
 from app.figures.chart import Chart
-from app.figures.style import CONFIG
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.look.numbers import number
-from app.state import session, waiting
+from app.look.numbers import number, percent, scientific
+from app.state import waiting
 from app.views.shared.figure import show
+from app.views.shared.question import covered
 from core.analysis.inside_head import PLACES, InsideHead, largest
 
 _WEIGHTS = 3  # number of largest weights shown by name
+_ANSWERS = ("softmax", "values", "output")  # stages that show weights
 
 
 @dataclass(frozen=True)
 class Stage:
     """One stage: `name` is its key in `PLACES`, `short` its title in the overview.
 
-    `words` are Markdown, `result` is a short summary, `small` the figure in the overview. `table`
-    returns all numbers by column, shown under the title `table_title`.
+    `words` are Markdown, `result` is a short summary. `table` returns all numbers by column, shown
+    under the title `table_title`.
     """
 
     name: str
@@ -37,35 +38,21 @@ class Stage:
     formula: str
     words: str
     result: str
-    small: Chart
     figure: Chart | None
     table_title: str = ""
     table: Callable[[], dict[str, Any]] | None = None
 
 
-def show_overview(stages: list[Stage]) -> None:
-    """Show all stages in a row, each with a linked title, a small figure and its result."""
-    with st.container(horizontal=True, gap="xsmall", key="overview"):
-        for n, stage in enumerate(stages, start=1):
-            with st.container(
-                width=figures.SMALL_WIDTH, gap="xsmall", key=f"overview_{stage.name}"
-            ):
-                st.markdown(f"[{n} · {stage.short}](#stage-{stage.name})")
-                st.plotly_chart(
-                    stage.small.figure(session.theme()),
-                    width="content",
-                    theme=None,
-                    config={**CONFIG, "staticPlot": True},
-                    key=f"small_{stage.name}",
-                    alt=f"{stage.title}: {stage.result}",
-                )
-                st.caption(stage.result)
+def show_stages(stages: list[Stage], architecture: str, hidden: bool) -> None:
+    """Show a stage per tab: formula and text on the left; figure, table and code on the right.
 
-
-def show_stages(stages: list[Stage], architecture: str) -> None:
-    """Show the stages: formula and text on the left; figure, table and code on the right."""
-    for n, stage in enumerate(stages, start=1):
-        with st.container(key=f"stage_{stage.name}"):
+    If `hidden`, the stages from the weights on are covered, as they answer the page's question.
+    """
+    tabs = st.tabs([f"{n} · {stage.short}" for n, stage in enumerate(stages, start=1)])
+    for n, (stage, tab) in enumerate(zip(stages, tabs, strict=True), start=1):
+        with tab, st.container(key=f"stage_{stage.name}"):
+            if covered(f"head_{stage.name}", hidden and stage.name in _ANSWERS):
+                continue
             left, right = st.columns([2, 3], gap="large")
             with left:
                 st.subheader(
@@ -117,7 +104,6 @@ def stages(
     highest, total = inside.masked_K.max(), inside.exps_K.sum()
     masked_keys = int((~inside.open_K).sum())
     lengths = np.linalg.norm(inside.parts_HD, axis=-1)
-    small = figures.small_figures(inside, key)
     return [
         Stage(
             "project",
@@ -131,7 +117,6 @@ def stages(
             "matrices turn the query's vector into q and the key's vector into k, "
             f"{E} numbers each. Orange is below zero, blue above; point at a cell for its number.",
             f"2 × {E} numbers",
-            small["project"],
             figures.projection_figure(inside, key),
             f"All {D} numbers of both vectors x",
             lambda: {
@@ -149,8 +134,7 @@ def stages(
             "Multiply q and k dimension by dimension; the sum of the products is the dot product "
             f"q·k. {_largest_terms(inside.products_KE[key], product)} Blue raises q·k, orange "
             "lowers it.",
-            f"q·k = {number(product)}",
-            small["product"],
+            f"q·k = {short(product)}",
             figures.product_figure(inside, key),
             f"All {E} numbers of q and k, and their products",
             lambda: {
@@ -168,10 +152,9 @@ def stages(
             rf"s_k = \frac{{q \cdot k}}{{\sqrt{{d_k}}}} = "
             rf"\frac{{{tex(product)}}}{{\sqrt{{{E}}}}} = {tex(score)}",
             "Every key's dot product is divided by √d_k; the result is the score. The chosen key "
-            f"is bold. Here √{E} = {number(math.sqrt(E))}. The code scales q before the product, "
+            f"is bold. Here √{E} = {short(math.sqrt(E))}. The code scales q before the product, "
             "which gives the same score.",
-            f"÷ √{E} = {number(score)}",
-            small["scale"],
+            f"÷ √{E} = {short(score)}",
             figures.scores_figure(inside.scaled_K, np.ones(K, bool), keys, key),
         ),
         Stage(
@@ -187,7 +170,6 @@ def stages(
             if masked_keys
             else f"None of these {K} keys is masked, so no score changes.",
             f"{masked_keys} of {K} masked" if masked_keys else "no key masked",
-            small["mask"],
             figures.scores_figure(inside.masked_K, inside.open_K, keys, key)
             if masked_keys
             else None,
@@ -204,10 +186,9 @@ def stages(
                 rf"&= {tex(weight)}",
             ),
             "The largest score is subtracted first, which changes no weight and keeps the "
-            f"exponentials small. In the map of the pass the weight is {number(map_weight, 7)} "
-            f"(float32); recomputed here in float64 it is {number(weight, 7)}.",
-            f"weight {number(weight)}",
-            small["softmax"],
+            f"exponentials small. The weight in the map of the pass, in float32, differs from this "
+            f"one, in float64, by {scientific(abs(map_weight - weight))}.",
+            f"weight {short(weight)}",
             figures.softmax_figure(inside, keys, key),
             f"All {K} keys: product, score, exponential and weight",
             lambda: {
@@ -232,7 +213,6 @@ def stages(
             "its weight, so a key with little weight leaves a pale row. The rows add up to z, the "
             f"result of the head. {_largest_weights(inside.weights_K, keys)}",
             f"z, {E} numbers",
-            small["values"],
             figures.values_figure(inside, keys),
             f"All {E} numbers of z, and what each key adds",
             lambda: {
@@ -250,7 +230,6 @@ def stages(
             f"This head's {E} rows of Wᴼ turn z into {D} numbers. The parts of all {heads} heads "
             f"and the bias add up to the output of the attention. {_rank(lengths, inside.head)}",
             f"length {number(lengths[inside.head], 2)}",
-            small["output"],
             figures.output_figure(inside),
             f"All {D} numbers of each head's part, the bias and the output",
             lambda: {
@@ -275,20 +254,20 @@ def _largest_terms(terms: np.ndarray, product: float) -> str:
     if not others:
         return ""
     return (
-        f"The {len(named)} largest of {len(terms)} products add up to {number(part, 4)}, the other "
-        f"{others} to {number(product - part, 4)}; q·k is {number(product, 4)}."
+        f"The {len(named)} largest of {len(terms)} products add up to {short(part)}, the other "
+        f"{others} to {short(product - part)}; q·k is {short(product)}."
     )
 
 
 def _largest_weights(weights: np.ndarray, keys: list[str]) -> str:
     """Name the keys with the largest weights, and their total weight."""
     named = largest(weights, _WEIGHTS)
-    words = ", ".join(f"“{plain(keys[k])}” {number(weights[k])}" for k in named)
+    words = ", ".join(f"“{plain(keys[k])}” {percent(weights[k])}" for k in named)
     if len(named) == len(keys):
         return f"The weights: {words}."
     return (
         f"The {len(named)} largest of {len(keys)} weights: {words}; together "
-        f"{number(weights[named].sum())}."
+        f"{percent(weights[named].sum())}."
     )
 
 
@@ -319,6 +298,14 @@ def _aligned(*lines: str) -> str:
     return r"\begin{aligned} " + r" \\ ".join(lines) + r" \end{aligned}"
 
 
+def short(value: float) -> str:
+    """Format with three significant digits; infinity as ∞. The tables have more digits."""
+    return scientific(value) if math.isfinite(value) else number(value)
+
+
 def tex(value: float) -> str:
-    """Format a number for TeX."""
-    return number(value).replace("−", "-").replace(",", "{,}").replace("∞", r"\infty")
+    """Format a number for TeX, with three significant digits."""
+    if not math.isfinite(value):
+        return number(value).replace("−", "-").replace("∞", r"\infty")
+    base, _, exponent = f"{value:.3g}".partition("e")
+    return base + (rf" \cdot 10^{{{int(exponent)}}}" if exponent else "")

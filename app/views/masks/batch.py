@@ -17,7 +17,7 @@ from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.labels import labels
 from app.look.markdown import plain
-from app.state import address, results, waiting
+from app.state import address, results, session
 from app.views.shared import asked
 from app.views.shared.choices import choose
 from app.views.shared.figure import show
@@ -46,8 +46,42 @@ FED = {"source": "source token", "target": "target token fed in"}
 PARTS = {"padding": "Padding mask", "causal": "Causal mask", "combined": "Combined mask"}
 
 
-def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
-    """Ask for a batch and show its masks; return its sentences.
+CHOICES = (
+    *("mask_input", "mask_source_ids", "mask_target_ids", "mask_kind", "mask_sentence"),
+    "mask_ids_sentence",
+)
+"""Query parameters of what `show_batch` asks for, but for the sentences: `batch_texts`."""
+
+
+def batch_texts(inspection: Inspection) -> tuple[str, ...]:
+    """Return the sentences of the batch; a batch of ids has none. A link with sentences opens them.
+
+    Until it is edited, the batch follows the visitor's sentence.
+    """
+    if address.requested("mask_batch") is not None:
+        session.put("open_batch", True)
+    first = inspection.record.source_text
+    others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
+    if not others and len(words := first.split()) > 1:  # a shorter sentence, so that one is padded
+        others = [" ".join(words[: len(words) // 2])]
+    default_text = "\n".join([first, *(other for other in others if other != first)])
+    address.initialise_text(_box(inspection), default_text, "mask_batch")
+    address.write_choice("mask_batch", session.get(_box(inspection)), default_text)
+    return _typed(inspection)
+
+
+def _box(inspection: Inspection) -> str:
+    return f"mask_batch_{inspection.record.id}"
+
+
+def _typed(inspection: Inspection) -> tuple[str, ...]:
+    if session.get("mask_input") == "ids":
+        return ()
+    return tuple(filter(None, map(str.strip, session.get(_box(inspection)).splitlines())))
+
+
+def show_batch(inspection: Inspection, texts: tuple[str, ...], hidden: bool) -> None:
+    """Ask for a batch and show its masks. Reruns the page if its sentences are no longer `texts`.
 
     `hidden` hides the masks, as they answer the page's question. They are also hidden until the
     question about this batch is settled or the learner asks to see them.
@@ -59,23 +93,13 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     chosen_input = choose(
         "Input", {"sentences": "Sentences", "ids": "Ids"}, "sentences", "mask_input"
     )
-    first = inspection.record.source_text
-    others = [example.text(inspection.direction) for example in examples(inspection.direction)[1:3]]
-    if not others and len(words := first.split()) > 1:  # a shorter sentence, so that one is padded
-        others = [" ".join(words[: len(words) // 2])]
-    default_text = "\n".join([first, *(other for other in others if other != first)])
     if chosen_input == "sentences":
-        # Until it is edited, the box follows the visitor's sentence.
-        key = f"mask_batch_{inspection.record.id}"
-        address.initialise_text(key, default_text, "mask_batch")
-        typed = st.text_area(
+        st.text_area(
             f"{LANGUAGES[inspection.card.source_language]} sentences, one per line",
-            key=key,
+            key=_box(inspection),
             height=110,
             persist_state="session",
         )
-        address.write_choice("mask_batch", typed, default_text)
-        texts = tuple(filter(None, map(str.strip, typed.splitlines())))
     else:
         st.caption(text("masks", "batch.ids"))
         columns = st.columns(2)
@@ -88,6 +112,8 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
             label = f"{side.capitalize()} ids"
             typed_ids.append(column.text_area(label, key=key, persist_state="session"))
             address.write_choice(key, typed_ids[-1], default)
+    if _typed(inspection) != texts:  # other sections use them
+        st.rerun()
     from core.experiments.batch_masks import parse_rows
 
     try:
@@ -96,11 +122,11 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
         else:
             source, target = (tuple(map(tuple, parse_rows(typed))) for typed in typed_ids)
             target = tuple(row[:-1] for row in target)
-            words, texts = None, ()
+            words = None
         result = inspection.run(core.batch_masks, source, target)
     except ValueError as error:  # one user-facing line
         st.error(plain(error))
-        return ()
+        return
     for side, ids, number in (("source", result.source, 1), ("target", result.target_in, 0)):
         lines = words[side] if words else None
         token_table(ids, lines, f"{side.capitalize()}, as fed in", number, key=f"{side}_batch")
@@ -113,7 +139,6 @@ def show_batch(inspection: Inspection, hidden: bool) -> tuple[str, ...]:
     found = ask("batch", [lambda: asked.padded(result, words["target"] if words else None)])
     if not covered("batch", hidden or found.hides("masked")):
         _show_masks(result, words)
-    return texts
 
 
 def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Rows, Words]:
@@ -131,7 +156,6 @@ def _sentences(inspection: Inspection, texts: tuple[str, ...]) -> tuple[Rows, Ro
     return source, target, words
 
 
-@waiting.fragment
 def _show_masks(result: BatchMasks, words: Words | None) -> None:
     """Show one sentence's masks in one kind of attention, and all mask shapes."""
     with st.container(horizontal=True, vertical_alignment="bottom"):

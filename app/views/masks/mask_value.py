@@ -13,16 +13,18 @@ from app.figures import masks
 from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.numbers import number, scientific
-from app.state import results, waiting
+from app.state import results
 from app.views.shared.axes import axis_words
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
 from app.views.shared.inspection import Inspection
+from app.views.shared.question import covered
 
 if TYPE_CHECKING:  # imports torch
     from core.experiments.mask_value import MaskedRow
 
 FILLS = {-math.inf: "−∞", -1e4: "−10⁴", -1e9: "−10⁹"}
+ROW_CHOICES = tuple(f"closing_{name}" for name in ("layer", "head", "row", "fill", "precision"))
 PRECISIONS = {"float32": "float32", "bfloat16": "bfloat16"}
 
 
@@ -30,11 +32,12 @@ def _say(key: str, **values: Any) -> str:
     return text("masks", f"row.{key}", **values)
 
 
-@waiting.fragment
-def show_mask_values(inspection: Inspection) -> None:
-    """Show a row of the decoder's self-attention: scores, masked scores, weights."""
+def show_mask_values(inspection: Inspection, hidden: bool) -> None:
+    """Show a row of the decoder's self-attention: scores, masked scores, weights, unless hidden."""
     from core.experiments.mask_value import masked_rows
 
+    if covered("masks", hidden):
+        return
     record = inspection.record
     st.markdown(
         _say("about"),

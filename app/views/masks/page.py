@@ -4,8 +4,8 @@ import streamlit as st
 
 from app.lessons.texts import text
 from app.look.glossary import meaning
-from app.views.masks.batch import show_batch
-from app.views.masks.mask_value import show_mask_values
+from app.views.masks.batch import CHOICES, batch_texts, show_batch
+from app.views.masks.mask_value import ROW_CHOICES, show_mask_values
 from app.views.masks.without import (
     show_without_causal_mask,
     show_without_padding_mask,
@@ -14,7 +14,7 @@ from app.views.masks.without import (
 from app.views.shared import asked
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
-from app.views.shared.question import covered, open_with
+from app.views.shared.question import open_with
 from app.views.shared.section import section
 
 page, beside = lesson_top()
@@ -33,14 +33,11 @@ with page:
     )
     found = open_with("masks", inspection.record, [lambda: asked.masked(inspection.record)])
 
-st.subheader(text("masks", "batch.heading"))
-texts = show_batch(inspection, found.hides("masked"))
-
-st.subheader(text("masks", "row.heading"))
-if not covered("masks", found.hides("masked")):
-    show_mask_values(inspection)
-
+hidden = found.hides("masked")
+texts = batch_texts(inspection)
 for name, body, given, choices in (
+    ("batch", show_batch, (texts, hidden), CHOICES),
+    ("row", show_mask_values, (hidden,), ROW_CHOICES),
     ("causal", show_without_causal_mask, (), ()),
     ("padding", show_without_padding_mask, (texts,), ("padding_sentence",)),
     ("word", show_without_word, (), ("hidden_word",)),

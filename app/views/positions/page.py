@@ -16,7 +16,7 @@ from app.views.positions.table import (
 from app.views.positions.what_if import questions, show_position_edits, show_reordering
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import Inspection, ask_for_inspection
-from app.views.shared.question import covered, in_lesson, open_with
+from app.views.shared.question import covered, open_with
 from app.views.shared.section import section
 
 page, beside = lesson_top()
@@ -33,12 +33,8 @@ with page:
         beside=beside,
     )
     inspection = ask_for_inspection()
-    asked_first = in_lesson()  # the page then stops at its question
-    if not asked_first:
-        show_table(inspection)
     found = open_with("positions", inspection.record, questions(inspection))
-    if asked_first:
-        show_table(inspection)
+show_table(inspection)
 
 
 def show_reordered_maps(inspection: Inspection) -> None:
@@ -54,7 +50,7 @@ def show_edited_positions(inspection: Inspection) -> None:
 
 
 CHANGES = ("position_change", "position_change_side", "position_seed", "position_shift")
-for anchor, body, terms, choices in (
+for name, body, terms, choices in (
     ("waves", show_waves, (), ("wave_dimensions",)),
     ("distance", show_products, (), ()),
     ("rotation", show_rotation, (), ("rotation_k", "rotation_p")),
@@ -66,12 +62,11 @@ for anchor, body, terms, choices in (
     ("scores", show_score_parts, ("query", "key", "attention score", "softmax"), ("parts_kind",)),
 ):
     section(
-        text("positions", f"heading.{anchor}"),
-        f"open_{anchor.replace('-', '_')}",
+        text("positions", f"heading.{name}"),
+        f"open_{name.replace('-', '_')}",
         body,
         inspection,
-        anchor=anchor,
-        summary=text("positions", f"summary.{anchor}"),
+        summary=text("positions", f"summary.{name}"),
         help=meaning(*terms) if terms else None,
         choices=choices,
     )

@@ -50,9 +50,8 @@ def show_score_parts(inspection: Inspection) -> None:
 
 def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
     """Return all heads of the first layer; the six maps of a head share one scale."""
-    tokens, first = (record.source, 1) if kind == "encoder" else (record.target_in, 0)
+    tokens = record.source if kind == "encoder" else record.target_in
     language = record.source_language if kind == "encoder" else record.target_language
-    numbers = range(first, first + len(tokens))
     shown = {f"{a} · {b}": parts.part(a, b) for a in PARTS for b in PARTS}
     shown |= {"with a bias": parts.with_bias, "The score": parts.scores}
     largest = np.max([np.abs(values[:, parts.mask]).max(1) for values in shown.values()], axis=0)
@@ -67,4 +66,4 @@ def _map_row(record: TranslationRecord, kind: str, parts: ScoreParts) -> MapRow:
         )
         for name, values in shown.items()
     ]
-    return MapRow(KINDS[kind], [0], *sides(tokens, numbers, language), maps, parts.mask)
+    return MapRow(KINDS[kind], [0], *sides(tokens, range(len(tokens)), language), maps, parts.mask)

@@ -6,7 +6,6 @@ import streamlit as st
 import core
 from app.figures import positions, vectors
 from app.lessons.texts import text
-from app.look.labels import labels
 from app.state import results
 from app.views.positions.formula import embedding, in_words
 from app.views.shared.choices import choose
@@ -22,10 +21,11 @@ def show_sums(inspection: Inspection) -> None:
     st.latex(f"x_p = {embedding(inspection.card)} + PE_p")
     sides = {"source": record.source_language, "target": record.target_language}
     side = choose("Sentence", sides, "source", "sum_side")
-    tokens, first = (record.source, 1) if side == "source" else (record.target_in, 0)
+    tokens = record.source if side == "source" else record.target_in
+    names = positions.position_labels(tokens)
     result = summed(*inspection.run(core.embedded, results.token_ids(tokens), side))
     show(
-        vectors.lengths_figure(result, positions.position_labels(tokens, first)),
+        vectors.lengths_figure(result, names),
         "sum_lengths",
         text("positions", "sums.lengths"),
     )
@@ -42,7 +42,7 @@ def show_sums(inspection: Inspection) -> None:
     )
     repeated = len({token.id for token in tokens}) < len(tokens)
     show(
-        vectors.plane_figure(result, labels(tokens, first)),
+        vectors.plane_figure(result, names),
         "sum_plane",
         text("positions", "sums.repeated" if repeated else "sums.distinct"),
     )

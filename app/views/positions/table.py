@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 import core
 from app.figures import positions, vectors
 from app.lessons.texts import text
-from app.look.labels import isolated, label
-from app.look.markdown import plain
 from app.look.numbers import scientific
 from app.state import address, session
 from app.views.shared.choices import choose
@@ -25,19 +23,17 @@ def show_table(inspection: Inspection) -> None:
     """Show this sentence's rows of the table."""
     record = inspection.record
     sides = {"source": record.source_language, "target": record.target_language}
-    rows, tokens, first = _rows(record, choose("Sentence", sides, "source", "position_side"))
+    rows, tokens = _rows(record, choose("Sentence", sides, "source", "position_side"))
     show(
-        positions.table_figure(rows, tokens, first=first),
+        positions.table_figure(rows, tokens),
         "position_table",
         text("positions", "table.look" if positions.is_sinusoidal(rows) else "table.learned"),
     )
-    first_token = plain(f"“{isolated(label(tokens[0]))}”")
-    st.caption(text("positions", "table.first.note", token=first_token, number=first))
 
 
 def show_waves(inspection: Inspection) -> None:
     """Show the formula of the table, and a few of its columns as waves, of the chosen side."""
-    rows, tokens, first = _rows(inspection.record, session.get("position_side"))
+    rows, tokens = _rows(inspection.record, session.get("position_side"))
     if positions.is_sinusoidal(rows):
         st.latex(
             r"\begin{aligned}"
@@ -62,7 +58,7 @@ def show_waves(inspection: Inspection) -> None:
     drawn = sorted(chosen or default)
     address.write_choice("wave_dimensions", ".".join(map(str, drawn)), ".".join(map(str, default)))
     show(
-        positions.waves_figure(rows, tokens, drawn, first),
+        positions.waves_figure(rows, tokens, drawn),
         "position_waves",
         f"{text('positions', 'table.waves')} {text('positions', 'table.digits')}"
         if positions.is_sinusoidal(rows)
@@ -72,13 +68,11 @@ def show_waves(inspection: Inspection) -> None:
         st.latex(r"\lambda_i = 2\pi \cdot 10000^{2i/d_{\text{model}}}")
 
 
-def _rows(
-    record: TranslationRecord, side: str | None
-) -> tuple[NDArray, tuple[RecordToken, ...], int]:
-    """Return a side's rows of the table, its tokens, and the number of the first one."""
+def _rows(record: TranslationRecord, side: str | None) -> tuple[NDArray, tuple[RecordToken, ...]]:
+    """Return a side's rows of the table, and its tokens."""
     if side == "target":
-        return record.target_positions, record.target_in, 0
-    return record.source_positions, record.source, 1
+        return record.target_positions, record.target_in
+    return record.source_positions, record.source
 
 
 def show_products(inspection: Inspection) -> None:

@@ -66,11 +66,11 @@ def show_reordering(inspection: Inspection) -> None:
     state = choose("Positions", {"off": "Off", "on": "On"}, "off", "order_positions")
     order = PositionEdit.shuffled(1, len(record.source)).order
     result = inspection.run(core.equivariance, inspection.source_ids, order, state == "on")
-    tokens, numbers = [record.source[i] for i in order], [i + 1 for i in order]
+    tokens = [record.source[i] for i in order]
     _show_maps(
         record,
         tokens,
-        numbers,
+        order,
         (
             Map("The map, reordered", "reordered", "of the sentence as typed", result.moved_maps),
             Map("The map of the new order", "new order", "words reordered", result.new_maps),
@@ -117,7 +117,7 @@ def show_position_edits(inspection: Inspection) -> None:
     _show_maps(
         record,
         record.source,
-        range(1, len(record.source) + 1),
+        range(len(record.source)),
         (
             _map("before", result.before),
             _map("after", result.after),

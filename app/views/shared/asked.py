@@ -13,9 +13,9 @@ from app.components.question import Asked, Grid, Option, Place, Sentence, Texts
 from app.components.question.payload import WORDS
 from app.lessons.texts import text
 from app.look.labels import label, labels, word_labels
-from app.look.numbers import number, percent
+from app.look.numbers import number, percent, significant
 from app.views.shared.axes import axes, axis_words
-from core.analysis import questions
+from core.analysis import questions, roles
 from core.analysis.first_cell import first_cell
 from core.analysis.questions import Unsettled
 from core.record.record import TranslationRecord
@@ -24,6 +24,7 @@ from core.record.words import group_words
 if TYPE_CHECKING:  # imports torch
     from core.analysis.head_effects import HeadEffects
     from core.experiments.batch_masks import BatchMasks
+    from core.frozen import Doubles
     from core.kinds import Kind
     from core.search.tree import WrittenTree
 
@@ -90,6 +91,48 @@ def attends(record: TranslationRecord, kind: str, layer: int, head: int, query: 
             say("attends.even", words=len(words), even=percent(1 / len(words))),
         ],
         uncertain=_uncertain("head", "attends", found, names, f"{100 * questions.NEAR_SHARE:.0f}"),
+        place=Place(record, cast("Kind", kind), layer, head, query),
+    )
+
+
+def weighs(
+    record: TranslationRecord, kind: str, layer: int, head: int, query: int, scores_K: Doubles
+) -> Asked:
+    """Ask how the softmax turns a difference of scores into weights. Raises NotAskable.
+
+    `scores_K` are the scores of the row's keys, −∞ where they are masked.
+    """
+    say = partial(text, "head")
+    queries, keys = axis_words(record, kind)
+    try:
+        found = questions.weighs(scores_K)
+    except Unsettled as unsettled:
+        values = {"query": queries[query]}
+        raise NotAskable(_reason("head", "weighs", unsettled, _points, **values)) from None
+    first, second = np.argsort(-scores_K, kind="stable")[:2].tolist()
+    row = record.maps(kind)[layer, head, query]
+    difference = {"points": _points(float(scores_K[first] - scores_K[second]))}
+    factors = [significant(factor) for factor in found.evidence]
+    words = {"best": keys[first], "second": keys[second]}
+    return asked_about(
+        "head",
+        id=f"{record.id} weighs {kind}.{layer}.{head}.{query}",
+        question=found,
+        prompt=say("weighs.prompt", **words, **difference),
+        layout=Texts(),
+        options=listed([say("weighs.option", factor=factor) for factor in factors]),
+        explanation=[
+            say(
+                "weighs.why",
+                **words,
+                **difference,
+                factor=factors[found.best],
+                share=percent(float(row[first])),
+                second_share=percent(float(row[second])),
+            ),
+            say("weighs.rule"),
+        ],
+        uncertain=say("weighs.certain"),
         place=Place(record, cast("Kind", kind), layer, head, query),
     )
 
@@ -327,7 +370,10 @@ def important_heads(
 
 
 def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
-    """Ask how the translation changes when positions are removed. Raises NotAskable."""
+    """Ask how the translation changes when positions are removed. Raises NotAskable.
+
+    Its map is that of the encoder head with the most weight on the previous token.
+    """
     say = partial(text, "positions")
     try:
         found = questions.order(before.target_out, after.target_out)
@@ -336,6 +382,7 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
     outcome = cast(str, found.options[found.best])
     texts = {"before": before.translation, "after": after.translation}
     longer = max(len(questions.compared_words(record.target_out)) for record in (before, after))
+    previous = roles.strongest(roles.on_previous(before.encoder))
     return asked_about(
         "positions",
         id=f"{before.id} order {after.id}",
@@ -348,7 +395,7 @@ def order(before: TranslationRecord, after: TranslationRecord) -> Asked:
             say("order.common", words=longer, common=round(found.evidence[1] * longer), **texts),
         ],
         uncertain=say("order.uncertain"),
-        place=_first_place(after),
+        place=Place(after, "encoder", previous.layer, previous.head, before=before),
     )
 
 
@@ -364,6 +411,7 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
             _reason("steps", "wins", unsettled, lambda value: number(value, 3))
         ) from None
     texts = [written.texts[cast(int, i)] or say("wins.empty") for i in found.options]
+    different = differing(texts)
     best, second = found.best, _second(found)
     winner = finished[cast(int, found.options[best])]
     shown = [number(score, 3) for score in found.evidence]
@@ -377,12 +425,12 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
         layout=Texts(),
         options=[
             Option(
-                label=written_text,
+                label=part,
                 name=written_text,
                 said=say("wins.option", text=written_text, score=score),
                 value=say("wins.value", score=score),
             )
-            for written_text, score in zip(texts, shown, strict=True)
+            for part, written_text, score in zip(different, texts, shown, strict=True)
         ],
         explanation=[
             say(
@@ -400,6 +448,24 @@ def wins(record: TranslationRecord, written: WrittenTree) -> Asked:
         if near
         else say("wins.clear", margin=margin, beam=written.tree.decode.beam),
     )
+
+
+def differing(texts: Sequence[str]) -> list[str]:
+    """Return the part of each text in which they differ, with the word before and after it."""
+    words = [text.split() for text in texts]
+    least = min(map(len, words))
+
+    def common(lines: list[list[str]], most: int) -> int:
+        firsts = (len({line[at] for line in lines}) == 1 for at in range(most))
+        return next((at for at, same in enumerate(firsts) if not same), most)
+
+    before = common(words, least)
+    after = common([line[::-1] for line in words], least - before)
+    start, end = max(0, before - 1), max(0, after - 1)
+    return [
+        " ".join(["…"] * (start > 0) + line[start : len(line) - end] + ["…"] * (end > 0))
+        for line in words
+    ]
 
 
 def _cells(
@@ -468,6 +534,10 @@ def _reason(
     if lesson == "head" and "margin" in unsettled.numbers:  # in percentage points
         numbers["margin"] = f"{100 * unsettled.numbers['margin']:.0f}"
     return text(lesson, f"{name}.{unsettled.reason}", **numbers, **values)
+
+
+def _points(value: float) -> str:
+    return number(value, 1)
 
 
 def _nats(value: float) -> str:

@@ -7,7 +7,7 @@ such parts for the rest of the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NoReturn
@@ -16,16 +16,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened
+from app.components.map_row.payload import Map, MapRow, Opened, sides
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
 from app.views.shared.asked import Candidate, NotAskable
-from app.views.shared.axes import map_sides
+from app.views.shared.axes import map_sides, source_of
 from app.views.shared.presented import show_answer, show_line, show_rest
 from core.record.record import TranslationRecord
 
+_MAPPED = ("attends", "masked", "order")  # questions about a map
 _SHOWN = "answers shown"  # whether the learner has asked to see what answers a question
 
 
@@ -102,12 +103,14 @@ def open_with(
     candidates: Iterable[Candidate],
     *,
     linked: bool = False,
+    pictures: Mapping[str, Callable[[Asked], None]] | None = None,
 ) -> Outcome:
     """Ask the question that a page opens with.
 
     If a lesson's link opened the page, stop the page until the question is settled. If the link
     names what to look at (`linked`), show what answers the question. A presented page ends here: it
     shows the question and then the map that answers it, if there is one. `record` is the page's.
+    `pictures` draw what a question is about, by its name, where that is no map.
     """
     if address.requested("lesson") == "0":
         address.pop("lesson")
@@ -119,13 +122,14 @@ def open_with(
     if plans.presenting():
         _present(place, record, list(candidates))
     candidates = list(candidates)
-    said, beside = _columns(candidates)
+    pictures = pictures or {}
+    said, beside = _columns(candidates, {*_MAPPED, *pictures})
     with said:
         box = st.container(key=f"question_{place}")
     found = _ask_in(box, place, candidates)
     if found.settled or in_lesson():
         with beside:
-            _show_picture(place, found)
+            _show_picture(place, found, pictures)
     if found.settled:
         return found
     if in_lesson():
@@ -146,52 +150,65 @@ def open_with(
         )
     found = Outcome(found.asked, False, shown)
     with beside:
-        _show_picture(place, found)
+        _show_picture(place, found, pictures)
     return found
 
 
-def _columns(candidates: list[Candidate]) -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Return the containers of the question and of the map beside it, if it is about one."""
+def _columns(
+    candidates: list[Candidate], pictured: set[str]
+) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Return the containers of the question and of its picture beside it, if it has one."""
     try:
         asked = first_askable(candidates)[0]
     except NotAskable:
         asked = None
-    if asked is None or not _is_about_a_map(asked):
+    if asked is None or asked.question.name not in pictured:
         return st.container(), st.container()
     page = st.container(key="question_columns")  # the style sheet stacks them on a narrow page
     said, beside = page.columns([4, 5], gap="medium")
     return said, beside
 
 
-def _is_about_a_map(asked: Asked) -> bool:
-    """Return whether `place` is what the question is about: that of others is the answer."""
-    return asked.place is not None and asked.question.name in ("attends", "masked")
-
-
-def _show_picture(place: str, found: Outcome) -> None:
-    """Show the map that a question is about; its answer is covered until it may be shown.
+def _show_picture(
+    place: str, found: Outcome, pictures: Mapping[str, Callable[[Asked], None]]
+) -> None:
+    """Show the picture that a question is about; its answer is covered until it may be shown.
 
     A question about a row covers that row. A question about the decoder's mask shows the encoder's
     map of that layer and head, which has none: even without hatching, the zeros would answer it.
+    A question about a change shows the map before it, then also the one after it.
     """
     asked = found.asked
-    if asked is None or (at := asked.place) is None or not _is_about_a_map(asked):
+    if asked is None or (at := asked.place) is None:
         return
     asks = asked.question.name
+    if asks in pictures:
+        pictures[asks](asked)
+    if asks not in _MAPPED:
+        return
     row_asked = at.query if asks == "attends" else None
     kind = "encoder" if asks == "masked" and not found.shown else at.kind
-    record, maps = at.record, at.record.maps(kind)
+    record = at.before or at.record
+    maps = [Map(text("questions", f"page.{asks}"), "weight", "", record.maps(kind))]
+    if at.before and found.shown:
+        name = text("questions", "page.order-after")
+        maps.append(Map(name, "after", "", at.record.maps(kind)))
     turn = int(sha256(f"{asked.id} {at.layer} {at.head}".encode()).hexdigest()[:8], 16)
     row = MapRow(
         kind.capitalize(),
-        range(len(maps)),
-        *map_sides(record, kind),
-        [Map(text("questions", "page.map"), "weight", "", maps)],
+        range(len(record.maps(kind))),
+        *(
+            sides(record.source, range(len(record.source)), record.source_language)
+            if asks == "order"  # numbered by pos, which the page shows
+            else map_sides(record, kind)
+        ),
+        maps,
         record.mask(kind),
         Opened(at.layer, at.head, turn, None),
         outlined=row_asked if found.shown else None,
         covered=None if found.shown else row_asked,
         sealed=in_lesson(),
+        about=source_of(record),
     )
     map_row(row, key=f"pictured_{place}")
 
@@ -213,10 +230,23 @@ def _present(
         else:
             has_map = asked is not None and asked.place is not None
             show_line(record, text("questions", "present.more") if has_map else "")
-            ask(place, candidates)
-            if not has_map:
+            found = ask(place, candidates)
+            if has_map:
+                turn_if_right(found)
+            else:
                 show_rest()
     st.stop()
+
+
+def turn_if_right(found: Outcome) -> None:
+    """Once a presented question is answered right, go on to the screen that shows why, once."""
+    if found.asked is None or session.saved_result(turned := f"turned {found.asked.id}"):
+        return
+    answer = session.saved_result(f"answer {found.asked.id}")
+    if answer is not None and answer.right:
+        session.save_result(turned, True)
+        plans.show_screen(plans.screen() + 1)
+        st.rerun()
 
 
 def _cover_again(seen: str) -> None:
@@ -227,9 +257,7 @@ def _cover_again(seen: str) -> None:
 def covered(place: str, hidden: bool) -> bool:
     """If `hidden`, draw a cover in place of what answers a question. Return `hidden`."""
     if hidden:
-        with st.container(
-            horizontal=True, vertical_alignment="center", border=True, key=f"cover_{place}"
-        ):
+        with st.container(horizontal=True, vertical_alignment="center", key=f"cover_{place}"):
             st.caption(text("questions", "page.covered"), width="content")
             if not in_lesson():  # a lesson offers to skip the question instead
                 st.button(

@@ -5,12 +5,10 @@ from typing import Any
 
 import streamlit as st
 
+from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, session, waiting
 from core.serving.queue import UnansweredError
-
-AUTO_OPEN_S = 1.0
-"""Sections expected to take fewer seconds than this open automatically."""
 
 
 @waiting.fragment
@@ -22,30 +20,23 @@ def section(
     choices: tuple[str, ...] = (),
     summary: str,
     seconds: float | None = None,
-    opens_itself: bool = True,
     help: str | None = None,
-    anchor: str | None = None,
 ) -> None:
-    """Draw a heading, if there is a `title`, and an expander that calls `body` while it is open.
+    """Draw an expander that calls `body` while it is open.
 
-    `summary` describes the result; `seconds` is the expected time. Until the visitor opens or
-    closes the expander, it is open if `seconds` is below `AUTO_OPEN_S` and no long task runs,
-    unless `opens_itself` is False, as for a long table. A link with one of the section's `choices`
-    also opens it. `anchor` is the heading's anchor.
+    Its label has the `title`, if there is one, the `summary` of the result and the expected time in
+    `seconds`. A link with one of the section's `choices` opens it. `help` explains its terms.
     """
-    if title:
-        st.subheader(title, anchor=anchor, help=help)
-    set_by_page = f"{key} by the page"
-    untouched = session.get(key) is None or session.get(key) == session.saved_result(set_by_page)
+    untouched = session.get(key) is None
     if untouched and any(address.requested(name) is not None for name in choices):
         session.put(key, True)
-    elif untouched and seconds is not None and opens_itself:
-        session.put(key, seconds < AUTO_OPEN_S and not waiting.LONG_TASKS.busy)
-        session.save_result(set_by_page, session.get(key))
     time = "" if seconds is None else f" ({duration_in_words(seconds)})"
-    fold = st.expander(summary + time, key=key, on_change="rerun")
+    named = f"**{title}** · {summary}" if title else summary
+    fold = st.expander(named + time, key=key, on_change="rerun")
     if fold.open:
         with fold:
+            if help:
+                st.caption(text("questions", "page.terms"), help=help)
             try:
                 body(*arguments)
             except UnansweredError as error:

@@ -11,9 +11,11 @@ import streamlit as st
 
 import core
 from app.components.question import Asked
+from app.figures.steps import heads_figure
 from app.figures.why import pairs_figure, terms_figure
 from app.lessons.texts import text
 from app.look.labels import ATTENTION, labels
+from app.look.markdown import plain
 from app.look.numbers import number, percent
 from app.state import address, session, waiting
 from app.views.shared import asked
@@ -74,6 +76,15 @@ def questions(inspection: Inspection) -> Iterator[asked.Candidate]:
         token = int(linked)
     yield from asked.important_heads(inspection.record, effects, token if token in tokens else None)
     yield from asked.cross_attention(inspection.record)
+
+
+def show_looks(question: Asked) -> None:
+    """Show where each head looks in the row that a question is about."""
+    at = question.place
+    assert at is not None and at.query is not None
+    word = labels(at.record.target_out, 1)[at.query]
+    look = text("why", "matters.look", word=word)
+    show(heads_figure(at.record, at.query, width=250), "pictured_why", plain(look))
 
 
 @waiting.fragment

@@ -7,10 +7,12 @@ from app.look.glossary import meaning
 from app.state import address, session
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
-from app.views.why.heads import questions, show_important_heads, show_pairs
+from app.views.why.heads import questions, show_important_heads, show_looks, show_pairs
+from app.views.why.knew import show_knew
 from app.views.why.layers import show_decoder_lens, show_logit_lens
 from app.views.why.sources import show_sources
 from app.views.why.words import show_word_choice
@@ -38,7 +40,8 @@ with page:
     inspection = ask_for_inspection()
     record = inspection.record
     linked = address.requested("why_for") is not None
-    found = open_with("why", record, questions(inspection), linked=linked)
+    pictures = {"matters": show_looks}
+    found = open_with("why", record, questions(inspection), linked=linked, pictures=pictures)
 
 st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
 show_important_heads(inspection, found.hides("matters"))
@@ -71,8 +74,17 @@ section(
     inspection,
     summary="The most probable token after each layer of the decoder",
     seconds=cost.estimate_seconds(inspection, 2),
-    opens_itself=False,
     help=meaning("logit lens", "softmax"),
+)
+section(
+    "Did the encoder know a word?",
+    "open_knew",
+    show_knew,
+    inspection,
+    choices=("why_knew", "why_knew_other"),
+    summary="Where a word ranks in every state of encoder and decoder",
+    seconds=cost.estimate_seconds(inspection, 2),
+    help=meaning("softmax"),
 )
 section(
     "What if the encoder stopped earlier?",
@@ -81,7 +93,6 @@ section(
     inspection,
     summary="The tokens that the decoder would write after each layer of the encoder",
     seconds=cost.estimate_seconds(inspection, 2 + inspection.card.model.num_encoder_layers),
-    opens_itself=False,
     help=meaning("cross-attention", "teacher-forced"),
 )
 section(
@@ -97,4 +108,14 @@ section(
 st.caption(
     "Sums are exact up to rounding, predictions are shown next to the true effect, and sampled "
     "values have 95 % intervals."
+)
+tokens = len(record.target_out)
+chosen = {"why_for": "FOR", "why_step": "STEP", "why_token": "TOKEN", "why_pairs": "PAIRS"}
+offer_notebook(
+    "why",
+    inspection.card,
+    record,
+    {name: (constant, tokens) for name, constant in chosen.items()},
+    STEP=max(0, tokens - 3),
+    TOKEN=max(0, tokens - 3),
 )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
 import core
+from app.components.notebook import notebook
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
-from app.look.labels import isolated, label, labels
+from app.look.labels import ATTENTION, isolated, label, labels
 from app.look.markdown import plain
-from app.look.numbers import number, percent, within
+from app.look.numbers import number, percent, significant, within
 from app.state import results
 from app.views.shared.choices import choose, choose_token
 from app.views.shared.figure import show
@@ -29,27 +30,77 @@ if TYPE_CHECKING:  # imports torch, which takes seconds
     from core.record.record import RecordToken, TranslationRecord
 
 _SOON_S = 0.5  # after this time, the terms are shown while their true effects are measured
-_BARS = 14
+_BARS = 8
 _RIBBONS = 24
 _ABLATED = 5
 _OFFERED = 4  # whole words offered besides the default
+_TRIED = 8  # largest effects of heads among which a word is sought that becomes another one
 _LABEL = 18  # characters of a ribbon's label
 Pair = tuple[int, int]
 
 
+class Turn(NamedTuple):
+    """A head, and the word that becomes another one without it: its step, and the other's id."""
+
+    kind: str
+    layer: int
+    head: int
+    step: int
+    id: int
+    probability: float
+    """The probability of the other word without the head."""
+
+
+def turning_word(inspection: Inspection) -> Turn | None:
+    """Return the word that loses most without one head, of those that then become another word."""
+    from core.record.edits import Edits
+
+    record, bar = inspection.record, ProgressBar()
+    effects = inspection.run_experiment(
+        core.head_effects,
+        on_progress=lambda done, total: bar.show_progress(done, total, "heads"),
+        on_wait=bar.show_queue,
+    )
+    bar.empty()
+    changes = sorted(
+        (float(change), kind, *at)
+        for kind, changes_LHT in effects.changes.items()
+        for at, change in np.ndenumerate(changes_LHT)
+        if _is_word(record.target_out[at[-1]])
+    )
+    for change, kind, layer, head, step in changes[:_TRIED]:
+        without = results.inspect(
+            inspection.card,
+            record.source_text,
+            edits=Edits(heads_off=frozenset({(kind, layer, head)})),
+            target_ids=inspection.target_ids,
+        )
+        other = without.alternatives[step][0]
+        if change < 0 and other.id != record.target_out[step].id and _is_word(other):
+            chance = math.exp(float(without.alternative_log_probs[step, 0]))
+            return Turn(kind, layer, head, step, other.id, chance)
+    return None
+
+
 def show_word_choice(inspection: Inspection) -> None:
-    """Compare a token with one alternative: terms, ribbons, predicted and true effects."""
+    """Compare a token with one alternative: terms, and in a fold their sum and removals."""
     record = inspection.record
     words = labels(record.target_out, 1)
+    turn = turning_word(inspection)
+    usual = max(0, len(words) - 3) if turn is None else turn.step
     # Streamlit's select box has extra space above; centring aligns it with the buttons.
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.container(width=260):
-            step = choose_token("Token", words, max(0, len(words) - 3), "why_step")
+            step = choose_token("Token", words, usual, "why_step")
         own = record.target_out[step]
         rivals = inspection.run_experiment(core.rivals, step)
-        ids, first = _alternatives(inspection, rivals, step)
+        turned = turn.id if turn and turn.step == step else None
+        ids, first = _alternatives(inspection, rivals, step, turned)
         other = choose("rather than", ids, first, "why_other")
+    notebook(values={"OTHER": str(other)}, key="notebook_choices_other")
     with st.container(key="why_rank"):
+        if turn and other == turned:
+            st.text(_turns(turn, words[step], ids[other], rivals.probability))
         st.text(_rank(inspection, words[step], rivals))
     choice = inspection.run_experiment(core.word_choice, step, (own.id, other))
     pair = (isolated(label(own)), ids[other])
@@ -57,16 +108,10 @@ def show_word_choice(inspection: Inspection) -> None:
     with st.container(key="why_difference"):
         st.text(
             f"“{pair[0]}” ({percent(chances[0])}) is "
-            f"{_format_factor(math.exp(choice.difference))} times as probable as “{pair[1]}” "
+            f"{significant(math.exp(choice.difference))} times as probable as “{pair[1]}” "
             f"({percent(chances[1])}). The factor is e to the power of the difference of their "
             f"logits, {number(choice.difference, 3, sign='+')}."
         )
-    st.write(
-        "A token's logit is the dot product of the decoder's final state with the token's output "
-        "vector. That state is a sum: the embedding, the position, the outputs of all heads and "
-        "feed-forward layers, and constant terms (biases, norm shifts). So the difference of two "
-        "logits is a sum too. Each bar is one of its terms; the last bar adds up all smaller terms."
-    )
     largest = choice.largest(_BARS)
     rest = float(choice.terms.sum()) - sum(term for _, term in largest)
     measured = [math.nan for _ in largest]
@@ -82,10 +127,8 @@ def show_word_choice(inspection: Inspection) -> None:
                 [*measured, math.nan],
             ),
             key,
-            f"All {len(choice.terms)} terms add up to the difference"
-            f"{within(choice.largest_error)}, with layer norms fixed at their actual scale. Only "
-            "heads have a grey bar: how much the difference actually falls when the head is "
-            "switched off. Cross-attention heads bring in information from the source.",
+            "Only heads have a grey bar: how much the difference actually falls when the head is "
+            "switched off.",
         )
 
     bar, place, start, shown = ProgressBar(), st.empty(), time.monotonic(), False
@@ -101,8 +144,26 @@ def show_word_choice(inspection: Inspection) -> None:
     bar.empty()
     place.empty()
     show_terms("why_terms")
-    with st.container(key="why_disagree"):
-        st.text(_disagreement(largest, measured))
+    fold = st.expander(
+        "How the terms are computed, and how well they predict", key="open_terms", on_change="rerun"
+    )
+    if fold.open:
+        with fold:
+            with st.container(key="why_disagree"):
+                st.text(_disagreement(largest, measured))
+            _show_sum(inspection, choice, pair)
+
+
+def _show_sum(inspection: Inspection, choice: WordChoice, pair: tuple[str, str]) -> None:
+    """Explain the terms, and show all of them as ribbons, then predicted and true effects."""
+    record = inspection.record
+    st.write(
+        "A token's logit is the dot product of the decoder's final state with the token's output "
+        "vector. That state is a sum: the embedding, the position, the outputs of all heads and "
+        "feed-forward layers, and constant terms (biases, norm shifts). So the difference of two "
+        f"logits is a sum too. All {len(choice.terms)} terms add up to it"
+        f"{within(choice.largest_error)}, with layer norms fixed at their actual scale."
+    )
     show(
         ribbons_figure(
             _ribbons(inspection, choice),
@@ -119,10 +180,12 @@ def show_word_choice(inspection: Inspection) -> None:
     _show_ablations(inspection, choice)
 
 
-def _format_factor(factor: float) -> str:
-    """Format a factor with two significant digits: 0.94, 1.4, 14, 2,600."""
-    places = 1 - math.floor(math.log10(factor))
-    return number(round(factor, places), max(0, places))
+def _turns(turn: Turn, word: str, other: str, probability: float) -> str:
+    """Say which word becomes which without a head."""
+    return (
+        f"Without head {turn.head + 1} of layer {turn.layer + 1} of the {ATTENTION[turn.kind]}, "
+        f"“{word}” ({percent(probability)}) becomes “{other}” ({percent(turn.probability)})."
+    )
 
 
 def _rank(inspection: Inspection, word: str, rivals: Rivals) -> str:
@@ -150,12 +213,15 @@ def _ordinal(rank: int) -> str:
     return f"{rank:,}{'th' if rank % 100 in (11, 12, 13) else ending}"
 
 
-def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[dict[int, str], int]:
+def _alternatives(
+    inspection: Inspection, rivals: Rivals, step: int, turned: int | None
+) -> tuple[dict[int, str], int]:
     """Return the labels of tokens to compare with, by id, and the default.
 
-    If the written token starts a word, the default is a whole word, if there is one: a token that
-    starts a word, that the network would not continue, and that is neither a prefix nor an
-    extension of the written one. Otherwise the record's alternatives come first.
+    The default is the token that the word turns into without a head. Without one, if the written
+    token starts a word, the default is a whole word, if there is one: a token that starts a word,
+    that the network would not continue, and that is neither a prefix nor an extension of the
+    written one. Otherwise the record's alternatives come first.
     """
     record = inspection.record
     own = record.target_out[step]
@@ -169,8 +235,8 @@ def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[di
         if not (token.text.lower().startswith(text) or text.startswith(token.text.lower()))
     ]
     rest = [token for token in record.alternatives[step] if token.id != own.id]
-    is_word = own.starts_word and not own.special and not is_punctuation(own.text)
-    first = apart[:1] if is_word else rest
+    first = [token for token in tokens if token.id == turned]
+    first = first or (apart[:1] if _is_word(own) else rest)
     offered = [*first, *whole_words[:_OFFERED], *rest]
     named: dict[int, str] = {}
     for token in offered:  # a word and a part of a word may look the same: keep the first
@@ -179,10 +245,14 @@ def _alternatives(inspection: Inspection, rivals: Rivals, step: int) -> tuple[di
     return named, offered[0].id
 
 
+def _is_word(token: RecordToken) -> bool:
+    """Return whether a token starts a word."""
+    return token.starts_word and not token.special and not is_punctuation(token.text)
+
+
 def _is_whole_word(token: RecordToken, then: RecordToken) -> bool:
     """Return whether a token is a whole word, given the token predicted after it."""
-    starts = token.starts_word and not token.special and not is_punctuation(token.text)
-    return starts and (then.starts_word or then.special or is_punctuation(then.text))
+    return _is_word(token) and (then.starts_word or then.special or is_punctuation(then.text))
 
 
 def _disagreement(largest: list, measured: list[float]) -> str:
