@@ -62,7 +62,7 @@ function controlsOf(view, ask) {
   at.value = push.layer;
   at.addEventListener("change", () => ask({ layer: Number(at.value), strength: null }));
   const { strengths } = data.curve;
-  const slider = labelled("strength", Object.assign(document.createElement("input"), { type: "range", min: 0, max: strengths.length - 1, step: 1 }), "strength");
+  const slider = labelled("strength", Object.assign(document.createElement("input"), { type: "range", min: 1, max: strengths.length - 1, step: 1 }), "strength");
   const value = element("output", "numbers");
   const show = () => {
     value.textContent = fixed(strengths[view.strength], 0);

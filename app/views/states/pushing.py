@@ -34,7 +34,8 @@ def show_pushing(
     """
     load_lens(card)
     address.initialise_text("pushed", "")
-    asked = session.saved_result("asked_push")
+    asked = session.saved_result("asked_push")  # once: then it is in "pushed"
+    session.save_result("asked_push", None)
     push, typed, problem = _linked(card, record), None, ""
     if asked and asked["sentence"] == record.id:
         typed = str(asked.get("new") or "")
@@ -42,11 +43,12 @@ def show_pushing(
             push = _chosen(card, record, other, asked, typed)
         except ValueError as error:  # the word is not one token, or something does not exist
             problem = str(error)
+    is_chosen = push is not None
     push = push or _opening(card, record, other)
     data: dict[str, Any] = {
         "mode": "push",
         "key": KEY,
-        "turn": (asked or {}).get("turn", 0),
+        "turn": session.get("push_turn") or 0,
         "tokens": [sent(token) for token in record.source],
         "layers": count_states(card, "encoder"),
         "typed": typed if problem else None,
@@ -58,8 +60,7 @@ def show_pushing(
     else:
         push, shown = _pushed(card, record, other, push, chosen.decode)
         data |= shown
-        if asked or session.get("pushed"):
-            session.put("pushed", data["edits"])
+    session.put("pushed", data["edits"] if is_chosen else "")
     address.write({"pushed": session.get("pushed")}, KEY + "_link")
     states(data, key=KEY, on_chosen=lambda: _choose(record.id))
     if push is not None:
@@ -70,6 +71,7 @@ def _choose(sentence: str) -> None:
     """Take over what the visitor chose in the component."""
     chosen = (session.get(KEY) or {}).get("chosen") or {}
     session.save_result("asked_push", {**chosen, "sentence": sentence})
+    session.put("push_turn", chosen.get("turn"))
 
 
 def _linked(card: Card, record: TranslationRecord) -> Push | None:
