@@ -249,7 +249,7 @@ def test_a_push_is_chosen_and_its_slider_reads_the_curve(blank):
         "Push one state of Mann away from man, towards dog: "
         "near strength 4 it becomes more probable."
     )
-    assert text_of(blank, ".more b") == "dog | is walking."
+    assert text_of(blank, ".more b") == "dog | is | walking."
     assert "pushed: man 20 %, dog 50 %" in text_of(blank, ".more")
     slider = blank.locator("[data-at=strength]")
     assert slider.get_attribute("aria-valuetext") == "4: man 20 %, dog 50 %".replace(

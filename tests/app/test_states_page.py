@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import core
@@ -48,7 +49,7 @@ def test_the_page_opens_with_the_state_that_tells_both_apart(translator, way):
         ends = [-end for end in reversed(ends)]
     assert data["measure"]["before"] == pytest.approx(ends[0], abs=1e-3)
     shown = pictures(page)
-    assert shown["cells"] == pytest.approx(all_shares.encoder.tolist())
+    np.testing.assert_allclose(shown["cells"], all_shares.encoder, atol=1e-6)
     assert set(shown["heads"]) == {"cross", "encoder"} and shown["about"] == data["about"]
 
 
@@ -62,6 +63,10 @@ def test_a_link_opens_a_copied_head_and_search_is_the_pages_own(translator):
     assert data["after_text"] == after.translation
     share = core.patch_all(translator, boy, dog).heads["cross"][3, 3]
     assert data["measure"]["share"] == pytest.approx(share, abs=1e-3)
+    moved = Edits(donor=Donor.of(boy), patches=(Patch("encoder", 1, 1, 5),))
+    ball = sent(render("together", copied="copy.encoder.1.1.5", search="greedy", **PAIR))
+    assert ball["copy"] == {"layer": 1, "from": 5, "to": 1}
+    assert ball["after_text"] == translator.inspect(DOG, edits=moved, beam=1).translation
     for wrong in ("copyhead.cross.9.3", "copy.encoder.2.1.77", "copy.encoder", "x"):
         assert sent(render("together", copied=wrong, **PAIR))["copy"] == {
             "layer": 2, "from": 1, "to": 1}  # fmt: skip
@@ -76,8 +81,17 @@ def test_the_decoders_states_are_paired_up_to_the_first_other_word():
     assert set(pictures(page)["heads"]) == {"cross", "decoder"}
 
 
+def test_sentences_of_other_lengths_are_paired_by_their_words():
+    second = "Zwei Jungen und ein Hund spielen mit einem Ball am Strand."
+    data = sent(render("together", two="copy", source=BOY, second_source=second))
+    words = [[token["text"] for token in data[side]["tokens"]] for side in ("donor", "receiver")]
+    assert len(words[0]) < len(words[1])
+    both = {(words[0][at], words[1][to]) for at, to in data["pairs"]}
+    assert {(word, word) for word in ("mit", "einem", "Ball", "am", "Strand", "<eos>")} <= both
+
+
 def test_what_cannot_be_paired_or_does_not_differ_is_refused_in_one_line():
-    apart = render("together", two="copy", source=BOY, second_source="Zwei Frauen.")
+    apart = render("together", two="copy", source=BOY, second_source="Zwei Frauen")
     assert "cannot be paired" in sent(apart)["problem"] and sent(apart)["pairs"] == []
     assert "cannot be paired" in pictures(apart)["problem"]
     same = render("together", two="copy", source=BOY, second_source=BOY)
