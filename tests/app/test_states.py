@@ -164,6 +164,10 @@ def test_the_copy_and_all_that_it_changes_are_marked(blank):
 
 
 def test_damage_is_named_and_a_small_difference_has_no_share(blank):
+    less = {"share": -0.4, "own": "woman", "other": "man", "before": -3.0, "now": -4.6}
+    show(blank, copying(measure=less))
+    assert text_of(blank, ".measure b") == "−0.40"
+    assert blank.locator(".meter.less i").evaluate("bar => bar.style.width") == "40%"
     measure = {"share": None, "own": "woman", "other": "man", "before": 0.1, "now": 0.2}
     show(blank, copying(way="damage", measure=measure, after_text="A woman sees two dogs there."))
     assert "lost" in text_of(blank, ".result") and "not defined" in text_of(blank, ".measure")

@@ -63,6 +63,9 @@ def test_a_link_opens_a_copied_head_and_search_is_the_pages_own(translator):
     assert data["after_text"] == after.translation
     share = core.patch_all(translator, boy, dog).heads["cross"][3, 3]
     assert data["measure"]["share"] == pytest.approx(share, abs=1e-3)
+    of_encoder = core.patch_all(translator, boy, dog).heads["encoder"][0, 2]  # at all its tokens
+    data = sent(render("together", copied="copyhead.encoder.0.2", search="greedy", **PAIR))
+    assert data["measure"]["share"] == pytest.approx(of_encoder, abs=1e-3) and of_encoder > 0.01
     moved = Edits(donor=Donor.of(boy), patches=(Patch("encoder", 1, 1, 5),))
     ball = sent(render("together", copied="copy.encoder.1.1.5", search="greedy", **PAIR))
     assert ball["copy"] == {"layer": 1, "from": 5, "to": 1}
@@ -120,6 +123,7 @@ def test_a_push_opens_towards_the_known_other_sentence():
     data = render("together", two="push").payload("pushed_state")
     assert data["push"]["old"]["text"] == "red" and data["push"]["new"]["text"] == "blue"
     assert data["tokens"][data["push"]["position"]]["text"] == "roten"
+    assert [new["text"] for new in data["news"]].count("blue") == 1
     flips = [new > old for old, new in zip(data["curve"]["old"], data["curve"]["new"], strict=True)]
     place = data["curve"]["strengths"].index(data["push"]["strength"])
     assert place == flips.index(True) + 1

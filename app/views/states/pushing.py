@@ -124,7 +124,8 @@ def _suggested(
     words = [t for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
     words = [t for t in words if t.text not in source]
     if first_difference(record, other) == step:
-        words.insert(0, other.target_out[step])
+        first = other.target_out[step]
+        words = [first, *(word for word in words if word.id != first.id)]
     stem = old.text.casefold()[:3]
     return [t for t in words if not t.special and not t.text.casefold().startswith(stem)][:8]
 
