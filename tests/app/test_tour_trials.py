@@ -28,7 +28,7 @@ from tests.app.test_tour_page import places
 MODELS = [
     f"{model}-{d}" for d in ("de-en", "en-de") for model in ("scratch", "captions", "baseline")
 ]
-TRIALS = ("no-positions", "no-mask", "q-k", "where-what", "search", "word")
+TRIALS = ("no-positions", "no-mask", "q-k", "search", "word", "where-what")
 """The last stops of a tour, in order."""
 
 

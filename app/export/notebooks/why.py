@@ -44,7 +44,7 @@ words = record.target_out[STEP].id, rivals.ids[0] if OTHER is None else OTHER
 own, other = (token.text for token in translator.target_tokens(words))
 choice = core.word_choice(translator, record, STEP, words)
 print(f"logit of {own} − logit of {other} = {choice.difference:+.3f}")
-for component, term in choice.largest(14):
+for component, term in choice.largest(8):
     print(f"{term:+.3f} {component.label}")
     if component.head is not None:
         off = core.Edits(heads_off=frozenset({component.place}))

@@ -376,7 +376,7 @@ def fetches(
     word, own = (labels(record.target_out, 1)[step] for record in (clean, corrupted))
     largest = float(np.abs(shares_LH).max())
     second = _second(found)
-    best = divmod(found.best, shares_LH.shape[1])
+    layer, head = divmod(found.best, shares_LH.shape[1])
     return asked_about(
         "why",
         id=f"{corrupted.id} fetches {clean.id}",
@@ -411,14 +411,16 @@ def fetches(
         ],
         uncertain=_uncertain("why", "fetches", found, names, _two_places(questions.NEAR_RESTORED)),
         scale="change",
-        place=Place(corrupted, "cross", *best, step),
+        place=Place(corrupted, "cross", layer, head, step),
     )
 
 
 def _heads_grid(layers: int, heads: int) -> Grid:
     """Return the grid of a kind's heads, as options."""
-    numbers = ([str(n + 1) for n in range(count)] for count in (layers, heads))
-    return Grid(*numbers, text("why", "matters.row_title"), text("why", "matters.column_title"))
+    rows, columns = ([str(n + 1) for n in range(count)] for count in (layers, heads))
+    return Grid(
+        rows, columns, text("why", "matters.row_title"), text("why", "matters.column_title")
+    )
 
 
 def important_heads(
