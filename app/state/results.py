@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is load
     from core.checkpoint.lens import Lens
     from core.experiments.cheating import CheatingPoint
     from core.experiments.experiment import Progress
+    from core.experiments.patching import Patched
     from core.parity.checklist import Check
     from core.record.words import Words
     from core.search.tree import WrittenTree
@@ -470,6 +471,14 @@ def head_effects(card: Card, record: TranslationRecord) -> Mapping[str, NDArray]
     By kind, [layer, head, target token].
     """
     return run_experiment(card, core.head_effects, record).changes
+
+
+def patched(card: Card, clean: TranslationRecord, corrupted: TranslationRecord) -> Patched:
+    """Return what each state and head of the `clean` pass restores in the `corrupted` one.
+
+    Raises ValueError, in one line, for records that cannot be compared.
+    """
+    return run_experiment(card, core.patch_all, clean, corrupted, "restore")
 
 
 def decoding_seconds(

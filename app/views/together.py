@@ -39,24 +39,22 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
         session.put("second_source", default)
         session.save_result("default_second", default)
     address.initialise_text("second_source", default)
-    text = st.text_input(
-        "Second sentence",
-        key="second_source",
-        persist_state="session",
-        label_visibility="collapsed",
-    )
+    with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
+        text = st.text_input(
+            "Second sentence",
+            key="second_source",
+            persist_state="session",
+            label_visibility="collapsed",
+        )
+        for i, pair in enumerate(minimal_pairs(chosen.direction)):
+            st.button(
+                pair.title(chosen.direction),
+                key=f"minimal_pair_{i}",
+                type="tertiary",
+                on_click=use_pair,
+                args=pair.texts(chosen.direction),
+            )
     address.write({"second_source": text}, "second_source")
-    if pairs := minimal_pairs(chosen.direction):
-        with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-            st.caption("Pairs:", width="content")
-            for i, pair in enumerate(pairs):
-                st.button(
-                    pair.title(chosen.direction),
-                    key=f"minimal_pair_{i}",
-                    type="tertiary",
-                    on_click=use_pair,
-                    args=pair.texts(chosen.direction),
-                )
     if address.one_line(text) == chosen.source:
         st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)
@@ -158,14 +156,14 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
 def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw the grids of two sentences, to copy states from one into the other."""
     second = results.inspect(card, ask_for_second_sentence(chosen), decode=chosen.decode)
-    show_copying(card, record, second, chosen.decode)
+    show_copying(card, record, second, chosen)
 
 
 def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
     """Draw one sentence, whose states can be pushed; at first towards a known other sentence's."""
     other = minimal_change(chosen.source, chosen.direction)
     second = results.inspect(card, other, decode=chosen.decode)
-    show_pushing(card, record, second, chosen.decode)
+    show_pushing(card, record, second, chosen)
 
 
 with st.container(horizontal=True, vertical_alignment="center", key="two_title"):

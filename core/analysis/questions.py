@@ -22,6 +22,10 @@ LEAST_NATS = 0.1
 """Ablation: the largest change of a log-probability must be at least this."""
 NEAR_NATS = 0.05
 """Ablation: heads whose effects are within this of the largest effect also count as right."""
+LEAST_RESTORED = 0.1
+"""Copied heads: the largest share of the logit difference must be at least this."""
+NEAR_RESTORED = 0.02
+"""Copied heads: heads whose shares are within this of the largest share also count as right."""
 NEAR_SCORE = 0.01
 """Search: hypotheses whose scores are within this of the best score also count as right."""
 MOST_CELLS = 6
@@ -139,6 +143,17 @@ def matters(effects: HeadEffects, kind: str, tokens: Sequence[int]) -> Question:
     heads = tuple((kind, *at) for at in np.ndindex(change_LH.shape))
     changes = change_LH.ravel().tolist()
     return _largest("matters", heads, np.abs(changes).tolist(), changes, LEAST_NATS, NEAR_NATS)
+
+
+def fetches(shares_LH: Doubles) -> Question:
+    """Ask which cross-attention head, copied alone from another sentence's pass, restores most.
+
+    `shares_LH` [layer, head] are shares of the logit difference, NaN if they are not defined. The
+    evidence is the signed share. Raises Unsettled; see `LEAST_RESTORED` and `NEAR_RESTORED`.
+    """
+    heads = tuple(("cross", *at) for at in np.ndindex(shares_LH.shape))
+    shares = shares_LH.ravel().tolist()
+    return _largest("fetches", heads, shares, shares, LEAST_RESTORED, NEAR_RESTORED)
 
 
 def masked(mask_QK: Bools, queries: range, keys: range, maps: Floats | None = None) -> Question:

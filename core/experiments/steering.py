@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from core.config import DecodeConfig
 from core.kinds import Side
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Inspector(Protocol):
     """The part of a Translator that steering uses."""
 
-    def tokens(self, text: str, side: str) -> tuple[RecordToken, ...]: ...
+    def tokens(self, text: str, side: Literal["source", "target"]) -> tuple[RecordToken, ...]: ...
     def inspect(self, source: str, *, edits: Edits, decode: DecodeConfig) -> TranslationRecord: ...
 
 

@@ -119,7 +119,7 @@ def test_inside_a_head(saved):
     names = run(saved)
     assert names["record"].edits == core.Edits()  # the page ignores them
     said = page.texts("head_sentence", "text")[0]
-    assert said.endswith(f"the weight {names['weight']:.4f}.")
+    assert names["weight"] == pytest.approx(float(said.split()[-1].rstrip(".")), abs=5e-5)
     terms = [term for *_, term in names["split"].largest(8)]
     np.testing.assert_allclose(rows(page, "why_terms")[:8], terms)
     grid = np.array(rows(page, "why_score"))
@@ -141,16 +141,36 @@ def test_two_at_once(saved, beside, more):
         assert unpacked(page.payload(key))[0]["sentence"] == names[name].id
 
 
+def test_copies_and_pushes(saved):
+    woman = "Eine Frau liest ein Buch."
+    page = render("together", source=woman, second_source="Ein Mann liest ein Buch.", two="copy")
+    names = run(saved)
+    shown = page.payload("copied_states")
+    assert names["EDITS"].count("copy.encoder") == 1
+    assert shown["after_text"] == names["after"].translation
+    pictures = unpacked(page.payload("answers_copied_states_pictures"))[0]
+    np.testing.assert_allclose(pictures["cells"], names["patched"].encoder)
+    np.testing.assert_allclose(pictures["heads"]["cross"], names["patched"].heads["cross"])
+    shown = render("together", source=woman, two="push").payload("pushed_state")
+    names = run(saved)
+    steered, curve = names["steered"], names["curve"]
+    written = [steered.pushed.translation, steered.random.translation]
+    assert [shown["after"], shown["random"]] == written
+    np.testing.assert_allclose(shown["curve"]["new"], curve.new)
+
+
 def test_ask_why(saved):
     source = "Ein Hund läuft."
-    sections = ("open_pairs", "open_choice", "open_lens", "open_decoder_lens", "open_sources")
+    sections = [f"open_{name}" for name in "pairs choice lens decoder_lens sources knew".split()]
     link = {"source": source, "search": "greedy", "why_for": "1", "why_pairs": "decoder"}
     page = render("why", *sections, **link)
-    other = page.payload("notebook_choices_other")["values"]["OTHER"]
+    given = {"FOR": "1", "PAIRS": '"decoder"'}
+    for part in ("other", "knew"):
+        given |= page.payload(f"notebook_choices_{part}")["values"]
     choices = page.payload("notebook_choices")["choices"]
     assert choices["why_for"] == ["FOR", choices["why_step"][1]]
     made = saved["save_script"]
-    for name, value in (("OTHER", other), ("FOR", "1"), ("PAIRS", '"decoder"')):
+    for name, value in given.items():
         made, count = re.subn(rf"^{name} = [^#\n]*", f"{name} = {value}  ", made, flags=re.M)
         assert count == 1  # as the script does in a browser, with the link's choices
     names = run({"save_script": made, "save_notebook": notebook(made)})
@@ -159,10 +179,12 @@ def test_ask_why(saved):
     pairs = names["pairs"]
     assert pairs.kind == "decoder"
     np.testing.assert_allclose(rows(page, "why_pairs_map"), pairs.beyond().ravel(), atol=1e-9)
-    terms = [term for _, term in names["choice"].largest(14)]
-    np.testing.assert_allclose(rows(page, "why_terms")[:14], terms)
+    terms = [term for _, term in names["choice"].largest(8)]
+    np.testing.assert_allclose(rows(page, "why_terms")[:8], terms)
     for key, lens in (("why_lens", "lens"), ("why_decoder_lens", "decoder_lens")):
         np.testing.assert_allclose(rows(page, key), names[lens].probabilities.ravel())
+    ranks = names["knew"].encoder.ranks[:, :-1, 0]
+    np.testing.assert_allclose(rows(page, "why_knew_encoder"), 1 / ranks.ravel())
     token = names["TOKEN"]
     np.testing.assert_allclose(rows(page, "why_shapley"), names["shapley"].values[token])
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import core
 from app.lessons import texts
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -27,7 +28,7 @@ from tests.app.test_tour_page import places
 MODELS = [
     f"{model}-{d}" for d in ("de-en", "en-de") for model in ("scratch", "captions", "baseline")
 ]
-TRIALS = ("no-positions", "no-mask", "q-k", "search", "word")
+TRIALS = ("no-positions", "no-mask", "q-k", "search", "word", "where-what")
 """The last stops of a tour, in order."""
 
 
@@ -121,6 +122,51 @@ def test_the_stop_of_two_vectors_computes_one_score(name):
     softmax |= {"other": names(record.source, 1)[second], "other_score": number(scores[second], 2)}
     softmax |= {"other_weight": percent(weights[second])}
     claim_lines(page, ("q-k.score", score), ("q-k.softmax", softmax))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_stop_where_and_what_compares_two_heads(name):
+    stop, record, page = opened(name, "where-what")
+    net, (_, source, read) = translator(name), stop.trial
+    clean = net.inspect(source)
+    both = zip(clean.target_out, record.target_out, strict=False)
+    step = [one.id == other.id for one, other in both].index(False)
+    (written,), (columns,) = places(record.target_out, stop.find[1]), places(record.source, read)
+    on_word = record.cross[..., columns].sum(-1)
+    shares = core.patch_all(net, clean, record).heads["cross"]
+    ids = [token.id for token in record.target_out]
+    word, own = (names(one.target_out, 1)[step] for one in (clean, record))
+    heads, lines = [], []
+    for key, of, row in (
+        ("marks", on_word[..., written[-1] + 1], written[-1] + 1),
+        ("fetches", shares, step),
+    ):
+        layer, head = np.argwhere(of == of.max())[0].tolist()
+        off = Edits(heads_off=frozenset({("cross", layer, head)}))
+        after = net.inspect(stop.source, edits=off, target_ids=ids)
+        change = float(after.log_probs.sum(dtype=float)) - float(record.log_probs.sum(dtype=float))
+        values = {"layer": layer + 1, "head": head + 1, "word": word, "own": own, "read": read}
+        values |= {"weight": percent(float(on_word[layer, head, row]))}
+        values |= {"off": number(change, 2, "+"), "restored": number(shares[layer, head], 2)}
+        lines.append((f"where-what.{key}", values))
+        heads.append((layer, head))
+    assert shares[heads[0]] < shares[heads[1]] / 2, "each bundled model has a head for each"
+    claim_lines(page, *lines, ("where-what.apart", {}))
+    page.claim_matching(rf".* layer {heads[0][0] + 1} head {heads[0][1] + 1} comes first: .*")
+
+
+def test_the_head_that_marks_and_the_one_that_fetches_are_found():
+    weights = np.array([[0.1, 0.2, 0.9], [0.3, 0.0, 0.1]])
+    for share, scale, verdict in (
+        (0.19, 1, "apart"),
+        (0.21, 1, "both"),
+        (0.5, 1, "same"),
+        (0.19, 0.5, "unmarked"),
+    ):
+        shares = np.array([[-0.5, 0.0, share], [0.4, 0.1, 0.0]])
+        fetches = (0, 2) if verdict == "same" else (1, 0)
+        found = trials.marks_and_fetches(scale * weights, shares)
+        assert found == ((0, 2), fetches, verdict)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -92,6 +92,14 @@ def test_heads_that_have_not_been_ablated_cannot_be_asked_about():
         questions.matters(effects([0.0, -0.5, np.nan, 0.4]), "cross", (1,))
 
 
+def test_the_copied_head_that_restores_most_is_right():
+    """The sign matters: a head may lead away from the word."""
+    found = questions.fetches(np.array([[0.02, -0.6, 0.3], [0.285, 0.1, 0.0]]))
+    assert (found.correct, found.near) == ({2}, {3})
+    assert found.options[2:4] == (("cross", 0, 2), ("cross", 1, 0))
+    assert found.evidence[:3] == (0.02, -0.6, 0.3)
+
+
 def test_masked_cells_are_all_to_be_marked():
     mask = np.tri(9, dtype=bool)
     mask[:, 2] = False  # padding
@@ -208,6 +216,8 @@ UNSETTLED = [
     (lambda: questions.attends(record(), "decoder", 0, 0, 0), "few: options 1"),
     (lambda: questions.matters(effects([0, -0.09, 0.02, 0.01]), "cross", (1,)),
      "small: largest 0.09, least 0.1"),
+    (lambda: questions.fetches(np.array([[0.05, -0.5, 0.0]])), "small: largest 0.05, least 0.1"),
+    (lambda: questions.fetches(np.full((2, 2), np.nan)), "small: largest nan, least 0.1"),
     (lambda: questions.masked(np.ones((2, 2), bool), range(2), range(2)), "few: options 0"),
     (lambda: questions.masked(np.zeros((2, 2), bool), range(2), range(2)), "few: options 4"),
     (lambda: questions.order(BEFORE, tokens("the", "dog", "sees", "the", "cats", "<eos>")),

@@ -78,14 +78,16 @@ function gridOf(view, role) {
     const said = words ? `: ${text}, ${fixed(probability, 2)}` : "";
     return { text, looks, label: `${tokenName(token)}, ${row}${said}`, ground: shadeOf(probability, words) };
   }));
-  const pairs = new Set(data.pairs.filter(([from, to]) => data.donor.tokens[from].id === data.receiver.tokens[to].id).map((pair) => pair[role === "donor" ? 0 : 1]));
+  const same = new Set(data.pairs.filter(([from, to]) => data.donor.tokens[from].id === data.receiver.tokens[to].id).map((pair) => pair[role === "donor" ? 0 : 1]));
+  // The decoder's tokens are paired up to the first one that differs.
+  const differs = (n) => !same.has(n) && (data.side === "encoder" || n <= data.pairs.length);
   return stateGrid({
     id: role,
     name: `${name}: states of the ${data.side}. ${role === "donor" ? "Enter picks one to copy." : "Enter puts the picked one here."}`,
     dir: directionOf(tokens[role]),
     corner: name,
     rows,
-    columns: tokens[role].map((token, n) => ({ text: tokenName(token), strong: !pairs.has(n) })),
+    columns: tokens[role].map((token, n) => ({ text: tokenName(token), strong: differs(n) })),
     cells,
     rest: data.copy?.layer === undefined || data.copy.head !== undefined ? [0, 0] : [data.copy.layer, role === "donor" ? data.copy.from : data.copy.to],
     press: (layer, n, byKey) => (role === "donor" ? pick(view, layer, n, byKey) : dropOn(view, layer, n)),
@@ -190,8 +192,7 @@ export function saidChanges(before, after) {
 
 function sentenceOf({ data, tokens }) {
   const { copy, donor, receiver, after_text: after } = data;
-  if (data.problem) return [data.problem];
-  if (!copy || after === null) return [`Copy a state of ${donor.name} into ${receiver.name}.`];
+  if (!copy || after === null) return [data.problem || `Copy a state of ${donor.name} into ${receiver.name}.`];
   const what = copy.head === undefined
     ? ["one state of ", element("i", "", tokenName(tokens.donor[copy.from]))]
     : [`the output of ${ATTENTION_KINDS[copy.kind]}attention head ${copy.layer + 1}.${copy.head + 1}`];
@@ -243,10 +244,11 @@ export function showPictures(view) {
   parts.more.replaceChildren(...made);
 }
 
-const shareCell = ({ theme }, share, label, looks) => {
+const shareCell = ({ theme }, given, label, looks) => {
+  const share = Math.abs(given) < 0.005 ? 0 : given; // shown as 0
   const table = share < 0 ? theme.signed : theme.ramp;
   const step = share < 0 ? signedStep(share) : rampStep(share);
-  const text = share === null ? "" : fixed(share, 2).replace(/^(.?)0\./, "$1.").replace(/\.00$/, "").replace(/^\u2212?$/, "0");
+  const text = fixed(share, 2).replace(/^(.?)0\./, "$1.").replace(/\.00$/, "").replace(/^\u2212?$/, "0");
   return { text, label, looks, ground: table.css[step], ink: table.ink[step] };
 };
 
@@ -255,25 +257,28 @@ function cellPicture(view, shares, layers) {
   const paired = new Map(data.pairs.map(([from, to]) => [to, from]));
   const cells = shares.map((row, layer) => row.map((share, to) => {
     const label = `${tokenName(tokens.receiver[to])}, ${layers[layer]}: ${share === null ? "no counterpart" : fixed(share, 2)}`;
-    const cell = shareCell(view, share ?? 0, label, isAt(data.copy, layer, "to", to) ? "goal" : "");
-    return { ...cell, text: share === null || Math.abs(share) < 0.05 ? "" : cell.text }; // the cells are narrow
+    if (share === null) return { text: "", label, looks: "none" };
+    const cell = shareCell(view, share, label, isAt(data.copy, layer, "to", to) ? "goal" : "");
+    return { ...cell, text: Math.abs(share) < 0.05 ? "" : cell.text }; // the cells are narrow
   }));
   return stateGrid({
     id: "cells", name: "Share of every cell. Enter copies it.", dir: directionOf(tokens.receiver), rows: layers,
-    columns: tokens.receiver.map((token) => ({ text: tokenName(token) })), cells,
+    columns: shares[0].map((_, to) => ({ text: tokenName(tokens.receiver[to]) })), cells,
     press: (layer, to) => paired.has(to) && view.drop(layer, paired.get(to), to),
   });
 }
 
 /* Which columns carry at least half of the difference in some layer; computed, as networks differ. */
-function cellsInWords({ tokens }, shares, layers) {
-  const most = tokens.receiver.map((_, to) => Math.max(...shares.map((row) => row[to] ?? 0)));
+function cellsInWords({ tokens, data }, shares, layers) {
+  const most = shares[0].map((_, to) => Math.max(...shares.map((row) => row[to] ?? 0)));
   const carrying = tokens.receiver.filter((_, to) => most[to] >= 0.5);
   const rest = Math.max(0, ...most.filter((share) => share < 0.5));
-  if (!carrying.length) return `No single cell restores half of it; the best restores ${fixed(rest, 2)}.`;
+  if (!carrying.length) return `No single cell ${verbOf(data)} half of it; the best ${verbOf(data)} ${fixed(rest, 2)}.`;
   const every = carrying.length === 1 && shares.every((row) => (row[tokens.receiver.indexOf(carrying[0])] ?? 0) >= 0.5);
   return `${carrying.map(tokenName).join(", ")} ${carrying.length > 1 ? "carry" : "carries"} it${every ? ` in ${layers.length > 1 ? "every layer" : layers[0]}` : ""}. All other cells: at most ${fixed(rest, 2)}.`;
 }
+
+const verbOf = ({ way }) => (way === "restore" ? "restores" : "takes away");
 
 function headPicture(view, kind, shares) {
   const { data } = view;
@@ -289,5 +294,5 @@ function headPicture(view, kind, shares) {
     press: (layer, head) => view.ask({ way: data.way, side: data.side, copy: `copyhead.${kind}.${layer}.${head}` }),
   });
   grid.classList.add("heads");
-  return [title, grid, element("p", "note", `The best, ${best.name}, ${data.way === "restore" ? "restores" : "takes away"} ${fixed(best.share, 2)}.`)];
+  return [title, grid, element("p", "note", `The best, ${best.name}, ${verbOf(data)} ${fixed(best.share, 2)}.`)];
 }

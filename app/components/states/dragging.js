@@ -12,7 +12,7 @@ const LEAST = 5; // px: a shorter way is a click
 export function listenToDragging({ from, to, pick, put, cancel }) {
   /** @type {{place: [number, number], x: number, y: number} | null} */
   let start = null;
-  let moves = false;
+  let moves = false; // far enough for a drag
   const below = (event) => {
     const root = /** @type {ShadowRoot} */ (to.getRootNode());
     const cell = root.elementFromPoint(event.clientX, event.clientY);
@@ -23,28 +23,31 @@ export function listenToDragging({ from, to, pick, put, cancel }) {
     // The state goes into the row that it came from, wherever in the column it is dropped.
     if (place) to.querySelector(`[data-row="${start.place[0]}"][data-column="${place[1]}"]`).classList.add("over");
   };
+  const move = (event) => {
+    if (!moves && Math.hypot(event.clientX - start.x, event.clientY - start.y) >= LEAST) {
+      moves = true;
+      pick(...start.place);
+    }
+    if (moves) mark(below(event));
+  };
   from.addEventListener("pointerdown", (event) => {
     const place = placeOf(event.target);
     if (!place || event.pointerType === "touch" || event.button !== 0) return;
     start = { place, x: event.clientX, y: event.clientY };
     moves = false;
+    const listening = new AbortController();
+    const { signal } = listening;
+    const end = (last) => {
+      listening.abort();
+      if (!moves) return; // a click, which reaches its cell
+      mark(null);
+      const goal = last.type === "pointerup" ? below(last) : null;
+      if (goal) put(...goal);
+      else cancel();
+    };
+    // On the window: a quick drag leaves the grid before its first move.
+    window.addEventListener("pointermove", move, { signal });
+    window.addEventListener("pointerup", end, { signal });
+    window.addEventListener("pointercancel", end, { signal });
   });
-  from.addEventListener("pointermove", (event) => {
-    if (!start) return;
-    if (!moves && Math.hypot(event.clientX - start.x, event.clientY - start.y) >= LEAST) {
-      moves = true;
-      from.setPointerCapture(event.pointerId); // a click without a drag still reaches its cell
-      pick(...start.place);
-    }
-    if (moves) mark(below(event));
-  });
-  const end = (event) => {
-    const place = start && moves && event.type === "pointerup" ? below(event) : null;
-    if (start) mark(null);
-    if (place) put(...place);
-    else if (moves && start) cancel();
-    start = null;
-  };
-  from.addEventListener("pointerup", end);
-  from.addEventListener("pointercancel", end);
 }

@@ -62,7 +62,7 @@ function controlsOf(view, ask) {
   at.value = push.layer;
   at.addEventListener("change", () => ask({ layer: Number(at.value), strength: null }));
   const { strengths } = data.curve;
-  const slider = labelled("strength", Object.assign(document.createElement("input"), { type: "range", min: 0, max: strengths.length - 1, step: 1 }), "strength");
+  const slider = labelled("strength", Object.assign(document.createElement("input"), { type: "range", min: 1, max: strengths.length - 1, step: 1 }), "strength");
   const value = element("output", "numbers");
   const show = () => {
     value.textContent = fixed(strengths[view.strength], 0);
@@ -137,12 +137,12 @@ function translationsOf(data) {
     box.append(element("span", "row-name", name), text);
     return box;
   };
-  const flips = curve.random.some((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share));
+  const flips = curve.random.filter((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share)).length;
   return [
     part("not pushed", element("bdi", "text before", before)),
     part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`, changedText(before, after)),
     part("a random direction, same length", changedText(before, random)),
-    element("p", "note", `Direction: Jacobian lens. Pale lines: ${curve.random.length} random directions; ${flips ? "some also write" : "none writes"} ${push.new.text}.`),
+    element("p", "note", `Direction: Jacobian lens. Pale: random directions; ${flips || "none"} of ${curve.random.length} ${flips > 1 ? "make" : "makes"} ${push.new.text} more probable, too.`),
   ];
 }
 

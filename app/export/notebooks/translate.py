@@ -57,5 +57,13 @@ effects = core.head_effects(translator, after)
 for kind, layer, head, nats in effects.ranked()[:8]:
     print(f"{kind} {layer}.{head} {nats:+.3f} nats")
 
+# %% What each source token's state already says, by layer, read by the Jacobian lens
+try:
+    lens = core.jacobian_lens(translator, after)
+    for layer, best in enumerate(lens.encoder.ids[..., 0].tolist()):
+        print(layer, *(token.text for token in translator.target_tokens(best)))
+except ValueError as error:  # the network has no lens
+    print(error)
+
 # %% All maps
 show(after)

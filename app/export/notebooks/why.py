@@ -18,6 +18,7 @@ FOR = -1  # rank the heads for this target token; -1: for the whole translation
 PAIRS = "cross"  # the kind of the pairs of heads
 STEP = 0  # the target token to compare
 OTHER = None  # the id of the token to compare it with; None: the most probable other one
+KNEW = None  # the id of the token to rank in every state; None: the one that is compared
 TOKEN = 0  # the target token to attribute to the source words
 
 # %% The pass
@@ -43,7 +44,7 @@ words = record.target_out[STEP].id, rivals.ids[0] if OTHER is None else OTHER
 own, other = (token.text for token in translator.target_tokens(words))
 choice = core.word_choice(translator, record, STEP, words)
 print(f"logit of {own} − logit of {other} = {choice.difference:+.3f}")
-for component, term in choice.largest(14):
+for component, term in choice.largest(8):
     print(f"{term:+.3f} {component.label}")
     if component.head is not None:
         off = core.Edits(heads_off=frozenset({component.place}))
@@ -55,6 +56,14 @@ decoder_lens = core.decoder_lens(translator, record)
 for grid in (lens, decoder_lens):
     for row, ids in zip(grid.rows, grid.ids.tolist(), strict=True):
         print(f"{row.label:24}", *(token.text for token in translator.target_tokens(ids)))
+
+# %% Did the encoder know it? Its rank in every state, read by the Jacobian lens
+try:
+    knew = core.jacobian_lens(translator, record, [words[0] if KNEW is None else KNEW])
+    print(f"encoder, [layer, source token]\n{knew.encoder.ranks[..., 0]}")
+    print(f"decoder, [layer, target token]\n{knew.decoder.ranks[..., 0]}")
+except ValueError as error:  # the network has no lens
+    print(error)
 
 # %% Where did this token come from?
 shapley = core.shapley(translator, record, None, 64)

@@ -20,6 +20,7 @@ from core.analysis.first_cell import first_cell
 from core.analysis.questions import Unsettled
 from core.record.record import TranslationRecord
 from core.record.words import group_words
+from core.text.tokenizer import normalise
 
 if TYPE_CHECKING:  # imports torch
     from core.analysis.head_effects import HeadEffects
@@ -296,7 +297,7 @@ def matters(
     try:
         found = questions.matters(effects, kind, word)
     except Unsettled as unsettled:
-        raise NotAskable(_reason("why", "matters", unsettled, _nats, word=shown)) from None
+        raise NotAskable(_reason("why", "matters", unsettled, _two_places, word=shown)) from None
     heads = cast("tuple[tuple[str, int, int], ...]", found.options)
     names = [say("matters.name", layer=layer + 1, head=head + 1) for _, layer, head in heads]
     largest = max(map(abs, found.evidence))
@@ -313,12 +314,7 @@ def matters(
         id=f"{record.id} matters {kind} {word[0]}",
         question=found,
         prompt=say(f"matters.{kind}", word=shown),
-        layout=Grid(
-            [str(n + 1) for n in range(layers)],
-            [str(n + 1) for n in range(columns)],
-            say("matters.row_title"),
-            say("matters.column_title"),
-        ),
+        layout=_heads_grid(layers, columns),
         options=[
             Option(
                 label="",
@@ -344,12 +340,86 @@ def matters(
                 second_change=_signed(found.evidence[second]),
                 little=sum(abs(change) < questions.LEAST_NATS for change in found.evidence),
                 heads=len(names),
-                least=_nats(questions.LEAST_NATS),
+                least=_two_places(questions.LEAST_NATS),
             ),
         ],
-        uncertain=_uncertain("why", "matters", found, names, _nats(questions.NEAR_NATS)),
+        uncertain=_uncertain("why", "matters", found, names, _two_places(questions.NEAR_NATS)),
         scale="change",
         place=Place(record, cast("Kind", kind), *heads[found.best][1:], word[0]),
+    )
+
+
+def fetches(
+    clean: TranslationRecord, corrupted: TranslationRecord, shares_LH: Doubles, reason: str
+) -> Asked:
+    """Ask which cross-attention head, copied from the `clean` pass, restores its word most.
+
+    `shares_LH` [layer, head] are `Patched.heads["cross"]`, and `reason` says why they are not
+    defined. Raises NotAskable.
+    """
+    say = partial(text, "why")
+    if reason:
+        raise NotAskable(say("fetches.undefined", reason=reason))
+    try:
+        found = questions.fetches(shares_LH)
+    except Unsettled as unsettled:
+        raise NotAskable(_reason("why", "fetches", unsettled, _two_places)) from None
+    names = [
+        say("matters.name", layer=layer + 1, head=head + 1)
+        for layer, head in np.ndindex(shares_LH.shape)
+    ]
+    step = next(
+        t
+        for t, (a, b) in enumerate(zip(clean.target_out, corrupted.target_out, strict=False))
+        if a.id != b.id
+    )
+    word, own = (labels(record.target_out, 1)[step] for record in (clean, corrupted))
+    largest = float(np.abs(shares_LH).max())
+    second = _second(found)
+    layer, head = divmod(found.best, shares_LH.shape[1])
+    return asked_about(
+        "why",
+        id=f"{corrupted.id} fetches {clean.id}",
+        question=found,
+        prompt=say(
+            "fetches.prompt",
+            source=normalise(clean.source_text),
+            other=normalise(corrupted.source_text),
+            word=word,
+            own=own,
+        ),
+        layout=_heads_grid(*shares_LH.shape),
+        options=[
+            Option(
+                label="",
+                name=name,
+                said=say("fetches.option", head=name, share=_two_places(share)),
+                value=_two_places(share),
+                shade=share / largest,
+            )
+            for name, share in zip(names, found.evidence, strict=True)
+        ],
+        explanation=[
+            say(
+                "fetches.why",
+                head=names[found.best],
+                share=_two_places(found.evidence[found.best]),
+                second=names[second],
+                second_share=_two_places(found.evidence[second]),
+            ),
+            say("fetches.sum", heads=len(names), sum=_two_places(float(shares_LH.sum()))),
+        ],
+        uncertain=_uncertain("why", "fetches", found, names, _two_places(questions.NEAR_RESTORED)),
+        scale="change",
+        place=Place(corrupted, "cross", layer, head, step),
+    )
+
+
+def _heads_grid(layers: int, heads: int) -> Grid:
+    """Return the grid of a kind's heads, as options."""
+    rows, columns = ([str(n + 1) for n in range(count)] for count in (layers, heads))
+    return Grid(
+        rows, columns, text("why", "matters.row_title"), text("why", "matters.column_title")
     )
 
 
@@ -540,7 +610,7 @@ def _points(value: float) -> str:
     return number(value, 1)
 
 
-def _nats(value: float) -> str:
+def _two_places(value: float) -> str:
     return number(value, 2)
 
 

@@ -11,12 +11,15 @@ import core
 from app.components.answers import send_answer
 from app.components.explorer.payload import pack
 from app.components.states import states
+from app.controls import Selection
 from app.look.labels import label
 from app.state import address, results, session, waiting
+from app.views.shared.notebook import offer_notebook
 from app.views.states.readings import (
     count_states,
     first_difference,
     pairs,
+    show_link,
     side_of,
     tokens_of,
     words,
@@ -35,7 +38,7 @@ _HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", 
 
 @waiting.fragment
 def show_copying(
-    card: Card, first: TranslationRecord, second: TranslationRecord, decode: DecodeConfig
+    card: Card, first: TranslationRecord, second: TranslationRecord, chosen: Selection
 ) -> None:
     """Draw both grids, the translation after the chosen copy, and the shares of all copies."""
     address.initialise("copy_way", WAYS, WAYS[0])
@@ -67,10 +70,13 @@ def show_copying(
         data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
     except ValueError as error:  # one line
         data |= {"pairs": [], "problem": str(error)}
-    data |= _copied(card, donor, receiver, side, data["pairs"], text, decode)
+    data |= _copied(card, donor, receiver, side, data["pairs"], text, chosen.decode)
     states(data, key=KEY, on_chosen=_choose)
     pictures = _pictures(card, first, second, way, side)
     send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **pictures}))
+    if edits := data.get("edits"):
+        show_link(receiver, edits, chosen)
+        offer_notebook("copy", card, first, SECOND_SOURCE=second.source_text, WAY=way, EDITS=edits)
 
 
 def _choose() -> None:
@@ -104,7 +110,9 @@ def _copied(
         )
         if (pair := next(different, None)) is None:
             return {}
-        chosen = {"layer": count_states(card, side) // 2, "from": pair[0], "to": pair[1]}
+        count = count_states(card, side)  # the decoder's last state is what is written
+        layer = count // 2 if side == "encoder" else max(0, count - 2)
+        chosen = {"layer": layer, "from": pair[0], "to": pair[1]}
     try:
         edits = _edits(chosen, donor, receiver, side)
         own = results.token_ids(receiver.target_out)
@@ -115,6 +123,7 @@ def _copied(
         return {"problem": str(error)}
     return {
         "copy": chosen,
+        "edits": edits.to_text(),
         "after": words(card, forced, side),
         "after_text": after.translation,
         "measure": measure,
@@ -192,18 +201,17 @@ def _pictures(
 ) -> dict[str, Any]:
     """Return the share that each state of a side brings, and each head; or why there is none.
 
-    `cells` are [layer, position], null where a position has no counterpart; `heads` are [layer,
+    `cells` are [layer, position], null for a position without a counterpart; the decoder's end
+    before the first token that differs. `heads` are [layer,
     head] by kind: cross-attention, and the side's self-attention.
     """
     try:
         found = results.run_experiment(card, core.patch_all, first, second, way)
     except ValueError as error:  # one line
         return {"problem": str(error)}
-    into = second if way == WAYS[0] else first
-    more = len(tokens_of(into, side)) - getattr(found, side).shape[1]
-    cells = np.pad(getattr(found, side), ((0, 0), (0, more)), constant_values=np.nan)
+    cells = getattr(found, side).tolist()
     return {
-        "cells": [[None if np.isnan(share) else share for share in row] for row in cells.tolist()],
+        "cells": [[None if np.isnan(share) else share for share in row] for row in cells],
         "heads": {kind: found.heads[kind].tolist() for kind in ("cross", side)},
         "problem": found.reason,
     }

@@ -10,9 +10,11 @@ import numpy as np
 import core
 from app.components.states import states
 from app.components.tokens import sent
+from app.controls import Selection
 from app.look.labels import label
 from app.state import address, results, session, waiting
-from app.views.states.readings import count_states, first_difference
+from app.views.shared.notebook import offer_notebook
+from app.views.states.readings import count_states, first_difference, show_link
 from core.checkpoint.folder import Card
 from core.checkpoint.lens import load_lens
 from core.config import DecodeConfig
@@ -24,7 +26,7 @@ KEY = "pushed_state"
 
 @waiting.fragment
 def show_pushing(
-    card: Card, record: TranslationRecord, other: TranslationRecord, decode: DecodeConfig
+    card: Card, record: TranslationRecord, other: TranslationRecord, chosen: Selection
 ) -> None:
     """Draw a sentence, the push of one of its states, its curve, and what is translated then.
 
@@ -33,7 +35,8 @@ def show_pushing(
     """
     load_lens(card)
     address.initialise_text("pushed", "")
-    asked = session.saved_result("asked_push")
+    asked = session.saved_result("asked_push")  # once: then it is in "pushed"
+    session.save_result("asked_push", None)
     push, typed, problem = _linked(card, record), None, ""
     if asked and asked["sentence"] == record.id:
         typed = str(asked.get("new") or "")
@@ -41,11 +44,12 @@ def show_pushing(
             push = _chosen(card, record, other, asked, typed)
         except ValueError as error:  # the word is not one token, or something does not exist
             problem = str(error)
+    is_chosen = push is not None
     push = push or _opening(card, record, other)
     data: dict[str, Any] = {
         "mode": "push",
         "key": KEY,
-        "turn": (asked or {}).get("turn", 0),
+        "turn": session.get("push_turn") or 0,
         "tokens": [sent(token) for token in record.source],
         "layers": count_states(card, "encoder"),
         "typed": typed if problem else None,
@@ -55,18 +59,23 @@ def show_pushing(
     if push is None:
         data["problem"] = problem or "The translation has no word to push away from."
     else:
-        push, shown = _pushed(card, record, other, push, decode)
+        push, shown = _pushed(card, record, other, push, chosen.decode)
         data |= shown
-        if asked or session.get("pushed"):
-            session.put("pushed", Edits(pushes=(push,)).to_text())
+    session.put("pushed", data["edits"] if is_chosen else "")
     address.write({"pushed": session.get("pushed")}, KEY + "_link")
     states(data, key=KEY, on_chosen=lambda: _choose(record.id))
+    if push is not None:
+        show_link(record, data["edits"], chosen)
+        names = ("layer", "position", "old", "new", "strength")
+        values: dict[str, Any] = {name.upper(): getattr(push, name) for name in names}
+        offer_notebook("push", card, record, **values)
 
 
 def _choose(sentence: str) -> None:
     """Take over what the visitor chose in the component."""
     chosen = (session.get(KEY) or {}).get("chosen") or {}
     session.save_result("asked_push", {**chosen, "sentence": sentence})
+    session.put("push_turn", chosen.get("turn"))
 
 
 def _linked(card: Card, record: TranslationRecord) -> Push | None:
@@ -119,7 +128,8 @@ def _suggested(
     words = [t for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
     words = [t for t in words if t.text not in source]
     if first_difference(record, other) == step:
-        words.insert(0, other.target_out[step])
+        first = other.target_out[step]
+        words = [first, *(word for word in words if word.id != first.id)]
     stem = old.text.casefold()[:3]
     return [t for t in words if not t.special and not t.text.casefold().startswith(stem)][:8]
 
@@ -166,6 +176,7 @@ def _pushed(
     words = {t.id: label(t) for t in record.target_out if not t.special}
     new = results.target_labels(card, (push.new,))[push.new]
     return push, {
+        "edits": Edits(pushes=(push,)).to_text(),
         "push": {
             "position": push.position,
             "layer": push.layer,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import streamlit as st
 
 import core
 from app.components.tokens import sent
+from app.controls import Selection
 from app.state import results
+from app.views import VIEWS
 from core.checkpoint.errors import CheckpointError
 from core.checkpoint.folder import Card
 from core.kinds import Side
@@ -71,3 +74,10 @@ def pairs(one: TranslationRecord, other: TranslationRecord, side: Side) -> list[
     different = first_difference(one, other)
     both = min(len(one.target_in), len(other.target_in))
     return [(t, t) for t in range(both if different is None else different + 1)]
+
+
+def show_link(record: TranslationRecord, edits: str, chosen: Selection) -> None:
+    """Offer the page Translate with a sentence's edited pass."""
+    query = chosen.link | {"source": record.source_text, "edits": edits}
+    label = "See its attention on Translate"
+    st.page_link(VIEWS[""].file, label=label, query_params=query, width="content")

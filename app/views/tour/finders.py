@@ -130,6 +130,15 @@ def _translates(record: TranslationRecord, *pairs: Sequence[str]) -> Highlight:
     return replace(shown, said=f"{shown.said} {first}")
 
 
+def _marks(record: TranslationRecord, target_word: str, source_word: str) -> Highlight:
+    """Find the head that looks most at a source word in the row that reads its translation."""
+    rows = roles.positions(record.target_out, target_word)
+    columns = roles.positions(record.source, source_word)
+    if not rows or not columns or rows[0][-1] + 1 == len(record.target_out):
+        raise LookupError(f"This model did not write {target_word!r} for {source_word!r}")
+    return _cross(record, [(rows[0][-1] + 1, columns[0])])
+
+
 def _compound(record: TranslationRecord, target_word: str, *source_words: str) -> Highlight:
     """Find the head that looks most from a target word's tokens at these source words, in order."""
     words = roles.positions(record.target_out, target_word)
@@ -206,6 +215,7 @@ def _third_row(record: TranslationRecord) -> None:
 
 _FINDERS = {
     "translates": _translates,
+    "marks": _marks,
     "compound": _compound,
     "previous": _previous,
     "first_token": _first_token,

@@ -157,8 +157,8 @@ def questions(
 
         return made
 
-    if stop.asks in ("masked", "order", "leak", "wins"):
-        yield here(partial(_own_question, stop.asks, chosen, record))
+    if stop.asks != "attends":
+        yield here(partial(_own_question, stop, chosen, record))
     if shown is None:
         yield from map(here, asked.cross_attention(record))
         return
@@ -180,8 +180,9 @@ def texts_of(stop: Stop, record: TranslationRecord) -> str:
     return ""
 
 
-def _own_question(name: str, chosen: controls.Selection, record: TranslationRecord) -> Asked:
+def _own_question(stop: Stop, chosen: controls.Selection, record: TranslationRecord) -> Asked:
     """Return a stop's own question. Raises NotAskable."""
+    name = stop.asks
     if name == "masked":
         return asked.masked(record)
     card, source = chosen.card, record.source_text
@@ -189,6 +190,10 @@ def _own_question(name: str, chosen: controls.Selection, record: TranslationReco
     try:
         if name == "wins":
             return asked.wins(record, results.search_tree(card, source, controls.SEARCHES["beam"]))
+        if name == "fetches":
+            clean = results.inspect(card, stop.trial[1], decode=chosen.decode)
+            found = results.patched(card, clean, record)
+            return asked.fetches(clean, record, found.heads["cross"], found.reason)
         edits = _EDITS[name]
         if name == "leak":
             ids = results.token_ids(record.target_out)

@@ -1,4 +1,4 @@
-"""Trials of the tour's stops: what changes without positions or masks, or with another search."""
+"""Trials of the tour's stops: without positions or masks, with another search or copied heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from app.look.markdown import plain
 from app.look.numbers import number, percent
 from app.state import results
 from app.stops import Stop
+from app.views.states.readings import first_difference
 from app.views.tour.finders import Highlight
+from core.analysis import roles
 from core.analysis.inside_head import inside_head
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
@@ -25,7 +27,10 @@ from core.record.record import TranslationRecord
 
 if TYPE_CHECKING:
     from core.analysis.inside_head import Site
+    from core.frozen import Doubles
 
+Head = tuple[int, int]
+"""Layer and head, counted from 0."""
 GREEDY, BEAM = DecodeConfig(beam=1), DecodeConfig(beam=5)
 _SAME_NATS = 5e-4  # a smaller difference counts as none
 
@@ -199,6 +204,65 @@ def _log_prob(record: TranslationRecord) -> float:
     return float(record.log_probs.sum(dtype=np.float64))
 
 
+def where_and_what(
+    bench: Bench, record: TranslationRecord, shown: Highlight | None, other: str, read: str
+) -> tuple[str, ...]:
+    """Compare the head that marks the place of the word `read` with the one that brings it.
+
+    Heads are switched off, and copied from the pass of the `other` sentence, one at a time. `shown`
+    pins the row that reads the word's translation.
+    """
+    if shown is None or shown.query is None:
+        return ()
+    clean = bench.translate(other, record.decode or BEAM, Edits())
+    found = results.patched(bench.card, clean, record)
+    if found.reason:
+        return (text("tour", "where-what.undefined", reason=found.reason),)
+    step = first_difference(clean, record)
+    assert step is not None  # else the passes could not be compared
+    on_word = record.cross[..., roles.positions(record.source, read)[0]].sum(-1)
+    off_LH = results.head_effects(bench.card, record)["cross"].sum(-1)
+    shares_LH = found.heads["cross"]
+    marks, fetches, verdict = marks_and_fetches(on_word[..., shown.query], shares_LH)
+    word, own = (labels(one.target_out, 1)[step] for one in (clean, record))
+
+    def said(key: str, at: Head, row: int) -> str:
+        return text(
+            "tour",
+            f"where-what.{key}",
+            word=word,
+            own=own,
+            read=read,
+            layer=at[0] + 1,
+            head=at[1] + 1,
+            weight=percent(float(on_word[*at, row])),
+            off=number(float(off_LH[at]), 2, "+"),
+            restored=number(float(shares_LH[at]), 2),
+        )
+
+    return (
+        said("marks", marks, shown.query),
+        said("fetches", fetches, step),
+        text("tour", f"where-what.{verdict}", read=read, own=own),
+    )
+
+
+def marks_and_fetches(weights_LH: Doubles, shares_LH: Doubles) -> tuple[Head, Head, str]:
+    """Return the head that marks a place, the one that fetches its word, and a verdict.
+
+    The first has the most weight on the word once it is translated; if this is less than half, no
+    head marks the place ("unmarked"). The other restores most. They are the "same", or they are
+    "apart" if the first restores less than half of what the second does, or "both" fetch.
+    """
+    width = weights_LH.shape[1]
+    marks, fetches = (divmod(int(of.argmax()), width) for of in (weights_LH, shares_LH))
+    if weights_LH[marks] < 0.5:
+        return marks, fetches, "unmarked"
+    if marks == fetches:
+        return marks, fetches, "same"
+    return marks, fetches, "apart" if shares_LH[marks] < shares_LH[fetches] / 2 else "both"
+
+
 def translates_word(
     bench: Bench, record: TranslationRecord, shown: Highlight | None, word: str, *right: str
 ) -> tuple[str, ...]:
@@ -224,5 +288,6 @@ _TRIALS = {
     "without_mask": without_mask,
     "two_vectors": two_vectors,
     "two_searches": two_searches,
+    "where_and_what": where_and_what,
     "translates_word": translates_word,
 }

@@ -10,6 +10,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 import core
+from app.components.notebook import notebook
 from app.figures.style import tick
 from app.figures.why import Grid, words_grid_figure
 from app.look.labels import label, labels
@@ -71,6 +72,7 @@ def show_knew(inspection: Inspection) -> None:
     if not ids:
         st.caption("Type a word with at least one letter.")
         return
+    notebook(values={"KNEW": str(ids[0])}, key="notebook_choices_knew")
     tokens = results.target_tokens(card, ids)
     readings = inspection.run_experiment(core.jacobian_lens, ids[:1])
     found = Ranks(readings.encoder.ranks[:, :-1, 0], readings.decoder.ranks[..., 0])

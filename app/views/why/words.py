@@ -97,7 +97,7 @@ def show_word_choice(inspection: Inspection) -> None:
         turned = turn.id if turn and turn.step == step else None
         ids, first = _alternatives(inspection, rivals, step, turned)
         other = choose("rather than", ids, first, "why_other")
-    notebook(values={"OTHER": str(other)}, key="notebook_choices_other")
+    notebook(values={"STEP": str(step), "OTHER": str(other)}, key="notebook_choices_other")
     with st.container(key="why_rank"):
         if turn and other == turned:
             st.text(_turns(turn, words[step], ids[other], rivals.probability))

@@ -1,0 +1,44 @@
+"""The curve of a push: its probabilities are those of passes with the edit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import core
+from core.experiments.push_curve import LONGEST, STEPS, similar_ids
+from core.record.edits import Edits, Push, RandomPush
+
+TEXT = "Ein Hund läuft durch den Schnee."
+
+
+def test_each_point_is_a_pass_with_the_edit():
+    translator = core.load("scratch-de-en", device="cpu")
+    record = translator.inspect(TEXT)
+    ids = [token.id for token in record.target_out]
+    step = [token.text for token in record.target_out].index("dog")
+    (new, _) = (token.id for token in translator.tokens("cat", "target"))
+    push = Push("encoder", 2, 1, ids[step], new, 1.0)
+    curve = core.push_curve(translator, record, push, step, seeds=2)
+    assert len(curve.strengths) == STEPS + 1 and curve.strengths[0] == 0
+    assert 0.6 < curve.strengths[-1] / (LONGEST * curve.length) < 1.5
+
+    def chances(one: Push | RandomPush) -> list[float]:
+        found = []
+        for word in (ids[step], new):
+            target = [*ids[:step], word, *ids[step + 1 :]]
+            edited = translator.inspect(TEXT, edits=Edits(pushes=(one,)), target_ids=target)
+            found.append(float(np.exp(edited.log_probs[step])))
+        return found
+
+    for k in (0, 3, STEPS):
+        strength = float(curve.strengths[k])
+        same = chances(Push("encoder", 2, 1, ids[step], new, strength))
+        assert [curve.old[k], curve.new[k]] == pytest.approx(same, rel=1e-3)
+        for seed in (0, 1):
+            same = chances(RandomPush("encoder", 2, 1, seed, strength))
+            found = [curve.random_old[seed, k], curve.random_new[seed, k]]
+            assert found == pytest.approx(same, rel=1e-3)
+    assert curve.new[-1] > 0.5 > curve.random_new[:, -1].max()
+    similar = translator.target_tokens(similar_ids(translator.checkpoint.model, ids[step]))
+    assert "dogs" in [t.text for t in similar[:3]] and ids[step] not in [t.id for t in similar]
