@@ -26,9 +26,10 @@ why_for, why_matters, why_unfinished, why_heads, why_pairs, why_pairs_map,
 why_pairs_most, why_step, why_other, why_rank, why_difference, why_terms, why_disagree, why_ribbons,
 why_tried, why_lens, why_decoder_lens, why_token, why_seen, why_shapley, why_sources, why_agreement,
 why_agreement_note, why_score, why_removals, open_pairs, open_choice, open_lens,
-open_decoder_lens, open_sources, open_score, open_terms, beside, offer_edit, minimal_pairs,
-minimal_pair_0 …,
-second_source, second_of_two, two_at_once, first_of_two, second_explorer,
+open_decoder_lens, open_sources, open_score, open_terms, open_knew, why_knew, why_knew_other,
+why_knew_verdict, why_knew_encoder, why_knew_decoder, beside, offer_edit, minimal_pairs, minimal_pair_0 …,
+second_source, second_of_two, two_at_once, first_of_two, second_explorer, two, two_title,
+copied_states, copy_way, copied, pushed_state, pushed,
 heads_atlas, own_text, own_text_lines, own_text_file, own_text_measure, own_atlas,
 literature_table, literature_family, claim_…, literature_…,
 question_tour_0 …, question_masks, question_batch, question_positions, question_head, question_why,
@@ -71,7 +72,8 @@ mass in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x,
 Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1 to 8),
 bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
 unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
-Translate keeps gloss (1 if it is shown).
+Translate keeps gloss (1 if it is shown). Two at once keeps copied (copy.SIDE.LAYER.TO.FROM, or
+copyhead.KIND.LAYER.HEAD), copy_way (restore or damage) and pushed (an edit's text form).
 """
 
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ __version__ = "0.2.0.dev0"
 _NAMES = {
     "core.translator": "load Translator InputError",
     "core.config": "DecodeConfig",
-    "core.record.edits": "Edits EditError",
+    "core.record.edits": "Donor Edits EditError HeadPatch Patch Push RandomPush",
     "core.record.record": "TranslationRecord",
     # experiments: f(translator, record, …)
     "core.experiments.attribution": "attributions shapley",
@@ -28,10 +28,13 @@ _NAMES = {
     "core.experiments.jacobian_lens": "jacobian_lens",
     "core.experiments.logit_lens": "decoder_lens lens",
     "core.experiments.padding": "padding_effect",
+    "core.experiments.patching": "patch_all",
     "core.experiments.positions": "equivariance extrapolation position_encodings",
+    "core.experiments.push_curve": "push_curve",
     "core.experiments.score_parts": "embedded score_parts scores",
     "core.experiments.score_split": "score_split",
     "core.experiments.site": "site",
+    "core.experiments.steering": "steer",
     "core.experiments.values": "value_norms",
     "core.experiments.word_choice": "rivals true_change word_choice",
     "core.parity.state_dicts": "state_dict_map",
@@ -47,14 +50,17 @@ if TYPE_CHECKING:
     from core.experiments.jacobian_lens import jacobian_lens
     from core.experiments.logit_lens import decoder_lens, lens
     from core.experiments.padding import padding_effect
+    from core.experiments.patching import patch_all
     from core.experiments.positions import equivariance, extrapolation, position_encodings
+    from core.experiments.push_curve import push_curve
     from core.experiments.score_parts import embedded, score_parts, scores
     from core.experiments.score_split import score_split
     from core.experiments.site import site
+    from core.experiments.steering import steer
     from core.experiments.values import value_norms
     from core.experiments.word_choice import rivals, true_change, word_choice
     from core.parity.state_dicts import state_dict_map
-    from core.record.edits import EditError, Edits
+    from core.record.edits import Donor, EditError, Edits, HeadPatch, Patch, Push, RandomPush
     from core.record.record import TranslationRecord
     from core.translator import InputError, Translator, load
 

@@ -6,12 +6,14 @@ python -m core.analyse align --checkpoint DIR --src FILE --ref FILE [--reverse D
 python -m core.analyse importance --checkpoint DIR --src FILE --ref FILE [--method zero]
 python -m core.analyse words --checkpoint DIR --src FILE --ref FILE [--tokens 200] [--json FILE]
 python -m core.analyse means --checkpoint DIR --src FILE --ref FILE [--out FILE] [--force]
+python -m core.analyse patch --checkpoint DIR (--pairs FILE | --src FILE --words FILE)
 python -m core.analyse certainty --checkpoint DIR [--data DIR | --src FILE] [--out FILE] [--force]
 python -m core.analyse claims --data DIR [--gold FILE] [--shards N] [--out FILE] [--json FILE]
 
 `align` writes word alignments, i-j, to standard output. `means` writes
 DIR/head_means.safetensors, which mean ablation needs. `certainty` writes DIR/certainty.json: how
-certain the network is of sentences of its own kind. `claims` tests published claims about heads on
+certain the network is of sentences of its own kind. `patch` measures which states and heads carry
+the word that minimal pairs differ in. `claims` tests published claims about heads on
 four networks.
 """
 
@@ -35,6 +37,7 @@ from core.atlas.claims.measure import PARTS, measure_board
 from core.atlas.command import add_arguments, add_link_options, gold_of, run_atlas
 from core.atlas.corpus import corpus, write_without_gold
 from core.atlas.lens import add_lens_arguments, run_lens
+from core.atlas.patching import add_patch_arguments, run_patch
 from core.atlas.pharaoh import Aligner, aligned, exports, score_with_interval
 from core.atlas.shards import in_process
 from core.checkpoint.folder import Checkpoint, load
@@ -437,7 +440,8 @@ def _add_certainty(subparsers: Any) -> None:
 def parser() -> Parser:
     p = Parser(prog="python -m core.analyse", description=__doc__)
     subparsers = p.add_subparsers(
-        required=True, metavar="atlas|alignment|align|importance|words|means|lens|certainty|claims"
+        required=True,
+        metavar="atlas|alignment|align|importance|words|means|lens|patch|certainty|claims",
     )
     whole, aligning, linking, ranking, choosing, averaging, reading = (
         _command(subparsers, *command)
@@ -451,6 +455,9 @@ def parser() -> Parser:
             ("lens", "fit and test the Jacobian lens", run_lens, False),
         )
     )
+    patching = subparsers.add_parser("patch", help="states and heads that carry a word")
+    patching.set_defaults(run=run_patch)
+    add_patch_arguments(patching)
     _add_certainty(subparsers)
     _add_claims(subparsers)
     add_arguments(whole)

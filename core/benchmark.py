@@ -22,8 +22,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Any
 
-from core.benchmarks.contest import Row, show
-from core.benchmarks.options import Missing, Options, Size
+from core.benchmarks.contest import Missing, Options, Row, Size, show
 from core.command import Parser, main, whole_number, write_result
 
 GROUP = "headlight.benchmarks"

@@ -19,6 +19,7 @@ from core.analysis.quality_warnings import QualityWarnings, known_marks, warning
 from core.checkpoint.folder import Card, Checkpoint, CheckpointError
 from core.checkpoint.folder import load as load_checkpoint
 from core.checkpoint.head_means import HeadMeans, load_means
+from core.checkpoint.lens import Lens, load_lens
 from core.config import DecodeConfig
 from core.data.corpora import LANGUAGES
 from core.device import DeviceLock, pick_device, torch_defaults
@@ -27,7 +28,7 @@ from core.model.build import Model, build
 from core.model.interface import Seq2Seq
 from core.record.checks import check
 from core.record.editing import Means, edited, limits_of
-from core.record.edits import EditError, Edits
+from core.record.edits import EditError, Edits, Push, RandomPush
 from core.record.record import (
     MAX_RECORD_TOKENS,
     RecordHypothesis,
@@ -35,6 +36,7 @@ from core.record.record import (
     TranslationRecord,
     check_size,
 )
+from core.record.states import Jacobians
 from core.record.teacher_forced import (
     PassInput,
     TeacherForcedPass,
@@ -114,6 +116,7 @@ class Translator:
         self._target: Tokenizer = checkpoint.target_tokenizer
         self._lock = DeviceLock(device)
         self._head_means: HeadMeans | None = None
+        self._lens: Lens | None = None
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "auto") -> Self:
@@ -266,10 +269,10 @@ class Translator:
         """
         try:
             self._check_record(record)
-            means = self._means(record.edits)
+            given = self._given(record.edits)
         except ValueError as error:
             raise ValueError(f"this model cannot be run for this record: {error}") from None
-        with self.exclusive_model(raise_if_cancelled), edited(self._model, record.edits, means):
+        with self.exclusive_model(raise_if_cancelled), edited(self._model, record.edits, *given):
             yield self._model
 
     def tokens(self, text: str, side: Side) -> tuple[RecordToken, ...]:
@@ -294,8 +297,8 @@ class Translator:
         InputError or EditError for edits, as `inspect` does.
         """
         source_ids = [t.id for t in self._task(source, edits=edits).source]
-        means = self._means(edits)
-        with self._lock, edited(self._model, edits, means):
+        given = self._given(edits)
+        with self._lock, edited(self._model, edits, *given):
             ids = torch.tensor([source_ids], device=self.device)
             tree = search_tree(self._model, ids, decode, prefix)
         used = {node.id for node in tree.nodes}
@@ -373,15 +376,17 @@ class Translator:
             return self.inspect_many(sources, target, edits, decode=decode, activations=activations)
         given = None if target is None else one_text(target, "target")
         task = self._task(source, given, target_ids, edits)
-        means = self._means(edits)
+        means, lens = self._given(edits)
         with self._lock:
             hypotheses: list[Hypothesis] = []
             if task.target is None:
                 ids = torch.tensor([[t.id for t in task.source]], device=self.device)
-                with edited(self._model, edits, means):
+                with edited(self._model, edits, means, lens):
                     hypotheses = search(self._model, ids, decode)[0]
             inputs = self._pass_input(task, hypotheses)
-            (result,) = teacher_forced_passes(self._model, [inputs], edits, activations, means)
+            (result,) = teacher_forced_passes(
+                self._model, [inputs], edits, activations, means, lens
+            )
         return self._record(task, inputs, result, hypotheses, decode, edits)
 
     def inspect_many(
@@ -485,26 +490,36 @@ class Translator:
         """
         tokens = self._within_limits(source, "source")
         kept, problems = edits.fitting(limits_of(self._model, len(tokens)))
-        try:
-            self._means(kept)
-        except EditError as error:
-            kept = dataclasses.replace(kept, heads_mean=frozenset())
-            problems.append(str(error))
+        random = tuple(one for one in kept.pushes if isinstance(one, RandomPush))
+        for needed, without in (
+            (Edits(heads_mean=kept.heads_mean), {"heads_mean": frozenset()}),
+            (Edits(pushes=kept.pushes), {"pushes": random}),
+        ):
+            try:
+                self._given(needed)
+            except EditError as error:
+                kept = dataclasses.replace(kept, **without)
+                problems.append(str(error))
         return kept, problems
 
-    def _means(self, edits: Edits) -> Means | None:
-        """Return the mean head outputs for mean ablation, loaded on first use.
+    def _given(self, edits: Edits) -> tuple[Means | None, Jacobians | None]:
+        """Return the mean head outputs and the Jacobian lens that edits need, loaded on first use.
 
         Raises EditError if they are missing or invalid.
         """
-        if not edits.heads_mean:
-            return None
-        if self._head_means is None:
-            try:
-                self._head_means = load_means(self.card.folder, self.card.model, self.device)
-            except CheckpointError as error:
-                raise EditError(str(error)) from None
-        return self._head_means.parts
+        card = self.card
+        try:
+            if edits.heads_mean and self._head_means is None:
+                self._head_means = load_means(card.folder, card.model, self.device)
+            if any(isinstance(one, Push) for one in edits.pushes) and self._lens is None:
+                self._lens = load_lens(card)
+        except CheckpointError as error:
+            raise EditError(str(error)) from None
+        means, lens = self._head_means, self._lens
+        return (
+            None if means is None else means.parts,
+            None if lens is None else lens.jacobians,
+        )
 
     def _pass_input(self, task: "_Task", hypotheses: list[Hypothesis]) -> PassInput:
         """Return the ids to feed; without a given target, feed the best hypothesis."""
@@ -576,10 +591,10 @@ class Translator:
         source, target = ([t.id for t in side] for side in (record.source, record.target_out))
         self._check_size(len(source), len(target))
         hypotheses = [h.ids for h in record.hypotheses]
-        edits, means = record.edits, self._means(record.edits)
+        edits, (means, lens) = record.edits, self._given(record.edits)
         with self._lock:
             result = teacher_forced_pass(
-                self._model, source, target, edits, hypotheses, means=means
+                self._model, source, target, edits, hypotheses, means=means, lens=lens
             )
         tokenizers = self._source, self._target
         return dataclasses.replace(record, checks=check(record, result.evidence, tokenizers, edits))

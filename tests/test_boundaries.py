@@ -83,8 +83,10 @@ PLAIN = {
             "hidden_states",
             "limits",
             "parts",
+            "placed",
             "record",
             "softmax",
+            "state_edits",
             "words",
         )
     ),

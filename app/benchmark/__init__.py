@@ -23,11 +23,9 @@ set BERTVIZ_SCRIPTS to a folder with require.min.js, jquery.min.js and d3.min.js
 from collections.abc import Iterator
 
 from app.benchmark.against import against_rows
-from app.benchmark.growth import growth_rows
 from app.benchmark.offline import offline_rows
-from app.benchmark.page import page_rows
-from core.benchmarks.contest import Row
-from core.benchmarks.options import Missing, Options
+from app.benchmark.page import growth_rows, page_rows
+from core.benchmarks.contest import Missing, Options, Row
 
 
 def _page(options: Options) -> Iterator[Row | Missing]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from app.benchmark.browser import FLAGS, ROOT, SIZE, chromium, serve, text_of, wait_for_explorer
+from app.benchmark.browser import ROOT, SIZE, headless, serve, text_of, wait_for_explorer
 from app.benchmark.page import heads_to_edit, switch_off, translate
 from core.benchmarks.contest import Cell, Row, speedup
 from core.benchmarks.versions import extracted
@@ -28,15 +28,10 @@ def against_rows(ref: str, rounds: int) -> Iterator[Row]:
     Each round measures both, in random order. `ratio` is the median over rounds of the other
     version's time / this version's: above 1, this version is faster. A first round is discarded.
     """
-    from playwright.sync_api import sync_playwright
-
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="against-"))
         trees = {"headlight": ROOT, ref: extracted(ref, Path(folder))}
-        browser = stack.enter_context(sync_playwright()).chromium.launch(
-            executable_path=chromium(), args=FLAGS
-        )
-        stack.callback(browser.close)
+        browser = stack.enter_context(headless())
         cell = Cell("start to page shell", "app", 1, 5, 1)
         starts = {name: _start_of(tree, browser) for name, tree in trees.items()}
         yield from _rows(cell, starts, min(rounds, 5))

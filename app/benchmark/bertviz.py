@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.benchmark.browser import SHAPE, SIZE, row
-from core.benchmarks.options import Missing
+from core.benchmarks.contest import Missing
 
 # Records the time of the page's last change, taken after the frame that shows it.
 _WATCH = """() => {

@@ -26,22 +26,33 @@ HARNESS = ROOT / "tests/app/explorer_harness.py"
 SHAPE = "6 layers × 8 heads"
 SIZE: Any = {"width": 1440, "height": 900}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"]
+
+
+def until(condition: str, of: str = "root", changes: str = "attributes: true") -> str:
+    """Return a script: the ms from `started` to the frame after `condition` has come true.
+
+    The script is a promise. The condition is tried after each of the `changes` of the element `of`.
+    """
+    return f"""new Promise((resolve) => {{
+      const observer = new MutationObserver(() => {{
+        if (!({condition})) return;
+        observer.disconnect();
+        requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
+      }});
+      observer.observe({of}, {{ {changes} }});
+    }})"""
+
+
+START = """let started = null;
+  const start = () => { started = performance.now(); };"""
 # Resolves with the milliseconds from the next event of a type to the end of the frame that shows
 # its effect: the first frame after `attribute` of the explorer has changed.
-_STOPWATCH = """(root, {type, attribute}) => {
-  let started = null;
-  document.addEventListener(
-    type, () => { started = performance.now(); }, { capture: true, once: true });
-  window.headlightPainted = new Promise((resolve) => {
-    const before = root.dataset[attribute];
-    const observer = new MutationObserver(() => {
-      if (root.dataset[attribute] === before || started === null) return;
-      observer.disconnect();
-      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
-    });
-    observer.observe(root, { attributes: true });
-  });
-}"""
+_STOPWATCH = f"""(root, {{type, attribute}}) => {{
+  {START}
+  document.addEventListener(type, start, {{ capture: true, once: true }});
+  const before = root.dataset[attribute];
+  window.headlightPainted = {until("root.dataset[attribute] !== before && started !== null")};
+}}"""
 
 
 def wait_for_explorer(page: Any) -> None:
@@ -139,6 +150,17 @@ def running(
             server.wait(timeout=20)
         except subprocess.TimeoutExpired:
             server.kill()
+
+
+@contextmanager
+def headless() -> Generator[Any]:
+    """Run a browser for the duration of the block."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @contextmanager

@@ -13,21 +13,22 @@ from urllib.parse import urlencode
 
 from app.benchmark.browser import (
     EXPLORER,
-    FLAGS,
     ROOT,
     SENTENCES,
     SIZE,
-    chromium,
+    START,
+    headless,
     row,
     serve,
     text_of,
     timed,
+    until,
     wait_for_explorer,
 )
 from app.benchmark.page import edits as edits_of_the_app
 from app.benchmark.page import sentences as sentences_of_the_app
 from app.export import offline
-from core.benchmarks.options import Missing
+from core.benchmarks.contest import Missing
 
 _FOLDERS = {d: ROOT / f"checkpoints/scratch-{d}" for d in ("de-en", "en-de")}
 _LENGTHS = (13, 60)
@@ -48,44 +49,32 @@ _OPENED = """() => new Promise((resolve) => {
 _FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
 # Sets window.headlightAgain, which resolves with the milliseconds from the next click until the new
 # translation under the edits is shown.
-_AGAIN = """() => {
-  let started = null;
-  addEventListener("click", () => { started = performance.now(); }, { capture: true, once: true });
+_AGAIN = f"""() => {{
+  {START}
+  addEventListener("click", start, {{ capture: true, once: true }});
   const root = document.querySelector(".explorer");
+  const isThere = () => root.querySelector(".edited-word .form") !== null;
   let waited = false;
-  window.headlightAgain = new Promise((resolve) => {
-    const observer = new MutationObserver(() => {
-      const isThere = root.querySelector(".edited-word .form") !== null;
-      waited ||= started !== null && !isThere;
-      if (!waited || !isThere) return;
-      observer.disconnect();
-      requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
-    });
-    observer.observe(root, { subtree: true, childList: true });
-  });
-}"""
+  window.headlightAgain = {
+    until(
+        "(waited ||= started !== null && !isThere()) && isThere()",
+        changes="subtree: true, childList: true",
+    )
+};
+}}"""
 
 # Orders the heads by effect; resolves with the milliseconds until the effects are painted.
-_EFFECTS = """(root) => new Promise((resolve) => {
+_ORDER = """const list = root.querySelector("[data-part=sort]");
+  list.value = "{order}";
+  list.dispatchEvent(new Event("change"));"""
+_LABELLED = 'root.querySelector(".order-label")?.textContent.includes("without the head")'
+_EFFECTS = f"""(root) => {{
   const started = performance.now();
-  const list = root.querySelector("[data-part=sort]");
-  const observer = new MutationObserver(() => {
-    const label = root.querySelector(".order-label");
-    if (!label?.isConnected || !label.textContent.includes("without the head")) return;
-    observer.disconnect();
-    requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - started)));
-  });
-  observer.observe(root, { subtree: true, childList: true, characterData: true });
-  list.value = "effect";
-  list.dispatchEvent(new Event("change"));
-})"""
-
-
-_IN_ORDER = """(root) => {
-  const list = root.querySelector("[data-part=sort]");
-  list.value = "layer";
-  list.dispatchEvent(new Event("change"));
-}"""
+  const shown = {until(_LABELLED, changes="subtree: true, childList: true, characterData: true")};
+  {_ORDER.format(order="effect")}
+  return shown;
+}}"""
+_IN_ORDER = f"(root) => {{ {_ORDER.format(order='layer')} }}"
 
 
 def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
@@ -93,13 +82,10 @@ def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
 
     Times are medians, in milliseconds from the action to the frame that shows its effect.
     """
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, headless() as browser:
         files = dict(_written(Path(folder)))
         for name, file in files.items():
             yield row("size of the file", name, 1, file.stat().st_size / 1e6, "MB")
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         for name, file in files.items():
             times = [_opened(browser, file) for _ in range(min(rounds, 9))]
             yield row("open to first translation painted", name, 13, statistics.median(times))
@@ -114,7 +100,6 @@ def offline_rows(rounds: int) -> Iterator[dict[str, Any] | Missing]:
                 yield from actions(page, rounds)
             page.context.close()
         yield from _served(browser, rounds)
-        browser.close()
 
 
 def _written(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.look.labels import labels
-from core.record.edits import Edge, Edits, PositionEdit
+from core.record.edits import Donor, Edge, Edits, Patch, PositionEdit, Push, RandomPush
 from core.record.record import TranslationRecord
 
 _KINDS = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
@@ -43,12 +43,45 @@ def described(one: Edits, record: TranslationRecord) -> str:
         return f"row of {query} drawn by hand, {_head(row.kind, row.layer, row.head)}"
     for t in one.temperatures:
         return f"{_head(t.kind, t.layer, t.head)} at temperature {t.value:g}"
+    for copy in one.patches:
+        return f"state of {_state(copy, record)} copied from token {copy.donor_position + 1}"
+    for copy in one.head_patches:
+        query = _token(_queries(record, copy.kind), copy.query)
+        where = _head(copy.kind, copy.layer, copy.head)
+        return f"output at {query} copied from token {copy.donor_query + 1}, {where}"
+    for push in one.pushes:
+        return f"state of {_state(push, record)} pushed {_direction(push, record)}"
+    if one.donor is not None:
+        return _donor(one.donor)
     for place in one.hidden_source:
         return f"{_token(labels(record.source, 1), place)} hidden"
     for side in ("source", "target"):
         if (edit := getattr(one, f"{side}_positions")) != PositionEdit():
             return _positions(edit, side)
     return "no causal mask" if not one.causal_mask else "no padding mask"
+
+
+def _state(one: Patch | Push | RandomPush, record: TranslationRecord) -> str:
+    words = labels(record.source, 1) if one.side == "encoder" else labels(record.target_in, 0)
+    layer = f"{one.side} layer {one.layer}" if one.layer else f"{one.side} embeddings"
+    return f"{_token(words, one.position)}, {layer},"
+
+
+def _direction(push: Push | RandomPush, record: TranslationRecord) -> str:
+    by = f"by {push.strength:g}".replace("-", "−")
+    if isinstance(push, RandomPush):
+        return f"{by} in random direction {push.seed}"
+    known = {t.id: t for row in (*record.alternatives, record.target_out) for t in row}
+    old, new = (
+        f"“{labels([known[id]], 0)[0]}”" if id in known else f"token {id}"
+        for id in (push.old, push.new)
+    )
+    return f"{by} towards {new}" + ("" if push.old is None else f", away from {old}")
+
+
+def _donor(donor: Donor) -> str:
+    count = len(donor.source) - 1
+    return f"copies come from a sentence of {count} token{'s' * (count != 1)}"
 
 
 def _positions(edit: PositionEdit, side: str) -> str:

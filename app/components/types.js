@@ -18,6 +18,7 @@
  * @property {{request: number, sentence: string, quantity: Quantity, kind: Kind, layer: number | null,
  *   head: number | null}} exact  numbers in full precision; null: all layers, all heads
  * @property {{request: number, sentence: string}} effects  effect of ablating each head
+ * @property {{request: number, sentence: string}} lens  what the states of both sides say
  * @property {{request: number, sentence: string, view: Link}} page  the record as a page that opens with this view
  * @property {{request: number, command: string}} edit  "+off.cross.2.0" adds an edit, "-off.cross.2.0" removes it, ""
  *   removes all
@@ -46,8 +47,9 @@
  * @typedef {{sentence: string, name: keyof Requests | "checks" | "again", request: number | null, failed?: string,
  *   quantities?: Record<string, SentQuantity>, exact?: {quantity: Quantity, kind: Kind, layer: number | null,
  *   head: number | null}, exact_numbers?: Uint8Array, effects?: boolean, page?: Uint8Array, checks?: Check[],
- *   checked?: "here", again?: Again}} Answer  the numbers of a
- *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`: see explorer/payload.py
+ *   checked?: "here", again?: Again, lens?: LensFacts & {tokens: SentToken[]}}} Answer  the numbers of a
+ *   quantity are beside it, as `<quantity>_<kind>`; those of effects as `effects_<kind>`, of what the states say as
+ *   `lens_<side>_<name>`: see explorer/payload.py
  * @typedef {{levels: number | null, heads: Heads, range: Record<Kind, [number, number]>, error?: number}} SentQuantity
  *   levels: null for 32-bit floats; error: largest error of these, 0 if left out
  */
@@ -56,6 +58,7 @@
  * What Python sends. `bytes` of masks and numbers are beside the named values: see explorer/payload.py.
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
+ * @typedef {"encoder" | "decoder"} Side
  * @typedef {"weights" | "change" | "scores" | "norms" | "rollout"} Quantity
  * @typedef {"pieces" | "words"} Unit  single tokens, or merged into words
  *
@@ -72,6 +75,9 @@
  *   last `edit` request that led here
  * @typedef {{translation: string, target: SentToken[], log_prob: number, search: string, own: string, problem?: string}} Again
  *   own: the translation without the edits; problem: one line if there is no translation under them
+ * @typedef {{tested: number, sentences: number, rates: Record<Side, number[][]>}} LensFacts  see `lens_answer`
+ *   in explorer/payload.py
+ * @typedef {{command?: string, unasked?: boolean}} LensOffer  see `lens` of `payload` there
  * @typedef {Record<string, string | number | null>} Link  a view, by query parameter
  *
  * @typedef {{sentence: string, model: string, weights_sha256: string, source_text: string, translation: string,
@@ -80,7 +86,7 @@
  *   checks: Check[], unchecked?: string[], imported?: Imported | null,
  *   checked: "here" | "pending" | "elsewhere" | "never", source: SentToken[], target_in: SentToken[], target_out: SentToken[],
  *   alternatives: SentToken[][], log_probs: Uint8Array, alternative_log_probs: Uint8Array, view: Link,
- *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null,
+ *   offered: Quantity[], quantities: Record<string, SentQuantity>, what_if?: WhatIf | null, together?: string | null, lens_offer?: LensOffer,
  *   host?: {key: string, answers: string[], address: boolean, head_page: string | null}}} Payload  levels: null for 32-bit
  *   floats, at most `error` away from the true weights; log_probs: empty if there are no probabilities; weights_sha256: ""
  *   if unknown; layers: 0 for a kind without maps; checked: where the checks were made; unchecked: names of those that need
@@ -131,9 +137,14 @@
  * @property {Record<Kind, Uint16Array> | null} lookedAt  the key with the most weight of each row, [before and after the edits,
  *   layer, head, query]
  * @property {Again | null} again  the translation under the edits
+ * @property {LensOffer | null} lensOffer
+ * @property {LensFacts & {tokens: SentToken[], encoder: SideReading, decoder: SideReading} | null} lens  what the states say
  * @property {Record<Kind, Float32Array> | null} effects  [layer, head, target token] in nats
  * @property {Map<Explorer, RecordData>} peers  records of the other explorers in the group
  * @property {Map<string, any>} maps
+ *
+ * @typedef {{ids: Float32Array, logitIds: Float32Array, probabilities: Float32Array, ranks: Float32Array, positions: number,
+ *   best: number}} SideReading  [layer, position, rank], ids as places in `tokens`; ranks: [layer, position, target token]
  *
  * @typedef {{entropy: Float32Array, peaks: Float32Array, received: Float32Array, mostReceived: number, peak: number,
  *   meanEntropy: number, distance: number, roles: Record<string, number>}} Measures  entropy of each row, in bits
@@ -180,12 +191,13 @@
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,
  *   overviews: Partial<Record<Kind, Overview>>}} Layout
  * @typedef {{root: HTMLElement, parts: Record<string, any>, base: HTMLCanvasElement,
- *   words: Record<"source" | "target", {button: HTMLButtonElement, shown: string}[]> | null, thumbnails: any[],
+ *   words: {source: WordRow, target: WordRow, strips?: string} | null, thumbnails: any[],
  *   headLabels: HTMLElement[], orderLabel: HTMLElement | null, layerLabels: HTMLElement[],
  *   overviewMaps: HTMLCanvasElement | null, overviewFocus: HTMLCanvasElement | null, overview: Overview | null,
  *   columns: HTMLElement[], stepShown: number, painted: number}} Dom
+ * @typedef {{button: HTMLButtonElement, shown: string}[]} WordRow
  * @typedef {{preview: Readonly<Place & {note: string | null}>, step: number, stepping: boolean, playing: number,
- *   wanted: Quantity}} Now
+ *   wanted: Quantity, strips: {encoder: boolean, decoder: boolean}}} Now  strips: whether all layers are shown
  *
  * @typedef {object} Explorer
  * @property {string} key
@@ -199,12 +211,13 @@
  * @property {Now} now
  * @property {Layout} layout
  * @property {Dom} dom
- * @property {{chosen: boolean, given: string, returning: boolean, turn: number | undefined, suggested: boolean, asked: string,
+ * @property {{chosen: boolean, given: string, returning: boolean, turn: number | undefined, suggested: boolean, asked: string, readFor: string,
  *   repair: {text: string, from: number, isGone: boolean} | null}} memory
  * @property {Record<string, {number: number, take: (data: RecordData, answer: Answer) => boolean, giveUp: () => void,
  *   isQuiet: boolean, timer: number}>} requests  pending requests, by name
  * @property {number} warming
  * @property {number} stepTimer
+ * @property {number} stripTimer
  * @property {number} linkTimer
  * @property {() => void} [destroy]
  */
@@ -242,6 +255,29 @@
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: TreeData, pinned: number, drawn: SVGElement[],
  *   hovered: number | null, painted: number, timer: number, tell: Record<string, (value: any) => void>,
  *   fade: () => void, destroy?: () => void}} TreeView
+ */
+
+/**
+ * Copying and pushing states: see views/states/ in Python. `about` names the passes and the side; `turn` counts the visitor's
+ * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
+ * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
+ *
+ * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, translation: string}} StatesSide
+ * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
+ * @typedef {{share: number | null, own: string, other: string, before: number, now: number}} CopyMeasure  before, now: nats
+ * @typedef {{mode: "copy", key: string, about: string, turn: number, way: "restore" | "damage", side: "encoder" | "decoder",
+ *   layers: number, donor: StatesSide, receiver: StatesSide, pairs: [number, number][], copy: StateCopy | null,
+ *   after: [string, number][][] | null, after_text: string | null, measure: CopyMeasure | null, problem: string}} CopyData
+ * @typedef {{mode: "push", key: string, turn: number, tokens: SentToken[], layers: number, typed: string | null, problem: string,
+ *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
+ *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
+ *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
+ * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
+ * @typedef {{root: HTMLElement, parts: Record<string, any>, data: any, theme: Theme | null, ask: (chosen: any) => void,
+ *   tokens: Record<string, any[]> | null, grids: Record<string, HTMLElement> | null, status: HTMLElement | null,
+ *   picked: {layer: number, from: number} | null, pictures: CopyPictures | null,
+ *   drop: (layer: number, from: number, to: number) => void, strength?: number, canvas?: HTMLCanvasElement,
+ *   destroy?: () => void}} StatesView
  */
 
 /**

@@ -290,8 +290,8 @@ def _about(networks: Sequence[Network]) -> str:
         (
             "What needs the app",
             [
-                "Only Python computes Shapley values, the logit lens, the search tree, trials of "
-                "the tour, and the comparison with torch.nn.Transformer."
+                "Only Python computes Shapley values and the page Ask why, the search tree, trials "
+                "of the tour, and the comparison with torch.nn.Transformer."
             ],
         ),
         ("Licence", [f"Headlight {_version()}, Apache-2.0."]),

@@ -16,11 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load as from_bytes
 
+from app.components.explorer.payload import lens_facts
 from core.checkpoint.configuration import Configuration, read_configuration
+from core.checkpoint.folder import read_card
 from core.checkpoint.head_means import FILE as MEANS_FILE
 from core.checkpoint.head_means import HeadMeans, load_means
+from core.checkpoint.lens import FILE as LENS_FILE
+from core.checkpoint.lens import Lens, load_lens
 from core.checkpoint.validate import read_verified
-from core.kinds import KINDS
+from core.kinds import KINDS, SIDES
 from core.model.baseline import scratch_names
 
 _ALIGNMENT = 16  # bytes: a 128-bit vector
@@ -28,7 +32,7 @@ _LEAST_SCALE = np.float16(2**-24)  # the smallest positive float16
 
 
 def pack(folder: Path, int8: bool = False) -> bytes:
-    """Return the weights file of a verified checkpoint folder, with its head means if it has any.
+    """Return the weights file of a verified checkpoint folder, with head means and lens if any.
 
     A baseline's weights get the names of the scratch model. Raises CheckpointError, and ValueError
     for a tokenizer that the page cannot run.
@@ -47,7 +51,8 @@ def pack(folder: Path, int8: bool = False) -> bytes:
         "tokenizer": _tokenizer(files.source_tokenizer, files.target_tokenizer),
     }
     means = load_means(folder, config.model) if (folder / MEANS_FILE).exists() else None
-    return packed(header, _tensors(config, files.weights), means, int8)
+    lens = load_lens(read_card(folder)) if (folder / LENS_FILE).exists() else None
+    return packed(header, _tensors(config, files.weights), means, int8, lens)
 
 
 def packed(
@@ -55,22 +60,29 @@ def packed(
     weights: Mapping[str, NDArray],
     means: HeadMeans | None = None,
     int8: bool = False,
+    lens: Lens | None = None,
 ) -> bytes:
     """Return the weights file of `weights`, which are named as in the scratch model.
 
     Weights are stored as float16. With `int8`, a matrix is stored as one signed byte per weight and
-    one float16 scale per row. `about.rounding` is the largest rounding error of a weight.
+    one float16 scale per row. `about.rounding` is the largest rounding error of a weight. The
+    matrices of a lens are always stored so, as `lens.encoder` and `lens.decoder`, [layer from the
+    embeddings × d_model, d_model]: row r of layer l is row l · d_model + r.
     """
     tensors = _Tensors()
     for name, weight in sorted(weights.items()):  # safetensors reads tensors in a random order
         tensors.add_weight(name, weight, int8)
-    header = copy.deepcopy(header) | {"means": None}
+    header = copy.deepcopy(header) | {"means": None, "lens": None}
     header["about"] |= {"precision": "int8" if int8 else "fp16", "rounding": tensors.rounding}
     if means is not None:
         header["means"] = {"sentences": means.sentences, "corpus": means.corpus}
         for kind in KINDS:
             parts = [part.numpy() for (of, _), part in sorted(means.parts.items()) if of == kind]
             tensors.add(f"means.{kind}", "f32", np.stack(parts))
+    if lens is not None:
+        header["lens"] = lens_facts(lens.about)
+        for side in SIDES:
+            tensors.add_quantised(f"lens.{side}", np.concatenate(lens.jacobians[side]))
     header["tensors"] = tensors.entries
     content = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     content += b" " * (-(4 + len(content)) % _ALIGNMENT)
@@ -88,15 +100,18 @@ class _Tensors:
 
     def add_weight(self, name: str, weight: NDArray, int8: bool) -> None:
         if int8 and weight.ndim == 2:
-            values, scales = quantised(weight)
-            self.add(name, "i8", values)
-            self.entries[name]["scales"] = self._place(scales)
-            stored = dequantised(values, scales)
+            stored = self.add_quantised(name, weight)
         else:
             stored = weight.astype(np.float16)
             self.add(name, "f16", stored)
         change = np.abs(stored.astype(np.float32) - weight.astype(np.float32))
         self.rounding = max(self.rounding, float(change.max()))
+
+    def add_quantised(self, name: str, weight: NDArray) -> NDArray:
+        values, scales = quantised(weight)
+        self.add(name, "i8", values)
+        self.entries[name]["scales"] = self._place(scales)
+        return dequantised(values, scales)
 
     def add(self, name: str, kind: str, values: NDArray) -> None:
         self.entries[name] = {"shape": values.shape, "kind": kind, "at": self._place(values)}

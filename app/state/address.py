@@ -27,6 +27,7 @@ _ONLY_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("kind", "layer", "head", "q", "k", "view", *_FURTHER), _EXPLORERS),
     **dict.fromkeys(("bug", "bug_kind", "bug_layer", "bug_head"), ("bugs",)),
     **dict.fromkeys(("second_source", "beside", "second_of_two"), ("together",)),
+    **dict.fromkeys(("two", "copy_way", "copied", "pushed"), ("together",)),
     **dict.fromkeys(("unit", "word", "tokens_side"), ("tokens",)),
     **dict.fromkeys(("forced", "tree_shown", "path_maps"), ("steps",)),
     **dict.fromkeys(("measure", "x", "y", "curve"), ("heads",)),

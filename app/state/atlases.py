@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from app.state import log, waiting
 from app.state.models import key_of, translator
 from app.state.results import cached
-from core.atlas.atlas import FILE, Atlas, read_atlas
+from core.atlas.atlas import FETCH_FILE, FILE, Atlas, read_atlas, with_fetch
 from core.checkpoint.folder import Card
 from core.config import DecodeConfig
 
@@ -31,7 +31,8 @@ _TRANSLATED_AT_ONCE = 4 * MOST_CHARACTERS
 def shipped_atlas(card: Card) -> Atlas | None:
     """Return the atlas in a checkpoint's folder, read once for all sessions; None without a file.
 
-    Raises ValueError, in one line, if the file is invalid or was made with other weights.
+    A `patch.json` beside it adds what each head fetches. Raises ValueError, in one line, if a file
+    is invalid or was made with other weights.
     """
     file = card.folder / FILE
     try:
@@ -39,10 +40,14 @@ def shipped_atlas(card: Card) -> Atlas | None:
     except FileNotFoundError:
         return None
 
-    return cached(
-        ("atlas", key_of(card), state.st_mtime_ns, state.st_size),
-        lambda: read_atlas(file, card.weights_sha256),
-    )
+    fetch = card.folder / FETCH_FILE
+    other = fetch.stat().st_mtime_ns if fetch.is_file() else None
+
+    def read() -> Atlas:
+        atlas = read_atlas(file, card.weights_sha256)
+        return atlas if other is None else with_fetch(atlas, fetch)
+
+    return cached(("atlas", key_of(card), state.st_mtime_ns, state.st_size, other), read)
 
 
 def lines_of(text: str) -> tuple[str, ...]:

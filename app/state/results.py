@@ -34,6 +34,7 @@ from core.serving.backend import InspectRequest
 if TYPE_CHECKING:  # torch takes seconds to import, so only when a model is loaded
     from numpy.typing import NDArray
 
+    from core.checkpoint.lens import Lens
     from core.experiments.cheating import CheatingPoint
     from core.experiments.experiment import Progress
     from core.parity.checklist import Check
@@ -156,6 +157,20 @@ def snapshots(card: Card) -> AttentionSnapshots | None:
     )
 
 
+def lens(card: Card) -> Lens | None:
+    """Return a network's Jacobian lens, or None if it was not fitted.
+
+    Raises CheckpointError for a file that cannot be used.
+    """
+    from core.checkpoint.lens import FILE, load_lens
+
+    file = card.folder / FILE
+    if not file.is_file():
+        return None
+    changed = file.stat().st_mtime_ns
+    return cached(("lens", key_of(card), changed), lambda: load_lens(card))
+
+
 def search_tree(
     card: Card, source: str, decode: DecodeConfig, prefix: Ids = (), edits: Edits | None = None
 ) -> WrittenTree:
@@ -175,6 +190,14 @@ def search_tree(
 def continuation(card: Card, text: str) -> Ids:
     """Return the target ids of a text that continues a prefix. Raises InputError."""
     return translator(card).continuation(text)
+
+
+def target_word(card: Card, word: str) -> int:
+    """Return the id of a word of one target token. Raises ValueError, in one line, for others."""
+    from core.experiments.steering import target_id
+
+    model: Any = translator(card)
+    return target_id(model, word)
 
 
 def applicable_edits(card: Card, edits: Edits, source: str) -> tuple[Edits, list[str]]:
@@ -363,12 +386,12 @@ def _cached_experiment(
     key = _experiment_key(card, experiment, record, arguments)
 
     def begin() -> Any:
-        # `model_for` is all that an experiment needs of the translator.
+        # All that an experiment needs of the translator.
         model_for = partial(
             translator(card).model_for, raise_if_cancelled=waiting.raise_if_cancelled
         )
         call = getattr(experiment, "steps", experiment)
-        return call(SimpleNamespace(model_for=model_for), record, *arguments)
+        return call(SimpleNamespace(model_for=model_for, card=card), record, *arguments)
 
     def make() -> Any:
         start = time.perf_counter()

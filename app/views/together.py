@@ -1,4 +1,4 @@
-"""Two at once: two sentences, two models, or a pass before and after edits, side by side."""
+"""Two at once: compare two passes, copy a state of one into the other, or push a state."""
 
 import numpy as np
 import streamlit as st
@@ -15,9 +15,12 @@ from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
 from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.what_if import current_edits, edit, show_edits
+from app.views.states.copying import show_copying
+from app.views.states.pushing import show_pushing
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
 
+MODES = {"compare": "Compare maps", "copy": "Copy a state", "push": "Push a state"}
 COMPARISONS = {
     "sentence": "Another sentence",
     "model": "Another model",
@@ -27,10 +30,23 @@ COMPARISONS = {
 
 def ask_for_second_sentence(chosen: controls.Selection) -> str:
     """Ask for the second sentence, by default a known minimal change of the first, or the first."""
-    pairs = minimal_pairs(chosen.direction)
-    if pairs:
+    default = minimal_change(chosen.source, chosen.direction)
+    before = session.saved_result("default_second")
+    # It follows the first sentence to another known pair, unless the visitor has edited it.
+    if session.get("second_source") == before and default != chosen.source:
+        session.put("second_source", default)
+        session.save_result("default_second", default)
+    address.initialise_text("second_source", default)
+    text = st.text_input(
+        "Second sentence",
+        key="second_source",
+        persist_state="session",
+        label_visibility="collapsed",
+    )
+    address.write({"second_source": text}, "second_source")
+    if pairs := minimal_pairs(chosen.direction):
         with st.container(horizontal=True, vertical_alignment="center", key="minimal_pairs"):
-            st.caption("Pairs that differ in one thing:", width="content")
+            st.caption("Pairs:", width="content")
             for i, pair in enumerate(pairs):
                 st.button(
                     pair.title(chosen.direction),
@@ -39,15 +55,6 @@ def ask_for_second_sentence(chosen: controls.Selection) -> str:
                     on_click=use_pair,
                     args=pair.texts(chosen.direction),
                 )
-    default = minimal_change(chosen.source, chosen.direction)
-    before = session.saved_result("default_second")
-    # It follows the first sentence to another known pair, unless the visitor has edited it.
-    if session.get("second_source") == before and default != chosen.source:
-        session.put("second_source", default)
-        session.save_result("default_second", default)
-    address.initialise_text("second_source", default)
-    text = st.text_input("Second sentence", key="second_source", persist_state="session")
-    address.write({"second_source": text}, "second_source")
     if address.one_line(text) == chosen.source:
         st.caption("Both sentences are the same: change a word in one of them.")
     return address.one_line(text)
@@ -109,31 +116,52 @@ def second_pass(
     return results.inspect(other, record.source_text, record.translation), other
 
 
-st.title("Two at once")
+def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw two passes side by side, on one scale."""
+    compared = choose(
+        "Compare with",
+        COMPARISONS,
+        "sentence",
+        "beside",
+        help=meaning("head", "weight", "log-probability", "entropy"),
+    )
+    second, second_card = second_pass(compared, card, record, chosen)
+    view = address.initial_view(record)
+    with st.container(key="two_at_once"):
+        left, right = st.columns(2, gap="medium")
+        for column, one, of, key in (
+            (left, record, card, "first_of_two"),
+            (right, second, second_card, "second_explorer"),
+        ):
+            with column:
+                st.caption(
+                    f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
+                    + (", with edits" if compared == "edits" and one is second else "")
+                )
+                show_certainty(one)
+                show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")
+
+
+def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw the grids of two sentences, to copy states from one into the other."""
+    second = results.inspect(card, ask_for_second_sentence(chosen), decode=chosen.decode)
+    show_copying(card, record, second, chosen.decode)
+
+
+def show_push(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:
+    """Draw one sentence, whose states can be pushed; at first towards a known other sentence's."""
+    other = minimal_change(chosen.source, chosen.direction)
+    second = results.inspect(card, other, decode=chosen.decode)
+    show_pushing(card, record, second, chosen.decode)
+
+
+with st.container(horizontal=True, vertical_alignment="center", key="two_title"):
+    st.title("Two at once", width="content")
+    mode = choose("What to do", MODES, "compare", "two", show_label=False)
 card, record = controls.ask_for_record(given_target=False)
 chosen = controls.selection()
-st.caption(
-    "Two passes side by side, drawn on one scale. Choose a head or pin a word on one side, and the "
-    "other side follows. Look for where the attention differs.",
-    help=meaning("head", "weight", "log-probability", "entropy"),
-)
-compared = choose("Compare with", COMPARISONS, "sentence", "beside")
+show = {"compare": show_maps, "copy": show_grids, "push": show_push}[mode]
 try:
-    second, second_card = second_pass(compared, card, record, chosen)
-except ValueError as error:
+    show(card, record, chosen)
+except ValueError as error:  # one line
     st.error(plain(str(error)))
-    st.stop()
-view = address.initial_view(record)
-with st.container(key="two_at_once"):
-    left, right = st.columns(2, gap="medium")
-    for column, one, of, key in (
-        (left, record, card, "first_of_two"),
-        (right, second, second_card, "second_explorer"),
-    ):
-        with column:
-            st.caption(
-                f"{plain(of.folder.name)}, log-probability {number(one.log_prob, 2)}"
-                + (", with edits" if compared == "edits" and one is second else "")
-            )
-            show_certainty(one)
-            show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")

@@ -1,5 +1,7 @@
 """The main page: a sentence, its translation, and the attention of every head."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from app import controls
@@ -55,6 +57,8 @@ def show_another_translation(record: TranslationRecord, own: str, given: bool) -
 
 
 screen = ("sentences", "maps")[min(plans.screen(), 1)] if plans.presenting() else ""
+if not screen:
+    st.html(Path(__file__).parents[1] / "translate.css")
 with st.container(key=None if screen else "page_title"):  # for screen readers
     st.title("See where each attention head looks", anchor=False)
 with st.container(key="presented_top" if screen == "sentences" else None):

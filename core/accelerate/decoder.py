@@ -116,13 +116,14 @@ class TreeCache:
 class FastTransformer(Transformer):
     """A Transformer that decodes with step.c.
 
-    Falls back to torch for an edited softmax, a finite mask value, and what `supports` rejects.
+    Falls back to torch for edited states, heads or softmax, a finite mask value, and what
+    `supports` rejects.
     """
 
     @torch.inference_mode()
     def start(self, source_BS: Tensor) -> KVCache | TreeCache:
         weight = self.embeddings.target_weight
-        if not supports(weight[:1]) or not all(map(_is_standard, self.decoder)):
+        if not supports(weight[:1]) or not self._is_standard():
             return super().start(source_BS)
         memory_NSD, source_mask = self.encode(source_BS)
         N, S, D = memory_NSD.shape
@@ -146,7 +147,7 @@ class FastTransformer(Transformer):
         if isinstance(state, KVCache):
             return super().step(token_B, state)
         x_BD = self.embeddings.target_token(token_B, state.length)
-        if not supports(x_BD) or not all(map(_is_standard, self.decoder)):
+        if not supports(x_BD) or not self._is_standard():
             return super().step(token_B, state.as_kv_cache())
         K = state.slot_BK.shape[1]
         path_BM = torch.cat((state.path_BM, state.slot_BK), dim=1)
@@ -157,12 +158,17 @@ class FastTransformer(Transformer):
         logits_BV = self.classify(self.decoder_norm(x_BD))
         return logits_BV, replace(state, tree=tree, path_BM=path_BM, length=state.length + 1)
 
+    def _is_standard(self) -> bool:
+        return "change_state" not in vars(self) and all(map(_is_standard, self.decoder))
+
 
 def _is_standard(layer: nn.Module) -> bool:
-    """Return whether no attention of a layer has an edited softmax or a finite mask value."""
+    """Return whether a layer has no edited heads, no edited softmax and no finite mask value."""
     assert isinstance(layer, DecoderLayer)
     return all(
-        attention.mask_score is None and "attend" not in vars(attention)
+        attention.mask_score is None
+        and "attend" not in vars(attention)
+        and not attention.output._forward_pre_hooks
         for attention in (layer.self_attention, layer.cross_attention)
     )
 

@@ -20,13 +20,16 @@ from typing import Annotated, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from core.files import write_atomic
+from core.checkpoint.strict_json import parse
+from core.files import safe_read, write_atomic
 from core.frozen import Frozen
 from core.kinds import KINDS, Kind
 from core.record.archive import archive
 from core.typed import Count, between, typed
 
 FILE = "atlas.npz"
+FETCH_FILE = "patch.json"
+"""Beside the atlas: what `core.analyse patch --out` writes."""
 LIMIT = 300_000  # bytes
 DISTANCES = tuple(range(-20, 21))
 """Axis A: key position minus query position or, in cross-attention, minus the diagonal's position.
@@ -158,6 +161,8 @@ class Atlas(Frozen):
       cross-attention head, by reading and quantity (READINGS, QUANTITIES); index L is the mean map
       over layers, index H over heads
     - aer_diagonal, aer_random [3]: alignment error of the monotone diagonal, and of a random head
+    - fetch [N, 3]: share of the difference between two sentences that differ in a word, which a
+      copy of the head's output brings back; from `core.analyse patch`
     - partner int16 [N]: the matched head of another network
     - similarity [N, 3]: the share of attention that both heads put on the same cells
     - similarity_unmatched [N, 3]: the mean of this share over all heads of the kind in the other
@@ -236,7 +241,7 @@ class Atlas(Frozen):
         shapes |= dict.fromkeys(("zero_p", "mean_p", "bleu_zero_p", "partner"), (N,))
         shapes |= {"distance": (N, A), "similarity": (N, 3), "similarity_unmatched": (N, 3)}
         shapes |= {"strength": (N, P), "deciles": (N, 9), "cell": (N, P, 2)}
-        shapes |= {"aer": (2, 2, L + 1, H + 1, 3)}
+        shapes |= {"aer": (2, 2, L + 1, H + 1, 3), "fetch": (N, 3)}
         shapes |= dict.fromkeys(("precision", "recall"), (2, 2, L + 1, H + 1))
         shapes |= dict.fromkeys(("aer_diagonal", "aer_random"), (3,))
         for kind in (*KINDS, ALL):
@@ -328,6 +333,26 @@ def read_atlas(file: Path, weights_sha256: str) -> Atlas:
             f"{weights_sha256[:8]}): write it again with `python -m core.analyse atlas`"
         )
     return atlas
+
+
+def with_fetch(atlas: Atlas, file: Path) -> Atlas:
+    """Return the atlas with `fetch` from the file that `core.analyse patch --out` wrote.
+
+    Raises ValueError, one line, if it is invalid or belongs to other weights or heads.
+    """
+    try:
+        values = parse(safe_read(file, _MAX_JSON_BYTES), _MAX_JSON_BYTES)
+        if values["weights_sha256"] != atlas.origin.weights_sha256:
+            raise ValueError("it belongs to other weights")
+        rows = {(r["kind"], r["layer"], r["head"]): r for r in values["heads"]}
+        fetch = [[rows[head][name] for name in ("share", "low", "high")] for head in atlas.heads]
+        arrays = {**atlas.arrays, "fetch": np.array(fetch, np.float32)}  # null becomes NaN
+        return dataclasses.replace(atlas, arrays=arrays)
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ValueError(
+            f"{file} cannot be used ({str(error)[:200]}): write it again with "
+            "`python -m core.analyse patch --out`"
+        ) from None
 
 
 ROLE_PARTS = ("", "_shuffled", "_random", "_profile", "_rows")

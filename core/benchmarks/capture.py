@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
-from core.benchmarks.contest import Cell, Row, alternate
+from core.benchmarks.contest import Cell, Missing, Options, Row, Size, alternate
 from core.benchmarks.decode import capture_maps, run_search
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.search.beam import search
 from core.translator import Translator

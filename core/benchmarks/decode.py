@@ -16,9 +16,18 @@ import torch
 from torch import Tensor
 
 from core.benchmarks import ctranslate2, hugging_face, tutorial
-from core.benchmarks.contest import BASELINE, Cell, Contestant, Ids, Row, compete
+from core.benchmarks.contest import (
+    BASELINE,
+    Cell,
+    Contestant,
+    Ids,
+    Missing,
+    Options,
+    Row,
+    Size,
+    compete,
+)
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.data.batches import pad
 from core.device import pick_device

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from core.benchmarks.contest import Cell, Row, alternate
+from core.benchmarks.contest import Cell, Missing, Options, Row, Size, alternate
 from core.benchmarks.decode import capture_maps, run_search
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options, Size
 from core.config import DecodeConfig
 from core.search.many import translate_ids
 

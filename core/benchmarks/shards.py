@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from core.benchmarks.contest import Cell, Row, speedup
+from core.benchmarks.contest import Cell, Missing, Options, Row, speedup
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options
 from core.checkpoint.folder import load, save
 from core.data.corpora import read_pairs
 

@@ -18,9 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from core.benchmarks.contest import BASELINE, Cell, Row, alternate, speedup
+from core.benchmarks.contest import BASELINE, Cell, Missing, Options, Row, alternate, speedup
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options
 from core.config import TrainConfig
 from core.data.batches import Pair, collate, encode_pairs, plan
 from core.data.corpora import read_pairs

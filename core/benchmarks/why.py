@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from core.benchmarks.contest import Cell, Row, seconds
-from core.benchmarks.options import Missing, Options
+from core.benchmarks.contest import Cell, Missing, Options, Row, seconds
 from core.experiments.attribution import attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
 from core.experiments.logit_lens import lens

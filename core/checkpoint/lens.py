@@ -65,14 +65,17 @@ class Lens(Frozen):
         write_atomic(file, save(halves, {"about": json.dumps(asdict(self.about))}))
 
 
+def fit_command(card: Card) -> str:
+    """Return the command that fits the lens of a checkpoint."""
+    return f"python -m core.analyse lens --checkpoint {shell_quoted(card.folder)} --src FILE"
+
+
 def load_lens(card: Card) -> Lens:
     """Read the lens of a checkpoint. Raises CheckpointError, also for a lens of other weights."""
     file = card.folder / FILE
     D, layers = card.model.d_model, (card.model.num_encoder_layers, card.model.num_decoder_layers)
     shapes: Shapes = {side: (n + 1, D, D) for side, n in zip(SIDES, layers, strict=True)}
-    folder = shell_quoted(card.folder)
-    remedy = f"write it with `python -m core.analyse lens --checkpoint {folder} --src FILE`"
-    with checkpoint_errors(file, remedy):
+    with checkpoint_errors(file, f"write it with `{fit_command(card)}`"):
         content = safe_read(file, max_file_bytes(shapes))
         _, metadata = read_header(io.BytesIO(content), len(content), shapes)
         about = typed(About, parse(metadata.get("about", "{}").encode(), _MAX_ITEMS), "about")

@@ -15,24 +15,23 @@ whose positions t are summed, so that a source token may affect any of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.checkpoint.folder import Card
 from core.checkpoint.lens import load_lens
 from core.data.batches import Batch, collate
 from core.experiments.experiment import Ids, Owner, of_pass
-from core.frozen import Doubles, Floats, Frozen
+from core.frozen import Doubles, Frozen
 from core.kinds import SIDES, Side
 from core.model.interface import Seq2Seq
 from core.record.record import TranslationRecord
+from core.record.states import Jacobians, at_states
 from core.text.tokenizer import PAD
 
 if TYPE_CHECKING:
@@ -41,17 +40,15 @@ if TYPE_CHECKING:
 BEST = 5
 """How many of the most probable tokens a state is said to say."""
 
-Jacobians = Mapping[Side, Floats]
-"""J by side, float32 [L + 1, D, D]: layer (0: embeddings), row of `last`, column of the state."""
-
 
 @dataclass(frozen=True, eq=False)
 class Reading(Frozen):
     """What the states of one side say: `ids` [L + 1, N, K], most probable first.
 
     Their `probabilities` [L + 1, N, K] are those of the read state, not calibrated. `ranks`
-    [L + 1, N, T] are the ranks, from 1, of the target's T tokens. `logit_ids` [L + 1, N, K] are the
-    most probable tokens by the logit lens, which reads a state as it is.
+    [L + 1, N, T] are the ranks, from 1, of the target's T tokens, or of others that were asked for.
+    `logit_ids` [L + 1, N, K] are the most probable tokens by the logit lens, which reads a state as
+    it is.
     """
 
     ids: NDArray[np.int64]
@@ -89,24 +86,31 @@ class Network(Owner, Protocol):
     def card(self) -> Card: ...
 
 
-def jacobian_lens(translator: Network, record: TranslationRecord) -> Readings:
+def jacobian_lens(
+    translator: Network, record: TranslationRecord, tokens: Ids | None = None
+) -> Readings:
     """Read every state of a record's pass with the lens in the network's checkpoint folder.
+
+    The ranks are those of target ids `tokens`, by default of the target's own.
 
     Raises CheckpointError without a lens for these weights: `core.analyse lens` writes one.
     """
-    return readings(translator, record, load_lens(translator.card).jacobians)
+    return readings(translator, record, load_lens(translator.card).jacobians, tokens)
 
 
 @of_pass
 @torch.inference_mode()
-def readings(model: Seq2Seq, source: Ids, target: Ids, jacobians: Jacobians) -> Readings:
+def readings(
+    model: Seq2Seq, source: Ids, target: Ids, jacobians: Jacobians, tokens: Ids | None = None
+) -> Readings:
     """Read every state of a pass: (translator, record, jacobians), or (model, source, target, …).
 
-    Edits of the record are applied. `jacobians` come from `core.checkpoint.lens`.
+    Edits of the record are applied. `jacobians` come from `core.checkpoint.lens`. The ranks are
+    those of `tokens`, by default of the target's.
     """
     batch = collate([(list(source), list(target))]).to(next(model.parameters()).device)
     states = layer_states(model, batch)
-    written_T = batch.target_out[0]
+    written_T = torch.tensor(list(target if tokens is None else tokens), device=batch.source.device)
 
     def reading(side: Side) -> Reading:
         found = []
@@ -137,23 +141,13 @@ def layer_states(model: Seq2Seq, batch: Batch, graph: bool = False) -> dict[Side
     """
     states: dict[Side, list[Tensor]] = {side: [] for side in SIDES}
 
-    def begin(side: Side) -> Callable[..., tuple]:
-        def hook(module: nn.Module, args: tuple) -> tuple:
-            first = args[0].detach().requires_grad_(graph)
-            states[side].append(first)
-            return (first, *args[1:])
+    def keep(side: Side, layer: int, state_BND: Tensor) -> Tensor | None:
+        if layer == 0:
+            state_BND = state_BND.detach().requires_grad_(graph)
+        states[side].append(state_BND)
+        return state_BND if layer == 0 else None
 
-        return hook
-
-    def keep(side: Side) -> Callable[..., None]:
-        return lambda module, args, output: states[side].append(output)
-
-    with ExitStack() as hooks, torch.set_grad_enabled(graph):
-        for side in SIDES:
-            layers, _ = model.stack(side)
-            hooks.enter_context(layers[0].register_forward_pre_hook(begin(side)))
-            for layer in layers:
-                hooks.enter_context(layer.register_forward_hook(keep(side)))
+    with torch.set_grad_enabled(graph), at_states(model, keep):
         memory_BSD, mask = model.encode(batch.source)
         model.decode(batch.target_in, memory_BSD, mask)
     return states

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -137,8 +138,14 @@ class Plan:
     remarks: tuple[str, ...] = ()
 
 
-Read = Callable[[Weights, Options], Plan]
-"""A family's function, which reads shapes, settings and vocabularies. Raises ValueError."""
+class Reader(NamedTuple):
+    """Recognises the networks of a family by `signature`, its names of weights, and reads them.
+
+    `read` returns the plan from shapes, settings and vocabularies. Raises ValueError.
+    """
+
+    signature: frozenset[str]
+    read: Callable[[Weights, Options], Plan]
 
 
 def signature(names: Names, *, tied: bool = False, final_norm: bool = True) -> frozenset[str]:

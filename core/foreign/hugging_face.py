@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from core.config import ModelConfig
 from core.files import MAX_CONFIG_BYTES, printable
-from core.foreign.family import Names, Options, Plan, attention, signature
+from core.foreign.family import Names, Options, Plan, Reader, attention, signature
 from core.foreign.pieces import read_tokenizers
 from core.foreign.refusals import refusal
 from core.foreign.sources import naming, read_json, shown
@@ -148,7 +149,7 @@ class Kind:
         return _FIXED | own
 
 
-def read(weights: Weights, options: Options, kind: Kind) -> Plan:
+def read(weights: Weights, options: Options, *, kind: Kind) -> Plan:
     """Return the plan of a saved folder. Raises ValueError for unknown or unsupported settings."""
     folder = weights.source
     config = _settings(folder, kind)
@@ -328,3 +329,14 @@ def _copies(weights: Weights, names: Names, shared: bool, tied: bool) -> dict[st
                 "config.json says that they are one table: get the folder again"
             )
     return {name: f"equal to {original}" for name, original in found.items()}
+
+
+def _reader(family: str, norm_first: bool, final_norm: bool) -> Reader:
+    kind = Kind(family, norm_first, final_norm)
+    return Reader(signature_of(final_norm), partial(read, kind=kind))
+
+
+MARIAN = _reader("marian", norm_first=False, final_norm=False)
+"""The networks of OPUS-MT: norms after each sub-layer, SiLU, decoding from <pad>."""
+PEGASUS = _reader("pegasus", norm_first=True, final_norm=True)
+"""Norms before each sub-layer and after each stack, as in this project's own networks."""

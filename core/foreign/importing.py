@@ -9,7 +9,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from core.checkpoint.folder import save
 from core.checkpoint.imported import Comparison, Family, Imported
 from core.data.corpora import LANGUAGES
 from core.files import printable, write_atomic, write_folder
-from core.foreign import friendshipkim, hyunwoongko, marian, pegasus, tutorial
+from core.foreign import hugging_face, seeds
 from core.foreign.comparison import compare_network, compare_tokens
 from core.foreign.family import (
     Options,
@@ -33,14 +32,13 @@ from core.foreign.weights import MissingError, Weights
 from core.model.shapes import count_parameters, weight_shapes
 from core.model.transformer import Transformer
 
-FAMILIES: dict[str, ModuleType] = {
-    "friendshipkim": friendshipkim,
-    "hyunwoongko": hyunwoongko,
-    "tutorial": tutorial,
-    "marian": marian,
-    "pegasus": pegasus,
+FAMILIES = {
+    "friendshipkim": seeds.FRIENDSHIPKIM,
+    "hyunwoongko": seeds.HYUNWOONGKO,
+    "tutorial": seeds.TUTORIAL,
+    "marian": hugging_face.MARIAN,
+    "pegasus": hugging_face.PEGASUS,
 }
-"""Each has a function `read` (core.foreign.family.Read) and `SIGNATURE`, its weights' names."""
 _LIBRARY = ("marian", "pegasus")
 _LINES = 200
 
@@ -67,9 +65,9 @@ def import_network(
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise ValueError(f"{shown(out)} exists already: choose another --out")
     weights = Weights(source)
-    weights.unwrap(FAMILIES[family].SIGNATURE)
+    weights.unwrap(FAMILIES[family].signature)
     try:
-        plan: Plan = FAMILIES[family].read(weights, options)
+        plan = FAMILIES[family].read(weights, options)
         check_shapes(weights, plan)
     except MissingError as error:
         raise ValueError(f"{error}{_advice(weights, family)}") from None
@@ -115,10 +113,10 @@ def import_network(
 def _advice(weights: Weights, family: str) -> str:
     """Return the end of a sentence about a missing tensor: what to do about it."""
     names = set(weights.names)
-    own = FAMILIES[family].SIGNATURE
+    own = FAMILIES[family].signature
     if 2 * len(own & names) > len(own):
         return ": save the complete state dict"
-    fitting = {name: one.SIGNATURE for name, one in FAMILIES.items()}
+    fitting = {name: one.signature for name, one in FAMILIES.items()}
     fitting = {name: one for name, one in fitting.items() if one <= names}
     best = [name for name, one in fitting.items() if not any(one < o for o in fitting.values())]
     some = ", ".join(printable(name)[:60] for name in weights.names[:3])

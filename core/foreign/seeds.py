@@ -1,9 +1,10 @@
-"""Plan a network with a word vocabulary: shapes from the file, heads and words from the user."""
+"""Families with a word vocabulary: shapes come from the file, heads and words from the user."""
 
+from functools import partial
 from typing import Any
 
 from core.config import ModelConfig
-from core.foreign.family import Names, Options, Plan, count_layers
+from core.foreign.family import Names, Options, Plan, Reader, attention, count_layers, signature
 from core.foreign.sources import naming, shown
 from core.foreign.weights import Weights
 from core.foreign.words import word_vocabularies
@@ -70,3 +71,72 @@ def plan(
         "number changes every map."
     )
     return Plan(config, names, source, target, position_tables=position_tables, notes=(note,))
+
+
+def _parts(
+    own: str, cross: str, projections: tuple[str, ...], inner: str, outer: str
+) -> dict[str, str]:
+    """Return the original's names of a layer's attentions, feed-forward layer and norms."""
+    return {
+        **attention("self_attention", own, *projections),
+        **attention("cross_attention", cross, *projections),
+        "feed_forward.inner": inner,
+        "feed_forward.outer": outer,
+        **{f"norm{i}": f"norm{i}" for i in (1, 2, 3)},
+    }
+
+
+def _outside(source: str, target: str, classifier: str) -> dict[str, str]:
+    names = "source_table", "target_table", "classifier"
+    theirs = source, target, classifier
+    return {f"embeddings.{ours}": name for ours, name in zip(names, theirs, strict=True)}
+
+
+def _reader(names: Names, final_norm: bool = True, **settings: Any) -> Reader:
+    read = partial(plan, names=names, final_norm=final_norm, **settings)
+    return Reader(signature(names, final_norm=final_norm), read)
+
+
+_TABLES = ("src_tok_emb.embedding", "tgt_tok_emb.embedding")
+_PACKED = ("in_proj[0]", "in_proj[1]", "in_proj[2]", "out_proj")
+TUTORIAL = _reader(
+    Names(
+        "transformer.{side}.layers.{layer}",
+        _parts("self_attn", "multihead_attn", _PACKED, "linear1", "linear2"),
+        _outside(*_TABLES, "generator")
+        | {f"{side}_norm": f"transformer.{side}.norm" for side in ("encoder", "decoder")},
+    ),
+    position_tables=("positional_encoding.pos_embedding",),
+)
+"""PyTorch's tutorial "Language Translation with nn.Transformer and torchtext"."""
+
+_SEPARATE = ("fc_q", "fc_k", "fc_v", "fc_concat")
+FRIENDSHIPKIM = _reader(
+    Names(
+        "{side}.layers.{layer}",
+        _parts("self_attn", "cross_attn", _SEPARATE, "ffn.fc_1", "ffn.fc_2"),
+        _outside(*_TABLES, "classifier")
+        | {f"{side}_norm": f"{side}.norm" for side in ("encoder", "decoder")},
+    ),
+    position_tables=("positional_encoding.encoding",),
+)
+"""friendshipkim/transformer-from-scratch: the tutorial's network with hand-written attention."""
+
+_MATRICES = ("w_q", "w_k", "w_v", "w_concat")
+HYUNWOONGKO = _reader(
+    Names(
+        "{side}.layers.{layer}",
+        _parts("self_attention", "enc_dec_attention", _MATRICES, "ffn.linear1", "ffn.linear2"),
+        _outside("encoder.emb.tok_emb", "decoder.emb.tok_emb", "decoder.linear"),
+        norm_leaves={"weight": "gamma", "bias": "beta"},
+        encoder_parts=attention("self_attention", "attention", *_MATRICES),
+    ),
+    min_count=2,
+    lower=True,
+    attention_dropout=0.0,
+    layer_norm_eps=1e-12,
+    mask_score=-10_000.0,
+    scale_embeddings=False,
+    final_norm=False,
+)
+"""hyunwoongko/transformer: no final norms, no √d_model on the embeddings, masked with −10,000."""

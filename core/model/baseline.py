@@ -3,6 +3,7 @@
 In torch's masks, True means may NOT attend; in the interface's masks, it means may attend.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,19 @@ class LibrarySite(AttentionSite):
                 allowed = allowed & ~(mask if mask.dtype == torch.bool else mask < 0)
         return allowed
 
+    def before_output(self, change: Callable[[Tensor], Tensor | None]) -> Callable[[], object]:
+        # torch's attention does not call this module, but an overridden softmax does.
+        out = self.module.out_proj
+        remove = [out.register_forward_pre_hook(lambda _, args: change(args[0])).remove]
+        if "forward" not in vars(self.module):
+            remove.append(self.override_softmax(self._softmax))
+        return lambda: [undo() for undo in remove]
+
+    def _softmax(self, scores_BHQK: Tensor, mask: Tensor) -> Tensor:
+        forbidden = -math.inf if self.mask_score is None else self.mask_score
+        weights_BHQK = scores_BHQK.masked_fill(~mask, forbidden).softmax(-1)
+        return weights_BHQK if self.mask_score is not None else weights_BHQK.masked_fill(~mask, 0.0)
+
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         def split(x_BTD: Tensor, projection: Projection) -> Tensor:
             return F.linear(x_BTD, *projection).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -90,7 +104,7 @@ class LibrarySite(AttentionSite):
             average_attn_weights: bool = True,
             **masks: Any,
         ) -> tuple[Tensor, Tensor | None]:
-            to_query, to_key, to_value, output = self.projections()
+            to_query, to_key, to_value, _ = self.projections()
             heads_BHTE, weights_BHTS = self._attend(
                 split(query, to_query),
                 split(key, to_key),
@@ -98,7 +112,7 @@ class LibrarySite(AttentionSite):
                 self.mask(Call((query, key), masks))[:, None],
                 weigh,
             )
-            output_BTD = F.linear(heads_BHTE.transpose(1, 2).flatten(2), *output)
+            output_BTD = self.module.out_proj(heads_BHTE.transpose(1, 2).flatten(2))
             if not need_weights:
                 return output_BTD, None
             return output_BTD, weights_BHTS.mean(1) if average_attn_weights else weights_BHTS

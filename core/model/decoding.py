@@ -52,6 +52,7 @@ class Network(Protocol):
     def decoder(self) -> Iterable[Any]: ...
     def encode(self, source_BS: Tensor) -> tuple[Tensor, Tensor]: ...
     def classify(self, hidden: Tensor) -> Tensor: ...
+    def change_state(self, layer: int, state_B1D: Tensor) -> Tensor: ...
 
 
 @torch.inference_mode()
@@ -65,10 +66,13 @@ def start(network: Network, source_BS: Tensor) -> KVCache:
 @torch.inference_mode()
 def step(network: Network, token_B: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
     """Feed one token per row; return logits [B, V] for the next token, and the extended cache."""
-    x_B1D = network.embeddings.target_token(token_B, cache.length)[:, None]
+    change = network.change_state
+    x_B1D = change(0, network.embeddings.target_token(token_B, cache.length)[:, None])
     written = []
-    for layer, own, cross in zip(network.decoder, cache.own, cache.cross, strict=True):
+    layers = zip(network.decoder, cache.own, cache.cross, strict=True)
+    for number, (layer, own, cross) in enumerate(layers, start=1):
         x_B1D, own = _layer_step(layer, x_B1D, own, cross, cache.source_mask)
+        x_B1D = change(number, x_B1D)
         written.append(own)
     logits_BV = network.classify(network.decoder_norm(x_B1D))[:, 0]
     return logits_BV, KVCache(tuple(written), cache.cross, cache.source_mask, cache.length + 1)

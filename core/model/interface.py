@@ -79,6 +79,14 @@ class AttentionSite:
         query, memory, mask = call.args
         return mask[:, 0].expand(len(query), query.shape[1], memory.shape[1])
 
+    def before_output(self, change: Callable[[Tensor], Tensor | None]) -> Callable[[], object]:
+        """Run `change` on the heads' outputs [batch, query, d_model], side by side, before W^O.
+
+        What it returns replaces them. Return a function that undoes this.
+        """
+        module: Any = self.module
+        return module.output.register_forward_pre_hook(lambda _, args: change(args[0])).remove
+
     def override_softmax(self, weigh: Weigh) -> Callable[[], object]:
         """Replace the masked softmax with `weigh`; return a function that undoes it.
 

@@ -304,6 +304,14 @@ class Transformer(nn.Module):
         """Feed one token per hypothesis; see `core.model.decoding`."""
         return decoding.step(self, token_B, state)
 
+    def change_state(self, layer: int, state_B1D: Tensor) -> Tensor:
+        """Return the decoder's state after a layer of a decoding step (0: the embeddings).
+
+        Here it stays as it is; `core.record.editing` shadows this method, because decoding does not
+        call the layers' forward and so runs none of their hooks.
+        """
+        return state_B1D
+
     def stack(self, side: Side) -> Stack:
         """Return the layers of the encoder or decoder and their final norm."""
         return Stack(getattr(self, side), getattr(self, f"{side}_norm"))

@@ -54,9 +54,9 @@ class States:
 def hidden_states(model: Seq2Seq) -> Generator[States]:
     """Capture the hidden states of one forward pass; remove the hooks on exit.
 
-    In a pre-norm network, the state after a sub-layer is the input of the next norm or, after the
-    last sub-layer, the layer's output. In a post-norm network, it is the output of the norm after
-    that sub-layer.
+    The state after a layer's last sub-layer is the layer's output. In a pre-norm network, the state
+    after another sub-layer is the input of the next norm; in a post-norm network, it is the output
+    of the norm after that sub-layer.
     """
     states = States()
 
@@ -82,9 +82,9 @@ def hidden_states(model: Seq2Seq) -> Generator[States]:
                 norms = [getattr(layer, name) for name in names]
                 if model.config.norm_first:
                     registers = [norm.register_forward_pre_hook for norm in norms[1:]]
-                    registers.append(layer.register_forward_hook)
                 else:
-                    registers = [norm.register_forward_hook for norm in norms]
+                    registers = [norm.register_forward_hook for norm in norms[:-1]]
+                registers.append(layer.register_forward_hook)
                 for sublayer, register in enumerate(registers):
                     keep(register, states.put, side, i, sublayer)
         yield states

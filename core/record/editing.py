@@ -12,12 +12,13 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from core.kinds import Kind
+from core.kinds import Kind, Side
 from core.model.interface import AttentionSite, Call, Seq2Seq
 from core.model.masks import causal_mask, padding_mask
 from core.model.positions import LearnedPositions, sinusoids_at
 from core.record.capture import before_attention
 from core.record.edits import EditError, Edits, Limits, PositionEdit, Row
+from core.record.states import Jacobians, StateEdits, at_heads, at_states
 from core.text.tokenizer import PAD
 
 Means = Mapping[tuple[Kind, int], Tensor]
@@ -53,17 +54,21 @@ def target_mask(ids_BT: Tensor, edits: Edits = Edits()) -> Tensor:
 
 
 @contextmanager
-def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generator[None]:
+def edited(
+    model: Seq2Seq, edits: Edits, means: Means | None = None, lens: Jacobians | None = None
+) -> Generator[None]:
     """Apply edits inside the block, in full passes and in decoding steps.
 
-    `means` are the mean head outputs for `heads_mean`. The model is restored on exit, even after
-    an exception. Threads share the model, so the caller must hold its lock. Raises EditError for
-    heads that do not exist and for missing means. The block raises EditError for a position that
-    the source or a learned table does not have. Raises NestedEditsError for nested edits of masks,
-    of one side's positions or of one site's weights.
+    `means` are the mean head outputs for `heads_mean`, `lens` the matrices for pushes towards a
+    token. The donor's pass runs once, on entry. The model is restored on exit, even after an
+    exception. Threads share the model, so the caller must hold its lock. Raises EditError for heads
+    that do not exist and for missing means or a missing lens. The block raises EditError for a
+    position that the source or a learned table does not have. Raises NestedEditsError for nested
+    edits of masks, of one side's positions, of one site's weights or of the decoder's states.
     """
     if problems := edits.fitting(limits_of(model))[1]:
         raise EditError(problems[0])
+    states = StateEdits(model, edits, lens) if edits.changes_states else None
     with ExitStack() as stack:
         for moved, module in (
             (edits.source_positions, model.embeddings.source_positions),
@@ -81,6 +86,8 @@ def edited(model: Seq2Seq, edits: Edits, means: Means | None = None) -> Generato
             _change_weights(model, edits, stack)
         for site in model.attention_sites():
             _ablate_heads(site, edits, means, stack)
+        if states is not None:
+            _change_states(model, states, stack)
         yield
 
 
@@ -88,7 +95,8 @@ def limits_of(model: Seq2Seq, source_length: int | None = None) -> Limits:
     """Return the limits of a model and, optionally, of a source of `source_length` tokens."""
     c = model.config
     layers = c.num_encoder_layers, c.num_decoder_layers
-    return Limits(*layers, c.num_heads, c.max_length, source_length)
+    vocabs = c.source_vocab_size, c.target_vocab_size
+    return Limits(*layers, c.num_heads, c.max_length, source_length, *vocabs)
 
 
 def _ablate_heads(site: AttentionSite, edits: Edits, means: Means | None, stack: ExitStack) -> None:
@@ -203,6 +211,31 @@ class _TargetRange:
 
     def __call__(self, module: nn.Module, args: tuple[int, ...]) -> None:
         self.start, self.length = args[1] if len(args) > 1 else 0, args[0]
+
+
+def _change_states(model: Seq2Seq, edits: StateEdits, stack: ExitStack) -> None:
+    """Copy and push states and heads' outputs."""
+    targets = _TargetRange()
+    table = model.embeddings.target_positions
+    stack.enter_context(table.register_forward_pre_hook(targets))
+
+    def change(side: Side, layer: int, state_BND: Tensor) -> Tensor | None:
+        return edits.state(side, layer, state_BND, 0 if side == "encoder" else targets.start)
+
+    def change_step(layer: int, state_B1D: Tensor) -> Tensor:
+        changed = change("decoder", layer, state_B1D)
+        return state_B1D if changed is None else changed
+
+    def change_heads(site: AttentionSite, output_BND: Tensor) -> Tensor | None:
+        return edits.heads(site, output_BND, 0 if site.kind == "encoder" else targets.start)
+
+    stack.enter_context(at_states(model, change))
+    if edits.changes("decoder"):
+        if "change_state" in vars(model):
+            raise NestedEditsError("the decoder's states are already edited: they cannot be nested")
+        vars(model)["change_state"] = change_step  # shadows the class's method
+        stack.callback(vars(model).pop, "change_state")
+    stack.enter_context(at_heads(edits.sites, change_heads))
 
 
 def _change_weights(model: Seq2Seq, edits: Edits, stack: ExitStack) -> None:

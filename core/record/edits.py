@@ -11,25 +11,41 @@ import random
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Self
 
 from core.kinds import KINDS, Kind
+from core.record.placed import (
+    DECIMAL,
+    MAX_FACTOR,
+    EditError,
+    Limits,
+    Placed,
+    head_problem,
+    name_of,
+    number,
+    position_problem,
+)
+from core.record.state_edits import (
+    STATE_BUILDERS,
+    STATE_PATTERNS,
+    Donor,
+    HeadPatch,
+    Patch,
+    Push,
+    RandomPush,
+    state_problem,
+    text_of_state,
+)
 
 Head = tuple[Kind, int, int]
 """Kind, layer and head; layer and head are counted from 0."""
 
 MAX_EDITS = 200
-MAX_FACTOR = 1e6
-_MAX_INDEX = 9_999  # of a layer, head or position; `Edits.fitting` checks the model's own limits
+_PLACED = ("edges", "rows", "temperatures", "patches", "head_patches", "pushes")
 _MAX_ROW = 512  # weights: the maximum number of tokens in a record
 _MAX_TEXT = 1 << 20  # characters
 _MAX_PARTS = 2_000  # parsed per text
 _MAX_PROBLEMS = 20  # reported per text, one line each
-
-
-class EditError(ValueError):
-    """Raised for an edit that a model or sentence does not allow; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -84,30 +100,8 @@ DOUBLED = PositionEdit(scale=2.0)
 STRETCHED = PositionEdit(stretch=2)
 
 
-class _Placed:
-    """An edit of weights: kind and indices, then what happens there."""
-
-    _may_be_all = False  # whether an index may be None
-
-    def __post_init__(self) -> None:
-        kind, *indices = self.where
-        if kind not in KINDS:
-            raise EditError(f"unknown kind {str(kind)[:20]!r}: choose {', '.join(KINDS)}")
-        for name, index in zip(("layer", "head", "query", "key"), indices, strict=False):
-            is_all = index is None and self._may_be_all
-            if not is_all and (type(index) is not int or not 0 <= index <= _MAX_INDEX):
-                raise EditError(
-                    f"{name} {str(index)[:20]} is out of range: choose 0 to {_MAX_INDEX:,}"
-                )
-
-    @property
-    def where(self) -> tuple:
-        """All fields but the last: edits of one class that agree in these conflict."""
-        return tuple(vars(self).values())[:-1]
-
-
 @dataclass(frozen=True)
-class Edge(_Placed):
+class Edge(Placed):
     """Multiply exp(score) of some cells by `factor` before the softmax; 0 cuts the edge.
 
     None means all layers, heads, queries or keys. The factors of overlapping edges multiply; masked
@@ -131,9 +125,13 @@ class Edge(_Placed):
             )
         object.__setattr__(self, "factor", float(self.factor))
 
+    @property
+    def is_neutral(self) -> bool:
+        return self.factor == 1
+
 
 @dataclass(frozen=True)
-class Row(_Placed):
+class Row(Placed):
     """Set the attention weights of one query in one head.
 
     `weights` are normalised to sum to 1 and rounded to six decimals. Keys after the last
@@ -164,7 +162,7 @@ class Row(_Placed):
 
 
 @dataclass(frozen=True)
-class Temperature(_Placed):
+class Temperature(Placed):
     """Divide the scores of one head by `value` before the softmax; below 1 sharpens."""
 
     kind: Kind
@@ -178,20 +176,9 @@ class Temperature(_Placed):
             raise EditError(f"a temperature of {self.value} is out of range: choose 0.01 to 100")
         object.__setattr__(self, "value", float(self.value))
 
-
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a model and, with `source_length` (tokens with <eos>), of a sentence."""
-
-    encoder_layers: int
-    decoder_layers: int
-    num_heads: int
-    max_length: int
-    source_length: int | None = None
-
-    def layers(self, kind: Kind) -> int:
-        """Return the number of layers with attention of this kind."""
-        return self.encoder_layers if kind == "encoder" else self.decoder_layers
+    @property
+    def is_neutral(self) -> bool:
+        return self.value == 1
 
 
 @dataclass(frozen=True)
@@ -205,6 +192,10 @@ class Edits:
     `temperatures` change individual weights. Within a head they are applied in the order
     temperature, edges, mask, softmax, rows. Decoding requires the causal mask, because future
     tokens do not exist yet.
+
+    `patches` and `head_patches` copy states and heads' outputs from the pass of `donor`, another
+    sentence's or another target's. `pushes` then move states along a direction. In decoding, an
+    edit of the decoder applies when its position is computed, to every hypothesis.
 
     Equality does not depend on order, and edits without effect (a factor or temperature of 1) are
     dropped. Raises EditError for conflicting edits of one target, and for more than 200 edits.
@@ -221,6 +212,10 @@ class Edits:
     edges: tuple[Edge, ...] = ()
     rows: tuple[Row, ...] = ()
     temperatures: tuple[Temperature, ...] = ()
+    donor: Donor | None = None
+    patches: tuple[Patch, ...] = ()
+    head_patches: tuple[HeadPatch, ...] = ()
+    pushes: tuple[Push | RandomPush, ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.hidden_source, default=0) < 0:
@@ -230,14 +225,14 @@ class Edits:
             self._set(name, frozenset(self._heads(name)))
         if both := self.heads_off & self.heads_mean:
             raise EditError(
-                f"{_name(*min(both))} is both switched off and set to its mean: choose one"
+                f"{name_of(*min(both))} is both switched off and set to its mean: choose one"
             )
-        for name, neutral in (("edges", "factor"), ("rows", ""), ("temperatures", "value")):
+        for name in _PLACED:
             found: dict[tuple, Any] = {}
             for one in getattr(self, name):
                 if found.setdefault(one.where, one) != one:
                     raise EditError(f"{one} and {found[one.where]} conflict: choose one")
-            kept = [one for one in found.values() if not neutral or getattr(one, neutral) != 1]
+            kept = [one for one in found.values() if not one.is_neutral]
             self._set(name, tuple(sorted(kept, key=lambda one: _sort_key(one.where))))
         if (count := self._count()) > MAX_EDITS:
             raise EditError(f"{count} edits are too many: the limit is {MAX_EDITS}. Undo some.")
@@ -271,6 +266,16 @@ class Edits:
         """Whether any weights differ from the softmax of scores and mask."""
         return bool(self.edges or self.rows or self.temperatures or self.heads_uniform)
 
+    @property
+    def copies(self) -> tuple[Patch | HeadPatch, ...]:
+        """All edits that need the donor."""
+        return *self.patches, *self.head_patches
+
+    @property
+    def changes_states(self) -> bool:
+        """Whether states are copied or pushed."""
+        return bool(self.copies or self.pushes)
+
     def of_site(self, kind: Kind, layer: int) -> Edits:
         """Return the edits that change the weights of one attention site."""
         at = kind, layer
@@ -295,7 +300,10 @@ class Edits:
         return [Edits(**values) for values in found]
 
     def without(self, one: Edits) -> Edits:
-        """Remove the edits of `one`, an item of `listed`; absent edits are ignored."""
+        """Remove the edits of `one`, an item of `listed`; absent edits are ignored.
+
+        The donor goes with the last copy from it, and all copies go with their donor.
+        """
         kept: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value, removed = getattr(self, field.name), getattr(one, field.name)
@@ -303,14 +311,23 @@ class Edits:
                 kept[field.name] = tuple(item for item in value if item not in removed)
             elif value == removed:
                 kept[field.name] = field.default
+        if one.donor == self.donor is not None:
+            kept |= {"patches": (), "head_patches": ()}
+        elif self.copies and not (kept["patches"] or kept["head_patches"]):
+            kept["donor"] = None
         return dataclasses.replace(self, **kept)
 
     def plus(self, other: Edits) -> Edits:
-        """Merge two sets of edits; `other` wins on conflict."""
+        """Merge two sets of edits; `other` wins on conflict.
+
+        Copies from another donor than that of `other` are dropped.
+        """
         both: dict[str, Any] = {}
+        if other.donor not in (None, self.donor):
+            self = dataclasses.replace(self, patches=(), head_patches=())
         for field in dataclasses.fields(self):
             value, new = getattr(self, field.name), getattr(other, field.name)
-            if field.name in ("edges", "rows", "temperatures"):
+            if field.name in _PLACED:
                 replaced = {one.where for one in new}
                 both[field.name] = (*(one for one in value if one.where not in replaced), *new)
             elif isinstance(value, tuple | frozenset):
@@ -372,7 +389,12 @@ class Edits:
                 problems.append(reason)
             else:
                 kept.append(one)
-        return (_merged(kept) if problems else self), problems
+        fits = _merged(kept)
+        if fits.copies and fits.donor is None:
+            fits = dataclasses.replace(fits, patches=(), head_patches=())
+            if self.donor is None:
+                problems.append("copies need the pass that they come from: add pass.SOURCE.TARGET")
+        return (fits if problems else self), problems
 
 
 def _is_head(value: object) -> bool:
@@ -386,11 +408,6 @@ def _sort_key(where: tuple) -> tuple:
     """Order by kind (encoder, decoder, cross), then by number, with "all" first."""
     kind, *numbers = where
     return KINDS.index(kind), *(-1 if number is None else number for number in numbers)
-
-
-def _name(kind: str, layer: int | None, head: int | None) -> str:
-    layers, heads = ("all" if i is None else str(i) for i in (layer, head))
-    return f"{kind} layer {layers}, head {heads}"
 
 
 def _merged(singles: list[Edits]) -> Edits:
@@ -422,26 +439,23 @@ def _target_of(one: Edits) -> tuple | None:
 # Text encoding, restricted to characters that URLs do not escape.
 
 
-def _number(value: float) -> str:
-    """Format without an exponent, whose sign would read as a separator."""
-    digits = f"{Decimal(repr(value)):f}"
-    return digits.removesuffix(".0")
-
-
 def _text_of(one: Edits) -> str:
     """Encode a single edit, an item of `listed`."""
     for word, heads in _ablations(one):
         for kind, layer, head in heads:
             return f"{word}.{kind}.{layer}.{head}"
+    for item in (one.donor, *one.copies, *one.pushes):
+        if item is not None:
+            return text_of_state(item)
     for item in (*one.edges, *one.rows, *one.temperatures):
         where = ".".join("all" if part is None else str(part) for part in item.where)
         match item:
             case Edge(factor=factor):
-                return f"times.{where}.{_number(factor)}" if factor else f"cut.{where}"
+                return f"times.{where}.{number(factor)}" if factor else f"cut.{where}"
             case Row(weights=weights):
-                return f"row.{where}.{'-'.join(map(_number, weights))}"
+                return f"row.{where}.{'-'.join(map(number, weights))}"
             case Temperature(value=value):
-                return f"temp.{where}.{_number(value)}"
+                return f"temp.{where}.{number(value)}"
     for position in one.hidden_source:
         return f"hide.{position}"
     for side in ("source", "target"):
@@ -456,7 +470,7 @@ def _ablations(one: Edits) -> tuple[tuple[str, frozenset[Head]], ...]:
 
 def _text_of_positions(edit: PositionEdit) -> str:
     parts = [
-        f"{name}-{_number(getattr(edit, name))}"
+        f"{name}-{number(getattr(edit, name))}"
         for name in ("scale", "stretch", "shift")
         if getattr(edit, name) != getattr(PositionEdit(), name)
     ]
@@ -468,8 +482,7 @@ def _text_of_positions(edit: PositionEdit) -> str:
 _KIND = f"(?P<kind>{'|'.join(KINDS)})"
 _AT = r"\.(?P<layer>\d{1,5})\.(?P<head>\d{1,5})"
 _WIDE = r"".join(rf"\.(?P<{name}>\d{{1,5}}|all|\*)" for name in ("layer", "head", "query", "key"))
-_DECIMAL = r"\d{1,7}(?:\.\d{1,30})?"
-_SIGNED = f"-?{_DECIMAL}"
+_SIGNED = f"-?{DECIMAL}"
 _PATTERNS: dict[str, re.Pattern[str]] = {
     name: re.compile(form, re.ASCII)
     for name, form in {
@@ -480,10 +493,11 @@ _PATTERNS: dict[str, re.Pattern[str]] = {
         r"(?:order-(?P<order>\d{1,3}(?:-\d{1,3})*))?",
         "heads": rf"(?P<word>off|uniform|mean)\.{_KIND}{_AT}",
         "cut": rf"cut\.{_KIND}{_WIDE}",
-        "times": rf"times\.{_KIND}{_WIDE}\.(?P<factor>{_DECIMAL})",
+        "times": rf"times\.{_KIND}{_WIDE}\.(?P<factor>{DECIMAL})",
         "row": rf"row\.{_KIND}{_AT}\.(?P<query>\d{{1,5}})\."
-        rf"(?P<weights>{_DECIMAL}(?:-{_DECIMAL})*)",
-        "temp": rf"temp\.{_KIND}{_AT}\.(?P<value>{_DECIMAL})",
+        rf"(?P<weights>{DECIMAL}(?:-{DECIMAL})*)",
+        "temp": rf"temp\.{_KIND}{_AT}\.(?P<value>{DECIMAL})",
+        **STATE_PATTERNS,
     }.items()
 }
 
@@ -523,6 +537,7 @@ _BUILDERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "rows": (Row(*_at(found), tuple(map(float, found["weights"].split("-")))),)
     },
     "temp": lambda found: {"temperatures": (Temperature(*_at(found), float(found["value"])),)},
+    **STATE_BUILDERS,
 }
 
 
@@ -540,14 +555,14 @@ def _problem_with(one: Edits, limits: Limits, among: Edits) -> str | None:
     words = {"off": "switched off", "uniform": "made uniform", "mean": "set to its mean"}
     for word, heads in _ablations(one):
         for kind, layer, head in heads:
-            if reason := _head_problem(kind, layer, head, limits):
-                return f"{_name(kind, layer, head)} cannot be {words[word]}: {reason}"
+            if reason := head_problem(kind, layer, head, limits):
+                return f"{name_of(kind, layer, head)} cannot be {words[word]}: {reason}"
     for item in (*one.edges, *one.rows, *one.temperatures):
-        if reason := _head_problem(item.kind, item.layer, item.head, limits):
-            return f"{_name(item.kind, item.layer, item.head)} cannot be edited: {reason}"
+        if reason := head_problem(item.kind, item.layer, item.head, limits):
+            return f"{name_of(item.kind, item.layer, item.head)} cannot be edited: {reason}"
     for edge in one.edges:
         for name, position in (("query", edge.query), ("key", edge.key)):
-            if reason := _position_problem(edge.kind, name, position, limits):
+            if reason := position_problem(edge.kind, name, position, limits):
                 return reason
     for row in one.rows:
         keys = [k for k, weight in enumerate(row.weights) if weight]
@@ -555,7 +570,7 @@ def _problem_with(one: Edits, limits: Limits, among: Edits) -> str | None:
         if row.kind != "decoder":
             positions.append(("key", keys[-1]))
         for name, position in positions:
-            if reason := _position_problem(row.kind, name, position, limits):
+            if reason := position_problem(row.kind, name, position, limits):
                 return reason
         if row.kind == "decoder" and among.causal_mask:
             keys = [k for k in keys if k <= row.query]
@@ -563,29 +578,7 @@ def _problem_with(one: Edits, limits: Limits, among: Edits) -> str | None:
             keys = [k for k in keys if k not in among.hidden_source]
         if not keys:
             return (
-                f"the row of {_name(row.kind, row.layer, row.head)}, query {row.query} has weight "
-                "only on masked keys: give some to another key"
+                f"the row of {name_of(row.kind, row.layer, row.head)}, query {row.query} has "
+                "weight only on masked keys: give some to another key"
             )
-    return None
-
-
-def _head_problem(kind: Kind, layer: int | None, head: int | None, limits: Limits) -> str | None:
-    layers, heads = limits.layers(kind), limits.num_heads
-    if (layer or 0) < layers and (head or 0) < heads:
-        return None
-    return f"counted from 0, the layers end at {layers - 1} and the heads at {heads - 1}"
-
-
-def _position_problem(kind: Kind, name: str, position: int | None, limits: Limits) -> str | None:
-    """Return why a position does not exist, or None if it does.
-
-    Encoder queries and the keys of encoder and cross-attention are source positions; all others are
-    target positions.
-    """
-    of_source = kind == "encoder" or (kind == "cross" and name == "key")
-    length = limits.source_length if of_source else limits.max_length
-    if position is None or length is None or position < length:
-        return None
-    side = "source" if of_source else "target"
-    last = f"the {side} ends at {length - 1}, counted from 0"
-    return f"{name} {position} of {kind} does not exist: {last}"
+    return state_problem(one.donor, (*one.copies, *one.pushes), limits, among.donor)

@@ -25,6 +25,7 @@ from core.record.editing import Means, edited, source_mask, target_mask
 from core.record.edits import Edits
 from core.record.evidence import Evidence, SiteEvidence
 from core.record.hidden_states import Activations
+from core.record.states import Jacobians
 from core.text.tokenizer import BOS
 
 ALTERNATIVES = 5
@@ -81,15 +82,17 @@ def teacher_forced_pass(
     hypotheses: Sequence[Sequence[int]] = (),
     activations: bool = False,
     means: Means | None = None,
+    lens: Jacobians | None = None,
 ) -> TeacherForcedPass:
     """Feed `source` and `target` ids once, both with their <eos>, and capture everything.
 
     A second pass runs without hooks: its logits show whether recording changed anything, and it
     yields the log-probabilities of the `hypotheses`. Both passes run under the edits; the captured
-    masks and positions are the edited ones. `means` are needed for mean-ablated heads.
+    masks and positions are the edited ones. `means` are needed for mean-ablated heads, `lens` for
+    pushes towards a token.
     """
     return teacher_forced_passes(
-        model, [PassInput(source, target, hypotheses)], edits, activations, means
+        model, [PassInput(source, target, hypotheses)], edits, activations, means, lens
     )[0]
 
 
@@ -100,6 +103,7 @@ def teacher_forced_passes(
     edits: Edits = Edits(),
     activations: bool = False,
     means: Means | None = None,
+    lens: Jacobians | None = None,
 ) -> list[TeacherForcedPass]:
     """Run several sentences as one padded batch; the results contain no padding.
 
@@ -108,7 +112,7 @@ def teacher_forced_passes(
     device = next(model.parameters()).device
     source_BS = pad([list(one.source) for one in inputs]).to(device)
     target_in_BT = pad([[BOS, *one.target[:-1]] for one in inputs]).to(device)
-    with edited(model, edits, means):
+    with edited(model, edits, means, lens):
         with capture(model) as captured, ExitStack() as stack:
             states = stack.enter_context(hidden_states(model)) if activations else None
             logits_BTV = model(source_BS, target_in_BT)

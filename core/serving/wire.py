@@ -13,7 +13,19 @@ import numpy as np
 
 from core.checkpoint.errors import CheckpointError
 from core.config import DecodeConfig
-from core.record.edits import Edge, EditError, Edits, PositionEdit, Row, Temperature
+from core.record.edits import (
+    Donor,
+    Edge,
+    EditError,
+    Edits,
+    HeadPatch,
+    Patch,
+    PositionEdit,
+    Push,
+    RandomPush,
+    Row,
+    Temperature,
+)
 from core.record.hidden_states import Activations
 from core.record.record import RecordCheck, RecordHypothesis, RecordToken, TranslationRecord
 from core.search.beam import Hypothesis
@@ -25,7 +37,7 @@ _VALUES = {
     for kind in (
         *(Activations, DecodeConfig, Edge, Edits, Hypothesis, InspectRequest, PositionEdit),
         *(RecordCheck, RecordHypothesis, RecordToken, Row, Temperature, Translation),
-        *(TranslateRequest, TranslationRecord),
+        *(TranslateRequest, TranslationRecord, Donor, HeadPatch, Patch, Push, RandomPush),
     )
 }
 _ERRORS: dict[str, type[Exception]] = {

@@ -34,7 +34,7 @@ window.mount = (text, key, again) => {
     host.append(inner);
   }
   const page = {
-    answers: new Set(["quantity", "exact", "effects", "page", "edit"]),
+    answers: new Set(["quantity", "exact", "effects", "page", "edit", "lens"]),
     ask: (name, value) => window.requests.push([name, value]),
     listen: (receive) => ((window.passAnswer = receive), () => {}),
     link: { read: () => ({}), write: () => {}, listen: (navigate) => ((window.navigate = navigate), () => {}), url: () => location.href },

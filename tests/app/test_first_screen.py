@@ -100,7 +100,10 @@ def test_the_first_screen_shows_sentences_heads_and_map(local_page, serve, trans
         for name, left, top, right, bottom in root.evaluate(IN_VIEW):
             assert left >= 0 and top >= 0 and right <= 1440 and bottom <= 900, (name, bottom)
 
+    cells = root.locator(".source .cell")
+    expect(cells).to_have_count(len(record.source) - 1, timeout=30_000)
     is_in_view()
+    assert {cell.count("…") for cell in cells.all_inner_texts()} == {0}
     said = ("layer", "head", "query")
     layer, head, query = (int(root.get_attribute(f"data-{name}")) for name in said)
     row = record.cross[layer, head, query]

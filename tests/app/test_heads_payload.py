@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.components.atlas.measures import measures
 from app.components.atlas.payload import Shown, payload
 from app.components.explorer.payload import pack
-from core.atlas.atlas import Atlas
+from core.atlas.atlas import Atlas, with_fetch
 from tests.app.atlases import atlas, bare, origin, reported, told, without
 
 SMALL = atlas(seed=3, layers=2, heads=3)  # N = 18: encoder 0–5, decoder 6–11, cross 12–17
@@ -51,6 +52,32 @@ def test_a_change_that_cannot_be_told_from_0_follows_the_corrected_p_value() -> 
     zero = whole.arrays["zero"]
     marked = measure(sent(without(whole, "zero_p")), "zero")["no_effect"]
     assert marked == [n for n in range(18) if zero[n, 1] <= 0 <= zero[n, 2]]
+
+
+def test_what_heads_fetch_is_a_measure_if_its_file_is_there(tmp_path) -> None:
+    """Heads are found by name, in any order; a share may be negative, and have no interval."""
+    rows = [
+        {"kind": kind, "layer": layer, "head": head, "share": n / 10 - 0.2, "low": -1, "high": None}
+        for n, (kind, layer, head) in enumerate(SMALL.heads)
+    ]
+    file = tmp_path / "patch.json"
+    values = {"weights_sha256": SMALL.origin.weights_sha256, "heads": rows[::-1]}
+    file.write_text(json.dumps(values))
+    found = measure(sent(with_fetch(SMALL, file)), "fetch")
+    assert found["signed"] and found["label"] == "Fetches the word"
+    (fetch,) = (one for one in measures(with_fetch(SMALL, file)) if one.key == "fetch")
+    assert fetch.values[:, 0] == pytest.approx([row["share"] for row in rows])
+    assert np.isnan(fetch.values[:, 2]).all()
+    assert "fetch" not in {one.key for one in measures(SMALL)}
+    for wrong, problem in (
+        ({"weights_sha256": "0" * 64}, "other weights"),
+        ({"heads": rows[1:]}, "encoder"),
+        ({"heads": None}, "NoneType"),
+    ):
+        file.write_text(json.dumps(values | wrong))
+        with pytest.raises(ValueError, match=problem) as refused:
+            with_fetch(SMALL, file)
+        assert "core.analyse patch --out" in str(refused.value)
 
 
 def test_decimals_follow_the_interval() -> None:

@@ -215,6 +215,11 @@ EDITS = [
     "positions.source.order-2-0-1-3~positions.target.order-1-0-3-2",
     "causal~row.decoder.1.1.2.0-0-0-0-1~uniform.decoder.0.0~hide.0~temp.cross.0.0.0.5",
     "uniform.cross.1.1~times.cross.1.1.all.2.9~temp.cross.1.1.2~hide.3~off.cross.1.2",
+    "pass.900-17-44-2.1-55-60-9~copy.encoder.2.1.0~copy.encoder.0.4.2~copy.decoder.4.3.1",
+    "pass.900-17-44-2.1-55-60-9~copy.decoder.0.2.1~copyhead.encoder.0.2.4.1~off.cross.2.0~"
+    "copyhead.decoder.1.0.2.3~copyhead.cross.2.1.3.2~copyhead.cross.2.0.3.2~mean.decoder.1.1",
+    "pushrandom.encoder.0.2.7.9~pushrandom.encoder.4.1.0.-30~pushrandom.decoder.3.2.9999.60.5",
+    "pass.900-2.1-55~copy.decoder.1.2.1~pushrandom.decoder.1.2.3.8~cut.decoder.0.0.all.0",
 ]
 
 
@@ -326,6 +331,10 @@ def test_a_pass_refuses_what_does_not_fit(captions):
     small_network(captions.page, "small", VARIANTS["learned positions"])
     said = failure(captions.page, "pass(ask)", {**ask, "name": "small", "edits": "mean.cross.0.0"})
     assert said == "the means of the heads are not on this page: switch heads off instead"
+    push = {**ask, "name": "small", "edits": "push.encoder.0.0.none.6.1"}
+    assert failure(captions.page, "pass(ask)", push).startswith(
+        "the network's Jacobian lens is not"
+    )
 
 
 def test_a_search_that_needs_too_much_memory_is_refused(captions):
@@ -395,6 +404,19 @@ TEXTS = [
     "row.decoder.0.0.1.0-0-1~row.cross.0.0.0.0-0-0-0-0-0-0-0-1~row.encoder.0.0.1.0-1~hide.1",
     "row.decoder.0.0.300.1~cut.cross.0.0.256.0~cut.encoder.all.all.8.0~temp.encoder.9.0.2",
     "off.encoder.4.0~off.cross.0.4~off.decoder.3.3",
+    "pass.9-8-2.1~pass.9-2.1~pass.9-8.1~pass.0-2.1~pass.9-2.9~pass.9-2~pass.9-2.1-",
+    f"pass.{'9-' * 512}2.1~copy.encoder.0.0.0~copyhead.cross.0.0.0.0",
+    f"pass.{'9-' * 300}2.1~copy.encoder.0.0.0",
+    "pass.6000-2.1~copy.encoder.0.0.0~hide.1",
+    "pass.9-8-2.1-9~copy.encoder.5.0.0~copy.encoder.4.8.0~copy.decoder.0.256.0~copy.encoder.0.0.3~"
+    "copyhead.cross.4.0.0.0~copyhead.cross.0.0.0.2~copyhead.encoder.0.0.8.0~copy.encoder.0.0.2",
+    "copy.cross.0.0.0~copy.encoder.0.10000.0~copy.encoder.0.0.10000~copyhead.cross.0.0.0.99999",
+    "copy.encoder.0.1.2~copy.encoder.0.1.3~copyhead.cross.0.0.1.1~copyhead.cross.0.0.1.2",
+    "push.encoder.0.1.5.5.2~push.encoder.0.1.none.none.2~push.encoder.0.1.5.6.1000001",
+    "push.encoder.0.2.none.77.1.23456789~push.encoder.0.2.5.77.0~push.encoder.0.1.30.4.-0.5",
+    "push.encoder.0.1.5.6.1~push.encoder.0.1.5.6.2~push.decoder.4.1.6000.6.1~push.decoder.5.1.5.6.1",
+    "pushrandom.encoder.0.1.10000.1~pushrandom.encoder.0.1.7.-0.0000001~pushrandom.decoder.2.0.0.7",
+    "push.encoder.0.1.3.77.1~pushrandom.encoder.0.1.3.1~pushrandom.encoder.0.1.20.1",
 ]
 
 

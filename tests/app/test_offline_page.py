@@ -675,6 +675,9 @@ def run(page: Page, module: str, expression: str, *arguments: object) -> object:
     return page.evaluate(f"(args) => {{ {script}\n return {expression}; }}", list(arguments))
 
 
+COPIES = "pass.9-8-2.1-30~copy.encoder.0.3.1~copyhead.cross.0.0.1.1"
+
+
 @pytest.mark.parametrize(
     ("edits", "command"),
     [
@@ -689,6 +692,13 @@ def run(page: Page, module: str, expression: str, *arguments: object) -> object:
         ("row.decoder.0.0.1.0.5-0.5", "+row.decoder.0.0.1.1"),
         ("positions.source.scale-0", "+causal"),
         ("hide.3~off.cross.2.0", "+off.encoder.0.1"),
+        (f"hide.3~{COPIES}", "-pass.9-8-2.1-30"),
+        (f"hide.3~{COPIES}", "-copy.encoder.0.3.1"),
+        ("hide.3~pass.9-8-2.1-30~copy.encoder.0.3.1", "-copy.encoder.0.3.1"),
+        (COPIES, "+copy.encoder.0.3.2"),
+        (COPIES, "+pass.7-2.1~copy.encoder.1.0.0"),
+        (COPIES, "+pass.9-8-2.1-30~copy.encoder.1.0.0"),
+        ("push.encoder.0.1.5.6.2.5", "+push.encoder.0.1.5.6.3"),
     ],
 )
 def test_commands_change_edits_as_in_python(blank, edits, command):

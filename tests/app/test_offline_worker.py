@@ -21,10 +21,12 @@ import core
 from app.components.assets import joined
 from app.components.edits import listed
 from app.components.explorer.answers import again_answer
-from app.components.explorer.payload import payload
-from app.export.weights import pack
+from app.components.explorer.payload import lens_facts, payload
+from app.export.weights import dequantised, pack, quantised
 from core.analysis.rollout import rollout
-from core.kinds import KINDS
+from core.checkpoint.lens import load_lens
+from core.experiments.jacobian_lens import readings
+from core.kinds import KINDS, SIDES
 from core.record.edits import Edits
 from core.record.record import TranslationRecord
 from core.translator import Translator
@@ -49,6 +51,8 @@ SENTENCE = "Ein Mann in einem roten Hemd spricht mit einem Hund ."
 EDITS = (
     "off.cross.2.0~uniform.encoder.0.1~cut.cross.all.all.1.2~times.decoder.1.3.4.2.0.5"
     "~row.cross.1.1.2.0.25-0.75~temp.encoder.1.2.0.5~hide.3~positions.source.scale-0.5_shift-2"
+    "~pass.900-17-44-2.1-55-60-9~copy.encoder.2.1.0~copyhead.cross.1.0.2.1"
+    "~pushrandom.decoder.1.2.3.-8.5"
 )
 VIEW = {"kind": "cross", "layer": 1, "head": "mean", "q": 2}
 ASKED = {"direction": "de-en", "text": SENTENCE, "target": None, "beam": 5, "edits": ""}
@@ -161,7 +165,8 @@ def test_a_translation_has_pythons_payload(worker, passes):
         "means": None,
     }
     quantities = dict.fromkeys(("scores", "norms", "rollout"))
-    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, host=None)
+    offer = {"unasked": True}
+    expected = payload(record, VIEW, quantities=quantities, what_if=what_if, lens=offer, host=None)
     assert found.pop("answered") == record.translation
     # Rounding differs, so the hash does too. The checks come later.
     assert len(found.pop("sentence")) == len(expected.pop("sentence")) == 16
@@ -231,6 +236,38 @@ def test_quantities_are_pythons_under_the_edits(worker, passes, translator):
     assert set(worker.translate()["quantities"]) == {"rollout"}
     assert set(worker.answer("quantity", quantity="weights")) == {"sentence", "name", "request"}
     assert not worker.translate()["quantities"]
+
+
+@pytest.mark.parametrize("name", ["plain", "edited"])
+def test_the_states_say_what_they_say_in_python(worker, passes, translator, name):
+    """The page rounds the matrices to 8 bits; with these, Python reads what the page reads."""
+    sentence = worker.translate(edits=EDITS if name == "edited" else "")["sentence"]
+    found, record = worker.answer("lens", sentence=sentence), passes[name]
+    lens = load_lens(translator.card)
+    rounded = {
+        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
+        for side in SIDES
+    }
+    read, exact = readings(translator, record, rounded), core.jacobian_lens(translator, record)
+    texts = [token["text"] for token in found["lens"].pop("tokens")]
+    assert_close(found["lens"], lens_facts(lens.about), "lens")
+    for side in SIDES:
+        own = getattr(read, side)
+
+        def numbers(name: str, side: str = side) -> np.ndarray:
+            return np.frombuffer(found[f"lens_{side}_{name}"], "<f4")
+
+        for field, ids in (("ids", own.ids), ("logit_ids", own.logit_ids)):
+            tokens = translator.target_tokens(ids.ravel().tolist())
+            said = [texts[int(at)] for at in numbers(field)]
+            same = np.mean([a == b.text for a, b in zip(said, tokens, strict=True)])
+            assert same > 0.99, (side, field, same)  # two words may be equal but for rounding
+        np.testing.assert_allclose(numbers("probabilities"), own.probabilities.ravel(), atol=1e-4)
+        ranks = numbers("ranks")
+        assert np.mean(ranks == own.ranks.ravel()) > 0.99
+        np.testing.assert_allclose(ranks, own.ranks.ravel(), atol=2, rtol=0.01)
+        best = getattr(exact, side).ids[..., 0]
+        assert np.mean(own.ids[..., 0] == best) > 0.95, "rounding changes few best words"
 
 
 @pytest.mark.parametrize("name", ["plain", "edited", "given"])

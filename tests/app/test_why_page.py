@@ -1,5 +1,7 @@
 """The page Ask why agrees with the record and with the experiments."""
 
+# ruff: noqa: E501 (page texts on one line)
+
 from __future__ import annotations
 
 import dataclasses
@@ -19,8 +21,10 @@ from app.views.why import sources as sources_section
 from app.views.why import words as words_section
 from app.views.why.heads import _few_effects
 from core.analysis.attribution import source_words
+from core.checkpoint.lens import load_lens
 from core.experiments.attribution import METHODS, attributions, shapley
 from core.experiments.head_effects import head_effects, pair_effects
+from core.experiments.jacobian_lens import jacobian_lens
 from core.experiments.logit_lens import decoder_lens, lens
 from core.experiments.word_choice import rivals, true_change, word_choice
 from core.record.edits import Edge, Edits
@@ -40,9 +44,10 @@ from tests.app.rendered import Item, Rendered, array, render
 
 SHORT = "Zwei Männer spielen Fußball."
 LONG = "Ein Mann in einem roten Hemd spricht mit einem Mann in einem blauen Hemd."
+COLOURS = "Eine Frau, gekleidet in blau, und eine, gekleidet in rosa, laufen."
 LITTLE = "Ein kleiner Junge sitzt auf einer Schaukel."
 ENGLISH = "A woman is preparing the food in the kitchen."
-FOLDS = ("open_pairs", "open_choice", "open_lens", "open_decoder_lens", "open_sources")
+FOLDS = ("open_pairs", "open_choice", "open_lens", "open_decoder_lens", "open_knew", "open_sources")
 CLOSED = dict.fromkeys(FOLDS, False)
 TIME = r"less than a second|about \d+ seconds?"
 
@@ -441,6 +446,92 @@ def test_each_lens_shows_the_most_probable_token_in_every_row(net, fold, key, qu
         assert plain(shown) == word or word.startswith(plain(shown).removesuffix("…"))
     np.testing.assert_allclose(grid.written_probabilities[-1], np.exp(rec.log_probs), atol=1e-5)
     check_the_rest(page)
+
+
+def knew(source: str, typed: str = "", model: str = "scratch", **query: Any) -> Rendered:
+    return open_page(source, "open_knew", model=model, why_knew_other=typed, **query)
+
+
+def verdict_of(page: Rendered) -> str:
+    return page.texts("why_knew_verdict")[0]
+
+
+def test_a_words_ranks_are_shown_in_every_state(net):
+    rec, step = record(SHORT), 1
+    page = knew(SHORT, why_knew=str(step))
+    word = rec.target_out[step]
+    found = jacobian_lens(net, rec, (word.id,))
+    sides = {"encoder": rec.source[:-1], "decoder": rec.target_out}
+    ranks = {side: getattr(found, side).ranks[:, : len(t), 0] for side, t in sides.items()}
+    rows = ["embeddings", *(f"layer {n}" for n in range(1, 5))]
+    for side, tokens in sides.items():
+        columns = names(tokens, 1)
+        cells = [*np.ndindex(ranks[side].shape)]
+        expected = [(f"{rows[r]}, {columns[t]}", 1 / ranks[side][r, t]) for r, t in cells]
+        hovers = [(rows[r], columns[t], f"{ranks[side][r, t]:,}") for r, t in cells]
+        texts = f"“{word.text}”", "1 / rank"
+        shows(page, f"why_knew_{side}", expected, *texts, hovers=hovers)
+    hits = (ranks["encoder"] <= 5).sum(0)
+    place = max(range(len(hits)), key=lambda n: (hits[n], -ranks["encoder"][:, n].min()))
+    assert hits[place] > 0, "a word that the encoder knows"
+    said = f"the encoder reads “{word.text}” at “{names(rec.source, 1)[place]}”: among the five best in {hits[place]} of 5 layers"
+    path = ranks["decoder"][:, step]
+    later = ", ".join(f"{rank:,} after layer {n}" for n, rank in enumerate(path[1:], 1))
+    assert verdict_of(page) == (
+        f"Both knew it: {said}, the embeddings included. At step {step + 1}, which writes it, its "
+        f"rank in the decoder is {path[0]:,} in the embeddings, {later}."
+    )
+    assert path[-1] == 1, "the last layer is the output"
+    page.claim(verdict_of(page), "why_knew_verdict")
+    table = load_lens(net.card).about.table
+    shares = [
+        f"{100 * value:.1f}" for n in ("jacobian_hits", "jacobian_null") for value in table[n][-1]
+    ]
+    says(page, None, "200", "4", *shares)
+    check_the_rest(page)
+
+
+def test_the_verdict_names_who_knew_a_word_that_was_not_written(net):
+    """Each case is found by its ranks, computed here, not by its sentence."""
+    rec = record(COLOURS)
+    seen = set()
+    for typed in ("pink", "dressed", "one", "train", "wearing", "orange", "woman"):
+        (id,) = net.continuation(typed)
+        if id in [token.id for token in rec.target_out]:
+            continue
+        found = jacobian_lens(net, rec, (id,))
+        encoder, decoder = found.encoder.ranks[:, :-1, 0], found.decoder.ranks[..., 0]
+        step = decoder[-1].argmin()
+        read, near = (encoder <= 5).any(), decoder[:, step].min() <= 5
+        last = decoder[-1, step] <= 5
+        wanted = {
+            True: "The encoder knew it, the decoder " + ("considered it" if last else "lost it"),
+            False: "The encoder did not know it, the decoder considered it"
+            if near
+            else "Nobody knew it",
+        }[bool(read)]
+        said = verdict_of(knew(COLOURS, typed))
+        assert said.startswith(f"{wanted}: "), (typed, said)
+        assert (
+            f"At step {step + 1}, which comes closest and writes “{names(rec.target_out, 1)[step]}”"
+            in said
+        )
+        if not read:
+            assert f"its best rank is {encoder.min():,}" in said
+        seen.add(wanted)
+    assert len(seen) >= 3, seen
+
+
+def test_a_word_of_several_tokens_is_counted_by_its_first(net):
+    ids = net.continuation("carpet")
+    assert len(ids) == 2
+    page = knew(SHORT, "carpet")
+    first, second = net.target_tokens(ids)
+    assert page.texts("why_knew_verdict")[1] == (
+        f"“carpet” has 2 tokens, {first.text} + {second.text}. All ranks are those of the first, “{first.text}”."
+    )
+    found = jacobian_lens(net, record(SHORT), ids[:1]).encoder.ranks[:, :-1, 0]
+    assert f"{found.min():,}" in verdict_of(page) or (found <= 5).any()
 
 
 def word_names(rec, words) -> list[str]:

@@ -11,9 +11,17 @@ import torch
 
 from core import benchmark
 from core.benchmarks import capture, decode, scale, shards, train, tutorial
-from core.benchmarks.contest import BASELINE, Cell, Contestant, alternate, compete
+from core.benchmarks.contest import (
+    BASELINE,
+    Cell,
+    Contestant,
+    Missing,
+    Options,
+    Size,
+    alternate,
+    compete,
+)
 from core.benchmarks.networks import Weights
-from core.benchmarks.options import Missing, Options, Size
 from core.record.capture import capture as watching
 from core.text.tokenizer import BOS, EOS, PAD
 

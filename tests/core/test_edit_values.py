@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 from core.record.edits import (
     OFF,
     STRETCHED,
+    Donor,
     Edge,
     EditError,
     Edits,
+    HeadPatch,
     Limits,
+    Patch,
     PositionEdit,
+    Push,
+    RandomPush,
     Row,
     Temperature,
 )
@@ -38,6 +43,12 @@ LINKS = {
     "times.decoder.2.all.5.3.0.000001": Edits(edges=(Edge("decoder", 2, None, 5, 3, 1e-6),)),
     "row.cross.2.0.5.0.1-0.9-0": Edits(rows=(Row("cross", 2, 0, 5, (0.1, 0.9, 0)),)),
     "temp.cross.2.0.0.5": Edits(temperatures=(Temperature("cross", 2, 0, 0.5),)),
+    "pass.9-8-2.1-30": Edits(donor=Donor((9, 8, 2), (1, 30))),
+    "copy.encoder.0.3.1": Edits(patches=(Patch("encoder", 0, 3, 1),)),
+    "copyhead.cross.2.0.5.3": Edits(head_patches=(HeadPatch("cross", 2, 0, 5, 3),)),
+    "push.decoder.4.2.77.568.16.5": Edits(pushes=(Push("decoder", 4, 2, 77, 568, 16.5),)),
+    "push.encoder.0.2.none.568.-3": Edits(pushes=(Push("encoder", 0, 2, None, 568, -3),)),
+    "pushrandom.encoder.0.2.7.0.000001": Edits(pushes=(RandomPush("encoder", 0, 2, 7, 1e-6),)),
 }
 
 
@@ -54,6 +65,8 @@ def test_a_star_means_all():
 
 small = st.integers(0, 4)
 kinds = st.sampled_from(KINDS)
+sides = st.sampled_from(KINDS[:2])
+strengths = st.floats(-1e6, 1e6)
 heads = st.frozensets(st.tuples(kinds, small, small), max_size=4)
 maybe = st.none() | small
 orders = st.integers(0, 6).flatmap(lambda n: st.permutations(range(n))).map(tuple)
@@ -88,6 +101,12 @@ edits = st.builds(
     rows=without_conflicts(st.builds(Row, kinds, small, small, small, weights.map(tuple))),
     temperatures=without_conflicts(
         st.builds(Temperature, kinds, small, small, st.floats(0.01, 100))
+    ),
+    patches=without_conflicts(st.builds(Patch, sides, small, small, small)),
+    head_patches=without_conflicts(st.builds(HeadPatch, kinds, small, small, small, small)),
+    pushes=without_conflicts(
+        st.builds(Push, sides, small, small, st.none() | small, st.integers(5, 9), strengths)
+        | st.builds(RandomPush, sides, small, small, small, strengths)
     ),
 )
 
@@ -168,6 +187,23 @@ WRONG = {
     "two rows of one query": lambda: Edits(
         rows=(Row("cross", 0, 0, 0, (1,)), Row("cross", 0, 0, 0, (0, 1)))
     ),
+    "a copy in cross-attention": lambda: Patch("cross", 0, 0, 0),
+    "a donor position below 0": lambda: Patch("encoder", 0, 0, -1),
+    "a donor query above the maximum": lambda: HeadPatch("cross", 0, 0, 0, 10_000),
+    "a push of a token towards itself": lambda: Push("encoder", 0, 0, 5, 5, 1.0),
+    "a push towards no token": lambda: Push("encoder", 0, 0, 5, None, 1.0),
+    "a huge token": lambda: Push("encoder", 0, 0, 5, 10**9, 1.0),
+    "a NaN strength": lambda: Push("encoder", 0, 0, 5, 6, float("nan")),
+    "an infinite strength": lambda: RandomPush("encoder", 0, 0, 5, float("inf")),
+    "a seed of None": lambda: RandomPush("encoder", 0, 0, None, 1.0),
+    "two copies to one state": lambda: Edits(
+        patches=(Patch("encoder", 0, 0, 0), Patch("encoder", 0, 0, 1))
+    ),
+    "a pass without <eos>": lambda: Donor((9, 8), (1,)),
+    "a pass without <bos>": lambda: Donor((9, 2), (9,)),
+    "a pass with padding": lambda: Donor((0, 2), (1,)),
+    "an empty pass": lambda: Donor((), (1,)),
+    "a long pass": lambda: Donor((9,) * 512 + (2,), (1,)),
     "201 edits": lambda: Edits(hidden_source=tuple(range(201))),
 }
 
@@ -192,6 +228,11 @@ def test_parse_keeps_valid_parts_and_reports_the_others():
         "times.cross.0.0.0.0.-2",
         "hide.٣",
         "positions.source.order-0-2",
+        "pass.9-8.1",
+        "copy.cross.0.0.0",
+        "copy.encoder.0.0.x",
+        "push.encoder.0.0.5.6.1e3",
+        "pushrandom.encoder.0.0.5.9999999",
         "",
         "<script>\n",
     ]
@@ -218,6 +259,7 @@ def test_parse_is_bounded_for_large_inputs():
         "row.cross.0.0.0." + "1-" * 500_000,
         "hide." + "9" * 10**6,
         "positions.source.order-" + "0-" * 500_000,
+        "pass." + "9-" * 500_000 + "2.1",
         "x" * 10**7,
     ):
         found, problems = Edits.parse(text)
@@ -225,7 +267,7 @@ def test_parse_is_bounded_for_large_inputs():
         assert sum(map(len, problems)) < 5000
 
 
-LIMITS = Limits(2, 3, 4, 20, source_length=6)
+LIMITS = Limits(2, 3, 4, 20, source_length=6, source_vocab=40, target_vocab=50)
 
 
 @pytest.mark.parametrize(
@@ -242,10 +284,23 @@ LIMITS = Limits(2, 3, 4, 20, source_length=6)
         ("cut.decoder.0.0.20.0", "query 20 of decoder does not exist: the target ends at 19"),
         ("row.cross.0.0.0.0-0-0-0-0-0-1", "key 6 of cross does not exist"),
         ("row.decoder.0.0.1.0-0-1", "has weight only on masked keys"),
+        ("copy.encoder.3.0.0", "the encoder has no state after layer 3: the layers end at 2, and"),
+        ("copy.encoder.2.6.0", "position 6 of encoder does not exist: the source ends at 5"),
+        ("copy.decoder.3.20.0", "position 20 of decoder does not exist: the target ends at 19"),
+        ("copy.encoder.0.0.3", "position 3 of encoder cannot be copied: the other pass ends at 2"),
+        ("copyhead.cross.2.3.0.2", "query 2 of cross cannot be copied: the other pass ends at 1"),
+        ("copyhead.cross.3.0.0.0", "cross layer 3, head 0 cannot be copied: counted from 0"),
+        ("push.decoder.4.0.5.6.1", "the decoder has no state after layer 4"),
+        ("push.decoder.3.0.5.60.1", "token 60 does not exist: the vocabulary ends at 49"),
+        ("push.encoder.0.0.50.6.1", "token 50 does not exist"),
+        ("pushrandom.encoder.0.6.5.1", "position 6 of encoder does not exist"),
     ],
 )
 def test_fitting_reports_inapplicable_edits(text, problem):
-    good = Edits.parse("off.encoder.1.3~cut.cross.2.3.19.5~row.decoder.0.0.2.0-0-1")[0]
+    good = Edits.parse(
+        "off.encoder.1.3~cut.cross.2.3.19.5~row.decoder.0.0.2.0-0-1~pass.9-39-2.1-30~"
+        "copy.encoder.2.5.2~copy.decoder.3.19.1~copyhead.cross.2.3.19.1~push.encoder.0.5.1.49.2"
+    )[0]
     both, problems = Edits.parse(f"{text}~{good.to_text()}")
     assert problems == []
     kept, problems = both.fitting(LIMITS)
@@ -258,3 +313,40 @@ def test_a_row_needs_an_unmasked_key():
     kept, (problem,) = row.fitting(LIMITS)
     assert kept == Edits(hidden_source=(1,)) and "only on masked keys" in problem
     assert Edits.parse("row.decoder.0.0.1.0-0-1~causal")[0].fitting(LIMITS)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("donor", "problem"),
+    [
+        ("pass.9-40-2.1", "token 40 does not exist: the vocabulary ends at 39"),
+        ("pass.9-2.1-50", "token 50 does not exist: the vocabulary ends at 49"),
+        (f"pass.{'9-' * 20}2.1", "a pass of 21 source tokens is too long: the limit is 20"),
+        ("hide.1", "copies need the pass that they come from"),
+    ],
+)
+def test_copies_go_with_their_donor(donor, problem):
+    copies = "copy.encoder.0.0.0~copyhead.encoder.0.0.1.0~hide.2"
+    edits, problems = Edits.parse(f"{donor}~{copies}")
+    kept, (found,) = edits.fitting(LIMITS)
+    assert not problems and problem in found
+    assert not kept.copies and kept.donor is None and 2 in kept.hidden_source
+
+
+def test_the_donor_is_shared_and_replaced_as_a_whole():
+    donor, copies = "pass.9-8-2.1-30", ("copy.encoder.0.3.1", "copyhead.cross.0.0.1.1")
+    both = Edits.parse("~".join(("hide.1", donor, *copies)))[0]
+    first, second, of_donor = (Edits.parse(text)[0] for text in (*copies, donor))
+    assert both.without(of_donor) == Edits(hidden_source=(1,))
+    assert both.without(first).donor == both.donor
+    assert both.without(first).without(second) == Edits(hidden_source=(1,))
+    assert both.without(Edits(hidden_source=(1,))).plus(Edits(hidden_source=(1,))) == both
+    other = Edits(donor=Donor((7, 2), (1,)), patches=(Patch("encoder", 1, 0, 0),))
+    assert both.plus(other) == Edits(hidden_source=(1,), donor=other.donor, patches=other.patches)
+    again = Edits(donor=both.donor, patches=(Patch("encoder", 0, 3, 2),))
+    assert both.plus(again).to_text() == both.to_text().replace("0.3.1", "0.3.2")
+    assert Edits.parse(f"{donor}~pass.7-2.1")[1][0].endswith("it conflicts with an earlier edit")
+
+
+def test_a_push_of_no_strength_is_no_edit():
+    pushes = Push("encoder", 0, 0, 5, 6, 0.0), RandomPush("decoder", 1, 0, 5, -4e-7)
+    assert Edits(pushes=pushes) == Edits()

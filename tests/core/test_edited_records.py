@@ -22,7 +22,18 @@ from core.experiments.values import value_norms
 from core.record.canonical import canonical_bytes
 from core.record.checks import check
 from core.record.editing import edited
-from core.record.edits import OFF, Edge, EditError, Edits, Row, Temperature
+from core.record.edits import (
+    OFF,
+    Donor,
+    Edge,
+    EditError,
+    Edits,
+    HeadPatch,
+    Patch,
+    RandomPush,
+    Row,
+    Temperature,
+)
 from core.record.record import TranslationRecord
 from core.record.teacher_forced import teacher_forced_pass
 from core.translator import InputError, Translator
@@ -49,6 +60,12 @@ WEIGHTS = {
 HIDDEN = Edits(hidden_source=(1,))
 OTHERS = {
     "heads off": Edits(heads_off={("cross", 1, 0), ("encoder", 0, 1)}),
+    "states and a head": Edits(
+        donor=Donor((9, 8, 7, 2), (1, 30, 9)),
+        patches=(Patch("encoder", 1, 2, 0), Patch("decoder", 1, 1, 2)),
+        head_patches=(HeadPatch("cross", 0, 1, 1, 1),),
+        pushes=(RandomPush("decoder", 2, 1, 5, 2.0), RandomPush("encoder", 0, 1, 5, 2.0)),
+    ),
     "a head at its mean": Edits(heads_mean={("cross", 1, 0), ("decoder", 0, 1)}),
     "all at once": Edits(
         hidden_source=(2,),
@@ -207,7 +224,7 @@ def test_a_record_with_lost_edits_cannot_be_rechecked(translator):
 def test_experiments_run_under_the_records_edits(translator, edits):
     record = translator.inspect(SENTENCE, edits=edits, activations=True)
     ids = [tuple(t.id for t in side) for side in (record.source, record.target_out)]
-    with translator.exclusive_model() as model, edited(model, edits, translator._means(edits)):
+    with translator.exclusive_model() as model, edited(model, edits, *translator._given(edits)):
         expected = value_norms(model, *ids)
     found = value_norms(translator, record)
     for kind in KINDS:

@@ -11,7 +11,19 @@ from core.config import DecodeConfig
 from core.data.batches import pad
 from core.record.capture import after_attention, capture
 from core.record.editing import NestedEditsError, edited
-from core.record.edits import DOUBLED, OFF, Edge, EditError, Edits, Row, Temperature
+from core.record.edits import (
+    DOUBLED,
+    OFF,
+    Donor,
+    Edge,
+    EditError,
+    Edits,
+    HeadPatch,
+    Patch,
+    RandomPush,
+    Row,
+    Temperature,
+)
 from core.search.beam import search
 from core.search.tree import search_tree
 from core.text.tokenizer import BOS, PAD
@@ -47,6 +59,22 @@ EDITS = {
     "uniform heads": Edits(heads_uniform={(kind, 1, 3) for kind in KINDS}),
     "a uniform head with an edge cut": Edits(
         heads_uniform={("cross", 0, 0)}, edges=(Edge("cross", 0, 0, None, 1),)
+    ),
+    "states copied and pushed, heads copied": Edits(
+        edges=(Edge("cross", 1, None, 1, 0, 9.0),),
+        donor=Donor((9, 8, 7, 6, 2), (1, 30, 9, 12, 5)),
+        patches=(
+            *(Patch("encoder", 1, 2, 3), Patch("encoder", 0, 0, 4)),
+            *(Patch("decoder", 0, 1, 3), Patch("decoder", 2, 3, 4)),
+        ),
+        head_patches=(
+            *(HeadPatch("encoder", 0, 1, 2, 0), HeadPatch("decoder", 2, 3, 2, 3)),
+            *(HeadPatch("cross", 1, 2, 1, 3), HeadPatch("cross", 0, 2, 3, 2)),
+        ),
+        pushes=(RandomPush("encoder", 2, 1, 5, 3.0), RandomPush("decoder", 3, 2, 5, 9.0)),
+    ),
+    "a head copied": Edits(
+        donor=Donor((9, 8, 2), (1, 30, 9)), head_patches=(HeadPatch("decoder", 0, 1, 2, 1),)
     ),
     "all at once": Edits(
         hidden_source=(1,),

@@ -34,7 +34,7 @@ EDITS = {
     "both sides": Edits(source_positions=STRETCHED, target_positions=PositionEdit.shuffled(1, 4)),
     "everything": Edits(False, False, (2,), OFF, DOUBLED),
 }
-METHODS = ("encode", "decode", "attend", "forward")
+METHODS = ("encode", "decode", "attend", "forward", "change_state")
 models = small.models("post-norm", "pre-norm")
 edits = pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
 

@@ -145,6 +145,9 @@ def test_readings_are_recomputed(fitted):
             assert np.allclose(reading.probabilities[layer], best, atol=1e-5)
             ranks = [[order[n].tolist().index(id) + 1 for id in target] for n in range(len(order))]
             assert np.array_equal(reading.ranks[layer], ranks)
+            other = (7, 30, 7)
+            asked = getattr(core.jacobian_lens(translator, record, other), side).ranks[layer]
+            assert asked.tolist() == [[o.tolist().index(i) + 1 for i in other] for o in order]
             plain = model.classify(norm(state_ND)).argsort(-1, descending=True)[:, :BEST]
             assert np.array_equal(reading.logit_ids[layer], plain)
             row = frame[(frame.side == side) & (frame.layer == layer) & (frame.position == 1)]

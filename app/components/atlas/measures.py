@@ -26,12 +26,13 @@ _SHORT_READINGS = {"output": "word being produced", "input": "word fed in"}
 class Measure:
     """One number per head: `values` [N, 3] holds it with its interval's bounds; NaN: not measured.
 
-    `unit` is "nats", "points" or "share", or "place" for a rank, which has no interval. `places` is
-    the number of decimals. `where` names the array in the atlas file and, if there is one, the key
-    in the JSON report: {n} stands for the head's index on axis N, {kind}, {layer} and {head} for
-    where it is in the network. `no_effect` [N] is True for changes that are not distinguishable
-    from 0, by the p-value after Holm's correction or, without one, by the interval; None if nothing
-    was tested. `lowest_first` is True if a low value means that the head is needed.
+    `unit` is "nats", "points", "share" or, for a share that may be negative or above 1, "part"; it
+    is "place" for a rank, which has no interval. `places` is the number of decimals. `where` names
+    the array in the atlas file and, if there is one, the key in the JSON report: {n} stands for the
+    head's index on axis N, {kind}, {layer} and {head} for where it is in the network. `no_effect`
+    [N] is True for changes that are not distinguishable from 0, by the p-value after Holm's
+    correction or, without one, by the interval; None if nothing was tested. `lowest_first` is True
+    if a low value means that the head is needed.
     """
 
     key: str
@@ -47,7 +48,7 @@ class Measure:
     @property
     def signed(self) -> bool:
         """Whether values are changes, which may be negative."""
-        return self.unit in ("nats", "points")
+        return self.unit in ("nats", "points", "part")
 
     def places_of(self, n: int) -> int:
         """Return the decimals that show two digits of half a head's interval."""
@@ -76,7 +77,13 @@ class Measure:
         return f"{text} ({interval})" if interval else text
 
 
-UNITS = {"nats": "nats per token", "points": "BLEU points", "share": "", "place": ""}
+UNITS = {
+    "nats": "nats per token",
+    "points": "BLEU points",
+    "share": "",
+    "part": "of the difference",
+    "place": "",
+}
 
 
 def measures(atlas: Atlas) -> tuple[Measure, ...]:
@@ -104,6 +111,19 @@ def measures(atlas: Atlas) -> tuple[Measure, ...]:
         *_roles(atlas),
         *_alignment(atlas),
     ]
+    if (fetch := arrays.get("fetch")) is not None:
+        found.append(
+            Measure(
+                "fetch",
+                "Fetches the word",
+                "part",
+                "two sentences differ in one word: how much of the difference between their "
+                "translations comes back when this head's output is copied from one to the other",
+                fetch,
+                "heads[{n}] of patch.json",
+                3,
+            )
+        )
     if "similarity" in arrays:
         found.append(
             Measure(

@@ -12,6 +12,7 @@ from app.components.explorer.payload import (
     check_size,
     effects_answer,
     exact_answer,
+    lens_answer,
     quantity_answer,
 )
 from app.components.tokens import sent
@@ -21,7 +22,12 @@ from core.kinds import KINDS
 Numbers = Mapping[str, Callable[[], Arrays]]
 """How to compute each quantity other than the weights."""
 
-_NAMES = {"exact": "exact numbers", "page": "page", "effects": "effect of each head"}
+_NAMES = {
+    "exact": "exact numbers",
+    "page": "page",
+    "effects": "effect of each head",
+    "lens": "reading of the states",
+}
 
 # A network's pass may fail on bad input, on an id without an embedding, or for lack of memory.
 _FAILURES = (ValueError, IndexError, RuntimeError, MemoryError)
@@ -32,13 +38,15 @@ def answers(
     requests: Mapping[str, Any],
     numbers: Numbers,
     effects: Callable[[], Arrays] | None = None,
+    lens: Callable[[], tuple[Any, Mapping[int, Any], Any]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return the answer to each request about a record, by the request's name.
 
     `requests` is the component's state: see `Requests` and `Answer` in types.js. A chosen quantity
     applies to every sentence. All other requests name a sentence, and get no answer while another
-    sentence is shown. `effects` computes the effect of each head; if None, requests for effects get
-    no answer. If a computation fails, the answer has `failed`: one line for the reader.
+    sentence is shown. `effects` computes the effect of each head, `lens` the arguments of
+    `lens_answer`; without them, such requests get no answer. If a computation fails, the answer has
+    `failed`: one line for the reader.
     """
     computed: dict[str, Arrays] = {}
 
@@ -70,6 +78,8 @@ def answers(
     }
     if effects is not None:
         makers["effects"] = lambda request: effects_answer(effects())
+    if lens is not None:
+        makers["lens"] = lambda request: lens_answer(*lens())
     return {
         name: _answer(record, name, request, make)
         for name, make in makers.items()

@@ -25,7 +25,7 @@ const byKind = (valueOf) =>
  * @returns {Readonly<RecordData>}
  */
 export function decodePayload(raw, before = null) {
-  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null, again: null };
+  const earlier = before?.sentence === raw.sentence ? before : { quantities: {}, exact: new Map(), effects: null, again: null, lens: null };
   const logProbs = asFloats(raw.log_probs);
   const source = displayTokens(raw.source, 1, groupWords(raw.source));
   const produced = withProbabilities(raw.target_out, logProbs);
@@ -69,6 +69,8 @@ export function decodePayload(raw, before = null) {
     lookedAt: "looked_at_cross" in raw ? byKind((kind) => asIntegers(raw[`looked_at_${kind}`], 65535)) : null,
     effects: earlier.effects,
     again: earlier.again,
+    lensOffer: raw.lens_offer ?? null,
+    lens: earlier.lens,
     /* Records of the other explorers in the group: see together.js. */
     peers: new Map(),
     /* Cache of `mapOf`. */
@@ -89,6 +91,7 @@ export const withAnswer = (data, answer) =>
     exact: new Map([...data.exact, ...decodeExact(data, answer)]),
     effects: decodeEffects(answer) ?? data.effects,
     again: answer.again ?? data.again,
+    lens: decodeLens(data, answer) ?? data.lens,
     checks: answer.checks ?? data.checks,
     checked: answer.checked ?? data.checked,
     peers: new Map(),
@@ -134,6 +137,16 @@ const unmaskedCells = (mask) => Uint32Array.from(mask.keys()).filter((cell) => m
 function decodeEffects(raw) {
   if (!raw.effects) return null;
   return byKind((kind) => asFloats(raw[`effects_${kind}`]));
+}
+
+/* What the states say: see `lens_answer` in payload.py. */
+function decodeLens({ sides }, answer) {
+  if (!answer.lens) return null;
+  const sideOf = (side, positions) => {
+    const [ids, logitIds, probabilities, ranks] = ["ids", "logit_ids", "probabilities", "ranks"].map((name) => asFloats(answer[`lens_${side}_${name}`]));
+    return { ids, logitIds, probabilities, ranks, positions, best: ids.length / (answer.lens.rates[side].length * positions) };
+  };
+  return { ...answer.lens, encoder: sideOf("encoder", sides.source.length), decoder: sideOf("decoder", sides.produced.length) };
 }
 
 /** @param {Payload} raw */

@@ -11,6 +11,7 @@ import { overviewPlaces } from "./overview_picture.js";
 import { paint } from "./paint.js";
 import { ROLLOUT } from "./maps.js";
 import { fitSentences } from "./sentences.js";
+import { buildStrips } from "./strip.js";
 import { allHeads, allLayers } from "./words.js";
 
 /** @type {[number, string][]} */
@@ -24,6 +25,7 @@ export function layOut(explorer) {
   const presented = screenOf(root) === "maps" && width >= LEAST_PRESENTED;
   root.dataset.width = presented ? "medium" : WIDTHS.find(([limit]) => width < limit)[1];
   explorer.layout.size = sizeOf(explorer);
+  buildStrips(explorer);
   fitSentences(explorer);
   showMeans(explorer);
   explorer.layout.presented = presented ? heightBelow(root) - BELOW : 0;

@@ -29,6 +29,7 @@ import { announce, byTouch } from "./readout.js";
 import { cancelRequests, pinExact, settleEdit, settleRequest, sendRequest } from "./requests.js";
 import { buildSentences, resetTokenStyles } from "./sentences.js";
 import { buildStatistics } from "./statistics.js";
+import { listenToStrips, scheduleStrip } from "./strip.js";
 import { buildSteps, lastStep, pause } from "./steps.js";
 import { broadcastData, listenToGroup } from "./together.js";
 import { paint } from "./paint.js";
@@ -55,7 +56,7 @@ function createExplorer(parent, key, host) {
     /* Undo history. */
     past: [],
     /* Transient state, not stored in links: hovered cell, decoding step, requested quantity. */
-    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
+    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS, strips: { encoder: false, decoder: false } },
     /* Measured layout. */
     layout: {
       size: "",
@@ -92,12 +93,13 @@ function createExplorer(parent, key, host) {
     /*
      * Whether the visitor has chosen anything here, the last view that a payload gave and its turn, and whether back/forward
      * navigation is waiting for its data. Then whether no link named the view that the page opened with, the record whose
-     * effects were requested unasked, and the second head that the next step switched off.
+     * effects were requested unasked, the one whose states were, and the second head that the next step switched off.
      */
-    memory: { chosen: false, given: "", returning: false, turn: undefined, suggested: false, asked: "", repair: null },
+    memory: { chosen: false, given: "", returning: false, turn: undefined, suggested: false, asked: "", readFor: "", repair: null },
     requests: {},
     warming: 0,
     stepTimer: 0,
+    stripTimer: 0,
     linkTimer: 0,
   };
   parts.unpin.addEventListener("click", () => unpin(explorer));
@@ -114,6 +116,7 @@ function createExplorer(parent, key, host) {
   explainControls(explorer);
   listenToCopying(explorer);
   listenToWhatIf(explorer);
+  listenToStrips(explorer, layOut);
   parts["next-step"].addEventListener("click", () => takeNextStep(explorer, update, requestEdit));
   const stopListening = [
     listenToHeadLink(explorer),
@@ -131,6 +134,7 @@ function createExplorer(parent, key, host) {
     cancelRequests(explorer);
     clearTimeout(explorer.linkTimer);
     clearTimeout(explorer.stepTimer);
+    clearTimeout(explorer.stripTimer);
   };
   return explorer;
 }
@@ -306,6 +310,7 @@ function showNumbers(explorer) {
 function afterData(explorer) {
   pinExact(explorer);
   warmUp(explorer);
+  scheduleStrip(explorer);
   scheduleNextStep(explorer);
   scheduleLink(explorer);
 }

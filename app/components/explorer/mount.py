@@ -48,6 +48,7 @@ def explorer(
         on_exact_change=lambda: None,
         on_page_change=lambda: None,
         on_effects_change=lambda: None,
+        on_lens_change=lambda: None,
         on_inside_change=lambda: None,
         on_edit_change=on_edit,
     )

@@ -16,6 +16,7 @@ import { paintReadout } from "./readout.js";
 import { paintSentences } from "./sentences.js";
 import { paintStatistics } from "./statistics.js";
 import { paintSteps, shownStep } from "./steps.js";
+import { placeStrips } from "./strip.js";
 import { paintEditTokens, paintWhatIf } from "./what_if.js";
 import { lookingWords, mapTitle } from "./words.js";
 
@@ -49,6 +50,7 @@ const PAINTS = [
   [paintWhatIf, [...HEAD, "pinned"]],
   [paintNextStep, [...HEAD, "pinned"]],
   [placeEditedTarget, []],
+  [placeStrips, []],
   [paintEditTokens, []],
 ];
 

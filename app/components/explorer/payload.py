@@ -13,7 +13,7 @@ import numpy as np
 
 from app.components.tokens import sent
 from core.checkpoint.imported import Imported
-from core.kinds import KINDS
+from core.kinds import KINDS, SIDES
 
 BYTE_LIMIT = 600_000
 """Up to this size in bytes, all maps are sent as float32; beyond it, quantised."""
@@ -58,6 +58,7 @@ def payload(
     before: Any = None,
     together: str | None = None,
     provenance: Imported | None = None,
+    lens: Mapping[str, Any] | None = None,
     host: Host | None = APP,
 ) -> dict[str, Any]:
     """Return `record` in the form that the explorer's JavaScript reads: `Payload` in types.js.
@@ -79,6 +80,8 @@ def payload(
         together: Name of a group of explorers that follow each other's selection and pins.
         provenance: Where imported weights come from and what was compared on import, to be listed
             beside the checks.
+        lens: Whether the strip of what each token already says is requested unasked (`unasked`) or,
+            for a network without a lens, the command that fits one (`command`); None for no strip.
         host: What the app does for the explorer; None for pages that hold all numbers.
 
     Returns JSON-serialisable values and, at the top level, `bytes` in C order: log-probabilities as
@@ -145,6 +148,8 @@ def payload(
             data[f"looked_at_{kind}"] = np.concatenate(looked_at).astype("<u2").tobytes()
     if imported:
         data["unchecked"] = list(record.unchecked)
+    if lens is not None:
+        data["lens_offer"] = dict(lens)
     if provenance is not None:
         data["imported"] = {**provenance.to_json(), "credit": provenance.credit}
     if host is not None:
@@ -187,6 +192,40 @@ def effects_answer(effects: Arrays) -> dict[str, Any]:
     [layer, head, target token] in nats.
     """
     return {"effects": True, **{f"effects_{kind}": _float32(effects[kind]) for kind in KINDS}}
+
+
+def lens_answer(readings: Any, tokens: Mapping[int, Any], about: Any) -> dict[str, Any]:
+    """Return the part of an answer with what the states of both sides say.
+
+    By side: places in the list `tokens` of the words, and of those of the logit lens, [layer from
+    the embeddings, position, rank]; their probabilities; the ranks of the target's tokens, [layer,
+    position, target token]. `rates` are, by side, a row per layer: the share of hits (encoder) or
+    of agreement (decoder) and that of the null, each with the ends of its interval.
+    """
+    places = {token: place for place, token in enumerate(tokens)}
+    place_of = np.vectorize(places.__getitem__, otypes=[np.float32])
+    numbers: dict[str, bytes] = {}
+    for side in SIDES:
+        reading = getattr(readings, side)
+        numbers[f"lens_{side}_ids"] = _float32(place_of(reading.ids))
+        numbers[f"lens_{side}_logit_ids"] = _float32(place_of(reading.logit_ids))
+        numbers[f"lens_{side}_probabilities"] = _float32(reading.probabilities)
+        numbers[f"lens_{side}_ranks"] = _float32(reading.ranks)
+    sent_tokens = [sent(token) for token in tokens.values()]
+    return {"lens": {"tokens": sent_tokens, **lens_facts(about)}, **numbers}
+
+
+def lens_facts(about: Any) -> dict[str, Any]:
+    """Return how well a lens read other sentences: see `lens_answer`."""
+    names = {
+        "encoder": ("jacobian_hits", "jacobian_null"),
+        "decoder": ("jacobian_agree", "random_agree"),
+    }
+    rates = {
+        side: [[*found, *null] for found, null in zip(*(about.table[n] for n in pair), strict=True)]
+        for side, pair in names.items()
+    }
+    return {"tested": about.tested, "sentences": about.sentences, "rates": rates}
 
 
 def check_size(data: dict[str, Any], what: str, advice: str = "") -> None:

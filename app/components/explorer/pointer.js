@@ -18,7 +18,7 @@ export function listenToSentences(explorer) {
   for (const side of ["source", "target"]) {
     const host = explorer.dom.parts[side];
     const indexOf = (event) => {
-      const button = event.target.closest("button");
+      const button = event.target.closest(".token");
       return button ? Number(button.dataset.index) : null;
     };
     const preview = (index) => {
@@ -29,11 +29,11 @@ export function listenToSentences(explorer) {
     host.addEventListener("pointerover", (event) => event.pointerType !== "touch" && preview(indexOf(event)));
     host.addEventListener("pointerleave", () => endPreview(explorer));
     host.addEventListener("focusin", (event) => {
-      if (!event.target.matches(":focus-visible")) return;
+      if (!event.target.matches(".token:focus-visible")) return;
       preview(indexOf(event));
       announce(explorer);
     });
-    host.addEventListener("focusin", (event) => chooseStop(explorer, side, event.target.closest("button")));
+    host.addEventListener("focusin", ({ target }) => target.matches(".token") && chooseStop(explorer, side, target));
     host.addEventListener("focusout", () => endPreview(explorer));
     host.addEventListener("click", (event) => {
       const index = indexOf(event);

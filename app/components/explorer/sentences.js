@@ -53,7 +53,8 @@ function buildRow(explorer, host, tokens, isTarget) {
     button.tabIndex = index === 0 ? 0 : -1;
     if (isTarget && index > 0 && hasProbabilities(explorer.data)) button.append(barOf("probability", token.probability));
     button.setAttribute("aria-label", spokenToken(explorer.data, token, index, tokens.length, isTarget));
-    word.append(button);
+    const column = word.appendChild(element("span", "column"));
+    column.append(button, element("span", "cells"));
     return { button, shown: "" };
   });
 }

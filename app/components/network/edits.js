@@ -9,7 +9,13 @@
  * @typedef {{causalMask: boolean, paddingMask: boolean, hiddenSource: readonly number[], sourcePositions: PositionEdit,
  *   targetPositions: PositionEdit, headsOff: readonly Head[], headsUniform: readonly Head[], headsMean: readonly Head[],
  *   edges: readonly Edge[], rows: readonly (Head & {query: number, weights: number[]})[],
- *   temperatures: readonly (Head & {value: number})[]}} Edits
+ *   temperatures: readonly (Head & {value: number})[], donor: Donor | null, patches: readonly Patch[],
+ *   headPatches: readonly (Head & {query: number, donorQuery: number})[], pushes: readonly Push[]}} Edits
+ * Of states, layer 0 is the embeddings. A push has a `seed`, or the token `old` (or null) and `new`; see core/record/state_edits.py.
+ * @typedef {{source: readonly number[], target: readonly number[]}} Donor
+ * @typedef {{side: "encoder" | "decoder", layer: number, position: number, donorPosition: number}} Patch
+ * @typedef {{side: "encoder" | "decoder", layer: number, position: number, strength: number, seed?: number, old?: number | null,
+ *   new?: number}} Push
  */
 
 const MAX_EDITS = 200, MAX_TEXT = 1 << 20, MAX_PARTS = 2000, MAX_PROBLEMS = 20; // problems: lines reported per text
@@ -20,6 +26,7 @@ const OWN_POSITIONS = Object.freeze({ scale: 1, stretch: 1, shift: 0, order: NON
 export const NO_EDITS = Object.freeze({
   causalMask: true, paddingMask: true, hiddenSource: NONE, sourcePositions: OWN_POSITIONS, targetPositions: OWN_POSITIONS,
   headsOff: NONE, headsUniform: NONE, headsMean: NONE, edges: NONE, rows: NONE, temperatures: NONE,
+  donor: null, patches: NONE, headPatches: NONE, pushes: NONE,
 });
 
 /* [field, item] of each edit: an item of a list, or a value other than that of NO_EDITS. */
@@ -31,9 +38,12 @@ const entriesOf = (/** @type {Edits} */ edits) =>
 
 /* Sort key of an edit within its field, "all" first. Two edits with the same key contradict each other. */
 const placeOfEdit = (item) => {
-  const places = item.kind ? [EDITED_KINDS.indexOf(item.kind), item.layer, item.head, item.query, item.key] : [item];
-  return places.map((place) => String(place === null ? 0 : (place ?? 0) + 1).padStart(5, "0")).join();
+  const places = item.kind ? [EDITED_KINDS.indexOf(item.kind), item.layer, item.head, item.query, item.key] : item.side ? placeOfState(item) : [item];
+  return places.map((place) => String(place === null ? 0 : (place ?? 0) + 1).padStart(8, "0")).join();
 };
+
+const placeOfState = ({ side, layer, position, strength, seed, old, new: to }) =>
+  [EDITED_KINDS.indexOf(side), layer, position, ...(strength === undefined ? [] : seed === undefined ? [old, to] : [seed])];
 
 function editsOf(entries) {
   const found = { ...NO_EDITS };
@@ -47,14 +57,20 @@ function editsOf(entries) {
 export const listEdits = (edits) => entriesOf(edits).map((entry) => editsOf([entry]));
 
 /* The words of the text form, their fields, and the parts after each word. In `edges`, "all" may replace a number. */
-const HEAD_PARTS = ["kind", "layer", "head"], CELL_PARTS = [...HEAD_PARTS, "query", "key"];
+const STATE_PARTS = ["side", "layer", "position"], HEAD_PARTS = ["kind", "layer", "head"], CELL_PARTS = [...HEAD_PARTS, "query", "key"];
 const FORMS = {
   off: ["headsOff", HEAD_PARTS], uniform: ["headsUniform", HEAD_PARTS], mean: ["headsMean", HEAD_PARTS],
   cut: ["edges", CELL_PARTS], times: ["edges", [...CELL_PARTS, "factor"]],
   row: ["rows", [...HEAD_PARTS, "query", "weights"]], temp: ["temperatures", [...HEAD_PARTS, "value"]],
+  copy: ["patches", [...STATE_PARTS, "donorPosition"]], copyhead: ["headPatches", [...HEAD_PARTS, "query", "donorQuery"]],
+  push: ["pushes", [...STATE_PARTS, "old", "new", "strength"]], pushrandom: ["pushes", [...STATE_PARTS, "seed", "strength"]],
 };
 const DECIMAL = "\\d{1,7}(?:\\.\\d{1,30})?";
-const PATTERNS = { kind: EDITED_KINDS.join("|"), factor: DECIMAL, value: DECIMAL, weights: `${DECIMAL}(?:-${DECIMAL})*` };
+const PATTERNS = {
+  kind: EDITED_KINDS.join("|"), factor: DECIMAL, value: DECIMAL, weights: `${DECIMAL}(?:-${DECIMAL})*`,
+  side: "encoder|decoder", old: "\\d{1,7}|none", new: "\\d{1,7}", strength: `-?${DECIMAL}`,
+};
+const PASS = /^pass\.(\d{1,7}(?:-\d{1,7})*)\.(\d{1,7}(?:-\d{1,7})*)$/;
 const POSITIONS = new RegExp(
   `^positions\\.(source|target)\\.(?:scale-(?<scale>-?${DECIMAL}))?_?(?:stretch-(?<stretch>-?\\d{1,7}))?_?` +
     "(?:shift-(?<shift>-?\\d{1,7}))?_?(?:order-(?<order>\\d{1,3}(?:-\\d{1,3})*))?$",
@@ -66,13 +82,15 @@ export const editsText = (edits) => entriesOf(edits).map(([field, item]) => text
 function textOf(field, item) {
   if (field.endsWith("Mask")) return field.slice(0, -"Mask".length);
   if (field === "hiddenSource") return `hide.${item}`;
-  if (!item.kind) {
+  if (field === "donor") return `pass.${item.source.join("-")}.${item.target.join("-")}`;
+  if (!item.kind && !item.side) {
     const changed = Object.keys(OWN_POSITIONS).filter((name) => String(item[name]) !== String(OWN_POSITIONS[name]));
     const parts = changed.map((name) => `${name}-${name === "order" ? item.order.join("-") : item[name]}`);
     return `positions.${field.slice(0, -"Positions".length)}.${parts.join("_")}`;
   }
-  const word = field === "edges" ? (item.factor ? "times" : "cut") : Object.keys(FORMS).find((one) => FORMS[one][0] === field);
-  return [word, ...FORMS[word][1].map((part) => (part === "weights" ? item.weights.join("-") : item[part] ?? "all"))].join(".");
+  const word = field === "edges" ? (item.factor ? "times" : "cut") : "seed" in item ? "pushrandom" : Object.keys(FORMS).find((one) => FORMS[one][0] === field);
+  const all = field === "pushes" ? "none" : "all";
+  return [word, ...FORMS[word][1].map((part) => (part === "weights" ? item.weights.join("-") : item[part] ?? all))].join(".");
 }
 
 class EditError extends Error {}
@@ -89,6 +107,8 @@ function parsed(text) {
   if (hidden) return ["hiddenSource", Number(hidden)];
   const moved = POSITIONS.exec(text);
   if (moved) return [`${moved[1]}Positions`, positionEdit(moved.groups)];
+  const pass = PASS.exec(text);
+  if (pass) return ["donor", donorOf(...pass.slice(1).map((ids) => Object.freeze(ids.split("-").map(Number))))];
   const [field, parts] = FORMS[text.split(".")[0]] ?? [];
   refuse(!field, "unknown syntax");
   const number = field === "edges" ? "\\d{1,5}|all|\\*" : "\\d{1,5}";
@@ -96,15 +116,30 @@ function parsed(text) {
   refuse(!found, "unknown syntax");
   const item = field === "edges" ? { factor: 0 } : {};
   for (const [i, part] of parts.entries()) {
-    const word = found[i + 1], value = word === "all" || word === "*" ? null : Number(word);
-    refuse(parts !== HEAD_PARTS && !PATTERNS[part] && value > 9999, `${part} ${value} is out of range: choose 0 to 9,999`);
-    item[part] = part === "kind" ? word : part === "weights" ? rowWeights(word.split("-").map(Number)) : value;
+    const word = found[i + 1], value = ["all", "*", "none"].includes(word) ? null : Number(word);
+    refuse(parts !== HEAD_PARTS && !PATTERNS[part] && value > 9999, `${part.replace("P", " p").replace("Q", " q")} ${value} is out of range: choose 0 to 9,999`);
+    item[part] = part === "kind" || part === "side" ? word : part === "weights" ? rowWeights(word.split("-").map(Number)) : value;
   }
   const { factor, value } = item;
+  if (field === "pushes") {
+    refuse(item.old === item.new && "new" in item, `token ${item.new} cannot be pushed towards itself: choose two tokens`);
+    refuse(Math.abs(item.strength) > 1e6, `a strength of ${item.strength} is out of range: choose −1,000,000 to 1,000,000`);
+    item.strength = rounded(item.strength);
+  }
   const range = "choose 0 to cut it, or a factor from 1e-06 to 1,000,000";
   refuse(factor > 1e6 || (factor > 0 && factor < 1e-6), `an edge cannot be multiplied by ${factor}: ${range}`);
   refuse(value < 0.01 || value > 100, `a temperature of ${value} is out of range: choose 0.01 to 100`);
-  return [field, factor === 1 || value === 1 ? null : Object.freeze(item)];
+  return [field, factor === 1 || value === 1 || item.strength === 0 ? null : Object.freeze(item)];
+}
+
+function donorOf(source, target) {
+  for (const [side, ids] of Object.entries({ source, target })) {
+    refuse(ids.length > 512, `a pass has ${ids.length} ${side} tokens: give 1 to 512 on each side`);
+    refuse(ids.includes(0), "a pass cannot be fed token 0: give ids from 1");
+  }
+  const ends = "the source of a pass must end with <eos>, id 2, and its target must begin with <bos>, id 1";
+  refuse(source.at(-1) !== 2 || target[0] !== 1, ends);
+  return Object.freeze({ source, target });
 }
 
 function rowWeights(weights) {
@@ -166,30 +201,56 @@ export function parseEdits(text, problems = []) {
 export function fitEdits(edits, config, S = Infinity) {
   const judged = entriesOf(edits).map((entry) => ({ entry, problem: problemWith(entry, edits, config, S) }));
   const problems = judged.flatMap(({ problem }) => problem || []);
-  return { edits: problems.length ? editsOf(judged.filter(({ problem }) => !problem).map(({ entry }) => entry)) : edits, problems };
+  let entries = judged.filter(({ problem }) => !problem).map(({ entry }) => entry);
+  const isCopy = ([field]) => COPIES.includes(field);
+  if (entries.some(isCopy) && !entries.some(([field]) => field === "donor")) {
+    entries = entries.filter((entry) => !isCopy(entry));
+    if (!edits.donor) problems.push("copies need the pass that they come from: add pass.SOURCE.TARGET");
+  }
+  return { edits: problems.length ? editsOf(entries) : edits, problems };
 }
 
 /** Return the problems of `fitEdits`. @param {Edits} edits @returns {string[]} */
 export const checkEdits = (edits, config, S) => fitEdits(edits, config, S).problems;
 
-const DONE = { headsOff: "switched off", headsUniform: "made uniform", headsMean: "set to its mean" };
+const COPIES = ["patches", "headPatches"], DONE = { headsOff: "switched off", headsUniform: "made uniform", headsMean: "set to its mean", headPatches: "copied" };
+
+function problemWithDonor(donor, { max_length: most, source_vocab_size, target_vocab_size }) {
+  for (const [side, vocabulary] of Object.entries({ source: source_vocab_size, target: target_vocab_size })) {
+    const ids = donor[side], highest = Math.max(...ids);
+    if (ids.length > most) return `a pass of ${ids.length} ${side} tokens is too long: the limit is ${most}`;
+    if (highest >= vocabulary) return `token ${highest} does not exist: the vocabulary ends at ${vocabulary - 1}`;
+  }
+  return "";
+}
 
 function problemWith([field, item], edits, config, S) {
   if (field === "hiddenSource") return item >= S && `position ${item} cannot be hidden: there are ${S} tokens`;
-  if (!item.kind) return "";
-  const { kind, layer, head, query, weights = [] } = item, name = `${kind} layer ${layer ?? "all"}, head ${head ?? "all"}`;
+  if (field === "donor") return problemWithDonor(item, config);
+  const kind = item.kind ?? item.side;
+  if (!kind) return "";
+  const { layer, head, query, weights = [] } = item, name = `${kind} layer ${layer ?? "all"}, head ${head ?? "all"}`;
   const layers = kind === "encoder" ? config.num_encoder_layers : config.num_decoder_layers, heads = config.num_heads;
-  if (layer >= layers || head >= heads) {
+  if (item.side && layer > layers) return `the ${kind} has no state after layer ${layer}: the layers end at ${layers}, and 0 is the embeddings`;
+  if (!item.side && (layer >= layers || head >= heads)) {
     const last = `counted from 0, the layers end at ${layers - 1} and the heads at ${heads - 1}`;
     return `${name} cannot be ${DONE[field] ?? "edited"}: ${last}`;
   }
   const keys = weights.flatMap((weight, key) => (weight ? [key] : []));
   const lastKey = field === "rows" && kind !== "decoder" ? keys.at(-1) : item.key;
-  for (const [axis, position, ofSource] of [["query", query, kind === "encoder"], ["key", lastKey, kind !== "decoder"]]) {
+  const axes = [["position", item.position, kind === "encoder"], ["query", query, kind === "encoder"], ["key", lastKey, kind !== "decoder"]];
+  for (const [axis, position, ofSource] of /** @type {[string, number, boolean][]} */ (axes)) {
     const length = ofSource ? S : config.max_length, side = ofSource ? "source" : "target";
     const last = `the ${side} ends at ${length - 1}, counted from 0`;
     if (position >= length) return `${axis} ${position} of ${kind} does not exist: ${last}`;
   }
+  if (COPIES.includes(field) && edits.donor) {
+    const length = edits.donor[kind === "encoder" ? "source" : "target"].length, place = item.donorPosition ?? item.donorQuery;
+    const last = `the other pass ends at ${length - 1}, counted from 0`;
+    if (place >= length) return `${item.side ? "position" : "query"} ${place} of ${kind} cannot be copied: ${last}`;
+  }
+  const vocabulary = config.target_vocab_size, unknown = [item.old, item.new].find((id) => id >= vocabulary);
+  if (unknown !== undefined) return `token ${unknown} does not exist: the vocabulary ends at ${vocabulary - 1}`;
   const isOpen = (key) => (kind === "decoder" ? key <= query || !edits.causalMask : !edits.hiddenSource.includes(key));
   const isMasked = field === "rows" && !keys.some(isOpen);
   return isMasked && `the row of ${name}, query ${query} has weight only on masked keys: give some to another key`;
@@ -200,9 +261,9 @@ export function editsAt(edits, kind, layer) {
   const here = (items) => items.filter((one) => one.kind === kind && (one.layer ?? layer) === layer);
   const heads = (items) => here(items).map(({ head }) => head);
   const mean = heads(edits.headsMean), silent = [...heads(edits.headsOff), ...mean], uniform = heads(edits.headsUniform);
-  const [temperatures, edges, rows] = [edits.temperatures, edits.edges, edits.rows].map(here);
+  const [temperatures, edges, rows, copied] = [edits.temperatures, edits.edges, edits.rows, edits.headPatches].map(here);
   const changesWeights = [uniform, temperatures, edges, rows].some((found) => found.length);
-  return changesWeights || silent.length ? { mean, silent, uniform, temperatures, edges, rows, changesWeights } : null;
+  return changesWeights || silent.length || copied.length ? { mean, silent, uniform, temperatures, edges, rows, copied, changesWeights } : null;
 }
 
 /** Edit the scores of one query in place, before the softmax. A masked score (−∞) stays. */

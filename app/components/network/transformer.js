@@ -5,6 +5,7 @@
 // time, so there is no batch. The arithmetic of edits is in edits.js.
 
 import { makeHeap } from "./product.js";
+import { StateEdits } from "./states.js";
 import { checkEdits, editScores, editWeights, editsAt, NO_EDITS } from "./edits.js";
 import { unpackTensor } from "./weights.js";
 
@@ -18,8 +19,8 @@ const MOST_BEAMS = 8; // memory is reserved for this many hypotheses
  *   the key is masked; position(row) is the query's own position
  * @typedef {{K: number, step: number, keys: Float32Array, values: Float32Array}} KeysValues  keys [K, D], and values
  *   transposed to [D, step], step ≥ K, so that both products of attention read rows
- * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, encoder?: any, decoder?: any, cross?: any}} Capture
- *   what to keep from a pass: weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
+ * @typedef {{weights?: boolean, scores?: boolean, norms?: boolean, states?: Record<Side, Float32Array[]>, encoder?: any, decoder?: any, cross?: any}} Capture
+ *   what to keep from a pass: states after the embeddings and after each layer (the lists are filled), weights, scores q·k/√d_k before the mask, or norms ‖α · vWᴼ‖ (Kobayashi et al. 2020);
  *   `encode` adds `encoder`, `decode` adds `decoder` and `cross`: {weights: [layer, head, query, key], …}
  * @typedef {{S: number, mask: Mask, cross: KeysValues[], end: number}} Memory  an encoded source as keys and values
  * @typedef {{memory: Memory, length: number, own: KeysValues[], prefixes: Int32Array[], logits: Float32Array}} Cache  of
@@ -174,8 +175,9 @@ class MultiHeadAttention {
       if (capture?.weights) this.keep("weights", h, Q, K, weights_QK, capture);
       if (capture?.norms) this.keep("norms", h, Q, K, weights_QK, capture, this.lengths(h, memory, own));
       heap.product({ x: weights_QK, w: v, wStep: step, out: z, outStep: D, rows: Q, inner: K4, outer: E }); // 5. ·V
-      if (own?.silent.includes(h)) for (let at = 0; at < z.length; at += D) z.fill(0, at, at + E);
     }
+    this.network.stateEdits.changeHeads(z_QD, this.kind, this.layer, edits, own, capture, mask.position);
+    for (const h of own?.silent ?? []) for (let at = h * E; at < z_QD.length; at += D) z_QD.fill(0, at, at + E);
     const output_QD = this.output.forward(z_QD);
     for (const h of own?.mean ?? []) {
       const mean_D = this.network.weights[`means.${this.kind}`].subarray((this.layer * H + h) * D);
@@ -318,6 +320,11 @@ class DecoderLayer extends Layer {
   }
 }
 
+/** @param {Float32Array} x @param {Capture | undefined} capture @param {Side} side */
+function keepState(x, capture, side) {
+  capture?.states?.[side].push(x.slice());
+}
+
 /** Encoder, decoder and output projection (figure 1). */
 export class Transformer {
   /** @param {any} stored from `readWeights` @param {import("./product.js").Heap} heap */
@@ -339,6 +346,7 @@ export class Transformer {
     this.decoder = Array.from({ length: config.num_decoder_layers }, (_, i) => new DecoderLayer(this, i));
     this.decoderNorm = norm("decoder_norm");
     this.row = new Float64Array(config.max_length); // scores of a query
+    this.stateEdits = new StateEdits(this);
     this.empty = heap.used;
   }
 
@@ -348,9 +356,16 @@ export class Transformer {
    */
   encode(ids, edits = NO_EDITS, capture = undefined) {
     this.check(ids, edits, ids.length);
+    this.stateEdits.prepare(edits);
     const cross = this.decoder.map((layer) => layer.crossAttention.room(ids.length)), end = this.heap.used;
     const mask = paddingMask(ids, edits), x_SD = this.embeddings.embed("source", ids, edits);
-    for (const layer of this.encoder) layer.forward(x_SD, mask, edits, capture);
+    this.stateEdits.change(x_SD, "encoder", 0, edits, capture);
+    keepState(x_SD, capture, "encoder");
+    for (const [i, layer] of this.encoder.entries()) {
+      layer.forward(x_SD, mask, edits, capture);
+      this.stateEdits.change(x_SD, "encoder", i + 1, edits, capture);
+      keepState(x_SD, capture, "encoder");
+    }
     const memory_SD = this.encoderNorm.forward(x_SD);
     for (const [i, layer] of this.decoder.entries()) layer.crossAttention.keysValues(memory_SD, cross[i]);
     this.heap.used = end;
@@ -365,7 +380,13 @@ export class Transformer {
   decode(ids, memory, edits = NO_EDITS, capture = undefined) {
     this.check(ids, edits, memory.S);
     const start = this.heap.used, mask = causalMask(ids, edits), x_TD = this.embeddings.embed("target", ids, edits);
-    for (const [i, layer] of this.decoder.entries()) layer.forward(x_TD, memory.cross[i], mask, memory.mask, edits, capture);
+    this.stateEdits.change(x_TD, "decoder", 0, edits, capture);
+    keepState(x_TD, capture, "decoder");
+    for (const [i, layer] of this.decoder.entries()) {
+      layer.forward(x_TD, memory.cross[i], mask, memory.mask, edits, capture);
+      this.stateEdits.change(x_TD, "decoder", i + 1, edits, capture);
+      keepState(x_TD, capture, "decoder");
+    }
     const logits_TV = this.embeddings.classify(this.decoderNorm.forward(x_TD));
     this.heap.used = start;
     return logits_TV;
@@ -389,8 +410,11 @@ export class Transformer {
     cache.prefixes = parents.map((parent, b) => Int32Array.of(...(length ? cache.prefixes[parent] : []), column + b));
     const mask = { columns: (b) => cache.prefixes[b], position }, sourceMask = { ...memory.mask, position };
     const x_BD = this.embeddings.embed("target", ids, edits, this.embeddings.positions("target", length, 1, edits));
-    for (const [i, layer] of this.decoder.entries())
+    this.stateEdits.change(x_BD, "decoder", 0, edits, undefined, position);
+    for (const [i, layer] of this.decoder.entries()) {
       layer.forward(x_BD, memory.cross[i], mask, sourceMask, edits, undefined, own[i]);
+      this.stateEdits.change(x_BD, "decoder", i + 1, edits, undefined, position);
+    }
     const out = cache.logits.subarray(0, ids.length * this.config.target_vocab_size);
     this.embeddings.classify(this.decoderNorm.forward(x_BD), out);
     this.heap.used = start;
@@ -411,6 +435,8 @@ export class Transformer {
     const [problem] = length > most ? [`${length} tokens are too many: the limit is ${most}`] : checkEdits(edits, this.config, S);
     if (problem) throw new RangeError(problem);
     if (isMissing) throw new RangeError("the means of the heads are not on this page: switch heads off instead");
+    if (edits.pushes.some((one) => !("seed" in one)) && !this.weights["lens.encoder"])
+      throw new RangeError("the network's Jacobian lens is not on this page: export the page from a checkpoint that has one");
   }
 }
 

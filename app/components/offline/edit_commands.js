@@ -4,6 +4,8 @@ import { editsText, listEdits, parseEdits } from "../network/edits.js";
 
 const MOST_EDITS = 200; // as in core/record/edits.py
 
+const isPass = (text) => text.startsWith("pass."), isCopy = (text) => /^copy(head)?\./.test(text);
+
 /**
  * Return the text form of the edits after a command. "+off.cross.2.0" adds an edit, which replaces those that it conflicts
  * with; "-off.cross.2.0" removes it; "" removes all.
@@ -15,11 +17,18 @@ export function changedEdits(text, command) {
   if (!command) return "";
   const one = command.slice(1);
   const before = listEdits(parseEdits(text)).map(editsText);
-  if (command[0] === "-") return before.filter((other) => other !== one).join("~");
-  const problems = [];
-  parseEdits(one, problems);
+  if (command[0] === "-") {
+    const left = before.filter((other) => other !== one);
+    const alone = one.startsWith("pass.") ? isCopy : isCopy(one) && !left.some(isCopy) ? isPass : () => false;
+    return left.filter((other) => !alone(other)).join("~"); // copies go with their pass, and the pass with its last copy
+  }
+  const problems = [], added = listEdits(parseEdits(one, problems)).map(editsText);
   if (problems.length) throw new Error(problems[0]);
-  const kept = before.filter((other) => listEdits(parseEdits(`${one}~${other}`)).length === 2);
-  if (kept.length >= MOST_EDITS) throw new Error(`${kept.length + 1} edits are too many: the limit is ${MOST_EDITS}. Undo some.`);
+  const kept = before.filter((other) => {
+    const isOfOther = isCopy(other) && added.some(isPass) && !before.some((pass) => added.includes(pass) && isPass(pass));
+    return !isOfOther && !added.includes(other) && listEdits(parseEdits(`${one}~${other}`)).length === added.length + 1;
+  });
+  const count = kept.length + added.length;
+  if (count > MOST_EDITS) throw new Error(`${count} edits are too many: the limit is ${MOST_EDITS}. Undo some.`);
   return editsText(parseEdits([...kept, one].join("~")));
 }

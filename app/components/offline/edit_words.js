@@ -31,6 +31,12 @@ function describeEdit(one, record) {
   }
   for (const { kind, layer, head, query } of one.rows) return `row of ${nameOfToken(queriesOf(record, kind), query)} drawn by hand, ${nameOfHead(kind, layer, head)}`;
   for (const { kind, layer, head, value } of one.temperatures) return `${nameOfHead(kind, layer, head)} at temperature ${general(value)}`;
+  for (const copy of one.patches) return `state of ${nameOfState(copy, record)} copied from token ${copy.donorPosition + 1}`;
+  for (const { kind, layer, head, query, donorQuery } of one.headPatches) {
+    return `output at ${nameOfToken(queriesOf(record, kind), query)} copied from token ${donorQuery + 1}, ${nameOfHead(kind, layer, head)}`;
+  }
+  for (const push of one.pushes) return `state of ${nameOfState(push, record)} pushed ${nameOfDirection(push, record)}`;
+  if (one.donor) return `copies come from a sentence of ${one.donor.source.length - 1} token${one.donor.source.length === 2 ? "" : "s"}`;
   for (const place of one.hiddenSource) return `${nameOfToken(numberedLabels(record.source, 1), place)} hidden`;
   const sides = { source: one.sourcePositions, target: one.targetPositions };
   for (const [side, edit] of Object.entries(sides)) if (describePositions(edit, side)) return describePositions(edit, side);
@@ -46,6 +52,19 @@ function describePositions({ scale, stretch, shift, order }, side) {
     order.length ? "in another order" : "",
   ].filter(Boolean);
   return changes.length ? `positions of the ${side} ${changes.join(", ")}` : "";
+}
+
+function nameOfState({ side, layer, position }, record) {
+  const words = side === "encoder" ? numberedLabels(record.source, 1) : numberedLabels(record.targetIn, 0);
+  return `${nameOfToken(words, position)}, ${side} ${layer ? `layer ${layer}` : "embeddings"},`;
+}
+
+function nameOfDirection({ strength, seed, old, new: to }, record) {
+  const by = `by ${strength < 0 ? "\u2212" : ""}${general(Math.abs(strength))}`;
+  if (seed !== undefined) return `${by} in random direction ${seed}`;
+  const known = new Map([...record.alternatives.flat(), ...record.targetOut].map((token) => [token.id, labelOf(token)]));
+  const name = (id) => (known.has(id) ? `\u201c${known.get(id)}\u201d` : `token ${id}`);
+  return `${by} towards ${name(to)}${old === null ? "" : `, away from ${name(old)}`}`;
 }
 
 const nameOfHead = (kind, layer, head) =>

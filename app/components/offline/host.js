@@ -23,7 +23,7 @@ export function offlineHost({ answer, edit }) {
   const deliver = (packed) => receivers.forEach((receive) => receive(packed));
   /** @type {Host} */
   const host = {
-    answers: new Set(["quantity", "effects", "edit"]),
+    answers: new Set(["quantity", "effects", "edit", "lens"]),
     ask,
     listen: listener(receivers),
     link: {

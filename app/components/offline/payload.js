@@ -1,5 +1,6 @@
 // Turns a record of the worker into the explorer's payload, as explorer/payload.py does, and computes its rollout.
 
+import { SIDES } from "../network/lens.js";
 import { bytesOf, packBits } from "../shared/packing.js";
 
 /** @type {Kind[]} */
@@ -17,12 +18,12 @@ const forKinds = (valueOf) =>
  * as bits, and all other numbers as float32.
  * @param {PassRecord} record
  * @param {{view: Link, offered: Quantity[], quantities?: Record<string, Record<Kind, Float32Array>>,
- *   whatIf?: WhatIf | null, before?: PassRecord | null, checked?: "here" | "pending"}} shown  offered: quantities that can be requested besides the
+ *   whatIf?: WhatIf | null, before?: PassRecord | null, checked?: "here" | "pending", hasLens?: boolean}} shown  offered: quantities that can be requested besides the
  *   weights; quantities: those to send along; before: of an edited pass, the one without edits; checked: "pending" if the checks follow as an answer
  * @returns {Payload}
  * @throws {RangeError} for a map that is not finite or outside 0..1, or a quantity that is not finite
  */
-export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, before = null, checked = "here" }) {
+export function payloadOf(record, { view, offered, quantities = {}, whatIf = null, before = null, checked = "here", hasLens = false }) {
   for (const kind of KINDS_OF_MAPS) {
     if (!record[kind].every((weight) => weight >= 0 && weight <= 1 + 1e-4)) throw new RangeError(`the ${kind} maps contain a value outside 0..1`);
   }
@@ -52,6 +53,7 @@ export function payloadOf(record, { view, offered, quantities = {}, whatIf = nul
     offered: ["weights", ...offered],
     what_if: whatIf,
     together: null,
+    ...(hasLens ? { lens_offer: { unasked: true } } : {}),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [kind, bytesOf(unmaskedNumbers(record[kind], masks[kind]))])),
     ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`${kind}_mask`, packBits(masks[kind])])),
     ...Object.fromEntries(before ? KINDS_OF_MAPS.map((kind) => [`looked_at_${kind}`, lookedAt([before, record], kind)]) : []),
@@ -110,6 +112,27 @@ export const effectFields = (effects) => ({
   effects: true,
   ...Object.fromEntries(KINDS_OF_MAPS.map((kind) => [`effects_${kind}`, bytesOf(effects[kind])])),
 });
+
+/**
+ * Return the fields of what the states say, as `lens_answer` in explorer/payload.py does.
+ * @param {Record<Side, import("../network/lens.js").Reading>} found
+ * @param {import("../network/subwords.js").Tokenizer} tokenizer
+ * @param {LensFacts} facts
+ */
+export function lensFields(found, tokenizer, facts) {
+  const ids = [...new Set(SIDES.flatMap((side) => [...found[side].ids, ...found[side].logitIds]))].toSorted((a, b) => a - b);
+  const places = new Map(ids.map((id, index) => [id, index]));
+  const fields = {};
+  const add = (name, numbers) => (fields[`lens_${name}`] = bytesOf(Float32Array.from(numbers)));
+  for (const side of SIDES) {
+    const { ids: said, logitIds, probabilities, ranks } = found[side];
+    add(`${side}_ids`, said.map((id) => places.get(id)));
+    add(`${side}_logit_ids`, logitIds.map((id) => places.get(id)));
+    add(`${side}_probabilities`, probabilities);
+    add(`${side}_ranks`, ranks);
+  }
+  return { lens: { tokens: ids.map((id) => tokenizer.token(id)), ...facts }, ...fields };
+}
 
 /** Keep the unmasked cells of maps [layer, head, query, key]. */
 function unmaskedNumbers(numbers, mask) {

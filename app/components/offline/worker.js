@@ -2,6 +2,7 @@
 
 import { editsText, fitEdits, listEdits, NO_EDITS, parseEdits } from "../network/edits.js";
 import { InputError } from "../network/input.js";
+import { readings } from "../network/lens.js";
 import { headEffects, inspectUnchecked, translate } from "../network/record.js";
 import { Tokenizer } from "../network/subwords.js";
 import { makeNetwork } from "../network/transformer.js";
@@ -11,7 +12,7 @@ import { listedEdits } from "./edit_words.js";
 import { openingView } from "./first_view.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
 import { bytesOf, packPayload } from "../shared/packing.js";
-import { changeOf, effectFields, KINDS_OF_MAPS, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
+import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
 
 /*
  * Questions {id, ask, …}, each answered once by {id, …} or by {id, failed: one line}:
@@ -59,7 +60,7 @@ async function open({ direction, weights, sha256: expected, plain = false }) {
   // Records of rounded weights must not pass for those of the checkpoint.
   if (about.precision === "int8") Object.assign(about, { name: `${about.name} (8-bit)`, weights_sha256: found });
   const network = await makeNetwork(stored, { plain });
-  networks.set(direction, { network, means: stored.means, tokenizer: new Tokenizer(stored.tokenizer) });
+  networks.set(direction, { network, means: stored.means, lens: stored.lens, tokenizer: new Tokenizer(stored.tokenizer) });
   return { about, config, simd: network.heap.kernel !== null };
 }
 
@@ -85,7 +86,7 @@ async function recordOf(direction, text, { beam, edits = NO_EDITS, target = null
 }
 
 async function show({ direction, text, target, beam, edits: written, view, request = null }) {
-  const { network, means } = networks.get(direction);
+  const { network, means, lens } = networks.get(direction);
   const before = await recordOf(direction, text, { beam, target });
   const problems = [];
   const fitting = fitEdits(parseEdits(written, problems), network.config, before.source.length);
@@ -116,7 +117,7 @@ async function show({ direction, text, target, beam, edits: written, view, reque
   };
   const quantities = offered.find((name) => name === wanted) ? { [wanted]: quantityOf(next, wanted) } : {};
   const checked = unchecked.has(after) ? "pending" : "here";
-  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked }));
+  const payload = packPayload(payloadOf(after, { view: openingView(before, view), offered, quantities, whatIf, before: isEdited ? before : null, checked, hasLens: lens !== null }));
   shown = next;
   return { payload, translation: before.translation };
 }
@@ -152,6 +153,10 @@ const ANSWERS = {
     wanted = quantity;
     return quantity === "weights" ? {} : quantityFields(shown.after, { [quantity]: quantityOf(shown, quantity) });
   },
+  lens: async () => {
+    const { network, lens, tokenizer } = networks.get(shown.direction);
+    return lensFields(await readings(network, shown.after, giveWay), tokenizer, lens);
+  },
   effects: async () => effectFields(await headEffects(networks.get(shown.direction).network, shown.after, giveWay)),
 };
 
@@ -172,7 +177,7 @@ async function answer({ name, value }) {
     return { answer: packPayload({ ...fields, ...(await ANSWERS[name](value)) }) };
   } catch (error) {
     if (error instanceof Interrupted) throw error;
-    const what = name === "effects" ? "effect of each head" : value.quantity;
+    const what = { effects: "effect of each head", lens: "reading of the states" }[name] ?? value.quantity;
     return { answer: packPayload({ ...fields, failed: `The ${what} could not be computed: ${lineOf(error)}` }) };
   }
 }

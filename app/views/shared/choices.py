@@ -9,7 +9,13 @@ from app.state import address
 
 
 def choose(
-    label: str, options: Mapping[Any, str], default: Any, key: str, help: str | None = None
+    label: str,
+    options: Mapping[Any, str],
+    default: Any,
+    key: str,
+    help: str | None = None,
+    *,
+    show_label: bool = True,
 ) -> Any:
     """Choose one of a few options {value: label}; return its value."""
     address.initialise(key, options, default)
@@ -21,6 +27,7 @@ def choose(
         key=key,
         persist_state="session",
         help=help,
+        label_visibility="visible" if show_label else "collapsed",
     )
     address.write_choice(key, chosen, default)
     return chosen

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
+import numpy as np
+
+import core
 from app.components.edits import known_edits
 from app.components.explorer.answers import answers
 from app.components.explorer.mount import explorer
@@ -15,6 +18,9 @@ from app.views.shared import what_if
 from core.analysis.rollout import can_roll_out
 from core.checkpoint.folder import Card
 from core.record.record import TranslationRecord
+
+_MOST_UNASKED = 20_000_000
+"""Weights of a network: larger ones read their states only for visitors who unfold the strip."""
 
 
 def show_explorer(
@@ -44,14 +50,17 @@ def show_explorer(
         numbers = {"change": changed.map_changes, **numbers}
     effects = None if card is None else lambda: results.head_effects(card, record)
     more = ["effects"] if effects else []
-    if changed:
-        more.append("edit")
+    lens = None
+    if changed and card is not None:
+        more += ["edit", "lens"]
+        lens = _lens_offer(card)
     data = payload(
         record,
         view,
         quantities=dict.fromkeys(numbers),
         what_if=changed.payload() if changed else known_edits(record),
         before=changed.before if changed and changed.after is not changed.before else None,
+        lens=lens,
         provenance=None if card is None else card.imported,
         host=Host(key, (*APP.answers, *more), in_url, head_page),
         **further,
@@ -59,10 +68,32 @@ def show_explorer(
     requests = {**(session.get(key) or {}), "quantity": address.requested_quantity(key)}
     query = explorer(
         data,
-        answers(record, requests, numbers, effects),
+        answers(record, requests, numbers, effects, lambda: _readings(card, record)),
         on_edit=lambda: what_if.edit_by((session.get(key) or {}).get("edit")),
     )
     return dict(parse_qsl(query, keep_blank_values=True)) if query else None
+
+
+def _lens_offer(card: Card) -> dict[str, Any]:
+    """Return what the explorer offers: see `lens` of `payload`."""
+    from core.checkpoint.lens import FILE, fit_command
+
+    if not (card.folder / FILE).is_file():
+        return {"command": fit_command(card)}
+    return {"unasked": card.parameters <= _MOST_UNASKED}
+
+
+def _readings(card: Card | None, record: TranslationRecord) -> tuple[Any, dict[int, Any], Any]:
+    """Return what a record's states say, the tokens by id, and what is known about the lens."""
+    lens = None if card is None else results.lens(card)
+    if card is None or lens is None:
+        raise ValueError("the network has no lens")
+    readings = results.run_experiment(card, core.jacobian_lens, record)
+    sides = (readings.encoder, readings.decoder)
+    said = np.unique(np.concatenate([ids.ravel() for s in sides for ids in (s.ids, s.logit_ids)]))
+    ids = tuple(said.tolist())
+    tokens = dict(zip(ids, results.target_tokens(card, ids), strict=True))
+    return readings, tokens, lens.about
 
 
 def _quantity(card: Card | None, record: TranslationRecord, name: str) -> Callable[[], Arrays]:

@@ -20,14 +20,12 @@ def section(
     choices: tuple[str, ...] = (),
     summary: str,
     seconds: float | None = None,
-    opens_itself: bool = False,
     help: str | None = None,
 ) -> None:
     """Draw an expander that calls `body` while it is open.
 
     Its label has the `title`, if there is one, the `summary` of the result and the expected time in
-    `seconds`. A link with one of the section's `choices` opens it. `help` explains its terms. No
-    section opens by itself: `opens_itself` is no longer needed.
+    `seconds`. A link with one of the section's `choices` opens it. `help` explains its terms.
     """
     untouched = session.get(key) is None
     if untouched and any(address.requested(name) is not None for name in choices):

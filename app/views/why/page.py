@@ -11,6 +11,7 @@ from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
 from app.views.why.heads import questions, show_important_heads, show_looks, show_pairs
+from app.views.why.knew import show_knew
 from app.views.why.layers import show_decoder_lens, show_logit_lens
 from app.views.why.sources import show_sources
 from app.views.why.words import show_word_choice
@@ -73,6 +74,16 @@ section(
     summary="The most probable token after each layer of the decoder",
     seconds=cost.estimate_seconds(inspection, 2),
     help=meaning("logit lens", "softmax"),
+)
+section(
+    "Did the encoder know a word?",
+    "open_knew",
+    show_knew,
+    inspection,
+    choices=("why_knew", "why_knew_other"),
+    summary="Where a word ranks in every state of encoder and decoder",
+    seconds=cost.estimate_seconds(inspection, 2),
+    help=meaning("softmax"),
 )
 section(
     "What if the encoder stopped earlier?",

@@ -1,0 +1,293 @@
+// Copy a state: two grids word × layer, a cell moved from one to the other, and the translation that results.
+
+import { alignWords } from "../shared/alignment.js";
+import { bold, element } from "../shared/dom.js";
+import { between, fixed, signed } from "../shared/numbers.js";
+import { rampStep, signedStep } from "../shared/theme.js";
+import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
+import { focusCell, placeOf, stateGrid } from "./grid.js";
+import { listenToDragging } from "./dragging.js";
+
+const WAYS = { restore: "Restore", damage: "Damage" };
+
+const SIDES = { encoder: "Encoder", decoder: "Decoder" };
+
+const ATTENTION_KINDS = { encoder: "encoder", decoder: "decoder self-", cross: "cross-" };
+
+/* A switch of radio buttons: one tab stop, and arrow keys of its own. */
+export function choiceOf(name, options, chosen, choose) {
+  const group = element("div", "segments");
+  Object.assign(group, { role: "radiogroup", ariaLabel: name });
+  for (const [value, text] of Object.entries(options)) {
+    const label = element("label", "segment");
+    const input = Object.assign(document.createElement("input"), { type: "radio", name, value, checked: value === chosen });
+    input.dataset.at = `${name} ${value}`;
+    input.addEventListener("change", () => choose(value));
+    label.append(input, element("span", "", text));
+    group.append(label);
+  }
+  return group;
+}
+
+/** "embeddings", "layer 1", … @param {number} count of rows */
+export const layerNames = (count) => Array.from({ length: count }, (_, layer) => (layer ? `layer ${layer}` : "embeddings"));
+
+/** @param {StatesView} view */
+export function showCopying(view) {
+  const { parts, data } = view;
+  const { way, side } = data;
+  view.tokens = { donor: tokensOf(data.donor), receiver: tokensOf(data.receiver) };
+  const ask = (change) => view.ask({ way, side, copy: "", ...change });
+  parts.choices.replaceChildren(
+    choiceOf("Direction", WAYS, way, (value) => ask({ way: value })),
+    choiceOf("States", SIDES, side, (value) => ask({ side: value })),
+  );
+  view.drop = (layer, from, to) => ask({ copy: `copy.${side}.${layer}.${to}.${from}` });
+  view.picked = null;
+  const [upper, lower] = ["donor", "receiver"].map((role) => gridOf(view, role));
+  const status = element("p", "note");
+  status.setAttribute("aria-live", "polite");
+  Object.assign(view, { grids: { donor: upper.querySelector(".grid"), receiver: lower.querySelector(".grid") }, status });
+  parts.main.replaceChildren(upper, lower, status, resultOf(view));
+  const { donor, receiver } = view.grids;
+  listenToDragging({
+    from: donor,
+    to: receiver,
+    pick: (layer, from) => pickUp(view, { layer, from }),
+    put: (layer, to) => dropOn(view, layer, to),
+    cancel: () => pickUp(view, null),
+  });
+  sayPicked(view);
+  parts.say.replaceChildren(...sentenceOf(view));
+  showPictures(view);
+}
+
+const tokensOf = ({ tokens, first }) => displayTokens(tokens, first);
+
+function gridOf(view, role) {
+  const { data, tokens } = view;
+  const { name, words } = data[role];
+  const after = role === "receiver" ? data.after : null;
+  const rows = layerNames(data.layers);
+  const cells = rows.map((row, layer) => tokens[role].map((token, n) => {
+    const [before] = words?.[layer]?.[n] ?? [""];
+    const [text, probability] = (after ?? words)?.[layer]?.[n] ?? ["", 0];
+    const isSource = role === "donor" && isAt(data.copy, layer, "from", n);
+    const isGoal = role === "receiver" && isAt(data.copy, layer, "to", n);
+    const looks = [isSource && "source", isGoal && "goal", after && text !== before && "changed"].filter(Boolean).join(" ");
+    const said = words ? `: ${text}, ${fixed(probability, 2)}` : "";
+    return { text, looks, label: `${tokenName(token)}, ${row}${said}`, ground: shadeOf(probability, words) };
+  }));
+  const pairs = new Set(data.pairs.filter(([from, to]) => data.donor.tokens[from].id === data.receiver.tokens[to].id).map((pair) => pair[role === "donor" ? 0 : 1]));
+  return stateGrid({
+    id: role,
+    name: `${name}: states of the ${data.side}. ${role === "donor" ? "Enter picks one to copy." : "Enter puts the picked one here."}`,
+    dir: directionOf(tokens[role]),
+    corner: name,
+    rows,
+    columns: tokens[role].map((token, n) => ({ text: tokenName(token), strong: !pairs.has(n) })),
+    cells,
+    rest: data.copy?.layer === undefined || data.copy.head !== undefined ? [0, 0] : [data.copy.layer, role === "donor" ? data.copy.from : data.copy.to],
+    press: (layer, n, byKey) => (role === "donor" ? pick(view, layer, n, byKey) : dropOn(view, layer, n)),
+  });
+}
+
+const isAt = (copy, layer, end, n) => Boolean(copy) && copy.head === undefined && copy.layer === layer && copy[end] === n;
+
+const shadeOf = (probability, words) => `color-mix(in srgb, var(--said) ${words ? Math.round(100 * probability ** 0.7) : 40}%, var(--page))`;
+
+/** Pick a cell of the upper grid, or put it back. A key also goes to where it would be dropped. @param {StatesView} view */
+function pick(view, layer, from, byKey) {
+  const again = view.picked && view.picked.layer === layer && view.picked.from === from;
+  pickUp(view, again ? null : { layer, from });
+  if (byKey && view.picked) focusCell(view.grids.receiver, layer, pairOf(view, from) ?? 0);
+}
+
+function pickUp(view, picked) {
+  view.picked = picked;
+  sayPicked(view);
+}
+
+const pairOf = ({ data }, from) => data.pairs.find(([one]) => one === from)?.[1];
+
+/* A state stays in its layer: only the column of the place counts. Without a picked cell, the paired one is copied. */
+function dropOn(view, layer, to) {
+  const from = view.data.pairs.find(([, other]) => other === to)?.[0];
+  const { picked } = view;
+  pickUp(view, null);
+  if (picked) view.drop(picked.layer, picked.from, to);
+  else if (from !== undefined) view.drop(layer, from, to);
+  else view.status.textContent = `No token of ${view.data.donor.name} belongs to this one: pick a cell above first.`;
+}
+
+/** Escape puts a picked cell back. @param {StatesView} view */
+export function cancel(view) {
+  if (!view.picked) return false;
+  const { layer, from } = view.picked;
+  pickUp(view, null);
+  focusCell(view.grids.donor, layer, from);
+  return true;
+}
+
+/** @param {StatesView} view */
+function sayPicked(view) {
+  const { data, picked, status, tokens, grids } = view;
+  for (const cell of grids.donor.querySelectorAll(".cell")) {
+    const [layer, n] = placeOf(cell);
+    const isPicked = picked?.layer === layer && picked.from === n;
+    cell.classList.toggle("picked", isPicked);
+    cell.setAttribute("aria-selected", String(isPicked));
+  }
+  grids.receiver.dataset.open = picked ? String(picked.layer) : "";
+  for (const cell of grids.receiver.querySelectorAll(".cell")) cell.classList.toggle("open", placeOf(cell)[0] === picked?.layer);
+  const lens = data.donor.words ? "The words are the Jacobian lens\u2019s." : "This network has no lens to read its states.";
+  status.textContent = picked
+    ? `Picked ${tokenName(tokens.donor[picked.from])}, ${layerNames(data.layers)[picked.layer]}: choose its place in ${data.receiver.name}. Escape cancels.`
+    : `Drag a cell down, or press Enter on it and again where it goes. ${lens}`;
+}
+
+/** The runs of words that differ between two texts. @returns {{old: string, now: string}[]} */
+export function changesOf(before, after) {
+  const aligned = alignWords(before.split(" "), after.split(" "));
+  const changes = aligned.before.length ? [{ old: [], now: [...aligned.before] }] : [];
+  let open = aligned.before.length > 0;
+  before.split(" ").forEach((word, at) => {
+    const { words, isSame } = aligned.fates[at];
+    if (!isSame && !open) changes.push({ old: [], now: [] });
+    if (!isSame) {
+      changes.at(-1).old.push(word);
+      changes.at(-1).now.push(...words);
+    }
+    open = !isSame;
+    if (isSame && words.length > 1) {
+      changes.push({ old: [], now: words.slice(1) });
+      open = true;
+    }
+  });
+  return changes.map(({ old, now }) => ({ old: old.join(" "), now: now.join(" ") }));
+}
+
+/** A text with the words bold that another version of it lacks. */
+export function changedText(before, after) {
+  const line = element("bdi", "text");
+  const { fates, before: first } = alignWords(before.split(" "), after.split(" "));
+  for (const word of first) line.append(bold(word), " ");
+  for (const { words, isSame } of fates) words.forEach((word, place) => line.append(isSame && !place ? word : bold(word), " "));
+  return line;
+}
+
+/** The parts of "<b>dog</b> becomes <b>boy</b>" for each change, and what is left. */
+export function saidChanges(before, after) {
+  const changes = changesOf(before, after);
+  if (!changes.length) return ["the translation stays the same."];
+  const shown = changes.slice(0, 2).flatMap(({ old, now }, place) => [
+    place ? "; " : "",
+    ...(old && now ? [bold(old), " becomes ", bold(now)] : old ? [bold(old), " is left out"] : [bold(now), " is added"]),
+  ]);
+  const rest = changes.length - 2;
+  return [...shown, changes.length === 1 ? ", and nothing else changes." : rest > 0 ? `, and ${rest} more ${rest === 1 ? "place changes" : "places change"}.` : "."];
+}
+
+function sentenceOf({ data, tokens }) {
+  const { copy, donor, receiver, after_text: after } = data;
+  if (data.problem) return [data.problem];
+  if (!copy || after === null) return [`Copy a state of ${donor.name} into ${receiver.name}.`];
+  const what = copy.head === undefined
+    ? ["one state of ", element("i", "", tokenName(tokens.donor[copy.from]))]
+    : [`the output of ${ATTENTION_KINDS[copy.kind]}attention head ${copy.layer + 1}.${copy.head + 1}`];
+  return ["Copy ", ...what, ` from ${donor.name} into ${receiver.name}: `, ...saidChanges(receiver.translation, after)];
+}
+
+function resultOf({ data }) {
+  const { receiver, measure, after_text: after } = data;
+  const box = element("div", "result");
+  const line = (name, text, looks = "") => {
+    const row = element("div", `said ${looks}`);
+    row.append(element("span", "row-name", name), text);
+    box.append(row);
+  };
+  line(`${receiver.name} before`, element("bdi", "text before", receiver.translation));
+  if (after !== null) line(`${receiver.name} with ${data.copy.head === undefined ? "the cell" : "the head"}`, changedText(receiver.translation, after), "now");
+  if (measure) line(data.way === "restore" ? "restored" : "lost", meterOf(measure));
+  return box;
+}
+
+function meterOf({ share, own, other, before, now }) {
+  const box = element("div", "measure");
+  const row = element("div", "meter-row");
+  if (share === null) row.append(element("span", "", "not defined"));
+  else {
+    const meter = element("span", share < 0 ? "meter less" : "meter");
+    const filled = element("i");
+    filled.style.width = `${100 * between(0, Math.abs(share), 1)}%`;
+    meter.append(filled);
+    row.append(meter, element("b", "numbers", fixed(share, 2)));
+  }
+  const difference = [element("i", "", other), " against ", element("i", "", own)];
+  const note = element("p", "note numbers");
+  if (share === null) note.append("The sentences differ by less than 0.5 nats: ", ...difference, ".");
+  else note.append("of the difference between the sentences: ", ...difference, `, ${signed(before, 1)} \u2192 ${signed(now, 1)} nats`);
+  box.append(row, note);
+  return box;
+}
+
+/** Both pictures, once their numbers have come: each cell's share, and each head's. @param {StatesView} view */
+export function showPictures(view) {
+  const { parts, data, pictures } = view;
+  const known = pictures?.about === data.about ? pictures : null;
+  const waiting = element("p", "note", known ? known.problem : "Patching every cell and every head\u2026");
+  if (!known || known.problem) return void parts.more.replaceChildren(waiting);
+  const layers = layerNames(data.layers);
+  const made = [element("h3", "", "Every cell"), cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers))];
+  for (const [kind, shares] of Object.entries(known.heads)) made.push(...headPicture(view, kind, shares));
+  parts.more.replaceChildren(...made);
+}
+
+const shareCell = ({ theme }, share, label, looks) => {
+  const table = share < 0 ? theme.signed : theme.ramp;
+  const step = share < 0 ? signedStep(share) : rampStep(share);
+  const text = share === null ? "" : fixed(share, 2).replace(/^(.?)0\./, "$1.").replace(/\.00$/, "").replace(/^\u2212?$/, "0");
+  return { text, label, looks, ground: table.css[step], ink: table.ink[step] };
+};
+
+function cellPicture(view, shares, layers) {
+  const { data, tokens } = view;
+  const paired = new Map(data.pairs.map(([from, to]) => [to, from]));
+  const cells = shares.map((row, layer) => row.map((share, to) => {
+    const label = `${tokenName(tokens.receiver[to])}, ${layers[layer]}: ${share === null ? "no counterpart" : fixed(share, 2)}`;
+    const cell = shareCell(view, share ?? 0, label, isAt(data.copy, layer, "to", to) ? "goal" : "");
+    return { ...cell, text: share === null || Math.abs(share) < 0.05 ? "" : cell.text }; // the cells are narrow
+  }));
+  return stateGrid({
+    id: "cells", name: "Share of every cell. Enter copies it.", dir: directionOf(tokens.receiver), rows: layers,
+    columns: tokens.receiver.map((token) => ({ text: tokenName(token) })), cells,
+    press: (layer, to) => paired.has(to) && view.drop(layer, paired.get(to), to),
+  });
+}
+
+/* Which columns carry at least half of the difference in some layer; computed, as networks differ. */
+function cellsInWords({ tokens }, shares, layers) {
+  const most = tokens.receiver.map((_, to) => Math.max(...shares.map((row) => row[to] ?? 0)));
+  const carrying = tokens.receiver.filter((_, to) => most[to] >= 0.5);
+  const rest = Math.max(0, ...most.filter((share) => share < 0.5));
+  if (!carrying.length) return `No single cell restores half of it; the best restores ${fixed(rest, 2)}.`;
+  const every = carrying.length === 1 && shares.every((row) => (row[tokens.receiver.indexOf(carrying[0])] ?? 0) >= 0.5);
+  return `${carrying.map(tokenName).join(", ")} ${carrying.length > 1 ? "carry" : "carries"} it${every ? ` in ${layers.length > 1 ? "every layer" : layers[0]}` : ""}. All other cells: at most ${fixed(rest, 2)}.`;
+}
+
+function headPicture(view, kind, shares) {
+  const { data } = view;
+  const title = element("h3", "", `Every ${{ encoder: "encoder", decoder: "decoder", cross: "cross" }[kind]} head`);
+  const cells = shares.map((row, layer) => row.map((share, head) => shareCell(
+    view, share, `head ${layer + 1}.${head + 1}: ${fixed(share, 2)}`,
+    data.copy?.head === head && data.copy.layer === layer && data.copy.kind === kind ? "goal" : "",
+  )));
+  const [best] = shares.flatMap((row, layer) => row.map((share, head) => ({ share, name: `${layer + 1}.${head + 1}` }))).toSorted((a, b) => b.share - a.share);
+  const grid = stateGrid({
+    id: `heads-${kind}`, name: `Share of every ${kind} head. Enter copies its output.`, dir: "ltr", rows: layerNames(shares.length + 1).slice(1),
+    columns: shares[0].map((_, head) => ({ text: head ? String(head + 1) : "head 1" })), cells,
+    press: (layer, head) => view.ask({ way: data.way, side: data.side, copy: `copyhead.${kind}.${layer}.${head}` }),
+  });
+  grid.classList.add("heads");
+  return [title, grid, element("p", "note", `The best, ${best.name}, ${data.way === "restore" ? "restores" : "takes away"} ${fixed(best.share, 2)}.`)];
+}

@@ -1,0 +1,67 @@
+// A grid of buttons with one tab stop: arrow keys walk, and the caller's `press` gets the cell of a click or Enter.
+
+import { buttonOf, element } from "../shared/dom.js";
+import { ARROWS, handled } from "../shared/keys.js";
+import { between } from "../shared/numbers.js";
+
+/**
+ * Build a grid. A cell is {text, label, ground?, ink?, looks?}; `columns` are {text, strong?} and `name` is announced.
+ * @param {{id: string, name: string, dir: string, corner?: string, rows: string[], columns: {text: string, strong?: boolean}[],
+ *   cells: any[][], press: (row: number, column: number, byKey: boolean) => void, rest?: number[]}} grid
+ */
+export function stateGrid({ id, name, dir, corner = "", rows, columns, cells, press, rest = [0, 0] }) {
+  const grid = element("div", "grid");
+  Object.assign(grid, { dir, role: "grid", ariaLabel: name });
+  grid.style.setProperty("--columns", String(columns.length));
+  const buttons = cells.map((row, r) => row.map((cell, c) => cellButton(id, cell, r, c)));
+  const rowOfCells = (...parts) => {
+    const row = element("div", "cells");
+    row.role = "row";
+    row.append(...parts);
+    return row;
+  };
+  const heading = (role, className, words) => Object.assign(element("span", className, words), { role });
+  grid.append(
+    rowOfCells(heading("columnheader", "corner", corner), ...columns.map(({ text, strong }) => heading("columnheader", strong ? "column strong" : "column", text))),
+    ...buttons.map((row, r) => rowOfCells(heading("rowheader", "row-name", rows[r]), ...row)),
+  );
+  const placed = buttons[rest[0]]?.[rest[1]] ?? buttons[0]?.[0];
+  if (placed) placed.tabIndex = 0;
+  grid.addEventListener("click", (event) => {
+    const [r, c] = placeOf(event.target) ?? [];
+    if (r !== undefined) press(r, c, event.detail === 0);
+  });
+  grid.addEventListener("keydown", (event) => {
+    const place = placeOf(event.target);
+    const step = ARROWS[event.key];
+    if (!place || !step || event.ctrlKey || event.metaKey || event.altKey) return;
+    handled(event);
+    const across = dir === "rtl" ? -step[1] : step[1];
+    focusCell(grid, between(0, place[0] + step[0], rows.length - 1), between(0, place[1] + across, columns.length - 1));
+  });
+  const scroll = element("div", "scroll");
+  scroll.append(grid);
+  return scroll;
+}
+
+function cellButton(id, { text, label, ground, ink, looks }, row, column) {
+  const button = buttonOf(`cell ${looks ?? ""}`, text);
+  Object.assign(button, { role: "gridcell", ariaLabel: label, title: label, tabIndex: -1 });
+  Object.assign(button.dataset, { at: `${id} ${row} ${column}`, row, column });
+  if (ground) button.style.background = ground;
+  if (ink) button.style.color = ink;
+  return button;
+}
+
+/** The row and column of a cell, or null elsewhere. @returns {[number, number] | null} */
+export function placeOf(target) {
+  const cell = target?.closest?.(".cell");
+  return cell ? [Number(cell.dataset.row), Number(cell.dataset.column)] : null;
+}
+
+export function focusCell(grid, row, column) {
+  const cell = grid.querySelector(`[data-row="${row}"][data-column="${column}"]`);
+  for (const other of grid.querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
+  cell.tabIndex = 0;
+  cell.focus();
+}

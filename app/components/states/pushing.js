@@ -1,0 +1,155 @@
+// Push a state: away from one word of the translation and towards another, by a strength, and in random directions beside it.
+
+import { buttonOf, bold, element, fillSelect } from "../shared/dom.js";
+import { percent, fixed } from "../shared/numbers.js";
+import { drawDot, drawLevel, drawNote, drawPath, drawText, prepareCanvas, roundTicks, sizeCanvas } from "../shared/plot.js";
+import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
+import { changedText, layerNames } from "./copying.js";
+
+/** @param {StatesView} view */
+export function showPushing(view) {
+  const { parts, data } = view;
+  const tokens = displayTokens(data.tokens, 1);
+  const ask = (change) => view.ask({ ...chosenOf(data), ...change });
+  view.picked = null;
+  parts.choices.replaceChildren();
+  parts.main.replaceChildren(sentenceButtons(data, tokens, ask), ...(data.push ? [controlsOf(view, ask), curveOf(view)] : []));
+  parts.more.replaceChildren(...(data.push ? translationsOf(data) : []));
+  parts.say.replaceChildren(...saidPush(data, tokens));
+  if (data.push) drawCurve(view);
+}
+
+const chosenOf = ({ push }) => ({ position: push?.position ?? 0, layer: push?.layer ?? 0, old: push?.old.id ?? null, new: push?.new.text ?? "", strength: push?.strength ?? null });
+
+/* The tokens as buttons: the pressed one is pushed. */
+function sentenceButtons({ push }, tokens, ask) {
+  const sentence = element("div", "sentence");
+  Object.assign(sentence, { role: "group", ariaLabel: "Token to push", dir: directionOf(tokens) });
+  tokens.forEach((token, position) => {
+    const button = buttonOf("token", tokenName(token));
+    button.setAttribute("aria-pressed", String(position === push?.position));
+    button.dataset.at = `token ${position}`;
+    // Another token: its words are chosen anew.
+    button.addEventListener("click", () => ask({ position, old: null, new: "", strength: null }));
+    sentence.append(button);
+  });
+  return sentence;
+}
+
+function controlsOf(view, ask) {
+  const { data } = view;
+  const { push } = data;
+  const bar = element("div", "controls");
+  const labelled = (name, control, at) => {
+    const label = element("label", "labelled", `${name} `);
+    control.dataset.at = at;
+    label.append(control);
+    bar.append(label);
+    return control;
+  };
+  const less = labelled("less", document.createElement("select"), "old");
+  fillSelect(less, data.olds.map(({ id, text }) => [id, text]));
+  less.value = push.old.id;
+  less.addEventListener("change", () => ask({ old: Number(less.value), strength: null }));
+  const more = labelled("more", Object.assign(document.createElement("input"), { value: data.typed ?? push.new.text, autocomplete: "off" }), "new");
+  const list = element("datalist", "");
+  list.id = "suggested";
+  list.append(...data.news.map(({ text }) => Object.assign(document.createElement("option"), { value: text })));
+  more.setAttribute("list", list.id);
+  more.addEventListener("change", () => ask({ new: more.value.trim(), strength: null }));
+  const at = labelled("at", document.createElement("select"), "layer");
+  fillSelect(at, layerNames(data.layers).map((name, layer) => [layer, name]));
+  at.value = push.layer;
+  at.addEventListener("change", () => ask({ layer: Number(at.value), strength: null }));
+  const { strengths } = data.curve;
+  const slider = labelled("strength", Object.assign(document.createElement("input"), { type: "range", min: 0, max: strengths.length - 1, step: 1 }), "strength");
+  const value = element("output", "numbers");
+  const show = () => {
+    value.textContent = fixed(strengths[view.strength], 0);
+    slider.setAttribute("aria-valuetext", strengthInWords(data, view.strength));
+  };
+  slider.value = String(strengths.indexOf(push.strength));
+  view.strength = Number(slider.value);
+  show();
+  slider.parentElement.classList.add("wide");
+  slider.parentElement.append(value);
+  slider.addEventListener("input", () => {
+    view.strength = Number(slider.value);
+    show();
+    drawCurve(view);
+  });
+  slider.addEventListener("change", () => ask({ strength: strengths[view.strength] }));
+  bar.append(list);
+  return bar;
+}
+
+const strengthInWords = ({ curve, push }, at) => `${fixed(curve.strengths[at], 0)}: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`;
+
+const PLOT = { left: 44, top: 12, foot: 42, right: 92, height: 270 };
+
+function curveOf(view) {
+  const canvas = element("canvas", "curve");
+  canvas.role = "img";
+  view.canvas = canvas;
+  const box = element("div", "curve-box");
+  box.append(canvas);
+  return box;
+}
+
+/** Draw both probabilities against the strength, and pale those of the random directions. @param {StatesView} view */
+export function drawCurve(view) {
+  const { canvas, theme, data } = view;
+  const { curve, push } = data;
+  const width = Math.max(260, canvas.parentElement.clientWidth);
+  const { left, top, foot, right, height } = PLOT;
+  sizeCanvas(canvas, width, height);
+  const context = prepareCanvas(canvas, width, height);
+  const [across, down] = [width - left - right, height - top - foot];
+  const last = curve.strengths.at(-1);
+  const highest = Math.max(...curve.old, ...curve.new, ...curve.random.flat(), 0.01);
+  const x = (strength) => left + (strength / last) * across;
+  const y = (share) => top + (1 - share / highest) * down;
+  for (const share of roundTicks(0, highest)) drawLevel(context, theme, percent(share), y(share), left, across, 8);
+  for (const strength of roundTicks(0, last)) drawNote(context, theme, fixed(strength, 0), x(strength), height - foot + 14, "center");
+  drawNote(context, theme, `strength of the push; length of the state itself: ${fixed(push.length, 0)}`, left, height - 10);
+  const line = (values) => values.map((share, at) => [x(curve.strengths[at]), y(share)]);
+  drawPath(context, theme.line, 1.5, ...curve.random.map(line));
+  const at = view.strength;
+  drawPath(context, theme.ink3, 1, [[x(curve.strengths[at]), top], [x(curve.strengths[at]), top + down]]);
+  const ends = [[curve.random[0].at(-1), `${push.old.text}, random`, "ink2", 400], [curve.old.at(-1), push.old.text, "ink", 650], [curve.new.at(-1), push.new.text, "wrong", 650]];
+  for (const [values, colour] of [[curve.old, theme.ink], [curve.new, theme.wrong]]) {
+    drawPath(context, colour, 2.2, line(values));
+    drawDot(context, theme, colour, x(curve.strengths[at]), y(values[at]), 4);
+  }
+  let least = -Infinity; // labels from top to bottom, one line apart
+  for (const [share, text, colour, weight] of ends.toSorted((a, b) => b[0] - a[0])) {
+    least = Math.max(y(share), least + 15);
+    drawText(context, theme, text, left + across + 8, Math.min(least, height - foot + 14), { size: 13, weight, colour });
+  }
+  canvas.setAttribute("aria-label", `Probability of ${push.old.text} and ${push.new.text} by strength. At ${strengthInWords(data, at)}.`);
+}
+
+function translationsOf(data) {
+  const { before, after, random, push, curve } = data;
+  const at = curve.strengths.indexOf(push.strength);
+  const part = (name, text) => {
+    const box = element("div", "said-alone");
+    box.append(element("span", "row-name", name), text);
+    return box;
+  };
+  const flips = curve.random.some((line, seed) => line.some((share, place) => curve.random_new[seed][place] > share));
+  return [
+    part("not pushed", element("bdi", "text before", before)),
+    part(`pushed: ${push.old.text} ${percent(curve.old[at])}, ${push.new.text} ${percent(curve.new[at])}`, changedText(before, after)),
+    part("a random direction, same length", changedText(before, random)),
+    element("p", "note", `Direction: Jacobian lens. Pale lines: ${curve.random.length} random directions; ${flips ? "some also write" : "none writes"} ${push.new.text}.`),
+  ];
+}
+
+/* The first strength at which the new word is more probable than the old one. */
+function saidPush({ push, problem, curve, typed }, tokens) {
+  if (problem && (!push || typed !== null)) return [problem];
+  const flip = curve.strengths.find((_, at) => curve.new[at] > curve.old[at]);
+  const state = ["Push one state of ", element("i", "", tokenName(tokens[push.position])), " away from ", bold(push.old.text), ", towards ", bold(push.new.text), ": "];
+  return [...state, flip === undefined ? "at no strength shown is it more probable." : flip === 0 ? "it is more probable even without a push." : `near strength ${fixed(flip, 0)} it becomes more probable.`];
+}

@@ -1,0 +1,189 @@
+"""Push a state: a token's state moves away from one word of the translation, towards another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import core
+from app.components.states import states
+from app.components.tokens import sent
+from app.look.labels import label
+from app.state import address, results, session, waiting
+from app.views.states.readings import count_states, first_difference
+from core.checkpoint.folder import Card
+from core.checkpoint.lens import load_lens
+from core.config import DecodeConfig
+from core.record.edits import Edits, Push, RandomPush
+from core.record.record import RecordToken, TranslationRecord
+
+KEY = "pushed_state"
+
+
+@waiting.fragment
+def show_pushing(
+    card: Card, record: TranslationRecord, other: TranslationRecord, decode: DecodeConfig
+) -> None:
+    """Draw a sentence, the push of one of its states, its curve, and what is translated then.
+
+    At first, the push is towards the translation of the `other` sentence. Raises CheckpointError,
+    in one line, without a lens.
+    """
+    load_lens(card)
+    address.initialise_text("pushed", "")
+    asked = session.saved_result("asked_push")
+    push, typed, problem = _linked(card, record), None, ""
+    if asked and asked["sentence"] == record.id:
+        typed = str(asked.get("new") or "")
+        try:
+            push = _chosen(card, record, other, asked, typed)
+        except ValueError as error:  # the word is not one token, or something does not exist
+            problem = str(error)
+    push = push or _opening(card, record, other)
+    data: dict[str, Any] = {
+        "mode": "push",
+        "key": KEY,
+        "turn": (asked or {}).get("turn", 0),
+        "tokens": [sent(token) for token in record.source],
+        "layers": count_states(card, "encoder"),
+        "typed": typed if problem else None,
+        "problem": problem,
+        "push": None,
+    }
+    if push is None:
+        data["problem"] = problem or "The translation has no word to push away from."
+    else:
+        push, shown = _pushed(card, record, other, push, decode)
+        data |= shown
+        if asked or session.get("pushed"):
+            session.put("pushed", Edits(pushes=(push,)).to_text())
+    address.write({"pushed": session.get("pushed")}, KEY + "_link")
+    states(data, key=KEY, on_chosen=lambda: _choose(record.id))
+
+
+def _choose(sentence: str) -> None:
+    """Take over what the visitor chose in the component."""
+    chosen = (session.get(KEY) or {}).get("chosen") or {}
+    session.save_result("asked_push", {**chosen, "sentence": sentence})
+
+
+def _linked(card: Card, record: TranslationRecord) -> Push | None:
+    """Return the push in the URL, or the last one, if this sentence can have it."""
+    edits, _ = Edits.parse(session.get("pushed"))
+    edits, _ = results.applicable_edits(card, edits, record.source_text)
+    ids = results.token_ids(record.target_out)
+    known = (one for one in edits.pushes if isinstance(one, Push) and one.side == "encoder")
+    return next((one for one in known if one.old in ids), None)
+
+
+def _ranks(card: Card, record: TranslationRecord) -> np.ndarray:
+    """Return how far down the lens reads each target token in a source token's states.
+
+    Ranks summed over the layers, [source, target]; special tokens are infinitely far down.
+    """
+    ranks = results.run_experiment(card, core.jacobian_lens, record).encoder.ranks
+    found = ranks.sum(axis=0).astype(float)
+    found[[token.special for token in record.source]] = np.inf
+    found[:, [token.special or not token.starts_word for token in record.target_out]] = np.inf
+    return found
+
+
+def _opening(card: Card, record: TranslationRecord, other: TranslationRecord) -> Push | None:
+    """Return a push that turns a word into that of the other sentence, or into its rival."""
+    ranks = _ranks(card, record)
+    step = first_difference(record, other)
+    if step is None or not np.isfinite(ranks[:, step]).any():
+        step = int(ranks.min(axis=0).argmin())
+    position = int(ranks[:, step].argmin())
+    news = _suggested(card, record, other, step)
+    if not np.isfinite(ranks[position, step]) or not news:
+        return None
+    return Push("encoder", 0, position, record.target_out[step].id, news[0].id, 0.0)
+
+
+def _suggested(
+    card: Card, record: TranslationRecord, other: TranslationRecord, step: int
+) -> list[RecordToken]:
+    """Return words to push towards: that of the other sentence, and those used like the old one.
+
+    Other forms of the same word and words of the source are left out: both sides may share their
+    vocabulary.
+    """
+    from core.experiments.push_curve import similar_ids  # loads torch
+
+    old = record.target_out[step]
+    similar = results.target_tokens(card, results.run(card, similar_ids, old.id))
+    source = {token.text for token in record.source}
+    words = [t for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
+    words = [t for t in words if t.text not in source]
+    if first_difference(record, other) == step:
+        words.insert(0, other.target_out[step])
+    stem = old.text.casefold()[:3]
+    return [t for t in words if not t.special and not t.text.casefold().startswith(stem)][:8]
+
+
+def _chosen(
+    card: Card, record: TranslationRecord, other: TranslationRecord, asked: Any, word: str
+) -> Push:
+    """Return the push that the visitor chose. Raises ValueError, in one line."""
+    position, layer = int(asked["position"]), int(asked["layer"])
+    ids, old = results.token_ids(record.target_out), asked["old"]
+    if old not in ids:
+        old = ids[int(_ranks(card, record)[position].argmin())]
+    news = _suggested(card, record, other, ids.index(old))
+    new = results.target_word(card, word) if word or not news else news[0].id
+    push = Push("encoder", layer, position, old, new, float(asked["strength"] or 0))
+    _, problems = results.applicable_edits(
+        card, Edits(pushes=(replace(push, strength=1),)), record.source_text
+    )
+    if problems:
+        raise ValueError(problems[0])
+    return push
+
+
+def _pushed(
+    card: Card,
+    record: TranslationRecord,
+    other: TranslationRecord,
+    push: Push,
+    decode: DecodeConfig,
+) -> tuple[Push, dict[str, Any]]:
+    """Return the push with a strength of the curve, and what the component shows of it."""
+    step = results.token_ids(record.target_out).index(push.old)
+    curve = results.run_experiment(card, core.push_curve, record, replace(push, strength=1), step)
+    place = int(np.abs(curve.strengths - push.strength).argmin())
+    if push.strength == 0:  # not chosen yet: just beyond where the words change places
+        flips = np.flatnonzero(curve.new > curve.old)
+        place = min(int(flips[0]) + 1 if len(flips) else 8, len(curve.strengths) - 1)
+    push = replace(push, strength=float(curve.strengths[place]))
+    at = push.side, push.layer, push.position
+    after, random = (
+        results.inspect(card, record.source_text, edits=Edits(pushes=(one,)), decode=decode)
+        for one in (push, RandomPush(*at, 0, push.strength))
+    )
+    words = {t.id: label(t) for t in record.target_out if not t.special}
+    new = results.target_labels(card, (push.new,))[push.new]
+    return push, {
+        "push": {
+            "position": push.position,
+            "layer": push.layer,
+            "old": {"id": push.old, "text": label(record.target_out[step])},
+            "new": {"id": push.new, "text": new},
+            "strength": push.strength,
+            "length": curve.length,
+        },
+        "olds": [{"id": id, "text": text} for id, text in words.items()],
+        "news": [{"text": label(token)} for token in _suggested(card, record, other, step)],
+        "curve": {
+            "strengths": curve.strengths.tolist(),
+            "old": curve.old.tolist(),
+            "new": curve.new.tolist(),
+            "random": curve.random_old.tolist(),
+            "random_new": curve.random_new.tolist(),
+        },
+        "before": record.translation,
+        "after": after.translation,
+        "random": random.translation,
+    }
