@@ -11,7 +11,6 @@ from app.components.navigation import navigation
 from app.examples import Example, examples
 from app.look.glossary import meaning
 from app.look.markdown import plain
-from app.plan import quoted
 from app.state import address, models, plans, session
 from app.views import VIEWS, View
 from core.checkpoint.folder import Card
@@ -79,10 +78,7 @@ def _unknown(page: str) -> str:
         }
         shown = address.closest_view(given, sizes)
         found += [(n, text, str(shown[n])) for n, text in given.items() if text != str(shown[n])]
-    return " ".join(
-        f"This link's {name} {quoted(text)} is not available here: {instead} is shown instead."
-        for name, text, instead in found
-    )
+    return " ".join(address.unavailable(*one) for one in found)
 
 
 def _settings(view: View) -> str:

@@ -21,6 +21,8 @@ _NAMES = {
     "core.config": "DecodeConfig",
     "core.record.edits": "Donor Edits EditError HeadPatch Patch Push RandomPush",
     "core.record.record": "TranslationRecord",
+    "core.analysis.attribution": "agreement",
+    "core.analysis.inside_head": "inside_head",
     # experiments: f(translator, record, …)
     "core.experiments.attribution": "attributions shapley",
     "core.experiments.batch_masks": "batch_masks",
@@ -43,6 +45,8 @@ _PUBLIC = {name: module for module, names in _NAMES.items() for name in names.sp
 __all__ = [*_PUBLIC, "__version__"]
 
 if TYPE_CHECKING:
+    from core.analysis.attribution import agreement
+    from core.analysis.inside_head import inside_head
     from core.config import DecodeConfig
     from core.experiments.attribution import attributions, shapley
     from core.experiments.batch_masks import batch_masks

@@ -1,5 +1,6 @@
 """Draw one head's attention map as an SVG picture, for pages that show it without a script."""
 
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
@@ -98,18 +99,30 @@ def picture(
     return tostring(svg, encoding="unicode")
 
 
-def thumbnail(record: TranslationRecord, kind: str, layer: int, head: int, theme: str) -> str:
-    """Return an SVG document of a map's cells alone, 5:3; masked cells are grey."""
+def riddle(
+    record: TranslationRecord, kind: str, layer: int, head: int, covered: Sequence[int], theme: str
+) -> str:
+    """Return an SVG document of a map's cells alone, 5:3, with these rows covered; none: all."""
     colours, table = PALETTES[theme], sequential_table(theme)
-    weights, mask = record.maps(kind)[layer][head], record.mask(kind)
+    weights, mask = record.maps(kind)[layer, head], record.mask(kind)
     rows, columns = weights.shape
-    size = {"width": "100", "height": "60", "preserveAspectRatio": "none"}
-    box = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {columns} {rows}"}
-    svg = Element("svg", box | size | {"shape-rendering": "crispEdges"})
+    hidden = covered or (0,)
+    deep = 1 if covered else rows  # rows of each cover
+    width, height = 100 / columns, 60 / rows
+    size = {"width": "100", "height": "60", "viewBox": "0 0 100 60"}
+    svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg"} | size)
+    cells = SubElement(svg, "g", {"shape-rendering": "crispEdges"})
     for row, column in np.ndindex(weights.shape):
         red, green, blue = table[round(float(weights[row, column]) * (STEPS - 1))]
         colour = f"#{red:02x}{green:02x}{blue:02x}" if mask[row, column] else colours.hatch
-        _box(svg, column, row, 1, 1, fill=colour)
+        _box(cells, column * width, row * height, width, height, fill=colour)
+    _hatching(svg, colours.hatch_ground, colours.hatch)
+    for row in hidden:
+        _box(svg, 0, row * height, 100, deep * height, fill="url(#masked)")
+    middle = (hidden[0] + hidden[-1] + deep) / 2 * height
+    _box(svg, 43, middle - 7, 14, 14, fill=colours.page)
+    mark = {"font-family": "system-ui, sans-serif", "font-size": "14", "font-weight": "700"}
+    _text(svg, "?", 50, middle + 5, mark | {"fill": colours.ink, "text-anchor": "middle"})
     return tostring(svg, encoding="unicode")
 
 

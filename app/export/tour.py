@@ -73,9 +73,7 @@ def _said(found: Found) -> str:
     if not found.stop.teaches or found.shown.query is None:
         return found.stop.look_for
     values = taught(found.shown, found.record)
-    return " ".join(
-        text("tour", f"page.{name}", **values) for name in ("teaches", "row", "column", "dark")
-    )
+    return " ".join(text("tour", f"page.{name}", **values) for name in ("teaches", "legend"))
 
 
 def _on_tour(found: Found) -> dict[str, Any]:

@@ -37,12 +37,16 @@ _HATCHING = (
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sentence of the worksheet and the head whose map it shows, counted from 0."""
+    """A sentence of the worksheet and the head whose map it shows, counted from 0.
+
+    `rows` are those that a stop of the tour is about, none if it is about all.
+    """
 
     record: TranslationRecord
     kind: str
     layer: int
     head: int
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

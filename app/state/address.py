@@ -14,6 +14,7 @@ import streamlit as st
 
 from app.components.address import address
 from app.examples import opening
+from app.plan import quoted
 from app.state import session
 from app.streamlit_internals import is_history_navigation
 from core.kinds import KINDS
@@ -70,6 +71,17 @@ def show_escaped() -> None:
 def unknown() -> list[tuple[str, str]]:
     """Return the choices of this page's link that are not among the options: key and text."""
     return session.get(_UNKNOWN) or []
+
+
+def note_unknown(key: str, text: str) -> None:
+    """Remember that this page's link named something that is not among the options."""
+    session.put(_UNKNOWN, [*unknown(), (key, text)])
+
+
+def unavailable(name: str, text: str, instead: str) -> str:
+    """Say that a link names something unknown, and what is shown instead."""
+    said = quoted(text)
+    return f"This link's {name} {said} is not available here: {instead} is shown instead."
 
 
 def drop_leftovers() -> None:
@@ -205,7 +217,7 @@ def initialise(key: str, options: Iterable[Any], default: Any) -> None:
         session.put(key, known[text])
         return
     if text is not None:
-        session.put(_UNKNOWN, [*(session.get(_UNKNOWN) or ()), (key, text)])
+        note_unknown(key, text)
     if session.get(key) not in options:
         session.put(key, default)
 

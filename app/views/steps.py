@@ -21,6 +21,7 @@ from app.views.shared import asked
 from app.views.shared.explorer import show_explorer
 from app.views.shared.figure import show
 from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.question import open_with
 from app.views.shared.what_if import current_edits, show_edits
@@ -139,6 +140,14 @@ def show_tree(
     address.write_choice("path_maps", shown, False)
     if shown:
         show_explorer(path, address.initial_view(path), card, key="path_explorer")
+    offer_notebook(
+        "steps",
+        card,
+        record,
+        EDITS="" if edits is None else edits.to_text(),
+        PREFIX=tree.ids(tree.ends[0])[: tree.forced],
+        PATH=tree.ids(here),
+    )
 
 
 page, beside = lesson_top()

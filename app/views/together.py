@@ -5,6 +5,7 @@ import streamlit as st
 
 from app import controls
 from app.examples import minimal_change, minimal_pairs
+from app.export.notebook import name_of
 from app.look.glossary import meaning
 from app.look.labels import ATTENTION
 from app.look.markdown import plain
@@ -13,6 +14,7 @@ from app.state import address, models, results, session
 from app.views.comparison.names import model_name
 from app.views.shared.choices import choose
 from app.views.shared.explorer import show_explorer
+from app.views.shared.notebook import offer_notebook, view_choices, view_values
 from app.views.shared.quality_warnings import show_certainty
 from app.views.shared.what_if import current_edits, edit, show_edits
 from app.views.states.copying import show_copying
@@ -140,6 +142,17 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
                 )
                 show_certainty(one)
                 show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")
+    offer_notebook(
+        "together",
+        card,
+        record,
+        view_choices(record),
+        COMPARE=compared,
+        SECOND_SOURCE=second.source_text,
+        SECOND_MODEL=name_of(second_card.folder),
+        EDITS=second.edits.to_text(),
+        **view_values(record),
+    )
 
 
 def show_grids(card: Card, record: TranslationRecord, chosen: controls.Selection) -> None:

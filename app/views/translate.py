@@ -1,5 +1,6 @@
 """The main page: a sentence, its translation, and the attention of every head."""
 
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
@@ -12,6 +13,7 @@ from app.views.shared.explorer import show_explorer
 from app.views.shared.export import export
 from app.views.shared.glance import show_glance
 from app.views.shared.gloss import offer_gloss, show_gloss
+from app.views.shared.notebook import notebook_buttons, view_choices, view_values
 from app.views.shared.plan_bar import present_button
 from app.views.shared.presented import show_line, show_rest
 from app.views.shared.quality_warnings import show_least_certain, show_quality_warnings
@@ -43,7 +45,9 @@ def show_pass(
         st.switch_page(VIEWS["head"].file, query_params=link)
     show_gloss(card, changed.after)
     show_word_alignment(card, changed.after)
-    export(changed.after, card)
+    values = {"TARGET": controls.selection().target or None, "EDITS": changed.edits.to_text()}
+    further = partial(notebook_buttons, "translate", card, record, view_choices(record))
+    export(changed.after, card, partial(further, **values, **view_values(record)))
 
 
 def show_another_translation(record: TranslationRecord, own: str, given: bool) -> None:
@@ -72,7 +76,7 @@ if screen:
 with st.container(key="translation"):
     st.text(record.translation)
 with st.container(key="above_explorer"):  # even if empty: the explorer is not mounted again
-    show_quality_warnings(record, controls.training_domain(card), chosen.source, least=False)
+    show_quality_warnings(record, controls.training_domain(card), chosen.source)
 own = record.translation
 if chosen.target:
     own = results.inspect(card, chosen.source, decode=chosen.decode).translation

@@ -246,8 +246,9 @@ RESAMPLES = 500
 def agreement(attributions: Attributions, reference: Shapley) -> dict[str, Agreement]:
     """Compute each method's rank agreement with the Shapley values.
 
-    Values are signed, so a word that counts against a token ranks last. All methods use the same
-    resamples. Raises ValueError if words or target tokens differ between the arguments.
+    The arguments are results of `core.attributions` and `core.shapley` for one record. Values are
+    signed, so a word that counts against a token ranks last. All methods use the same resamples.
+    Raises ValueError if words or target tokens differ between the arguments.
     """
     if (attributions.words, attributions.target) != (reference.words, reference.target):
         raise ValueError("the scores and the Shapley values have different words or target tokens")

@@ -73,7 +73,10 @@ class InsideHead(Frozen):
 
 
 def inside_head(site: Site, head: int, query: int) -> InsideHead:
-    """Compute softmax(qKᵀ/√d_k + M)V Wᴼ for one head and query (paper §3.2), in float64."""
+    """Compute softmax(qKᵀ/√d_k + M)V Wᴼ for one head and query (paper §3.2), in float64.
+
+    `core.site(translator, record, kind, layer)` gives the site; see `InsideHead` for the axes.
+    """
     q_HE = heads_of(site.inputs_QD[query] @ site.to_query.T + site.query_bias, site.num_heads)
     k_HKE = heads_of(site.memory_KD @ site.to_key.T + site.key_bias, site.num_heads)
     v_HKE = heads_of(site.memory_KD @ site.to_value.T + site.value_bias, site.num_heads)

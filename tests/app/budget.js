@@ -50,6 +50,9 @@
   };
   main.scrollTop = 0;
   const first = count(innerHeight);
-  for (const fold of folds(main)) fold.open = false;
-  return { first, page: count(Infinity), height: main.scrollHeight };
+  const opened = [...folds(main)].filter((fold) => fold.open);
+  for (const fold of opened) fold.open = false;
+  const found = { first, page: count(Infinity), height: main.scrollHeight };
+  for (const fold of opened) fold.open = true;
+  return found;
 };

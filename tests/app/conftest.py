@@ -186,6 +186,15 @@ def shared_page(visits: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="module")
+def computing_page(browser: Browser) -> Iterator[Page]:
+    """A page whose scripts are optimised, which those of `visits` are not; it has no document."""
+    page = browser.new_page()
+    with watched(page):
+        yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
 def offline_context(browser: Browser) -> Iterator[BrowserContext]:
     """A browser context without a network."""
     context = browser.new_context(offline=True, viewport={"width": 1440, "height": 900})

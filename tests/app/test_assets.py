@@ -81,7 +81,7 @@ def test_what_cannot_be_bundled_is_one_line(tmp_path, a, b, line):
 
 HOSTS = {
     *("explorer/streamlit.js", "training/host.js", "question/main.js", "shared/url.js"),
-    *("answers/answers.js", "address/address.js"),
+    *("answers/answers.js", "address/address.js", "notebook/notebook.js"),
     # Only Streamlit mounts these components.
     *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
     *("figure_one/main.js", "merges/main.js", "navigation/main.js"),

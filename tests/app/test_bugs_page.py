@@ -13,6 +13,8 @@ import torch
 
 from app.components.question import Answer
 from app.lessons.texts import template, text
+from app.look.markdown import plain
+from app.state import address
 from app.views.bugs import symptoms
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.symptoms import name_of
@@ -360,6 +362,11 @@ def test_steps_and_links_select_a_bug_and_numbers_are_explained():
         assert found.app.session_state["bug"] == 1
         header, _ = map_row(found, "bug_maps")
         assert changed_most(ORDER[0], *opens_at(header))
+        site, layer, _ = opens_at(header)
+        unknown = [("bug_kind", "other", site), ("bug_layer", "77", layer)]
+        unknown = unknown if wrong == "x" else [("bug", wrong, 1)]
+        lines = " ".join(address.unavailable(name, given, str(now)) for name, given, now in unknown)
+        assert plain(lines) in found.texts(kind="caption")
     opened = render("bugs", "bug_measures", source=SENTENCE, direction="de-en")
     told = [unescaped(one) for one in opened.texts("bug_measures", "markdown")]
     assert [one.split(".** ")[0].removeprefix("**") for one in told] == [

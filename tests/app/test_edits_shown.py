@@ -521,6 +521,14 @@ def test_the_step_after_a_head_is_off_is_the_head_that_repairs_it(
     assert step(at) == "Next: undo the edits"
     at.does(("press", "[data-part=next-step]"))
     assert at.edits()[-1] == ""
+    page = "{url: () => '#', open: () => requests.push(['inside']), listen: () => () => {}}"
+    at.page.evaluate(f"window.headPage = {page}")  # a page that shows one head's arithmetic
+    at.show(sent(both, request=at.requests()[-1][1]["request"], falls=0.5), again=True)
+    at.answer(translated(both, BEFORE.translation))
+    at.page.evaluate("window.headPage = null")
+    assert step(at) == "Next: see how this head gets its weights"
+    at.does(("press", "[data-part=next-step]"))
+    assert at.requests()[-1][0] == "inside"
 
 
 def test_no_step_is_offered_that_would_not_do_what_it_says(at: Mounted) -> None:

@@ -463,7 +463,7 @@ BOXES = """root => [
 })"""
 
 
-@pytest.mark.parametrize("width", [1920, 1280, 390])
+@pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_moves_what_is_beside_or_below(local_page: Page, url: str, width: int) -> None:
     local_page.set_viewport_size({"width": width, "height": 900})
     explorer = Explorer(local_page, url)

@@ -10,11 +10,13 @@ import pytest
 from playwright.sync_api import Page, expect
 from streamlit.testing.v1 import AppTest
 
+from app.examples import EXAMPLES
 from app.state import results
 from core.analysis.rollout import rollout
 from core.experiments.score_parts import scores
 from core.experiments.values import value_norms
 from tests.app.explorer_parts import choose, open_folds
+from tests.app.rendered import read, unpacked
 from tests.app.test_app import MAIN, hover_cell, painted, translate
 from tests.app.test_navigation import at, expect_query, go_to
 from tests.app.test_navigation import query as in_address
@@ -118,37 +120,33 @@ def test_a_stale_target_is_not_used_for_the_next_sentence(monkeypatch) -> None:
     assert app.text[0].value == TARGET
 
 
-def test_an_examples_reference_is_one_click(local_page: Page, serve, translator) -> None:
-    from app.examples import EXAMPLES
-
+def test_an_examples_reference_is_one_click(translator) -> None:
     example = EXAMPLES[1]
-    root = opened(local_page, serve, f"source={quote(example.de)}")
-    open_another(local_page)
-    reference = local_page.locator(".st-key-use_reference button")
-    reference.click()
-    given = translator.inspect(example.de, example.en)
-    expect(root).to_have_attribute("data-sentence", given.id)
-    expect(reference).to_have_text("Use the reference")
-    reference.click()  # a second click changes nothing
-    expect(local_page.locator(".st-key-target input")).to_have_value(example.en)
-    local_page.locator(".st-key-target").get_by_role("button", name="Clear entry").click()
-    expect(root).to_have_attribute("data-sentence", translator.inspect(example.de).id)
-    local_page.get_by_role("button", name=EXAMPLES[2].titles[0]).click()
-    expect(root).to_have_attribute("data-sentence", translator.inspect(EXAMPLES[2].de).id)
+    app = AppTest.from_file(MAIN, default_timeout=60)
+    app.query_params["source"] = example.de
+    app.run()
+
+    def shown() -> str:
+        return unpacked(read(app).payload("explorer"))[0]["sentence"]
+
+    given = translator.inspect(example.de, example.en).id
+    for _ in range(2):  # a second click changes nothing
+        assert app.button("use_reference").label == "Use the reference"
+        app.button("use_reference").click().run()
+        assert shown() == given and app.text_input("target").value == example.en
+    app.text_input("target").set_value("").run()
+    assert shown() == translator.inspect(example.de).id
+    next(b for b in app.button if b.label == EXAMPLES[2].titles[0]).click().run()
+    assert shown() == translator.inspect(EXAMPLES[2].de).id
 
 
-def test_too_long_a_translation_gives_a_one_line_error(local_page: Page, serve) -> None:
-    opened(local_page, serve, LINK)
-    open_another(local_page)
-    box = local_page.locator(".st-key-target input")
-    box.fill("x. " * 99)
-    box.press("Enter")
-    alert = local_page.locator("[data-testid=stAlert]")
-    expect(alert).to_have_count(1)
-    expect(alert).to_contain_text("tokens are too many")
-    box.fill("")
-    box.press("Enter")
-    expect(alert).to_have_count(0)
+def test_too_long_a_translation_gives_a_one_line_error() -> None:
+    app = AppTest.from_file(MAIN, default_timeout=60).run()
+    app.text_input("target").set_value("x. " * 99).run()
+    (error,) = app.error
+    assert "tokens are too many" in error.value and "\n" not in error.value
+    app.text_input("target").set_value("").run()
+    assert not app.error
 
 
 def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
@@ -162,6 +160,12 @@ def test_a_pinned_cell_leads_into_its_head(local_page: Page, serve) -> None:
     hover_cell(root, 4, 3)
     root.locator("[data-part=map]").press("Enter")
     expect(link).to_have_attribute("href", re.compile("kind=decoder.*q=4&k=3"))
+    with local_page.context.expect_page() as tab:
+        link.click(modifiers=["ControlOrMeta"])
+    said = tab.value.locator(".st-key-head_sentence")
+    expect(said).to_contain_text("head 3 of layer 2", timeout=60_000)
+    tab.value.close()
+    assert in_address(local_page)["q"] == "4"
     link.click()
     said = local_page.locator(".st-key-head_sentence")
     expect(said).to_contain_text("head 3 of layer 2")
@@ -209,18 +213,6 @@ def test_a_pinned_word_opens_its_head_at_the_default_cell(local_page: Page, serv
     expect(root).to_have_attribute("data-unit", "words", timeout=60_000)
     for name, value in (("kind", "encoder"), ("query", "0"), ("key", "1")):
         expect(root).to_have_attribute(f"data-{name}", value)
-
-
-def test_the_link_inside_can_be_opened_in_a_new_tab(local_page: Page, serve) -> None:
-    root = opened(local_page, serve, f"{LINK}&kind=cross&layer=1&head=2&q=4&k=3")
-    open_folds(root)
-    link = root.get_by_role("link", name="Inside this head")
-    with local_page.context.expect_page() as other:
-        link.click(modifiers=["ControlOrMeta"])
-    said = other.value.locator(".st-key-head_sentence")
-    expect(said).to_contain_text("head 3 of layer 2", timeout=60_000)
-    assert in_address(local_page)["q"] == "4"
-    expect(root).to_be_visible()
 
 
 def test_an_opened_record_is_checked_again(local_page: Page, serve, translator, tmp_path) -> None:

@@ -9,16 +9,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.examples import EXAMPLES, opening
-from app.views import VIEWS
 from tests.app.rendered import render, unpacked
-from tests.app.test_navigation import expect_query, expect_sentence
+from tests.app.test_navigation import expect_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "app/main.py"
-CONTRASTS = Path(__file__).with_name("contrasts.js").read_text(encoding="utf-8")
-QUERIES = {"tour": "stop=6&kind=decoder&layer=0&head=0&q=4", "tokens": "word=Dogge"}
-QUERIES |= dict.fromkeys(("why", "positions"), "source=Ein+Hund.")
-"""Links that show more of a page than the page alone, or a sentence that is computed faster."""
 
 
 def explorer(page: Page) -> Locator:
@@ -230,55 +225,6 @@ def open_sections(page: Page) -> None:
             return
         page.wait_for_timeout(250)
     pytest.fail("a section stays closed or empty")
-
-
-def run_again(page: Page) -> None:
-    """Press Streamlit's key for a rerun, and wait until the rerun starts."""
-    page.locator("[data-testid=stApp]").evaluate(
-        """app => {
-            window.started = false;
-            new MutationObserver(() => {
-                window.started ||= app.dataset.testScriptState !== "notRunning";
-            }).observe(app, { attributes: true });
-        }"""
-    )
-    page.keyboard.press("r")
-    page.wait_for_function("window.started", timeout=30_000)
-
-
-@pytest.mark.parametrize("path", VIEWS)
-def test_every_page_has_one_heading_and_enough_contrast(local_page: Page, serve, path):
-    """Contrast is at least 4.5:1 for text (large: 3:1) and 3:1 for borders; no icon is spoken.
-
-    Without a sentence in the link, the page shows the first example.
-    """
-    local_page.goto(f"{serve(MAIN)}/{path}?{QUERIES.get(path, '')}")
-    expect(local_page.locator("h1")).to_have_count(1, timeout=60_000)
-    open_sections(local_page)
-    if VIEWS[path].own_sentence and path not in QUERIES:
-        expect_sentence(local_page, EXAMPLES[0].de)
-        expect_query(local_page, source=EXAMPLES[0].de, model="scratch", search="beam")
-    spoken = local_page.locator("body").aria_snapshot()
-    assert "keyboard_" not in spoken
-    texts, controls = 30, 0 if path == "glossary" else 4  # the glossary has only folds
-    app = local_page.locator("[data-testid=stApp]")
-    for theme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 19, 23)")):
-        local_page.emulate_media(color_scheme=theme)
-        if theme == "dark":
-            expect(app).to_have_css("background-color", ground)
-            idle(local_page)  # `run_again` would mistake a run in progress for its own
-            run_again(local_page)  # figures use the theme of the run that drew them
-        expect(app).to_have_css("background-color", ground)
-        idle(local_page)
-        expect(local_page.locator("[data-stale=true]")).to_have_count(0)
-        local_page.wait_for_timeout(300)  # buttons fade between colours
-        for _ in range(40):  # the style sheet may load after the first texts
-            found = local_page.evaluate(CONTRASTS)
-            if found["texts"] > texts and found["controls"] >= controls and not found["low"]:
-                break
-            local_page.wait_for_timeout(250)
-        assert found["texts"] > texts and found["controls"] >= controls, found
-        assert not found["low"], (theme, found["low"])
 
 
 def test_a_phone_can_read_the_formulas_of_masks(local_page: Page, serve):

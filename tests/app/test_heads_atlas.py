@@ -492,7 +492,13 @@ def test_the_origin_of_the_numbers_is_on_the_page_and_in_each_file(
     assert told(text.removeprefix(name)) == numbers or told(text)[-8:] == numbers
     for picture in ("heads", "scatter", "roles", "distance", "pruning"):
         assert f"; {name}, weights 33333333; " in mounted.csv(picture)[0][0]
-        assert f"{name}, 1,000 sentences of val" in mounted.saves(f"{picture} svg")[1].decode()
+        of = f"{name}, weights 33333333; 1,000 sentences of val"
+        svg = mounted.saves(f"{picture} svg")[1].decode()
+        assert of in svg
+        mounted.page.evaluate(f"root().querySelector('[data-picture={picture}] input').click()")
+        captioned = mounted.saves(f"{picture} svg")[1].decode()
+        assert captioned.count("33333333;") == svg.count("33333333;") + 1
+        assert mounted.saves(f"{picture} pdf")[1].startswith(b"%PDF")
 
 
 def values_of_measures(whole: Atlas) -> dict[str, np.ndarray]:

@@ -75,14 +75,18 @@ ACT = """async (acts) => {
       }));
     }
   }
-  for (const ending of ["csv", "svg"]) root.querySelector(`[data-part=${ending}]`).click();
+  const save = (ending) => root.querySelector(`[data-save=${ending}]`).click();
+  for (const ending of ["csv", "svg", "pdf"]) save(ending);
+  root.querySelector(".saves input").click();
+  save("svg");
   const texts = (selector) => [...root.querySelectorAll(selector)].map((part) => part.textContent);
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const files = await Promise.all(saved.map((blob) => blob.arrayBuffer()));
-  const [csv, svg] = files.map((file) => decoder.decode(file));
+  const [csv, svg, pdf, captioned] = files.map((file) => decoder.decode(file));
   return {
     title: texts("[data-part=title]")[0], readout: texts("[data-part=readout]")[0],
-    names: texts(".name"), notes: texts(".note"), data: { ...root.dataset }, csv, svg,
+    names: texts(".name"), notes: texts(".note"), data: { ...root.dataset },
+    csv, svg, pdf, captioned,
   };
 }"""
 
@@ -141,7 +145,8 @@ def test_saved_files_hold_the_numbers_and_names(shown: Callable[..., dict[str, A
     """Queries and keys differ, as in cross-attention; queries hold a character illegal in XML."""
     row = scores_row()
     tokens = [replace(token, text=f"q{i}\x01") for i, token in enumerate(row.queries.tokens)]
-    row = replace(row, queries=replace(row.queries, tokens=tokens))
+    about = "a network, weights 12345678, greedy. “one” → “two”"
+    row = replace(row, queries=replace(row.queries, tokens=tokens), about=about)
     said = shown(row, ("choose", "head", 2))
     assert said["csv"].startswith("\ufeff")
     head, *lines = csv.reader(io.StringIO(said["csv"].removeprefix("\ufeff")))
@@ -153,7 +158,14 @@ def test_saved_files_hold_the_numbers_and_names(shown: Callable[..., dict[str, A
         assert (numbers == ["", ""]) == (k > q)
         values = [np.float32(drawn.values[0, 2, q, k]) for drawn in maps_of(row)]
         assert numbers == ["", ""] or [np.float32(number) for number in numbers] == values
-    words = [part.text for part in ElementTree.fromstring(said["svg"]).iter() if part.text]
+    words, captioned = (
+        [part.text or "" for part in ElementTree.fromstring(said[name]).findall(".//{*}text")]
+        for name in ("svg", "captioned")
+    )
+    caption = " ".join(captioned[len(words) :])
+    assert captioned[: len(words)] == words and caption.endswith(about)
+    assert f"Rows: {row.queries.words}. Columns: {row.keys.words}." in caption
+    assert said["pdf"].startswith("%PDF")
     assert [word for word in words if re.fullmatch("−?8", word)] == ["−8", "8"] * 2, "its own scale"
 
 

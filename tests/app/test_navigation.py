@@ -1,5 +1,6 @@
 """Navigation in a browser: Back, links, reloads, the source box, and writers of the URL."""
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -526,3 +527,10 @@ def test_only_one_of_two_explorers_writes_the_url(local_page: Page, serve, tmp_p
     expect_query(local_page, layer="1", head="2")
     local_page.wait_for_timeout(500)
     assert local_page.evaluate("window.written") == 1
+    with local_page.expect_download() as download:  # a notebook of what the page shows now
+        local_page.get_by_role("button", name="Notebook (.ipynb)").click()
+    made = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    lines = "".join(made["cells"][2]["source"]).splitlines()
+    assert {'KIND = "cross"', "LAYER = 1", "HEAD = 2", f"SOURCE = {OWN!r}"} <= {
+        line.partition("  #")[0] for line in lines
+    }

@@ -144,12 +144,12 @@ class Files(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def network_page(shared_page: Page) -> Iterator[Page]:
+def network_page(computing_page: Page) -> Iterator[Page]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        shared_page.goto(f"http://127.0.0.1:{server.server_port}/")
-        shared_page.add_script_tag(content=BUNDLE + ASK)
-        yield shared_page
+        computing_page.goto(f"http://127.0.0.1:{server.server_port}/")
+        computing_page.add_script_tag(content=BUNDLE + ASK)
+        yield computing_page
         server.shutdown()
 
 

@@ -309,6 +309,7 @@ def test_the_page_opens_with_the_word_that_one_head_changes_most(fresh, inspect,
 
 def test_a_given_target_is_shown_beside_the_networks_own(visit, inspect):
     page = visit(source=SHORT)
+    page.get_by_text("Look at another translation").click()
     box = page.get_by_label("English translation to look at")
     box.fill("The dog is running.")
     box.press("Enter")
@@ -535,6 +536,7 @@ def test_everything_is_reached_by_keyboard_and_named(visit):
           .map((node) => node.tabIndex)"""
     )
     assert len(reached) > 10 and set(reached) == {0}
+    page.get_by_text("Look at another translation").click()
     named = {"radio": "German → English", "combobox": "Search", "textbox": "German sentence"}
     named |= {"searchbox": "English translation to look at", "button": "About this file"}
     for role, name in named.items():

@@ -9,11 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.util import calc_hash
 
+from app.components.question import Answer
 from app.export.tour import not_offline, planned
 from app.plan import Plan, parse, ready
 from app.stops import PAGES, TOURS
 from tests.app.page_checks import record
-from tests.app.rendered import Rendered, render
+from tests.app.rendered import Rendered, questions, read, render
 
 MASKS = replace(PAGES["masks"], source="Ein Hund ~ läuft.~0")
 NEVER = next(stop for stop in TOURS["de-en"] if stop.id == "ahead")
@@ -231,12 +232,14 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
         texts = page.texts(f"class_ready_{lesson.name}", "markdown")
         assert texts == [f"**{stop.predict}**" for stop in stops]
         (facts, *minutes) = page.texts(f"class_ready_{lesson.name}", "caption")
-        assert facts.startswith(f"{lesson.length} minutes, {len(stops)} predictions")
+        assert facts.startswith(f"{lesson.length} minutes.")
         assert minutes == [f"{minute}′" for minute in lesson.minutes]
         (link,) = page.texts(f"class_link_{lesson.name}", "code_text")
         assert dict(parse_qsl(urlsplit(link).query))["plan"] == lesson.plan.to_text()
         saved = {item.key for item in page.app.get("download_button")}
         assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved
+    ids = ([stop.id for stop in lesson.plan.stops] for lesson in lessons)
+    assert not set.intersection(*map(set, ids)), "a class can have both lessons"
     assert not_offline(ten.plan, lambda text: record(text, f"scratch-{direction}")) == []
     assert draft_of(page) is None
     chosen = {"direction": direction, "model": "scratch", "search": "greedy"}
@@ -386,7 +389,7 @@ def test_back_goes_through_the_screens_of_a_plans_stop(keys, where, last):
 @pytest.mark.parametrize(
     ("keys", "stop", "last"),
     [
-        (["tour_more", "tour_next", "tour_back"], 1, "question"),
+        (["tour_next", "tour_back"], 1, "map"),  # the first stop teaches
         (["tour_next", "tour_more"], 2, "map"),
         (["tour_next", "tour_more", "tour_back"], 2, "question"),
     ],
@@ -394,7 +397,21 @@ def test_back_goes_through_the_screens_of_a_plans_stop(keys, where, last):
 def test_back_goes_through_the_screens_of_the_tour(keys, stop, last):
     page = render("tour", direction="de-en", model="scratch", present="1", act=press(*keys))
     assert f"Stop {stop} of" in page.texts("tour_links", "caption")[0] and screen(page) == last
-    assert page.app.button(key="tour_back").disabled == (stop == 1 and last == "question")
+    assert page.app.button(key="tour_back").disabled == (stop == 1)
+
+
+def test_a_question_answered_right_goes_on_to_its_map_once():
+    """Also on the page of a lesson; after Back, the question stays."""
+    for name, more in (("tour", {"stop": "2"}), ("masks", {"source": "Ein Hund läuft."})):
+        chosen = {"direction": "de-en", "model": "scratch", "present": "1"} | more
+        (asked,) = questions(render(name, **chosen).app)
+        for right in (True, False):
+            answer = Answer(asked["question"], (asked["correct"][0],), right, False)
+            page = render(name, state={f"saved answer {asked['question']}": answer}, **chosen)
+            assert screen(page) == ("map" if right else "question")
+            if right:
+                page.app.button(key="tour_back").click().run()
+                assert screen(read(page.app)) == "question"
 
 
 def test_the_offline_page_runs_the_plan():

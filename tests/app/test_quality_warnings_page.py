@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from app.views.shared import quality_warnings
 from core.data.corpora import about
 from core.record.edits import Edits
 from tests.app.rendered import render, unpacked
@@ -29,6 +30,11 @@ def test_reasons_and_the_least_certain_token_are_those_of_the_record(record):
     (caption,) = (text for text in page.texts() if text.startswith("Least certain token"))
     assert text in caption.replace("\\", "")
     assert f"({100 * np.exp(record.log_probs[place]):.0f}\u00a0%)" in caption
+
+
+def test_the_tour_says_so_too(monkeypatch):
+    monkeypatch.setattr(quality_warnings, "lines", lambda *_: [(1.1, "Less certain.")])
+    assert ":material/warning: **Less certain.**" in render("tour", stop="4").texts("tour_text")
 
 
 SURE, UNSURE, LEAST = (

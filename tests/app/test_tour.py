@@ -58,7 +58,7 @@ def test_the_last_stop_opens_on_translate_and_links_to_the_lessons(local_page: P
     shown = find(first.find, record(first.source, "scratch-en-de"))
     row = local_page.locator(".map-row")
     expect(row).to_have_attribute("data-query", str(shown.query), timeout=60_000)
-    local_page.get_by_role("link", name="Open on the page Translate").click()
+    local_page.get_by_role("link", name="Open on Translate").click()
     expect(local_page.locator(".st-key-source textarea")).to_have_value(first.source)
     root = local_page.locator(".st-key-explorer section[aria-label='Attention explorer']")
     expect(root).to_have_attribute("data-head", str(shown.head.head), timeout=60_000)

@@ -18,7 +18,6 @@ from tests.app.rendered import Rendered, questions, read, render, skip, unpacked
 ON_ONE_MAP = {d: [stop for stop in stops if not stop.trial] for d, stops in TOURS.items()}
 """The stops that do not run the network again; test_tour_trials.py has the others."""
 SENTENCES = {d: tuple(stop.source for stop in stops) for d, stops in ON_ONE_MAP.items()}
-LANGUAGES = {"de-en": ("German", "English"), "en-de": ("English", "German")}
 PAIRS = {
     "fussball": [("soccer", "Fußball", 0)],
     "strassenmusiker": [("street", "Straßenmusiker", 0), ("musician", "Straßenmusiker", 0)],
@@ -103,11 +102,10 @@ def test_a_stop_matches_the_record(model, direction, number):
         "tour", f"tour_all_{number}", act=look_then_skip, direction=direction, model=model, stop=at
     )
     record = record_of()
-    source, target = LANGUAGES[direction]
-    page.claim(f"Stop {at} of {len(TOURS[direction])}, {source} → {target}", "tour_links")
+    page.claim(f"Stop {at} of {len(TOURS[direction])}", "tour_links")
     claim_tokens(page, record)
     # The only other sentence with numbers is the measured one.
-    fixed = (stop.measured[:20], stop.look_for, "much of the row", "attention heads: layer")
+    fixed = (stop.measured[:20], stop.look_for, "Row: a token", "A head draws")
     nothing_else(page, but=lambda item: item.where == "tour_taught", fixed=fixed)
     try:
         kind, share = shares(record, direction, number)
@@ -161,10 +159,12 @@ def claim_taught(
     (said,) = page.texts("tour_taught", "markdown")
     for part in (f"**{read_}** at place {key + 1},", f"**{written}** at place {row + 1}."):
         assert part in said
-    page.claim_matching(rf".*here {re.escape(percent(weights.max()))}\.", "tour_text")
+    page.claim_matching(rf".*: here {re.escape(percent(weights.max()))}\.", "tour_text")
     count = sum(record.maps(kind)[..., 0, 0].size for kind in ATTENTION)
     layer, head = at
-    page.claim_matching(rf"One of {count} .*: layer {layer + 1} head {head + 1} of .*", "tour_text")
+    page.claim_matching(
+        rf"A head .* {count} heads; this is head {head + 1} of layer {layer + 1} in .*", "tour_text"
+    )
     assert pinned == [row, key]
 
 

@@ -44,7 +44,7 @@ def opened(name: str, trial: str) -> tuple[Stop, TranslationRecord, Rendered]:
     number = len(stops) - len(TRIALS) + TRIALS.index(trial)
     page = render("tour", direction=direction, model=model, stop=str(number + 1))
     found = page.texts("tour_links", "caption")[0]
-    assert found.startswith(f"Stop {number + 1} of {len(stops)},")
+    assert found.startswith(f"Stop {number + 1} of {len(stops)}")
     return stops[number], translator(name).inspect(stops[number].source), page
 
 

@@ -319,6 +319,10 @@ def test_another_network_keeps_the_choice(mounted: Mounted) -> None:
 def test_the_csv_holds_every_measure(mounted: Mounted) -> None:
     run = snapshots()
     mounted.show(run)
+    assert mounted.file("pdf").startswith("%PDF")
+    plain = mounted.file("svg")
+    mounted.page.evaluate("training().querySelector('.saves input').click()")
+    assert mounted.file("svg").count("cursor at") == plain.count("cursor at") + 1
     head, *lines = csv.reader(io.StringIO(mounted.file("csv").removeprefix("\ufeff")))
     assert head == ["step", "kind", "layer", "head", "measure", "value"]
     found = {tuple(line[:5]): float(line[5]) for line in lines}

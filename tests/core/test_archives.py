@@ -140,8 +140,7 @@ def of_any_archive(maps: str) -> list[Case]:
     swapped = array(maps, lambda a: a.astype(a.dtype.newbyteorder()))
     shape = b"'shape': ("
     return [
-        *(Case(repr(c), "", spoil=lambda _, c=c: c) for c in (b"", b"\x80\x04N.")),
-        Case("an array", "", spoil=lambda c: npy(np.zeros(3))),
+        Case("a pickle", "", spoil=lambda _: b"\x80\x04N."),
         Case("cut", "", spoil=lambda c: c[: len(c) // 2]),
         Case("encrypted", "", spoil=encrypted),
         Case("packed by lzma", "", packed=zipfile.ZIP_LZMA),
@@ -153,18 +152,15 @@ def of_any_archive(maps: str) -> list[Case]:
         Case("a deep list", "nested deeper", text(b"[" * 100_000)),
         Case("nine levels", "nested deeper than 8", text(b"[" * 9 + b"]" * 9)),
         Case("items without end", "the limit is 500,000", text(b"[" + b"0," * 500_001 + b"0]")),
-        Case("empty lists without end", "its metadata", text(b"[" + b"[]," * 500_001 + b"0]")),
         Case("a name twice", "occurs twice", text(b'{"format": 2, "format": 2}')),
         Case("another format", "format", words(lambda w: w.update(format=99))),
         Case("no map", missing, without(maps)),
         Case("a map that is no array", missing, raw(maps, b"\x93NUMPY\x01\x00")),
         Case("a map of objects", missing, raw(maps, npy(np.array([[None]], object)))),
-        Case("a map of doubles", missing, array(maps, lambda a: a.astype(np.float64))),
         Case("a map in another byte order", missing, swapped),
         Case("a map of fewer axes", "should be", array(maps, lambda a: a[0])),
         Case("a map of version 2", missing, version_2),
         Case("a map that is cut", "does not fit its shape", member(maps, lambda c: c[:-1])),
-        Case("a shape of 10^18", "", header(maps, shape, shape + b"10000000000000000")),
         Case("a negative shape", "", header(maps, shape, shape + b"-")),
         *(Case(f"a weight of {w}", "", put(maps, (0,) * 4, w)) for w in (NAN, 1.5, -0.5)),
     ]
@@ -177,12 +173,11 @@ RECORDS = [
     *of_any_archive("cross"),
     *(
         Case(f"{v} in {name} {at}", f"{name} holds a number that is not finite", put(name, at, v))
-        for name, at in (
-            *(("log_probs", (0,)), ("log_probs", (-1,))),
-            *(("alternative_log_probs", (0, 0)), ("alternative_log_probs", (-1, -1))),
-            *(("source_positions", (0, 0)), ("target_positions", (-1, -1))),
+        for name, at, v in (
+            *(("log_probs", (0,), NAN), ("log_probs", (-1,), -INF)),
+            *(("alternative_log_probs", (0, 0), -INF), ("alternative_log_probs", (-1, -1), NAN)),
+            *(("source_positions", (0, 0), INF), ("target_positions", (-1, -1), NAN)),
         )
-        for v in (NAN, INF, -INF)
     ),
     *(
         Case(f"{name} above 0", f"{name} holds a value above 0", put(name, at, 0.5))
@@ -194,8 +189,7 @@ RECORDS = [
             f"hypotheses.4.{name} is {value}, not a number that is finite",
             words(lambda w, name=name, value=value: w["hypotheses"][-1].update({name: value})),
         )
-        for name in ("log_prob", "score")
-        for value in (NAN, INF, -INF)
+        for name, value in (("log_prob", -INF), ("score", NAN))
     ),
     Case(
         "a hypothesis with log_prob 1.0",
@@ -209,11 +203,6 @@ RECORDS = [
             words(lambda w, s=side, p=part: w[s][0].update({p: LONG_TOKEN[p]})),
         )
         for side, part in (("source", "text"), ("target_out", "piece"))
-    ),
-    Case(
-        "a long alternative",
-        TOO_LONG,
-        words(lambda w: w["alternatives"][-1][-1].update(LONG_TOKEN)),
     ),
     Case("513 tokens", "513 tokens are too many", zeros(cross=(2, 2, 3, 513))),
     Case(
@@ -247,8 +236,7 @@ SNAPSHOTS = [
             f"{name} must hold a finite, nonnegative number",
             put(name, (-1,), v),
         )
-        for name in ("loss", "bleu")
-        for v in (NAN, INF, -1)
+        for name, v in (("loss", -1), ("bleu", NAN))
     ),
     Case("an entropy above 1", NOT_A_SHARE, put("entropy_cross", (-1, -1, -1), 1.5)),
     Case("a NaN role", NOT_A_SHARE, put("roles_decoder", (0, -1, 0, 0), NAN)),

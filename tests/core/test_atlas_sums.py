@@ -286,7 +286,7 @@ class Dying:
 
 
 def test_a_process_that_dies_is_replaced(whole, checkpoint_folder, tmp_path):
-    survives(in_processes(2), whole, checkpoint_folder, tmp_path)
+    survives(in_processes(1), whole, checkpoint_folder, tmp_path)
 
 
 SENTENCES, DRAWS = 80, 500

@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp
 from core import analyse
 from core.atlas.claims.attention import attention
 from core.atlas.claims.board import LIMIT, Board
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide
+from core.atlas.claims.claim import FAILS, HOLDS, OPEN, Claim, Estimate, decide, in_brief
 from core.atlas.claims.literature import LITERATURE
 from core.atlas.claims.load import GoldFile, load_checkpoints, networks_of, runner
 from core.atlas.claims.quoted import Quote
@@ -68,6 +68,25 @@ def test_a_claim_is_decided_by_where_all_intervals_lie(estimates, changes, verdi
     found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
     assert decide(dataclasses.replace(CLAIM, **changes), found) == (verdict, reason)
     assert decide(CLAIM, {}, "No gold.") == (OPEN, "No gold.")
+
+
+@pytest.mark.parametrize(
+    ("estimates", "changes", "brief"),
+    [
+        ((ABOVE, ABOVE), {}, "all 2 above 50 %"),
+        ((BELOW,), {"above": False}, "below 50 %"),
+        ((ABOVE, BELOW, BELOW), {}, "1 above 50 %, 2 below"),
+        ((ABOVE, AROUND), {"limits": "Why."}, "1 above 50 %, 1 around"),
+        ((BELOW,), {"limits": "Why."}, "below 50 %, but the paper tests otherwise"),
+        ((BELOW,), {"limits": "Why.", "above": False}, "below 50 %"),
+        ((ABOVE,), {"other_test": "Why."}, "above 50 %, but the paper tests otherwise"),
+        ((), {}, "not measured"),
+        ((ABOVE,), {"untestable": "It needs training."}, "nothing here tests it"),
+    ],
+)
+def test_a_reason_in_brief_names_the_sides_and_the_doubt(estimates, changes, brief):
+    found = {f"n{i}": estimate for i, estimate in enumerate(estimates)}
+    assert in_brief(dataclasses.replace(CLAIM, **changes), found) == brief
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import os
 import signal
-import subprocess
-import sys
 import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from core.train import parser
 from core.training.distributed import Processes, joined, restarted
 from core.training.loop import Stepped, train
 from tests import small
+from tests.core.conftest import run_train
 from tests.core.crashes import fingerprint
 from tests.core.test_training import random_pairs
 
-ROOT = Path(__file__).parents[2]
 CONFIG = TrainConfig(
     steps=12, batch_tokens=26, warmup_steps=3, validate_every=4, save_every=3, seed=5
 )
@@ -65,10 +65,7 @@ def work(folder: Path) -> None:
     assert not any("gloo" in name for name in names), "a thread outlives its process group"
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory) -> dict[str, Any]:
-    """Weights and state fingerprints of runs with two processes; in one, rank 1 was killed."""
-    folder = tmp_path_factory.mktemp("ranks")
+def in_two_processes(function: Callable[..., None], *arguments: object) -> None:
     forks = LaunchConfig(  # torchrun's own launcher; a new process would import torch first
         *(1, 1, 2),
         rdzv_backend="c10d",
@@ -76,7 +73,14 @@ def two(tmp_path_factory) -> dict[str, Any]:
         max_restarts=1,
         start_method="fork",
     )
-    elastic_launch(forks, work)(folder)
+    elastic_launch(forks, function)(*arguments)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> dict[str, Any]:
+    """Weights and state fingerprints of runs with two processes; in one, rank 1 was killed."""
+    folder = tmp_path_factory.mktemp("ranks")
+    in_two_processes(work, folder)
     assert (folder / "restarted").exists(), "nothing was killed"
     states = {f.parent.name: fingerprint(f) for f in folder.glob("*-state/state.safetensors")}
     return states | {file.stem: load_file(file) for file in folder.glob("*.safetensors")}
@@ -106,13 +110,17 @@ def test_a_killed_process_is_restarted_with_bit_equal_results(two):
     assert killed == whole
 
 
+def printing(folder: Path, data: Path) -> None:
+    """Run the command in each process; what it prints goes to a file."""
+    warnings.resetwarnings()
+    with (folder / os.environ["RANK"]).open("w") as file, redirect_stdout(file):
+        run_train("--data", data, "--out", folder / "d")
+
+
 def test_the_command_trains_with_two_processes(data, tmp_path):
-    torchrun = "-m torch.distributed.run --standalone --nproc-per-node 2 -m core.train".split()
-    arguments = ("--recipe", "smoke", "--data", str(data), "--out", str(tmp_path / "d"))
-    command = [sys.executable, *torchrun, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("sacrebleu") == 1, "only rank 0 prints"
+    in_two_processes(printing, tmp_path, data)
+    printed = [(tmp_path / rank).read_text() for rank in "01"]
+    assert printed[0].count("sacrebleu") == 1 and not printed[1], "only rank 0 prints"
     load(tmp_path / "d")
     curve = read_card(tmp_path / "d").metrics["curve"]
     assert [row["step"] for row in curve] == [4, 8, 12]

@@ -24,15 +24,11 @@ PICKLE = (
     b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x8c\x06system\x93\x8c\x02id\x85R."
 )
 BAD_JSON = {
-    "nothing": b"",
     "cut": b'{"format": 1, "files": {',
     "a pickle": PICKLE,
-    "UTF-16": '{"format": 1}'.encode("utf-16"),
     "a byte-order mark": b'\xef\xbb\xbf{"format": 1}',
     "a list": b"[]",
-    "a number": b"1",
     "a deep list": b"[" * 60_000,
-    "zeros": b"\0" * 500,
     "a long number": b'{"format": ' + b"1" * 60_000 + b"}",
 }
 
@@ -92,20 +88,13 @@ CONFIG_JSON: dict[str, tuple[Change, str]] = {
     **{what: (s.content(CONFIG, raw), "") for what, raw in BAD_JSON.items()},
     "nine levels": (s.inside("training", more=nested(8)), "deeper than 8"),
     "a name twice": (patched(b"{", b'{"format": 1,'), "twice"),
-    "a size twice": (patched(b'"d_model"', b'"d_model": 9, "d_model"'), "twice"),
     "a NaN": (s.network(layer_norm_eps=float("nan")), "NaN"),
-    "an infinity": (s.network(dropout=float("inf")), "Infinity"),
-    "items without end": (s.content(CONFIG, b"[" + b"0," * 32_000 + b"0]"), ""),
 }
 
 TOP_LEVEL: list[tuple[str, str, tuple]] = [
     ("format", "format is", (2,)),
     ("architecture", "architecture", ("lstm",)),
-    (
-        "source_language",
-        "a language code",
-        ("f", "DE", "de\n", "de-at", "fr1", "français", "x" * 9),
-    ),
+    ("source_language", "a language code", ("f", "DE", "de\n", "français", "x" * 9)),
     ("files", "files are not", ({},)),
     ("tokenizers", "tokenizers.target is missing", ({"source": TOKENIZER},)),
     *(
@@ -140,9 +129,6 @@ def without_hash(raw: bytes) -> bytes:
 
 def config_cases() -> list[Case]:
     listed = {"bytes": 0, "sha256": "0" * 64}
-    many = {f"f{i}": listed for i in range(500)}
-    stale = {("model", "norm_first"): True, ("model", "num_heads"): 4}
-    stale |= {("source_language",): "en", ("architecture",): "baseline"}
     return [
         *(
             Case(f"{name} {value!r}"[:60], s.config(**{name: value}), says)
@@ -160,17 +146,13 @@ def config_cases() -> list[Case]:
         ),
         Case("imported without a family", s.inside("training", imported={}), "family"),
         Case("a third file", s.inside("files", **{"x.json": listed}), "files are not"),
-        Case("500 files", s.inside("files", **many), "files are not"),
         *(Case(f"weights called {n!r}"[:60], s.renamed(n), "plain file name") for n in BAD_NAMES),
         *(Case(f"weights called {n!r}", s.renamed(n), "reserved file name") for n in RESERVED),
         Case("a tokenizer called metrics.json", s.renamed("metrics.json", TOKENIZER), "reserved"),
         Case("a tokenizer elsewhere", s.renamed("../tokenizer.json", TOKENIZER), "plain file name"),
         Case("no own hash", s.edited(CONFIG, without_hash), "core.checkpoint.add_checksum"),
         Case("another own hash", s.unsigned("sha256", value="0" * 64), "its own SHA-256"),
-        *(
-            Case(f"stale hash: {path[-1]}", s.unsigned(*path, value=value), "its own SHA-256")
-            for path, value in stale.items()
-        ),
+        Case("a stale hash", s.unsigned("model", "num_heads", value=4), "its own SHA-256"),
     ]
 
 
@@ -203,8 +185,6 @@ NETWORK: dict[str, tuple[Change, str]] = {
     ),
     "too many parameters claimed": (s.config(parameters=10**8), "claims 100,000,000 parameters"),
     "too many tensors": (consistent(**layers(46, 50)), "2,041 tensors, the limit is 2,000"),
-    "a vocabulary of 100,000": (consistent(**vocabularies(100_000)), "vocabulary of 60"),
-    "more layers than weights": (consistent(num_encoder_layers=2), "missing or unexpected"),
     "a bias that the file lacks": (consistent(tied_bias=True), "missing or unexpected"),
 }
 
@@ -244,7 +224,6 @@ def typed(dtype: torch.dtype) -> Change:
 HEADER: dict[str, tuple[Change, str]] = {
     "length 0": (s.length(0), "not JSON"),
     "length 2^63": (s.length(1 << 63), "the limit is 1,048,576"),
-    "length 10^9": (s.length(10**9), "the limit is 1,048,576"),
     "a length beyond its end": (s.length(1_000_000), "it ends after"),
     "2 MB of blanks": (blank(2 << 20), "the limit"),
     "a list": (raw_header(b"[]"), "its header is [], not an object"),
@@ -270,10 +249,8 @@ HEADER: dict[str, tuple[Change, str]] = {
 
 NAN, INF = float("nan"), float("inf")
 VALUES: dict[str, tuple[Change, str]] = {
-    **{str(value): (s.value(value), "that are not finite") for value in (NAN, INF, -INF)},
-    **{str(value): (s.value(value), "beyond ±65,504") for value in (1e30, 7e4, -7e4)},
-    "NaN in a table": (s.value(NAN, TABLE), "that are not finite"),
-    "1e30 in a table": (s.value(1e30, TABLE), "beyond ±65,504"),
+    **{str(value): (s.value(value), "that are not finite") for value in (NAN, -INF)},
+    **{str(value): (s.value(value, TABLE), "beyond ±65,504") for value in (7e4, -7e4)},
     "NaN in float16": (s.both(s.value(NAN), typed(torch.float16)), "that are not finite"),
 }
 
@@ -283,10 +260,6 @@ def eos_swapped(values: dict[str, Any]) -> None:
     vocabulary = values["vocabulary"]
     last = max(vocabulary, key=vocabulary.get)
     vocabulary["<eos>"], vocabulary[last] = vocabulary[last], 2
-
-
-def unk_renamed(values: dict[str, Any]) -> None:
-    values["vocabulary"]["<UNK>"] = values["vocabulary"].pop("<unk>")
 
 
 def one_more(values: dict[str, Any]) -> None:
@@ -312,17 +285,14 @@ LIBRARY_FORMAT = {"model": {"type": "BPE"}, "normalizer": {"pattern": "(a+)+$"}}
 TOKENIZERS: dict[str, tuple[Change, str]] = {
     **{what: (s.content(TOKENIZER, raw), "") for what, raw in BAD_JSON.items()},
     "8 MB of blanks": (s.edited(TOKENIZER, lambda raw: raw + b" " * (8 << 20), True), "the limit"),
-    "2 million merges": (tokens(merges=[["a", "b"]] * 2_000_000), "the limit is"),
     "the library's own format": (s.tokens(lambda v: LIBRARY_FORMAT), "kind is missing"),
     "an empty vocabulary": (tokens(vocabulary={}), "must be <pad>"),
-    "a merge of unknown tokens": (tokens(merges=[["§", "¶"]]), "is not in the vocabulary"),
     "a merge to an unknown token": (tokens(merges=[["a", "a"]]), "is not in the vocabulary"),
     "a merge to <eos>": (s.tokens(merged_eos), "produces the special token <eos>"),
     "<eos> elsewhere": (s.tokens(eos_swapped), "must be <eos>"),
-    "<unk> by another name": (s.tokens(unk_renamed), "must be <unk>"),
     "an extra token": (s.tokens(one_more), "a vocabulary of 61 tokens, but 60"),
     "a token twice": (s.edited(TOKENIZER, lambda raw: raw.replace(*DUPLICATE), True), "twice"),
-    **{f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2") for id in (60, 10**6, 1 << 31, -1, 5)},
+    **{f"id {id!r}": (s.numbered(id), "ids are not 0, 1, 2") for id in (60, -1, 5)},
     **{
         f"token {text[:20]!r}": (s.piece(text), "characters without control")
         for text in ("", ESCAPE, "a\0", "\u2028", "\x9b31m", "x" * 501, "\ud800", "a\nb")

@@ -81,12 +81,13 @@ def test_unmasked_padding_changes_a_sentence(architecture):
     assert found.on_padding == pytest.approx(shares.mean().item(), abs=1e-9)
 
 
-def test_a_model_without_causal_mask_learns_to_cheat():
+def test_a_model_without_causal_mask_learns_to_cheat(monkeypatch):
     """On random targets, the masked model can only guess; the other reads off the answer."""
+    monkeypatch.setattr("core.experiments.cheating.STEPS", 100)
     points = list(cheating())
     assert points[-1].masked == pytest.approx(1 / WORDS, abs=0.01)
     assert points[-1].open > 0.95
-    assert points[0].open < 0.1 and [p.step for p in points] == list(range(0, 201, 10))
+    assert points[0].open < 0.1 and [p.step for p in points] == list(range(0, 101, 10))
 
 
 SCORES = np.array([0.3, -1.2, 2.0, 0.7, 5.0])

@@ -1,6 +1,6 @@
 """Each injected fault in a record's texts, probabilities and positions fails its check.
 
-The tests run on a shipped model and on torch.nn.Transformer with the same weights.
+Tests of the evidence also run on torch.nn.Transformer with the same weights.
 """
 
 import dataclasses
@@ -28,10 +28,13 @@ SENTENCE = "Two young men are playing soccer in the park."
 Record = TranslationRecord
 
 
-@pytest.fixture(scope="module", params=["scratch", "baseline"])
+@pytest.fixture(scope="module")
 def translator(request):
     loaded = Translator.load(ROOT / "scratch-en-de", device="cpu")
-    return loaded if request.param == "scratch" else loaded.other_implementation()
+    return loaded.other_implementation() if getattr(request, "param", "") == "torch" else loaded
+
+
+both = pytest.mark.parametrize("translator", ["own", "torch"], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +186,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@both
 def test_an_unmodified_record_passes(translator, record, evidence):
     assert failed(record) == set() and len(record.checks) == 8
     assert check(record, evidence, (translator._source, translator._target)) == record.checks
@@ -230,6 +234,7 @@ CODE_FAULTS = {
 }
 
 
+@both
 @pytest.mark.parametrize("fault", CODE_FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_in_the_code_fails_its_check(translator, monkeypatch, fault):
     with translator.exclusive_model() as model:
@@ -239,6 +244,7 @@ def test_a_fault_in_the_code_fails_its_check(translator, monkeypatch, fault):
     assert failed(translator.inspect(SENTENCE)) == CODE_FAULTS[fault]
 
 
+@both
 def test_no_false_alarms_for_typed_texts(translator):
     """Try unknown characters, special token names, leading punctuation, given targets and edits."""
     for text in ("A man 🙂 <eos> has no (dog) …", ", and then?", "It is\u200b İ&amp;#."):
@@ -257,6 +263,7 @@ def reloaded(record: Record) -> Record:
     return TranslationRecord.load(io.BytesIO(record.to_bytes()))
 
 
+@both
 def test_a_loaded_record_can_be_rechecked(translator, record):
     again = translator.recheck(reloaded(record))
     assert failed(again) == set() and again.id == record.id

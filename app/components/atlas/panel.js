@@ -12,6 +12,10 @@ export function fillPanel(view) {
   parts.name.textContent = fullName(data, n);
   const sentences = data.stories[n];
   parts.story.replaceChildren(...sentences.map((text) => element("p", text.startsWith("Not measured") ? "quiet" : "", text)));
+  const first = data.byKey[data.opened.defaults.measure];
+  const { rank, count } = isMeasured(first, n) ? rankOf(data, first, n) : { rank: 0, count: 0 };
+  const place = rank ? `Number ${rank} of ${count} by ${first.label[0].toLowerCase()}${first.label.slice(1)}` : "Not ranked";
+  parts.why.textContent = `${place}${rank === 1 ? ", so it is shown first" : ""}. Click a cell above for another head.`;
   parts.spoken.textContent = `${fullName(data, n)}. ${sentences.join(" ")}`;
   fillTraining(view, n);
   fillNumbers(view, n);
@@ -86,6 +90,8 @@ function fillRolesAndDistance({ data, parts, root }, n) {
     details.append(element("summary", "", "What each role means"), ...defined.map((text) => element("p", "", text)));
     parts["roles-note"].append(details);
   }
+  const read = kind === "cross" ? " Fed: the target token that the decoder has just read. Produced: the one it writes next." : "";
+  parts["roles-key"].textContent = `Bar: share of its attention. Marks: what chance would give.${read}`;
   parts["roles-title"].textContent = labels.length ? `Its role: ${labels[0].title}` : "No role beyond chance";
   parts.roles.setAttribute("aria-label", rows.map(({ title, score, shuffled, random, profile }) => `${title} ${percent(score)}, shuffled ${chanceText(shuffled)}, random networks ${chanceText(random)}${Number.isFinite(profile) ? `, distances only ${percent(profile)}` : ""}`).join("; "));
   const profile = profileOf(data, n);

@@ -3,7 +3,7 @@
 import { between } from "../shared/numbers.js";
 import { drawBox, drawFrame, drawInterval, drawNote, drawText } from "../shared/plot.js";
 import { rampStep, signedStep } from "../shared/theme.js";
-import { intervalOf, isMeasured, profileOf, valueOf, withUnit } from "./data.js";
+import { hasIntervals, intervalOf, isMeasured, profileOf, valueOf, withUnit } from "./data.js";
 import { colourOf, scaleOf, ticksOf } from "./scale.js";
 
 const LEFT = 24;
@@ -15,6 +15,8 @@ const TITLE = 40; // above a block: its name and the numbers of its heads
 const LEGEND = 52;
 
 const LEAST_BESIDE = 36; // px: if cells side by side would be narrower than this, blocks go below each other
+
+const KEY_BESIDE = 660; // px: in a narrower picture the key of the cells is below the colour scale
 
 const STRIP = 13; // the bar at the bottom of a cell
 
@@ -34,7 +36,7 @@ export function placesGeometry(data, width) {
     else y += TITLE + tall * data.layers[kind] + 10;
   }
   const bottom = isWide ? TITLE + tall * layers : y;
-  return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND };
+  return { blocks, cell, tall, width, legend: bottom + 10, height: bottom + LEGEND + (width < KEY_BESIDE ? 52 : 0) };
 }
 
 function boxOf({ blocks, cell, tall }, { kind, layer, head }) {
@@ -134,7 +136,16 @@ function drawLegend(context, theme, scale, { legend, width }) {
   }
   const unit = measure.signed ? `${withUnit(measure, "")}, square-root scale`.trim() : "";
   drawNote(context, theme, unit, left, legend + 36);
+  const [x, y] = width < KEY_BESIDE ? [left, legend + 58] : [left + length + 44, legend + 4];
+  keyOf(measure).forEach((words, line) => drawNote(context, theme, words, x, y + 16 * line));
 }
+
+/* What a cell shows, in words. */
+const keyOf = (measure) => [
+  "Hill: where the head looks, from 20 tokens before to 20 after",
+  ...(hasIntervals(measure) ? ["Tick and line: the value and its 95 % interval"] : []),
+  ...(measure.no_effect?.size ? ["Empty square: not distinguishable from 0"] : []),
+];
 
 /** Frame the chosen head and the head under the pointer. */
 export function drawPlacesFocus(context, { data, theme, chosen, hovered }, geometry) {

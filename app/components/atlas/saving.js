@@ -1,19 +1,22 @@
-// Saves the pictures as PNG or SVG, and their numbers as CSV.
+// Saves the pictures, and their numbers as CSV.
 
 import { csvOf, quoted, shortest } from "../shared/csv.js";
-import { buttonOf, element } from "../shared/dom.js";
-import { savePicture, withTitle } from "../shared/picture_files.js";
+import { element } from "../shared/dom.js";
+import { savePicture, withCaption, withTitle } from "../shared/picture_files.js";
 import { save } from "../shared/save.js";
+import { fillSaves } from "../shared/saves.js";
 import { counted, fullName, headName, profileOf } from "./data.js";
 import { rolesOf } from "./roles.js";
 
 const number = (value) => (value === null || !Number.isFinite(value) ? "" : shortest(value));
 
-/* The first cell of each CSV file describes the file. */
-function about({ data }, title) {
-  const { origin, network } = data;
-  return quoted([title, `${network}, weights ${origin.weights_sha256.slice(0, 8)}`, `${counted(origin.sentences, "sentence")} of ${origin.corpus}`, origin.command].filter(Boolean).join("; "));
+/* Network, weights and corpus. */
+function source({ origin, network }) {
+  return `${network}, weights ${origin.weights_sha256.slice(0, 8)}; ${counted(origin.sentences, "sentence")} of ${origin.corpus}`;
 }
+
+/* The first cell of each CSV file describes the file. */
+const about = ({ data }, title) => quoted([title, source(data), data.origin.command].filter(Boolean).join("; "));
 
 const headCells = (data, n) => {
   const { kind, layer, head } = data.places[n];
@@ -65,32 +68,25 @@ export const PICTURES = {
   },
 };
 
-/** Add save buttons to each picture; `drawn` returns the picture's size and its drawing function. */
+/** Add a save menu to each picture; `drawn` returns the picture's size and its drawing function. */
 export function addSaves(view, drawn) {
   for (const figure of view.root.querySelectorAll("[data-picture]")) {
     const name = figure.dataset.picture;
-    const group = element("div", "saves");
-    group.setAttribute("role", "group");
-    group.setAttribute("aria-label", `Save: ${figure.querySelector("h2, h3").textContent}`);
-    for (const ending of ["png", "svg", "csv"]) {
-      const button = buttonOf("", ending.toUpperCase());
-      button.dataset.save = `${name} ${ending}`;
-      button.addEventListener("click", () => saveFile(view, name, ending, drawn(view, name)));
-      group.append(button);
-    }
-    figure.querySelector("h2, h3").after(group);
+    const heading = figure.querySelector("h2, h3");
+    const menu = element("details", "saves");
+    fillSaves(menu, heading.textContent, (ending, captioned) => saveFile(view, name, ending, captioned, drawn(view, name)), `${name} `);
+    heading.after(menu);
   }
 }
 
 /** @param {AtlasView} view */
-function saveFile(view, name, ending, { width, height, draw }) {
+function saveFile(view, name, ending, captioned, { width, height, draw }) {
   const { data, theme } = view;
-  const { origin, network } = data;
+  const { origin } = data;
   const { title, csv } = PICTURES[name];
   const head = name === "roles" || name === "distance" ? `_${headName(data, view.chosen.head).replace(" ", "_")}` : "";
   const file = `headlight_${origin.checkpoint}_${name}${head}`;
   if (ending === "csv") return save(`${file}.csv`, csv(view));
-  const corpus = `${network}, ${counted(origin.sentences, "sentence")} of ${origin.corpus}`;
-  const picture = { theme, title: title(view), about: corpus, width, height, draw };
-  return savePicture(file, ending, withTitle(picture, { margin: 16, above: 28, style: { size: 14, weight: 600 } }));
+  const picture = { theme, title: title(view), about: source(data), width, height, draw };
+  return savePicture(file, ending, withTitle(captioned ? withCaption(picture, `${picture.title}. ${picture.about}.`) : picture, { margin: 16, above: 28, style: { size: 14, weight: 600 } }));
 }

@@ -1,7 +1,8 @@
 // Figures for papers: what a saved picture holds, its width and font size, and the scale and caption below it.
 
 import { between, fixed } from "../shared/numbers.js";
-import { drawColourBar, drawText, fontOf } from "../shared/plot.js";
+import { withCaption } from "../shared/picture_files.js";
+import { drawColourBar } from "../shared/plot.js";
 import { aboutLines } from "./about.js";
 import { currentMap } from "./focus.js";
 import { mapGeometry } from "./geometry.js";
@@ -95,31 +96,6 @@ function withScale(theme, map, picture) {
   };
 }
 
-const CAPTION_LINE = 15;
-
-/** Write lines of text below a picture. @param {Theme} theme @param {string} words @param {PictureFile} picture @returns {PictureFile} */
-function withCaption(theme, words, picture) {
-  const { width, height, before = 0, draw } = picture;
-  const measuring = document.createElement("canvas").getContext("2d");
-  measuring.font = fontOf(theme, 11);
-  const lines = [""];
-  for (const word of words.split(" ")) {
-    const longer = `${lines.at(-1)} ${word}`.trim();
-    if (measuring.measureText(longer).width <= width) lines[lines.length - 1] = longer;
-    else lines.push(word);
-  }
-  return {
-    ...picture,
-    height: height + 8 + CAPTION_LINE * lines.length,
-    draw: (context) => {
-      context.save();
-      draw(context);
-      context.restore();
-      lines.forEach((line, place) => drawText(context, theme, line, -before, height + 8 + CAPTION_LINE * (place + 0.5), { size: 11, colour: "ink2" }));
-    },
-  };
-}
-
 /** What the caption of a figure says: picture, axes, network, sentence. @param {Explorer} explorer */
 function figureCaption(explorer, isOverview) {
   const { data, view, dom } = explorer;
@@ -140,5 +116,5 @@ function figureCaption(explorer, isOverview) {
 export function completed(explorer, figure, picture, isOverview = false) {
   const { theme, view } = explorer;
   const scaled = isOverview || view.picture === "map" ? withScale(theme, currentMap(explorer), picture) : picture;
-  return figure.caption ? withCaption(theme, figureCaption(explorer, isOverview), scaled) : scaled;
+  return figure.caption ? withCaption(scaled, figureCaption(explorer, isOverview)) : scaled;
 }

@@ -69,7 +69,7 @@ const shortName = ({ kind, layer, head }) => `${kind} head ${layer + 1}.${head +
 /**
  * The edit to offer next, and its words; null without effects, which decide it.
  * @param {Explorer} explorer
- * @returns {{command: string, head?: any, words: (string | Node)[], title?: string} | null}
+ * @returns {{command: string, head?: any, words: (string | Node)[], title?: string, inside?: boolean} | null}
  */
 export function nextStep(explorer) {
   const { data, host } = explorer;
@@ -90,6 +90,9 @@ export function nextStep(explorer) {
       return { command: `+${headText(head)}`, head, words: ["Next: switch off a second head that repairs it"], title };
     }
   }
+  const { inside } = explorer.dom.parts;
+  const isRepaired = edits.length === 2 && edits.some(({ text }) => text === explorer.memory.repair?.text);
+  if (isRepaired && host.headPage && !inside.hidden) return { command: "", inside: true, words: ["Next: see how this head gets its weights"] };
   return undoing(edits);
 }
 
@@ -115,6 +118,7 @@ export function paintNextStep(explorer) {
 export function takeNextStep(explorer, update, edit) {
   const step = nextStep(explorer);
   if (!step || explorer.requests.edit) return;
+  if (step.inside) return explorer.dom.parts.inside.click();
   const word = wordInQuestion(explorer);
   const { data } = explorer;
   const isRepair = step.head && editsOf(data).length > 0;

@@ -8,6 +8,7 @@ import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.j
 import { between, exactly } from "../shared/numbers.js";
 import { copyBase, prepareCanvas, sizeCanvas } from "../shared/plot.js";
 import { onceSettled, screenOf } from "../shared/presented.js";
+import { fillSaves } from "../shared/saves.js";
 import { renewTheme } from "../shared/theme.js";
 import { tokenName } from "../shared/tokens.js";
 import { writeParameters } from "../shared/url.js";
@@ -40,7 +41,7 @@ function createView(parent, key) {
   for (const name of ["layer", "head"]) {
     parts[`${name}s`].addEventListener("change", (event) => choose(view, { [name]: Number(event.target.value) }));
   }
-  for (const ending of ["svg", "csv"]) parts[ending].addEventListener("click", () => saveRow(view, ending));
+  fillSaves(parts.saves, "the maps in view", (ending, captioned) => saveRow(view, ending, captioned));
   listenToMaps(view);
   const check = () => {
     // Skip hidden tabs: they have no width.
@@ -119,7 +120,7 @@ const sizeOf = ({ root }) => `${root.clientWidth} ${window.devicePixelRatio} ${s
 function layOut(view) {
   const { root, parts } = view;
   view.size = sizeOf(view);
-  root.dataset.width = root.clientWidth < 700 ? "narrow" : "wide";
+  root.dataset.width = root.clientWidth < 420 ? "phone" : root.clientWidth < 700 ? "narrow" : "wide";
   view.geometry = rowGeometry(view);
   const { width, height, left, top, cell } = view.geometry;
   for (const { figure, canvas } of view.maps) {

@@ -19,6 +19,7 @@ export function decodeRow(raw) {
     ...raw,
     outlined: raw.outlined ?? null,
     covered: raw.covered ?? null,
+    about: raw.about ?? "",
     queries,
     keys,
     words: { query: raw.queries.words, key: raw.keys.words },

@@ -96,6 +96,7 @@ class MapRow:
     `mask` [query, key] is True where attention is allowed, None for no masked cells. `outlined` is
     a query whose row is outlined in all maps. The row of `covered` is hatched until the visitor
     clicks it, or for good if it is `sealed`. `pinned` is a cell, (query, key), pinned at first.
+    `about` is what the caption of a saved picture says of network, search and sentence.
     """
 
     site: str
@@ -109,6 +110,7 @@ class MapRow:
     covered: int | None = field(default=None, kw_only=True)
     sealed: bool = field(default=False, kw_only=True)
     pinned: tuple[int, int] | None = field(default=None, kw_only=True)
+    about: str = field(default="", kw_only=True)
 
 
 def payload(row: MapRow) -> dict[str, Any]:
@@ -142,6 +144,7 @@ def payload(row: MapRow) -> dict[str, Any]:
         "covered": row.covered,
         "sealed": row.sealed,
         "pinned": row.pinned,
+        "about": row.about,
         "mask": np.packbits(mask).tobytes(),
     }
     for place, drawn in maps.items():

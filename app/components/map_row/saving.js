@@ -1,7 +1,7 @@
-// Saves all maps as one SVG, or their values as CSV with one line per cell.
+// Saves all maps as one picture, or their values as CSV with one line per cell.
 
 import { csvOf, numbered, quoted } from "../shared/csv.js";
-import { savePicture } from "../shared/picture_files.js";
+import { savePicture, withCaption } from "../shared/picture_files.js";
 import { drawText } from "../shared/plot.js";
 import { save } from "../shared/save.js";
 import { drawLive, drawStill, focusOf, GAP } from "./drawing.js";
@@ -14,8 +14,8 @@ export const headingOf = ({ data, layer, head }) =>
 const ABOVE = 44;
 
 /** @param {RowView} view @returns {PictureFile} */
-function rowPicture(view) {
-  const { theme, geometry, maps } = view;
+function rowPicture(view, captioned) {
+  const { theme, geometry, maps, data } = view;
   const draw = (context) => {
     drawText(context, theme, headingOf(view), 8, 14, { size: 13, colour: "ink2" });
     maps.forEach(({ map }, place) => {
@@ -29,7 +29,10 @@ function rowPicture(view) {
       context.restore();
     });
   };
-  return { theme, title: headingOf(view), width: maps.length * (geometry.width + GAP), height: 24 + ABOVE + geometry.height, draw };
+  const title = headingOf(view);
+  const picture = { theme, title, about: data.about, width: maps.length * (geometry.width + GAP), height: 24 + ABOVE + geometry.height, draw };
+  const names = maps.map(({ map }) => map.name).join(", ");
+  return captioned ? withCaption(picture, [`${title}: ${names}. Rows: ${data.words.query}. Columns: ${data.words.key}.`, data.about].filter(Boolean).join(" ")) : picture;
 }
 
 /* Masked cells are empty, and so are those of a covered row. */
@@ -47,9 +50,9 @@ function rowAsCsv({ data, maps }) {
 }
 
 /** @param {RowView} view */
-export function saveRow(view, ending) {
+export function saveRow(view, ending, captioned) {
   const { data, layer, head } = view;
   const name = `headlight_${data.site.toLowerCase()}_layer${data.layers[layer] + 1}_head${head + 1}_maps`;
   if (ending === "csv") return save(`${name}.csv`, rowAsCsv(view));
-  return savePicture(name, ending, rowPicture(view));
+  return savePicture(name, ending, rowPicture(view, captioned));
 }

@@ -72,6 +72,7 @@ export function paintForm(parts, models, choice, change) {
   parts.beam.value = choice.beam;
   setField(parts.source, choice.source, from, `Type a sentence in ${model.source}`, `${model.source} sentence`);
   setField(parts.target, choice.target, to, `Another ${model.target} translation (optional)`, `${model.target} translation to look at`);
+  if (choice.target) parts.another.open = true;
   const reference = referenceOf(model, choice.source);
   parts["use-target"].textContent = reference && !choice.target ? "Use the reference" : "Look at it";
   paintExamples(parts, model, choice, change);

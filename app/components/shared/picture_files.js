@@ -31,6 +31,31 @@ export function withTitle(picture, { margin, above, style, isCut = false }) {
   return { ...picture, width: width + 2 * margin, height: height + above + 2 * margin, draw };
 }
 
+const CAPTION_LINE = 15;
+
+/** Write a text below a picture, in lines of its width. @param {PictureFile} picture @param {string} words @returns {PictureFile} */
+export function withCaption(picture, words) {
+  const { theme, width, height, before = 0, draw } = picture;
+  const measuring = document.createElement("canvas").getContext("2d");
+  measuring.font = fontOf(theme, 11);
+  const lines = [""];
+  for (const word of words.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (measuring.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return {
+    ...picture,
+    height: height + 8 + CAPTION_LINE * lines.length,
+    draw: (context) => {
+      context.save();
+      draw(context);
+      context.restore();
+      lines.forEach((line, place) => drawText(context, theme, line, -before, height + 8 + CAPTION_LINE * (place + 0.5), { size: 11, colour: "ink2" }));
+    },
+  };
+}
+
 function drawWhole(context, { theme, width, height, draw }) {
   drawBox(context, theme.page, 0, 0, width, height);
   draw(context);

@@ -8,6 +8,7 @@ import { handled } from "../shared/keys.js";
 import { lastStates, mounts, onceFontsCome, onNewSize } from "../shared/mounts.js";
 import { between, fixed, percent } from "../shared/numbers.js";
 import { copyBase, prepareCanvas } from "../shared/plot.js";
+import { fillSaves } from "../shared/saves.js";
 import { renewTheme } from "../shared/theme.js";
 import { trainingHost } from "./host.js";
 import { KIND_NAMES, lanesOf, nameOfHead, viewName } from "./lanes.js";
@@ -193,10 +194,7 @@ function listenToTransport(view) {
     },
     true,
   );
-  const buttons = /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-save]"));
-  for (const button of buttons) {
-    button.addEventListener("click", () => saveTimeline(view, button.dataset.save));
-  }
+  fillSaves(view.parts.saves, "the curves", (ending, captioned) => saveTimeline(view, ending, captioned));
 }
 
 /** Pressing or dragging moves the cursor; pressing a mark opens its head. @param {TrainingView} view */

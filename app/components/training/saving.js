@@ -1,21 +1,23 @@
-// Saves the timeline as PNG or SVG, and all measures of all heads as CSV.
+// Saves the timeline as a picture, and all measures of all heads as CSV.
 
 import { KINDS } from "../explorer/data.js";
 import { csvOf, quoted, shortest } from "../shared/csv.js";
-import { savePicture, withTitle } from "../shared/picture_files.js";
+import { savePicture, withCaption, withTitle } from "../shared/picture_files.js";
 import { save } from "../shared/save.js";
 import { curveOf, headsOf, stepName } from "./run.js";
 import { KIND_NAMES, viewName } from "./lanes.js";
 import { drawLiveTimeline, drawStillTimeline } from "./timeline.js";
 
 /** @param {TrainingView} view @returns {PictureFile} */
-function timelinePicture({ theme, run, geometry, lanes, link, point, sentence }) {
+function timelinePicture({ theme, run, geometry, lanes, link, point, sentence }, captioned) {
   const { source_text, translation } = run.sentences[sentence];
   const name = viewName(run, link);
+  const title = `${run.name}: ${KIND_NAMES[link.kind]}, ${name}, through training; cursor at ${stepName(run, point)}`;
+  const about = [run.languages.join(" to "), source_text, translation];
   const picture = {
     theme,
-    title: `${run.name}: ${KIND_NAMES[link.kind]}, ${name}, through training; cursor at ${stepName(run, point)}`,
-    about: [run.languages.join(" to "), source_text, translation].join("\n"),
+    title,
+    about: about.join("\n"),
     width: geometry.width,
     height: geometry.height,
     draw: (context) => {
@@ -23,7 +25,7 @@ function timelinePicture({ theme, run, geometry, lanes, link, point, sentence })
       drawLiveTimeline(context, theme, geometry, lanes, point, name);
     },
   };
-  return withTitle(picture, { margin: 12, above: 36, style: { size: 13, colour: "ink2" } });
+  return withTitle(captioned ? withCaption(picture, `${title}. ${about.join(". ")}`) : picture, { margin: 12, above: 36, style: { size: 13, colour: "ink2" } });
 }
 
 /**
@@ -50,8 +52,8 @@ function measuresAsCsv({ run }) {
 }
 
 /** @param {TrainingView} view */
-export function saveTimeline(view, ending) {
+export function saveTimeline(view, ending, captioned) {
   const { run, link } = view;
   if (ending === "csv") return save(`headlight_training_${run.name}.csv`, measuresAsCsv(view));
-  return savePicture(`headlight_training_${run.name}_${link.kind}`, ending, timelinePicture(view));
+  return savePicture(`headlight_training_${run.name}_${link.kind}`, ending, timelinePicture(view, captioned));
 }

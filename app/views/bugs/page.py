@@ -16,6 +16,7 @@ from app.state import address, plans, results, session
 from app.views.bugs.mistakes import MISTAKES
 from app.views.bugs.question import ask_which, show_code
 from app.views.bugs.symptoms import show_differences, show_symptoms
+from app.views.shared.axes import source_of
 from app.views.shared.choices import choose
 from app.views.shared.inspection import Inspection, ask_for_inspection
 from app.views.shared.presented import show_line, show_rest
@@ -26,26 +27,32 @@ _KINDS = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Cross"}
 
 
 def show_translations(inspection: Inspection, bug: str) -> None:
-    """Show what the healthy and the broken network write."""
+    """Show what the healthy and the broken network write, and what both are fed if it differs."""
     from core.experiments.bugs import bug_translation
 
     healthy, broken = (inspection.run_experiment(bug_translation, one) for one in (None, bug))
+    fed = inspection.record.translation
+    written = {
+        name: results.target_text(inspection.card, ids)
+        for name, ids in (("healthy", healthy), ("broken", broken))
+    }
+    if written["healthy"] != fed:  # by another search
+        written["fed"] = fed
     with st.container(key="bug_translations"):
         st.text(
             "\n".join(
-                f"{text('bugs', f'page.{name}')}:  "
-                f"{results.target_text(inspection.card, ids) or text('bugs', 'page.empty')}"
-                for name, ids in (("healthy", healthy), ("broken", broken))
-            )
+                f"{text('bugs', f'page.{name}')}:  {said or text('bugs', 'page.empty')}"
+                for name, said in written.items()
+            ),
+            help=f"{text('bugs', 'page.translations')}\n\n{meaning('teacher-forced')}",
         )
-    if plans.presenting():
-        return
-    notes = [text("bugs", "page.translations")]
+    notes = []
     if broken[-1] != EOS:
         notes.append(text("bugs", "page.cut_off", tokens=len(broken)))
     if inspection.card.architecture == "baseline":
         notes.append(text("bugs", "page.baseline"))
-    st.caption(plain(" ".join(notes)), help=meaning("teacher-forced"))
+    if notes and not plans.presenting():
+        st.caption(plain(" ".join(notes)))
 
 
 def choose_bug() -> str:
@@ -113,8 +120,22 @@ def show_maps(inspection: Inspection, bug: str, kind: str, seen: Seen) -> None:
     queries, keys = padded_sides(inspection, kind, healthy.padding)
     either = healthy.masks[kind] | broken.masks[kind]
     opened = selected_head(layers, heads, seen)
-    row = MapRow(_KINDS[kind], range(layers), queries, keys, maps, either, opened)
+    about = source_of(inspection.record)
+    row = MapRow(_KINDS[kind], range(layers), queries, keys, maps, either, opened, about=about)
     map_row(row, key="bug_maps")
+    shown = {
+        "bug": str(list(MISTAKES).index(bug) + 1),
+        "bug_kind": kind,
+        "bug_layer": str(opened.layer),
+        "bug_head": str(opened.head),
+    }
+    lines = [
+        address.unavailable(key, asked, shown[key])
+        for key, asked in address.unknown()
+        if key in shown
+    ]
+    if lines:
+        st.caption(plain(" ".join(lines)))
     if plans.presenting():
         return
     note = text("bugs", "page.maps" if healthy.padding else "page.no_padding")
@@ -145,6 +166,9 @@ def selected_head(layers: int, heads: int, seen: Seen) -> Opened:
     """
     names = {"layer": "bug_layer", "head": "bug_head"}
     linked = [address.pop(name) for name in names.values()]
+    for name, asked, count in zip(names.values(), linked, (layers, heads), strict=True):
+        if asked is not None and asked not in map(str, range(count)):
+            address.note_unknown(name, asked)
     if any(linked):
         session.put("bug_turn", (session.get("bug_turn") or 0) + 1)
         session.put("bug_opened", linked)
@@ -204,13 +228,16 @@ def show_explanation(bug: str, compared: str | None) -> None:
         show_code(bug)
 
 
-def show_bug(inspection: Inspection, bug: str) -> None:
-    """Show all evidence about one bug, and ask which it is."""
+def show_bug(inspection: Inspection) -> None:
+    """Show all evidence about the chosen bug, and ask which it is."""
     from core.experiments.bugs import PROBED, bug_symptoms
 
+    with st.container(horizontal=True, gap="large"):
+        bug = choose_bug()
+        seen = where_seen(inspection, bug)
+        kind = choose_kind(seen)
     show_translations(inspection, bug)
-    seen = where_seen(inspection, bug)
-    show_maps(inspection, bug, choose_kind(seen), seen)
+    show_maps(inspection, bug, kind, seen)
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
     numbers, question = st.columns([3, 2], gap="large")
@@ -230,16 +257,15 @@ def show_bug(inspection: Inspection, bug: str) -> None:
 
 st.title(text("bugs", "title"))
 st.caption(plain(text("bugs", "intro")))
-inspection = ask_for_inspection()
+inspection = ask_for_inspection(show_sentence=False)
 try:
     if plans.presenting():
         present_page(inspection)
         st.stop()
-    bug = choose_bug()
-    show_bug(inspection, bug)
+    show_bug(inspection)
 except ValueError as error:  # EditError, InputError, CheckpointError: one user-facing line
     st.error(plain(error))
-number = list(MISTAKES).index(bug) + 1
+number = session.get("bug")
 with st.container(horizontal=True, key="bug_steps"):
     for word, to in (("previous", number - 1), ("next", number + 1)):
         st.button(

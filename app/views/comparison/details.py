@@ -83,9 +83,8 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
     assert card is not None, "the page stops without a network"
     st.subheader("One sentence, one translation, two models")
     st.markdown(
-        "Both models read the same sentence and are fed the same translation, so their maps have "
-        "the same cells and can be subtracted. With the same weights the difference must be zero, "
-        "up to rounding.",
+        "Both read and are fed the same words, so their maps can be subtracted. With the same "
+        "weights the difference must be zero, up to rounding.",
         help=meaning("teacher-forced", "weight", "token", "query", "key", "mask"),
     )
     names = list(options)
@@ -133,10 +132,8 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
     show_certainty(own[0])
     if any(c.architecture == "baseline" for c in pair):
         st.caption(
-            "The scratch code searches for translations, with its KV cache. torch.nn.Transformer "
-            "has none and would recompute the whole prefix for each token, so it does not search "
-            "here: it is teacher-forced on the tokens that the scratch code found with the same "
-            "weights."
+            "The scratch code searches. torch.nn.Transformer has no KV cache and would be slow, so "
+            "it is teacher-forced on the tokens that the scratch code found with its weights."
         )
     result: Matchings = None
     try:
@@ -154,9 +151,8 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
 
     st.subheader("Which head is which?")
     st.markdown(
-        "Independently trained models number their heads arbitrarily: head 3 of one has nothing to "
-        "do with head 3 of the other. So their heads are paired by what they look at, "
-        f"over {len(corpus)} sentence{'s' * (len(corpus) > 1)}, before they are compared.",
+        "Independently trained models number their heads arbitrarily. So heads are paired by what "
+        f"they look at, over {len(corpus)} sentence{'s' * (len(corpus) > 1)}.",
         help=meaning("head", "layer"),
     )
     if len({c.card.weights_sha256 for c in options.values()}) == 1:
@@ -175,9 +171,8 @@ def show_details(chosen: controls.Selection, options: Mapping[str, models.Implem
             )
     elif same_weights:
         st.write(
-            "The two models chosen above share their weights, so each head must be matched to "
-            "itself. Choose two checkpoints above to pair the heads of independently trained "
-            "models."
+            "Both models share their weights, so each head must be matched to itself. Choose two "
+            "checkpoints above to pair the heads of independently trained models."
         )
     if result is not None:
         show_matching(result, same_weights)
@@ -223,10 +218,9 @@ def show_names(card: Card) -> None:
     """Show which tensors hold the same numbers in both implementations."""
     st.subheader("The same weights under two names")
     st.write(
-        "This is how weights are copied: each tensor of torch.nn.Transformer next to the scratch "
-        "tensors that hold the same numbers. The library packs query, key and value into one "
-        "matrix; the scratch code keeps three, each of which holds the paper's matrices of all "
-        "heads."
+        "Each tensor of torch.nn.Transformer next to the scratch tensors that hold the same "
+        "numbers. The library packs query, key and value into one matrix; the scratch code keeps "
+        "three, each with the paper's matrices of all heads."
     )
     table = results.run(None, core.state_dict_map, card.model)
     st.dataframe(

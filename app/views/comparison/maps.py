@@ -11,7 +11,7 @@ from app.look.numbers import scientific
 from app.state import address, session, waiting
 from app.state.models import Implementation
 from app.views.comparison.names import CODE
-from app.views.shared.axes import axis_words, map_sides
+from app.views.shared.axes import axis_words, map_sides, source_of
 from app.views.shared.choices import choose
 from core.analysis.difference import SAME, Largest
 from core.analysis.matching import Matching
@@ -126,6 +126,7 @@ def map_row_of(
         ],
         records[0].mask(kind),
         selected_head(layers, heads),
+        about=source_of(records[0]),
     )
 
 

@@ -19,7 +19,7 @@ from core.checkpoint.folder import Card
 from core.data.corpora import about
 from core.record.record import TranslationRecord
 
-QUESTION = "Is the training as good?"
+QUESTION = "Does it train as well?"
 
 
 def counterpart(card: Card) -> Card | None:
@@ -68,11 +68,11 @@ def verdict(scores: dict[str, list[list[float]]]) -> str:
     halves = [(one[2] - one[1]) / 2 for of in scores.values() for one in of if len(one) > 1]
     within = number(math.ceil(10 * worst) / 10, 1)
     if not halves:
-        return f"**Two networks, one recipe, BLEU within {within}.**"
+        return f"**BLEU differs by at most {within}; no interval was measured.**"
     half = number(min(halves), 1)
     if worst <= min(halves):
-        return f"**Yes: one recipe, BLEU within {within}** (interval of one: ±{half})."
-    return f"**Not quite: BLEU differs by {number(worst, 1)}** (interval of one: ±{half})."
+        return f"**BLEU differs by at most {within}, within one network's interval of ±{half}.**"
+    return f"**BLEU differs by {number(worst, 1)}, beyond one network's interval of ±{half}.**"
 
 
 def show_training(chosen: controls.Selection, card: Card, record: TranslationRecord) -> None:

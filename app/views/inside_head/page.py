@@ -21,6 +21,7 @@ from app.views.shared import asked
 from app.views.shared.axes import axis_words
 from app.views.shared.figure import show
 from app.views.shared.glance import lesson_top, show_glance
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.quality_warnings import show_quality_warnings
 from app.views.shared.question import open_with
 from app.views.shared.section import section
@@ -150,3 +151,6 @@ section(
     place,
     summary="The score of this cell, split by the parts of its query and its key",
 )
+if not hidden:
+    shown = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
+    offer_notebook("head", card, record, TARGET=controls.selection().target or None, **shown)

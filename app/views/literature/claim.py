@@ -29,10 +29,14 @@ VERDICT_COLOURS: dict[Verdict, Literal["green", "red", "gray"]] = {
 }
 
 
+IN_TABLE = {HOLDS: "holds", FAILS: "does not hold", OPEN: "undecided"}
+
+
 def authors(claim: Claim) -> str:
     """Return the authors and the year of a claim's paper: Voita et al. 2019."""
     found = re.match(r".*?\b(?:19|20)\d\d\)?(?=[,;]|$)", claim.source)
-    return found[0] if found else claim.source
+    named = found[0] if found else claim.source
+    return re.sub(r",.* (?=\S+$)", " et al. ", named)
 
 
 def threshold(claim: Claim) -> str:

@@ -1,15 +1,18 @@
 """Literature: published claims about attention heads, each tested on some of the networks here."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from app.figures.amounts import spread
+from app.figures.amounts import amount, spread
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import literature, models
-from app.views.literature.claim import VERDICT_COLOURS, authors, measured, show_claim
+from app.views.literature.claim import IN_TABLE, VERDICT_COLOURS, authors, show_claim
 from app.views.shared.choices import choose
-from core.atlas.claims.board import Board
-from core.atlas.claims.claim import FAILS, HOLDS, OPEN, everywhere
+from app.views.shared.section import section
+from core.atlas.claims.board import Board, Row
+from core.atlas.claims.claim import FAILS, HOLDS, OPEN, in_brief
 from core.atlas.claims.literature import FAMILIES
 from core.data.corpora import LANGUAGES
 
@@ -20,10 +23,11 @@ def counts(board: Board) -> str:
     """Say how many claims got each verdict, and in how many networks claims were tested."""
     verdicts = [row.verdict for row in board.rows]
     holds, fails, undecided = (verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN))
-    where = everywhere(len(board.origin.weights), "network").lower()
+    networks = len(board.origin.weights)
+    where = f"{networks} network{'s' * (networks > 1)}"
     return (
-        f"Claims: {len(verdicts)}. Hold {where} tested: {holds}. Do not hold: {fails}. "
-        f"Cannot be decided here: {undecided}."
+        f"##### {len(verdicts)} published claims, tested in {where}: :green[{holds} hold], "
+        f":red[{fails} do{'es' * (fails == 1)} not], :gray[{undecided} undecided]"
     )
 
 
@@ -55,7 +59,7 @@ def networks_note(board: Board) -> str:
 
 
 def show_board(board: Board) -> None:
-    """Show the verdicts, the claims of a chosen family, and how to measure them again."""
+    """Show the verdicts, each claim on request, and how to measure them again."""
     if changed := literature.other_weights(board):
         st.warning(
             plain(
@@ -63,36 +67,63 @@ def show_board(board: Board) -> None:
                 "available here: write it again with the command below."
             )
         )
-    st.write(counts(board))
-    decided = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
+    st.markdown(counts(board))
+    rows = sorted(board.rows, key=lambda row: list(VERDICT_COLOURS).index(row.verdict))
+    decided = [row for row in rows if row.verdict != OPEN]
     with st.container(key="literature_table"):
-        st.table(
-            {
-                "claim": [plain(row.claim.claim) for row in decided],
-                "paper": [plain(authors(row.claim)) for row in decided],
-                "reported": [
-                    spread(row.claim.published, row.claim.unit) if row.claim.published else ""
-                    for row in decided
-                ],
-                "here, mean of all": [measured(row.mean, row.claim.unit) for row in decided],
-                "verdict": [
-                    # Not badges, which do not wrap on a narrow screen.
-                    f":{VERDICT_COLOURS[row.verdict]}[{row.verdict}]"
-                    for row in decided
-                ],
-            },
-            border="horizontal",
-            hide_index=True,
-        )
-    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
-    for row in board.rows:
-        if row.claim.family == family:
-            show_claim(row)
+        show_table(decided)
+    if undecided := rows[len(decided) :]:
+        with (
+            st.expander(f"{len(undecided)} undecided, and why", expanded=not decided),
+            st.container(key="literature_undecided"),
+        ):
+            show_table(undecided)
+    section(
+        "",
+        "literature_claims",
+        show_claims,
+        board,
+        choices=("literature_family",),
+        summary="Each claim with its measurements",
+    )
     with (
         st.expander("How a claim is decided, and on which networks and sentences"),
         st.container(key="literature_rules"),
     ):
         show_rules(board)
+
+
+def show_table(rows: Sequence[Row]) -> None:
+    """Show claims with paper, numbers, verdict and its reason in brief."""
+    st.table(
+        {
+            "claim": [plain(row.claim.claim) for row in rows],
+            "paper": [plain(authors(row.claim)) for row in rows],
+            "reported": [
+                spread(row.claim.published, row.claim.unit) if row.claim.published else ""
+                for row in rows
+            ],
+            "here": [
+                "" if row.mean is None else amount(row.mean.value, row.claim.unit) for row in rows
+            ],
+            "verdict: where the intervals lie": [
+                # Not badges, which do not wrap on a narrow screen.
+                f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
+                f"{in_brief(row.claim, row.estimates)}"
+                for row in rows
+            ],
+        },
+        border="horizontal",
+        hide_index=True,
+    )
+
+
+def show_claims(board: Board) -> None:
+    """Show the claims of a chosen family, each in a fold."""
+    family = choose("Claims about", {f: f for f in FAMILIES}, FAMILIES[0], "literature_family")
+    for row in board.rows:
+        if row.claim.family == family:
+            show_claim(row)
 
 
 def show_rules(board: Board) -> None:
@@ -101,14 +132,11 @@ def show_rules(board: Board) -> None:
     st.markdown(networks_note(board))
     st.caption(
         "A claim holds if in every network the whole interval lies on the claimed side of the "
-        "threshold. It does not hold if in every network the whole interval lies on the other "
-        "side, unless its card says why even that would not refute the claim. In all other cases "
-        "it cannot be decided here. Nor can it be decided if the test here differs so much from "
-        "the paper's that no result could decide it; its card then says so. Intervals are 95 % "
-        "intervals unless the claim says otherwise. They say how much a number depends on the "
-        "choice of sentences. The networks differ in several things at once (direction, "
-        "implementation, training run), so their spread is only a rough guide to how much a number "
-        "depends on each of these."
+        "threshold. It does not hold if in every network it lies on the other side. Otherwise it "
+        "is undecided, and so is a claim that the paper tests in another way: its card says how. "
+        "Intervals are 95 % intervals over sentences, unless the claim says otherwise. The "
+        "networks differ in direction, code and training run at once, so their spread is only a "
+        "rough guide to what each of these does."
     )
     gold = (
         f", and {origin.gold_sentences:,} sentences with manual alignments ({origin.gold})"

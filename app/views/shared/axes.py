@@ -30,6 +30,13 @@ def map_sides(record: TranslationRecord, kind: str) -> list[Side]:
     ]
 
 
+def source_of(record: TranslationRecord) -> str:
+    """Return what a saved picture says of its source: network, search and sentence."""
+    weights = f", weights {record.weights_sha256[:8]}" if record.weights_sha256 else ""
+    texts = f"“{record.source_text}” → “{record.translation}”"
+    return f"{record.model_title}{weights}, {record.search}. {texts}"
+
+
 def axis_words(record: TranslationRecord, kind: str) -> tuple[list[str], list[str]]:
     """Return the labels of a kind's queries and keys."""
     queries, keys = axes(record, kind)

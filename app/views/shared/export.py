@@ -1,5 +1,6 @@
 """Export of a record and its tables, and import of a saved record."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import streamlit as st
@@ -39,10 +40,10 @@ def _download_app(card: Card) -> None:
     )
 
 
-def export(record: TranslationRecord, card: Card) -> None:
+def export(record: TranslationRecord, card: Card, more: Callable[[], None] = lambda: None) -> None:
     """Offer the record's files and the app as one HTML file, and open a saved record.
 
-    Each file is built when requested, in a separate thread.
+    `more` draws further buttons. Each file is built when requested, in a separate thread.
     """
     with st.expander("Export, or open a saved record", key="take_away"):
         files = (
@@ -64,6 +65,7 @@ def export(record: TranslationRecord, card: Card) -> None:
                 )
             if (card.folder / "tokenizer.json").is_file():  # subwords, which the page needs
                 _download_app(card)
+            more()
         uploaded = st.file_uploader("A saved record", type="npz", key="open_record")
     if uploaded is None:
         return

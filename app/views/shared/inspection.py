@@ -73,12 +73,13 @@ class Inspection:
         return results.advance_experiment(self.card, experiment, self.record, seconds=seconds)
 
 
-def ask_for_inspection() -> Inspection:
+def ask_for_inspection(show_sentence: bool = True) -> Inspection:
     """Draw the source box, translate as the page Translate does, and show both texts."""
     card, record = controls.ask_for_record(given_target=False)
     chosen = controls.selection()
-    with st.container(key="lesson_sentence"):
-        st.text(f"{normalise(record.source_text)}\n→ {record.translation}")
+    if show_sentence:
+        with st.container(key="lesson_sentence"):
+            st.text(f"{normalise(record.source_text)}\n→ {record.translation}")
     note_unused_edits()
     show_quality_warnings(record, controls.training_domain(card), chosen.source)
     return Inspection(card, record, chosen.decode, chosen.direction)

@@ -16,13 +16,11 @@ from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 
 
-def show_quality_warnings(
-    record: TranslationRecord, training_domain: str, typed: str = "", least: bool = True
-) -> None:
-    """Show whether the network is uncertain, all reasons for doubt, and the least certain token.
+def show_quality_warnings(record: TranslationRecord, training_domain: str, typed: str = "") -> None:
+    """Show whether the network is uncertain, and all reasons for doubt.
 
     `training_domain` describes the training sentences, if they are known; `typed` is the source as
-    entered; `least` says whether the least certain token is named here.
+    entered.
     """
     result = quality_warnings(record)
     with st.container(key="doubts"):
@@ -46,8 +44,6 @@ def show_quality_warnings(
         if changed := typography(typed):
             names = ", ".join(f"U+{ord(character):04X}" for character in changed)
             st.caption(f"Some typographic characters were removed or simplified ({names}).")
-        if least:
-            show_least_certain(record)
 
 
 def show_least_certain(record: TranslationRecord) -> None:

@@ -22,7 +22,7 @@ from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import address, plans, session
 from app.views.shared.asked import Candidate, NotAskable
-from app.views.shared.axes import map_sides
+from app.views.shared.axes import map_sides, source_of
 from app.views.shared.presented import show_answer, show_line, show_rest
 from core.record.record import TranslationRecord
 
@@ -208,6 +208,7 @@ def _show_picture(
         outlined=row_asked if found.shown else None,
         covered=None if found.shown else row_asked,
         sealed=in_lesson(),
+        about=source_of(record),
     )
     map_row(row, key=f"pictured_{place}")
 
@@ -229,10 +230,23 @@ def _present(
         else:
             has_map = asked is not None and asked.place is not None
             show_line(record, text("questions", "present.more") if has_map else "")
-            ask(place, candidates)
-            if not has_map:
+            found = ask(place, candidates)
+            if has_map:
+                turn_if_right(found)
+            else:
                 show_rest()
     st.stop()
+
+
+def turn_if_right(found: Outcome) -> None:
+    """Once a presented question is answered right, go on to the screen that shows why, once."""
+    if found.asked is None or session.saved_result(turned := f"turned {found.asked.id}"):
+        return
+    answer = session.saved_result(f"answer {found.asked.id}")
+    if answer is not None and answer.right:
+        session.save_result(turned, True)
+        plans.show_screen(plans.screen() + 1)
+        st.rerun()
 
 
 def _cover_again(seen: str) -> None:

@@ -62,7 +62,7 @@ def sheet_of(stop: Stop, record: TranslationRecord) -> Sheet:
             shown = find(stop.find, record)
         except LookupError:
             return sheet(record)
-        return Sheet(record, shown.kind, shown.head.layer, shown.head.head)
+        return Sheet(record, shown.kind, shown.head.layer, shown.head.head, shown.rows)
     return sheet(record)
 
 

@@ -102,7 +102,7 @@ def show_link(made: Plan, query: dict[str, str]) -> None:
 
 
 st.title("For teachers", anchor=False)
-st.markdown("The class predicts first, then sees the network’s own numbers.")
+st.markdown("Predict first, then see the real numbers.")
 chosen = controls.selection()
 for line in models.problems():
     st.error(plain(line))

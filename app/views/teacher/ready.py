@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import controls
-from app.export.picture import thumbnail
+from app.export.picture import riddle
 from app.export.tour import Inspect, not_offline
 from app.look.markdown import plain
 from app.plan import Ready, ready
@@ -18,7 +18,7 @@ def show_ready(chosen: controls.Selection) -> None:
     """Show the ready lessons of the direction side by side."""
     lessons = list(ready(chosen.direction))
     for column, lesson in zip(st.columns(len(lessons) or 1), lessons, strict=False):
-        with column, st.container(border=True, key=f"class_ready_{lesson.name}"):
+        with column, st.container(border=True, height="stretch", key=f"class_ready_{lesson.name}"):
             _show(lesson, chosen)
 
 
@@ -31,7 +31,7 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
 
     stops = lesson.plan.stops
     st.subheader(lesson.title, anchor=False)
-    st.caption(f"{lesson.length} minutes, {len(stops)} predictions. {lesson.needs}")
+    st.caption(f"{lesson.length} minutes. {lesson.needs}")
     for minute, stop in zip(lesson.minutes, stops, strict=True):
         with st.container(horizontal=True, wrap=False, vertical_alignment="center"):
             st.caption(f"{minute}′", width=36)
@@ -69,6 +69,5 @@ def _picture(stop: Stop, inspect: Inspect) -> None:
     except ValueError as error:  # InputError: one line
         st.caption(plain(error), width=96)
         return
-    st.image(
-        thumbnail(shown.record, shown.kind, shown.layer, shown.head, session.theme()), width=96
-    )
+    where = shown.kind, shown.layer, shown.head
+    st.image(riddle(shown.record, *where, shown.rows, session.theme()), width=96)

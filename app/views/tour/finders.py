@@ -23,13 +23,15 @@ FIRST_FREE_ROW = 2  # of the decoder: earlier rows can attend to one or two toke
 class Highlight:
     """What to show of a record: a head with its measured share, and a row to pin.
 
-    `said` describes the map in plain text: the rows of a word and where each looks most.
+    `said` describes the map in plain text: the rows of a word and where each looks most. `rows` are
+    those that the stop is about, none if it is about all.
     """
 
     kind: Kind
     head: roles.Strongest
     query: int | None = None
     said: str = ""
+    rows: tuple[int, ...] = ()
 
 
 def find(rule: Sequence[Any], record: TranslationRecord) -> Highlight:
@@ -105,7 +107,9 @@ def _cross(record: TranslationRecord, cells: Cells) -> Highlight:
         f"“{read[best[row]]}”, token {best[row] + 1} of {len(read)}"
         for row, _ in cells
     ]
-    return Highlight("cross", head, cells[-1][0], "; ".join(rows) + ".")
+    return Highlight(
+        "cross", head, cells[-1][0], "; ".join(rows) + ".", tuple(row for row, _ in cells)
+    )
 
 
 def _translates(record: TranslationRecord, *pairs: Sequence[str]) -> Highlight:
@@ -191,6 +195,7 @@ def _most_on_columns(record: TranslationRecord, columns: Sequence[int]) -> Highl
         roles.Strongest(int(layer), int(head), share),
         row,
         f"The row produces “{produced[row]}”, token {row + 1} of {len(produced)}.",
+        (row,),
     )
 
 

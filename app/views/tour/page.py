@@ -18,22 +18,28 @@ from app.state import address, models, plans, results, session
 from app.stops import PAGES, TOURS, Stop
 from app.views import VIEWS
 from app.views.shared import asked
-from app.views.shared.axes import map_sides
+from app.views.shared.axes import map_sides, source_of
 from app.views.shared.explorer import show_explorer
 from app.views.shared.glance import show_glance
 from app.views.shared.plan_bar import leave_button, present_button
 from app.views.shared.presented import show_still
-from app.views.shared.question import ask, first_askable
+from app.views.shared.quality_warnings import show_certainty
+from app.views.shared.question import ask, first_askable, turn_if_right
 from app.views.tour.finders import Highlight, find, measured, taught, tokens_in_words
 from app.views.tour.trials import show_trial
 from core.checkpoint.folder import Card
 from core.kinds import KINDS
+from core.record.edits import OFF, Edits
 from core.record.record import TranslationRecord
 from core.text.tokenizer import normalise
 
 NEXT_LESSONS = ("tokens", "steps", "head", "why", "masks", "positions")
 """Lessons that the last stop links to, by their name in a plan."""
 _AFTER = {"order": "no-positions", "leak": "no-mask"}  # by what a stop asks: its second map
+_EDITS = {
+    "order": Edits(source_positions=OFF, target_positions=OFF),
+    "leak": Edits(causal_mask=False),
+}
 _BEFORE = {"no-positions": "positions", "no-mask": "mask"}
 _STRONG = ("read", "written", "share")
 
@@ -91,17 +97,14 @@ def row_of(
         Opened(shown.head.layer, shown.head.head, turn, None),
         outlined=query if settled else None,
         covered=None if settled else query,
+        about=source_of(record),
     )
 
 
 def changed_pass(stop: Stop, card: Card, record: TranslationRecord) -> TranslationRecord | None:
     """Return the pass of the same translation under the stop's change, if it has one."""
-    from core.record.edits import OFF, Edits
-
-    if stop.asks not in _AFTER:
+    if (edits := _EDITS.get(stop.asks)) is None:
         return None
-    off = Edits(source_positions=OFF, target_positions=OFF)
-    edits = off if stop.asks == "order" else Edits(causal_mask=False)
     try:
         ids = results.token_ids(record.target_out)
         return results.inspect(card, record.source_text, edits=edits, target_ids=ids)
@@ -109,23 +112,14 @@ def changed_pass(stop: Stop, card: Card, record: TranslationRecord) -> Translati
         return None
 
 
-def show_taught(record: TranslationRecord, shown: Highlight, in_plan: bool) -> None:
+def show_taught(record: TranslationRecord, shown: Highlight, onward: bool) -> None:
     """Teach what a map is with one sentence, one map and one cell."""
     said = taught(shown, record)
     strong = {name: f"**{plain(word)}**" for name, word in said.items() if name in _STRONG}
     where = {"layer": shown.head.layer + 1, "head": shown.head.head + 1}
     with st.container(key="tour_taught", gap="small"):
         st.markdown(text("tour", "page.teaches", **(said | strong)))
-    for name in ("row", "column", "dark"):
-        st.caption(text("tour", f"page.{name}", **said))
-    if not in_plan:
-        st.button(
-            text("tour", "page.onward"),
-            key="tour_onward",
-            type="primary",
-            on_click=go_to,
-            args=(1,),
-        )
+    st.caption(text("tour", "page.legend", **said))
     st.caption(
         text(
             "tour",
@@ -135,15 +129,14 @@ def show_taught(record: TranslationRecord, shown: Highlight, in_plan: bool) -> N
             **where,
         )
     )
-
-
-def screens(stop: Stop, question: Asked | None) -> Iterator[str]:
-    """Yield a presented stop's screens, each complete without scrolling."""
-    if question:
-        yield "question"
-    if stop.trial:
-        yield "trial"
-    yield "map"
+    if onward:
+        st.button(
+            text("tour", "page.onward"),
+            key="tour_onward",
+            type="primary",
+            on_click=go_to,
+            args=(1,),
+        )
 
 
 def questions(
@@ -176,27 +169,30 @@ def questions(
 
 
 def texts_of(stop: Stop, record: TranslationRecord) -> str:
-    """Return the texts that the stop's question is about, unless its options show them."""
-    if stop.asks in ("order", "leak"):
+    """Return the texts that the stop is about, unless the question's options or the map show them.
+
+    On a presented question, no map shows them.
+    """
+    if stop.asks == "wins":  # presented options need the room
+        return "" if plans.presenting() else normalise(record.source_text)
+    if stop.asks in ("order", "leak") or plans.presenting():
         return f"{normalise(record.source_text)} → {record.translation}"
-    return normalise(record.source_text) if stop.asks == "wins" else ""
+    return ""
 
 
 def _own_question(name: str, chosen: controls.Selection, record: TranslationRecord) -> Asked:
     """Return a stop's own question. Raises NotAskable."""
     if name == "masked":
         return asked.masked(record)
-    from core.record.edits import OFF, Edits
-
     card, source = chosen.card, record.source_text
     assert card is not None
     try:
         if name == "wins":
             return asked.wins(record, results.search_tree(card, source, controls.SEARCHES["beam"]))
+        edits = _EDITS[name]
         if name == "leak":
-            ids, edits = results.token_ids(record.target_out), Edits(causal_mask=False)
+            ids = results.token_ids(record.target_out)
             return asked.leak(record, results.inspect(card, source, edits=edits, target_ids=ids))
-        edits = Edits(source_positions=OFF, target_positions=OFF)
         return asked.order(record, results.inspect(card, source, edits=edits, decode=chosen.decode))
     except ValueError as error:
         raise asked.NotAskable(str(error)) from None
@@ -252,17 +248,21 @@ except LookupError as missing:
 
 view = {name: str(value) for name, value in (link | at | row).items() if value is not None}
 in_plan, presenting = plans.at_tour_stop(), plans.presenting()
-question = first_askable(questions(chosen, record, number, result))[0] if presenting else None
-shows = list(screens(stop, question)) if presenting else ["all"]
+teaches = stop.teaches and result is not None and result.query is not None
+if in_plan and presenting:  # there the teacher teaches, and the class predicts
+    teaches = False
+question = None
+if presenting and not teaches:
+    question = first_askable(questions(chosen, record, number, result))[0]
+shows = ["all"]
+if presenting:  # screens that are each complete without scrolling
+    shows = ["question"] * bool(question) + ["trial"] * bool(stop.trial) + ["map"]
 turn = min(plans.screen(), len(shows) - 1)
 screen = shows[turn]
 steps = () if in_plan else (("Back", number - 1), ("Next stop", number + 1))
 with st.container(horizontal=True, vertical_alignment="center", key="tour_links"):
     if not in_plan:
-        languages = f", {chosen.source_language} → {chosen.target_language}"
-        st.caption(
-            f"Stop {number + 1} of {len(stops)}{'' if presenting else languages}", width="content"
-        )
+        st.caption(f"Stop {number + 1} of {len(stops)}", width="content")
     for word, to in steps:
         turns = word == "Back" and turn > 0  # to the screen before
         st.button(
@@ -281,7 +281,7 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
     else:
         if not in_plan:
             present_button()
-        st.page_link("views/translate.py", label="Open on the page Translate", query_params=view)
+        st.page_link("views/translate.py", label="Open on Translate", query_params=view)
         show_glance(
             *(stop.blocks or (str(at["kind"]),)),
             follow="" if stop.blocks else f"tour_{number}",
@@ -290,25 +290,25 @@ with st.container(horizontal=True, vertical_alignment="center", key="tour_links"
 if screen in ("question", "trial"):
     with st.container(key="tour_text", gap="small"):
         st.subheader(stop.title, anchor=False)
-        if stop.asks != "wins" and (texts := texts_of(stop, record)):  # its options need the room
+        if texts := texts_of(stop, record):
             st.text(texts)
         if screen == "question":
             st.write(stop.before or stop.look_for)
-            ask(f"tour_{number}", questions(chosen, record, number, result))
+            turn_if_right(ask(f"tour_{number}", questions(chosen, record, number, result)))
         elif stop.trial:
             st.write(stop.look_for)
             show_trial(stop, chosen.card, record, result)
     st.stop()
-shown, teaches = True, False
+shown = True
 said, beside = st.columns([3, 4], gap="medium") if result else (st.container(), None)
 with said, st.container(key="tour_text", gap="small"):
     st.subheader(stop.title, anchor=False)
-    teaches = stop.teaches and not presenting and result is not None and result.query is not None
     if texts := texts_of(stop, record):
         st.text(texts)
+    show_certainty(record)
     look_for = st.empty()
     if teaches and result:
-        show_taught(record, result, in_plan)
+        show_taught(record, result, not in_plan and not presenting)
     elif not presenting:
         found = ask(f"tour_{number}", questions(chosen, record, number, result))
         question, shown = found.asked, found.settled
@@ -316,7 +316,7 @@ with said, st.container(key="tour_text", gap="small"):
         look_for.write(stop.look_for if shown or not stop.before else stop.before)
     if not shown and result and asked_row(question) is not None:
         st.caption(text("tour", "page.covered"))
-    if shown:
+    if shown and not (teaches and presenting):
         if stop.trial and not presenting:
             show_trial(stop, chosen.card, record, result)
         fold = st.expander(text("tour", "page.measured")) if teaches else st.container(gap="small")

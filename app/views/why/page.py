@@ -7,6 +7,7 @@ from app.look.glossary import meaning
 from app.state import address, session
 from app.views.shared.glance import lesson_top, show_glance
 from app.views.shared.inspection import ask_for_inspection
+from app.views.shared.notebook import offer_notebook
 from app.views.shared.question import open_with
 from app.views.shared.section import section
 from app.views.why import cost
@@ -107,4 +108,14 @@ section(
 st.caption(
     "Sums are exact up to rounding, predictions are shown next to the true effect, and sampled "
     "values have 95 % intervals."
+)
+tokens = len(record.target_out)
+chosen = {"why_for": "FOR", "why_step": "STEP", "why_token": "TOKEN", "why_pairs": "PAIRS"}
+offer_notebook(
+    "why",
+    inspection.card,
+    record,
+    {name: (constant, tokens) for name, constant in chosen.items()},
+    STEP=max(0, tokens - 3),
+    TOKEN=max(0, tokens - 3),
 )

@@ -12,6 +12,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 import core
+from app.components.notebook import notebook
 from app.figures.why import Node, Ribbon, ribbons_figure, terms_figure
 from app.look.labels import ATTENTION, isolated, label, labels
 from app.look.markdown import plain
@@ -96,6 +97,7 @@ def show_word_choice(inspection: Inspection) -> None:
         turned = turn.id if turn and turn.step == step else None
         ids, first = _alternatives(inspection, rivals, step, turned)
         other = choose("rather than", ids, first, "why_other")
+    notebook(values={"OTHER": str(other)}, key="notebook_choices_other")
     with st.container(key="why_rank"):
         if turn and other == turned:
             st.text(_turns(turn, words[step], ids[other], rivals.probability))

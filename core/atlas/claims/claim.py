@@ -99,9 +99,7 @@ def decide(
         return OPEN, claim.untestable
     if not estimates:
         return OPEN, missing or "It was not measured."
-    above = [name for name, e in estimates.items() if e.low > claim.threshold]
-    below = [name for name, e in estimates.items() if e.high < claim.threshold]
-    around = [name for name in estimates if name not in above and name not in below]
+    above, below, around = _sides(claim, estimates)
     threshold = amount(claim.threshold, claim.unit)
     where = everywhere(len(estimates), "direction" if claim.of_pairs else "network")
     claimed, other = (above, below) if claim.above else (below, above)
@@ -124,6 +122,37 @@ def decide(
         else ""
     )
     return OPEN, f"The interval {'; it '.join(parts)}.{disagree} {claim.other_test}".rstrip()
+
+
+def _sides(claim: Claim, estimates: Mapping[str, Estimate]) -> tuple[list[str], ...]:
+    """Return the networks whose interval lies above the threshold, below it, and around it."""
+    above = [name for name, e in estimates.items() if e.low > claim.threshold]
+    below = [name for name, e in estimates.items() if e.high < claim.threshold]
+    around = [name for name in estimates if name not in above and name not in below]
+    return above, below, around
+
+
+def in_brief(claim: Claim, estimates: Mapping[str, Estimate]) -> str:
+    """Return the reason of `decide` in a few words: on which side the intervals lie, and a doubt.
+
+    A doubt is what keeps a result from deciding the claim: `other_test`, or `limits` if all
+    intervals lie on the other side.
+    """
+    if claim.untestable or not estimates:
+        return "nothing here tests it" if claim.untestable else "not measured"
+    sides = dict(zip(("above", "below", "around"), _sides(claim, estimates), strict=True))
+    found = [(side, len(names)) for side, names in sides.items() if names]
+    every = f"all {len(estimates)} " if len(estimates) > 1 else ""
+    threshold = amount(claim.threshold, claim.unit)
+    if len(found) == 1:
+        said = f"{every}{found[0][0]} {threshold}"
+    else:
+        (first, count), *rest = found
+        said = ", ".join((f"{count} {first} {threshold}", *(f"{n} {side}" for side, n in rest)))
+    other_side = "below" if claim.above else "above"
+    if claim.other_test or (claim.limits and len(sides[other_side]) == len(estimates)):
+        said += ", but the paper tests otherwise"
+    return said
 
 
 def everywhere(count: int, noun: str) -> str:
