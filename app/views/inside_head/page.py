@@ -153,5 +153,5 @@ section(
     summary="The score of this cell, split by the parts of its query and its key",
 )
 if not hidden:
-    shown = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
+    shown: dict[str, Any] = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
     offer_notebook("head", card, record, TARGET=controls.selection().target or None, **shown)
