@@ -195,4 +195,5 @@ address.write(
     },
     "steps",
 )
-show_tree(card, record, free if is_free else forced, edits, found.hides("wins"))
+hidden = found.hides("wins") and not prefix  # a comparison shows the winner
+show_tree(card, record, free if is_free else forced, edits, hidden)

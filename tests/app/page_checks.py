@@ -163,10 +163,3 @@ def side(header: dict[str, Any], which: str) -> list[tuple[int, str]]:
 def numbered(tokens: Sequence[RecordToken], first: int) -> list[tuple[int, str]]:
     """Return the expected result of `side` for these tokens."""
     return [(first + i, token.text) for i, token in enumerate(tokens)]
-
-
-def least_certain(record: TranslationRecord) -> str:
-    """Return the line under a translation that names its least certain token."""
-    at = int(record.log_probs.argmin())
-    share = percent(float(np.exp(record.log_probs[at])))
-    return f"Least certain token of the translation: “{record.target_out[at].text}” ({share})."

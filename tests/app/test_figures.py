@@ -238,9 +238,9 @@ def test_a_very_long_row_of_scores_prints_the_chosen_one_only():
     words = [f"w{i}" for i in range(70)]
     chart = inside_head.scores_figure(np.arange(70.0), np.ones(70, bool), words, 3)
     figure = chart.figure("light")
-    assert [text for text in figure.data[0].text if text] == ["3.0000"]
+    assert [text for text in figure.data[0].text if text] == ["3.00"]
     assert 3 in figure.layout.yaxis.tickvals
-    assert figure.data[0].customdata[69][1] == "69.0000"
+    assert figure.data[0].customdata[69][1] == "69.00"
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -75,7 +75,7 @@ def test_a_link_opens_one_weight_and_a_choice_goes_into_the_url(local_page, serv
             expect(shown).to_contain_text(title, timeout=30_000)  # code is highlighted late
             expect(shown).to_contain_text(place.line)
         assert shown.locator(".katex-display").evaluate(FITS), stage
-    local_page.locator(".st-key-head_head input").click()
+    local_page.locator(".st-key-head_head input").press("ArrowDown")  # opens the list
     local_page.get_by_role("option", name="4", exact=True).click()
     expect(sentence).to_contain_text(f"the weight {scientific(float(maps[3, 4, 1]))}")
     expect_query(local_page, source=SENTENCE, kind="decoder", layer="1", head="3", q="4", k="1")

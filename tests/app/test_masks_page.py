@@ -15,7 +15,6 @@ from core.text.tokenizer import PAD
 from tests.app.charts import changes, says, shows
 from tests.app.page_checks import (
     from_scientific,
-    least_certain,
     names,
     nothing_else,
     number,
@@ -351,7 +350,6 @@ def test_every_number_on_the_page_is_compared(shown, records, net):
     test_the_effect_of_removing_the_causal_mask_matches_both_passes(shown, net, records)
     test_probabilities_alone_and_in_a_batch_match_the_model(shown, net, records)
     shown.claim(f"{SENTENCE}\n→ {records[0].translation}", "lesson_sentence")
-    shown.claim(least_certain(records[0]))
     shown.claim(f"{states('word')[0]}:  {records[0].translation}")
     fixed = [text("masks", key) for key in ("batch.about", "batch.tensor", "row.ranges")]
     nothing_else(

@@ -46,7 +46,7 @@ def test_a_page_has_its_title_and_shows_any_text(path):
         assert not page.app.error and len(page.items) > 1
         if path:
             assert page.texts(kind="title") == [VIEWS[path].title]
-        if path in ("masks", "positions", "steps"):  # elsewhere only the box shows it
+        if path in ("masks", "positions"):  # elsewhere only the box shows it
             assert any(normalise(text) in line for line in page.texts(kind="text"))
 
 

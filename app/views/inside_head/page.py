@@ -119,12 +119,13 @@ with page:
         pictures={"weighs": show_scores},
     )
     hidden = not found.shown
-    with key_box:
-        first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
-        # If the key with the largest weight is the answer, preselect it only after the question.
-        is_answer = found.asked is not None and found.asked.question.name == "attends"
-        opened = min(query, len(keys) - 1) if is_answer and not found.settled else int(row.argmax())
-        key = select("Key", numbered(keys, first), opened, "head_k")
+    first = 0 if kind == "decoder" else 1  # target_in starts with <bos>
+    # If the key with the largest weight is the answer, choose it only after the question.
+    is_answer = found.asked is not None and found.asked.question.name == "attends"
+    key = min(query, len(keys) - 1) if is_answer and not found.settled else int(row.argmax())
+    if not (is_answer and hidden):
+        with key_box:
+            key = select("Key", numbered(keys, first), key, "head_k")
 
 place = {"kind": kind, "layer": layer, "head": head, "q": query, "k": key}
 address.write({**place, "k": None if hidden else key, "words": None}, "head")
@@ -152,5 +153,5 @@ section(
     summary="The score of this cell, split by the parts of its query and its key",
 )
 if not hidden:
-    shown = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
+    shown: dict[str, Any] = {"KIND": kind, "LAYER": layer, "HEAD": head, "QUERY": query, "KEY": key}
     offer_notebook("head", card, record, TARGET=controls.selection().target or None, **shown)

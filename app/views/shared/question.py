@@ -189,7 +189,8 @@ def _show_picture(
     row_asked = at.query if asks == "attends" else None
     kind = "encoder" if asks == "masked" and not found.shown else at.kind
     record = at.before or at.record
-    maps = [Map(text("questions", f"page.{asks}"), "weight", "", record.maps(kind))]
+    named = "masked-after" if asks == "masked" and found.shown else asks
+    maps = [Map(text("questions", f"page.{named}"), "weight", "", record.maps(kind))]
     if at.before and found.shown:
         name = text("questions", "page.order-after")
         maps.append(Map(name, "after", "", at.record.maps(kind)))

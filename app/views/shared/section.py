@@ -24,13 +24,14 @@ def section(
 ) -> None:
     """Draw an expander that calls `body` while it is open.
 
-    Its label has the `title`, if there is one, the `summary` of the result and the expected time in
-    `seconds`. A link with one of the section's `choices` opens it. `help` explains its terms.
+    Its label has the `title`, if there is one, the `summary` of the result and the expected time if
+    that is a second or more. A link with one of the section's `choices` opens it. `help` explains
+    its terms.
     """
     untouched = session.get(key) is None
     if untouched and any(address.requested(name) is not None for name in choices):
         session.put(key, True)
-    time = "" if seconds is None else f" ({duration_in_words(seconds)})"
+    time = f" ({duration_in_words(seconds)})" if seconds and seconds >= 1 else ""
     named = f"**{title}** · {summary}" if title else summary
     fold = st.expander(named + time, key=key, on_change="rerun")
     if fold.open:
@@ -44,9 +45,7 @@ def section(
 
 
 def duration_in_words(seconds: float) -> str:
-    """Describe an estimated time: less than a second, about 3 seconds, about 4 minutes."""
-    if seconds < 1:
-        return "less than a second"
+    """Describe an estimated time: about 3 seconds, about 4 minutes."""
     if seconds >= 100:
         return f"about {round(seconds / 60)} minutes"
     whole = round(seconds) if seconds < 10 else 5 * round(seconds / 5)

@@ -43,7 +43,9 @@ with page:
     pictures = {"matters": show_looks}
     found = open_with("why", record, questions(inspection), linked=linked, pictures=pictures)
 
-st.subheader("Which head matters here?", help=meaning("head", "ablation", "nats"))
+st.subheader(
+    "Which head matters here?", help=meaning("head", "ablation", "nats", "log-probability")
+)
 show_important_heads(inspection, found.hides("matters"))
 
 kind = session.get("why_pairs") or "cross"
