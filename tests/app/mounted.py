@@ -38,7 +38,7 @@ window.mount = (text, key, again) => {
     ask: (name, value) => window.requests.push([name, value]),
     listen: (receive) => ((window.passAnswer = receive), () => {}),
     link: { read: () => ({}), write: () => {}, listen: (navigate) => ((window.navigate = navigate), () => {}), url: () => location.href },
-    headPage: window.headPage ?? null,
+    get headPage() { return window.headPage ?? null; },
   };
   window.mounted = render({ data: fromBase64(text), parentElement: host.firstChild, key, host: page });
   if (again) return;

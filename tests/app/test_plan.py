@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 from streamlit.util import calc_hash
 
 from app.components.question import Answer
+from app.export.picture import riddle
 from app.export.tour import not_offline, planned
 from app.plan import Plan, parse, ready
 from app.stops import PAGES, TOURS
@@ -248,6 +250,17 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
     started = render("class", act=press("class_start_ten"), **chosen)
     assert shown(started)[1] == f"**1 of 4** · {ten.plan.stops[0].title}"
     assert started.app.session_state["present"], "the class predicts first"
+
+
+@pytest.mark.parametrize("covered", [(), (2, 5)])
+def test_the_picture_of_a_question_covers_what_answers_it(covered):
+    seen = record("Ein Hund läuft durch den Schnee.", "scratch-de-en")
+    svg = ElementTree.fromstring(riddle(seen, "cross", 2, 1, covered, "light"))
+    boxes = [one for one in svg if one.get("fill") == "url(#masked)"]
+    found = [[float(one.get(name)) for name in ("x", "y", "width", "height")] for one in boxes]
+    deep = 60 / len(seen.target_out)
+    expected = [[0, row * deep, 100, deep] for row in covered] or [[0, 0, 100, 60]]
+    assert found == [pytest.approx(box, abs=0.06) for box in expected]
 
 
 def test_a_teacher_makes_a_plan():

@@ -105,7 +105,7 @@ def test_a_stop_matches_the_record(model, direction, number):
     page.claim(f"Stop {at} of {len(TOURS[direction])}", "tour_links")
     claim_tokens(page, record)
     # The only other sentence with numbers is the measured one.
-    fixed = (stop.measured[:20], stop.look_for, "Row: a token", "A head draws")
+    fixed = (stop.measured[:20], stop.look_for, "Row: a token", "Each of the")
     nothing_else(page, but=lambda item: item.where == "tour_taught", fixed=fixed)
     try:
         kind, share = shares(record, direction, number)
@@ -163,7 +163,8 @@ def claim_taught(
     count = sum(record.maps(kind)[..., 0, 0].size for kind in ATTENTION)
     layer, head = at
     page.claim_matching(
-        rf"A head .* {count} heads; this is head {head + 1} of layer {layer + 1} in .*", "tour_text"
+        rf"Each of the {count} heads .*; this is head {head + 1} of layer {layer + 1} in .*",
+        "tour_text",
     )
     assert pinned == [row, key]
 

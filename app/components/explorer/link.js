@@ -38,7 +38,7 @@ export function listenToNavigation(explorer) {
 }
 
 /** Whether the view is a single head, whose arithmetic another page shows. @param {Explorer} explorer */
-const hasHeadPage = ({ host, data, view }) =>
+export const hasHeadPage = ({ host, data, view }) =>
   host.headPage !== null && data !== null && !allLayers(data, view) && !allHeads(data, view) && view.quantity !== ROLLOUT;
 
 /** Show or hide the link to the head's arithmetic. @param {Explorer} explorer */

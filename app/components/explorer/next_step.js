@@ -8,6 +8,7 @@ import { KINDS } from "./data.js";
 import { editsOf, laterHeads, lookOf } from "./edited.js";
 import { fatesOf } from "./edited_target.js";
 import { focusOf, itemOfToken, itemsOf } from "./focus.js";
+import { hasHeadPage } from "./link.js";
 import { WEIGHTS } from "./maps.js";
 import { request } from "./requests.js";
 import { nextView } from "./view.js";
@@ -90,9 +91,8 @@ export function nextStep(explorer) {
       return { command: `+${headText(head)}`, head, words: ["Next: switch off a second head that repairs it"], title };
     }
   }
-  const { inside } = explorer.dom.parts;
   const isRepaired = edits.length === 2 && edits.some(({ text }) => text === explorer.memory.repair?.text);
-  if (isRepaired && host.headPage && !inside.hidden) return { command: "", inside: true, words: ["Next: see how this head gets its weights"] };
+  if (isRepaired && hasHeadPage(explorer)) return { command: "", inside: true, words: ["Next: see how this head gets its weights"] };
   return undoing(edits);
 }
 

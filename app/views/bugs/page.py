@@ -36,7 +36,7 @@ def show_translations(inspection: Inspection, bug: str) -> None:
         name: results.target_text(inspection.card, ids)
         for name, ids in (("healthy", healthy), ("broken", broken))
     }
-    if written["healthy"] != fed:  # by another search
+    if written["healthy"] != fed and not plans.presenting():  # by another search
         written["fed"] = fed
     with st.container(key="bug_translations"):
         st.text(
@@ -232,7 +232,7 @@ def show_bug(inspection: Inspection) -> None:
     """Show all evidence about the chosen bug, and ask which it is."""
     from core.experiments.bugs import PROBED, bug_symptoms
 
-    with st.container(horizontal=True, gap="large"):
+    with st.container(horizontal=True, gap="medium"):
         bug = choose_bug()
         seen = where_seen(inspection, bug)
         kind = choose_kind(seen)

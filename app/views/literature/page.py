@@ -106,7 +106,7 @@ def show_table(rows: Sequence[Row]) -> None:
             "here": [
                 "" if row.mean is None else amount(row.mean.value, row.claim.unit) for row in rows
             ],
-            "verdict: where the intervals lie": [
+            "verdict": [
                 # Not badges, which do not wrap on a narrow screen.
                 f":{VERDICT_COLOURS[row.verdict]}[**{IN_TABLE[row.verdict]}**]: "
                 f"{in_brief(row.claim, row.estimates)}"
