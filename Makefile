@@ -29,7 +29,8 @@ site: $(ENV)/ready  ## write a folder for any static host: make site [SITE=FOLDE
 	@$(BIN)/python -m app.export.site $(NETS:%=--checkpoint %) $(if $(INT8),--int8) --out $(SITE)
 
 test: check  ## everything that CI runs
-	$(BIN)/python -m pytest -n 3 --dist loadfile  # three workers suit two cores: browser tests mostly wait
+	# Three workers suit two cores: browser tests mostly wait. tests/conftest.py orders the files.
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(ENV)/tests  ## the tests that take minutes: load and crash recovery
 	$(BIN)/python -m pytest -m soak -s

@@ -7,6 +7,7 @@ before torch is imported.
 import gc
 import os
 import signal
+from collections import Counter
 
 import pytest
 
@@ -25,6 +26,22 @@ def signal_handlers() -> None:
     """Restore the handlers: a command ignores signals once its result is complete."""
     for number, handler in HANDLERS.items():
         signal.signal(number, handler)
+
+
+SECONDS = {"serve": 5, "server": 5, "browser": 1, "AppTest": 1, "render": 1}
+"""About how long a test takes whose fixtures or module have these names."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files: workers share files, and the last ones should end together.
+
+    xdist itself begins with the files that have most tests, and these are the fastest.
+    """
+    seconds: Counter = Counter()
+    for item in items:
+        names = {*getattr(item, "fixturenames", ()), *vars(getattr(item, "module", None) or object)}
+        seconds[item.path] += max((SECONDS[name] for name in SECONDS if name in names), default=0.1)
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ A test compares them with values that it computes itself, as it would compare a 
 
 from __future__ import annotations
 
+import json
 import re
 from base64 import b64encode
 from collections.abc import Callable
@@ -23,6 +24,11 @@ RECORDER = Path(__file__).with_name("canvas_commands.js").read_text(encoding="ut
 """A script that has to run before those of the page: see `record`."""
 
 Colour = tuple[int, int, int]
+
+
+def as_json(expression: str) -> str:
+    """Return a script of an expression as JSON: Playwright's own encoding of values is slow."""
+    return f"JSON.stringify({expression}, (_, value) => value ?? null)"
 
 
 def record(page: Page) -> None:
@@ -78,8 +84,9 @@ def marks_of(canvas: Locator | JSHandle, what: str = "") -> list[Mark]:
 
     Bidi isolates are removed from texts.
     """
-    script = "(canvas, what) => drawnOn(canvas).filter((one) => !what || one.what === what)"
-    return [_mark(raw) for raw in canvas.evaluate(script, what)]
+    script = f"""(canvas, what) =>
+        {as_json("drawnOn(canvas).filter((one) => !what || one.what === what)")}"""
+    return [_mark(raw) for raw in json.loads(canvas.evaluate(script, what))]
 
 
 def texts(marks: list[Mark]) -> list[str]:
@@ -120,8 +127,10 @@ def drawn_component(
         }}""",
         [b64encode(data).decode() if is_bytes else data, is_bytes],
     )
-    return lambda selector, script: page.locator(f"{root} {selector}").evaluate_all(
-        f"(all) => all.map((at) => {script})"
+    return lambda selector, script: json.loads(
+        page.locator(f"{root} {selector}").evaluate_all(
+            f"(all) => {as_json(f'all.map((at) => {script})')}"
+        )
     )
 
 

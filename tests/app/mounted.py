@@ -9,6 +9,7 @@ single call to the browser.
 from __future__ import annotations
 
 import base64
+import json
 import re
 from typing import Any
 
@@ -16,6 +17,7 @@ from playwright.sync_api import Page
 
 from app.components.explorer.markup import markup
 from app.components.explorer.payload import pack
+from tests.app.drawn import as_json
 
 ADDRESS = "http://explorer.test/"
 _DRIVER = """
@@ -151,7 +153,7 @@ class Mounted:
     def does(self, *acts: tuple) -> dict[str, Any]:
         """Perform these actions in order and return the resulting state."""
         self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
-        return _plain(self.page.evaluate("state()"))
+        return _plain(json.loads(self.page.evaluate(as_json("state()"))))
 
     def requests(self) -> list[list[Any]]:
         """Return the requests to the host since the explorer was mounted."""

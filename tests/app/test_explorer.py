@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,8 +24,15 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from app.components.explorer.payload import payload
 from core.kinds import KINDS
-from tests.app.explorer_harness import CHECKS, Record, synthetic_record
+from tests.app.explorer_harness import (
+    CHECKS,
+    QUANTITIES,
+    Record,
+    synthetic_quantity,
+    synthetic_record,
+)
 from tests.app.mounted import Mounted
+from tests.app.test_navigation import expect_query, query
 
 ROOT = Path(__file__).resolve().parents[2]
 HARNESS = Path(__file__).with_name("explorer_harness.py")
@@ -151,10 +158,10 @@ def empty(visits: BrowserContext) -> Iterator[Mounted]:
 def alone(empty: Mounted) -> Callable[..., Explorer]:
     """Return a function that mounts an explorer of a record without a server."""
 
-    def alone(record: Record | None = None) -> Explorer:
+    def alone(record: Record | None = None, **more: Any) -> Explorer:
         record = record or synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
         empty.page.mouse.move(5, 5)
-        empty.show(payload(record, {"kind": "cross", "layer": 0, "head": 0}))
+        empty.show(payload(record, {"kind": "cross", "layer": 0, "head": 0}, **more))
         explorer = Explorer.__new__(Explorer)
         explorer.use(empty.page)
         return explorer
@@ -170,21 +177,6 @@ def url(serve: Callable[[Path], str]) -> str:
 @pytest.fixture
 def record() -> Record:
     return synthetic_record("short", LAYERS, HEADS, DECODER_LAYERS)
-
-
-def parameters(page: Page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
-
-
-def expect_parameters(page: Page, **wanted: str) -> None:
-    page.wait_for_function(
-        """wanted => {
-            const query = new URLSearchParams(location.search);
-            return Object.entries(wanted).every(([name, value]) => query.get(name) === value);
-        }""",
-        arg=wanted,
-        timeout=10_000,
-    )
 
 
 def assert_cell(said: dict[str, str], query: int, key: int, weight: float) -> None:
@@ -345,7 +337,7 @@ def test_lines_follow_pointer_and_arrows(local_page: Page, url: str) -> None:
     explorer.button("Lines").click()
     explorer.root.get_by_role("slider", name="Share of each row").fill("95")
     assert explorer.text("mass-value") == "95 %"
-    expect_parameters(local_page, view="lines", mass="95")
+    expect_query(local_page, view="lines", mass="95")
     explorer.map.hover(position={"x": explorer.map.bounding_box()["width"] - 100, "y": 100})
     said = explorer.says()
     assert said["query"] != "" and said["key"] == ""
@@ -508,25 +500,26 @@ def test_a_long_sentence_fits_a_phone(local_page: Page, url: str) -> None:
     assert explorer.says()["query"] != "", "tokens without a label can be hovered as well"
 
 
-def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
+def test_the_cached_overview_is_never_stale(alone) -> None:
     """Switching the kind and back restores the overview; a fresh page draws the same one."""
-    explorer = Explorer(local_page, url)
+    explorer = alone()
 
     def pixels() -> str:
+        explorer.leave()
         return explorer.root.locator("canvas.overview-maps").evaluate("at => at.toDataURL()")
 
     def maximum() -> None:
         with explorer.options():
             explorer.button("Maximum").click()
 
-    for change in (
-        lambda: explorer.check("means"),
+    changes = (
         lambda: explorer.check("hide-eos"),
         lambda: explorer.order("spread"),
         maximum,
         lambda: explorer.button("Words").click(),
         lambda: explorer.token("target", 3).click(),
-    ):
+    )
+    for change in changes:
         earlier = pixels()
         change()
         changed = pixels()
@@ -535,12 +528,9 @@ def test_the_cached_overview_is_never_stale(local_page: Page, url: str) -> None:
         assert pixels() != changed
         explorer.kind("cross")
         assert pixels() == changed
-    explorer.leave()
-    expect_parameters(local_page, q="2", words="1", kind="cross")
-    address = local_page.url
-    local_page.goto("about:blank")
-    local_page.goto(address)
-    explorer.shows(query=2)
+    explorer = alone()
+    for change in changes:
+        change()
     assert pixels() == changed
 
 
@@ -568,15 +558,15 @@ def test_the_address_holds_the_view_beside_other_parameters(local_page: Page, ur
     entries = local_page.evaluate("history.length")
     explorer.kind("encoder")
     explorer.head(2, 3)
-    expect_parameters(local_page, kind="encoder", layer="2", head="3", case="short")
+    expect_query(local_page, kind="encoder", layer="2", head="3", case="short")
     local_page.evaluate(
         "history.replaceState({}, '', `${location.pathname}${location.search}&other=two`)"
     )
     explorer.head(1, 0)
-    expect_parameters(local_page, kind="encoder", layer="1", head="0", other="two")
+    expect_query(local_page, kind="encoder", layer="1", head="0", other="two")
     local_page.get_by_role("button", name="Run again").click()
     expect(local_page.get_by_text("run again: True")).to_be_visible()
-    expect_parameters(local_page, kind="encoder", layer="1", head="0", other="two")
+    expect_query(local_page, kind="encoder", layer="1", head="0", other="two")
     assert local_page.evaluate("history.length") == entries, "a view adds no history entry"
     explorer.check("hide-eos")
     explorer.order("spread")
@@ -585,22 +575,22 @@ def test_the_address_holds_the_view_beside_other_parameters(local_page: Page, ur
     explorer.button("Lines").click()
     explorer.leave()
     wanted = {"view": "lines", "words": "1", "hide": "eos", "sort": "spread", "layer": "1"}
-    expect_parameters(local_page, kind="encoder", q=explorer.says()["query"], **wanted)
+    expect_query(local_page, kind="encoder", q=explorer.says()["query"], **wanted)
     names = ("kind", "layer", "head", "view", "unit", "hide", "sort", "query", "key", "step")
     before = explorer.says(*names)
     local_page.reload()
     explorer.use(local_page)
     assert explorer.says(*names) == before
-    assert parameters(local_page)["other"] == "two"
+    assert query(local_page)["other"] == "two"
 
 
-def test_hostile_and_unknown_words_are_shown_as_text(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url, case="hostile")
+def test_hostile_and_unknown_words_are_shown_as_text(alone, empty: Mounted) -> None:
+    record = synthetic_record("hostile")
+    explorer = alone(record)
     for kind in ("encoder", "decoder", "cross"):
         explorer.kind(kind)
         explorer.hover(0, 0)
         explorer.click(1, 1)
-    record = synthetic_record("hostile")
     assert explorer.root.locator("img, script, a:not(.inside), s, iframe, .token b").count() == 0
     assert explorer.token("source", 0).inner_text() == "<img src=x onerror=alert(1)>"
     assert explorer.token("target", 1).inner_text() == "<script>alert(2)</script>"
@@ -611,14 +601,13 @@ def test_hostile_and_unknown_words_are_shown_as_text(local_page: Page, url: str)
     astronaut = next(i for i, token in enumerate(record.source) if "\u200d" in token.text)
     assert explorer.token("source", astronaut).inner_text() == record.source[astronaut].text
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    assert local_page.evaluate(overflow) == 0
-    cells = [cell for row in explorer.table() for cell in row]
+    assert empty.page.evaluate(overflow) == 0
+    cells = [cell for row in csv.reader(io.StringIO(empty.saves("map-csv"))) for cell in row]
     assert any("onerror" in cell for cell in cells)
     assert not any(cell[:1] in "=+-@" for cell in cells if cell), "no spreadsheet formula"
-    _, content = explorer.saved("Save this picture as SVG")
-    tags = {element.tag for element in ElementTree.fromstring(content).iter()}
+    tags = {element.tag for element in ElementTree.fromstring(empty.saves("map-svg")).iter()}
     assert not {f"{SVG}script", f"{SVG}img"} & tags
-    explorer = Explorer(local_page, url, case="unknown")
+    explorer = alone(synthetic_record("unknown"))
     assert explorer.root.locator(".form.unknown").all_inner_texts() == ["Ł", "ó", "ź"]
     assert explorer.root.locator(".form.blank").all_inner_texts() == ["\u2423"]
 
@@ -681,15 +670,14 @@ def test_a_failed_check_turns_the_badge_orange(alone) -> None:
     expect(explorer.part("not-checked")).to_have_text("the weights failed a check")
 
 
-def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str) -> None:
-    explorer = Explorer(local_page, url)
+def test_only_the_records_own_weights_have_a_verdict(alone, record: Record) -> None:
+    explorer = alone(quantities={name: synthetic_quantity(record, name) for name in QUANTITIES})
 
     def verdict() -> tuple[bool, str]:
         return explorer.badge.is_visible(), explorer.text("not-checked")
 
     passed, derived = (True, ""), (False, "derived, not checked")
     assert verdict() == passed
-    explorer.check("means")
     explorer.badge.click()
     explorer.root.locator(f".thumbnail[data-l='1'][data-h='{HEADS}']").dispatch_event("click")
     assert verdict() == derived
@@ -712,7 +700,7 @@ def test_only_the_records_own_weights_have_a_verdict(local_page: Page, url: str)
         ("elsewhere", "saved maps: not checked here"),
         ("never", "what-if, not checked"),
     ):
-        explorer = Explorer(local_page, url, checked=checked_)
+        explorer = alone(checked=checked_)
         assert verdict() == (False, said) and explorer.says()["checks"] == ""
 
 
@@ -725,7 +713,7 @@ def test_a_quantity_is_requested_once_and_keeps_the_head(local_page: Page, url: 
     explorer.choose("rollout")
     expect(server).to_have_text("asked for rollout")
     explorer.shows(head="mean")
-    expect_parameters(local_page, quantity="rollout", head="2")
+    expect_query(local_page, quantity="rollout", head="2")
     explorer.kind("encoder")
     explorer.ask("weights")
     assert explorer.says("quantity", "layer", "head") == {

@@ -183,9 +183,13 @@ PLACES = """(all) => all.map((at) =>
     [at.offsetLeft, at.offsetTop, at.offsetWidth, at.offsetTop + at.offsetHeight])"""
 
 
-@pytest.mark.parametrize("width", [1440, 1000, 390])
-@pytest.mark.parametrize("heads", [4, 8, 12, 16])
-@pytest.mark.parametrize("sort", ["layer", "spread"])
+@pytest.mark.parametrize(
+    ("width", "heads", "sort"),
+    [
+        *((1440, 4, "layer"), (1440, 8, "spread"), (1440, 12, "layer"), (1000, 16, "spread")),
+        *((390, 4, "spread"), (390, 8, "layer")),
+    ],
+)
 def test_captions_neither_overlap_nor_lose_digits(at: Mounted, width: int, heads: int, sort: str):
     at.page.set_viewport_size({"width": width, "height": 900})
     at.show(payload(synthetic_record("short", 4, heads), {**VIEW, "sort": sort}))

@@ -38,7 +38,8 @@ def files(scene: Scene, name: str) -> list[list[Mark]]:
 
 @pytest.mark.parametrize("view", ["map", "lines"])
 def test_saved_pictures_show_the_canvas_and_the_tokens_fed_in(shown: Scene, view: str) -> None:
-    for scene in scenes(shown):
+    unit = "words" if (view == "lines") == (shown.theme == "light") else "pieces"
+    for scene in scenes(shown, unit):
         scene.show(view)
         canvas, lines = scene.marks(), view == "lines"
         for ground, title, *marks in files(scene, "map"):

@@ -6,6 +6,7 @@ import base64
 import csv
 import dataclasses
 import io
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -20,6 +21,7 @@ from app.components.explorer.payload import pack
 from app.look.numbers import percent as in_percent
 from core.atlas.atlas import DISTANCES, QUANTITIES, READINGS, AlignmentHeads, Atlas
 from tests.app.atlases import COMMAND, ROLES, atlas, bare, origin, reported, told, without
+from tests.app.drawn import as_json
 from tests.app.mounted import plain
 
 FOLDER = Path(__file__).parents[2] / "app/components/atlas"
@@ -106,7 +108,7 @@ class Mounted:
 
     def does(self, *acts: tuple) -> dict[str, Any]:
         self.page.evaluate("(acts) => acts.forEach(act)", [list(act) for act in acts])
-        return self.page.evaluate("state()")
+        return json.loads(self.page.evaluate(as_json("state()")))
 
     def saves(self, what: str) -> tuple[str, bytes]:
         kind, text = self.page.evaluate("(what) => fileOf(what)", what)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import resource
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from app.benchmark.browser import free_port
+from tests.app.test_many import finished
 from tests.load.client import Client
 from tests.load.server import HOST, ROOT, Server, server
 
@@ -287,12 +286,6 @@ def test_the_server_does_not_start_without_its_configuration(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("server.allowedHosts is not set: start the app")
-
-
-def finished(coroutine: Any) -> Any:
-    """Run a coroutine in a new thread, since Playwright may run an event loop in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
 
 
 def test_no_client_message_clears_the_caches(limited):

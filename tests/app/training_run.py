@@ -8,6 +8,7 @@ Every weight differs from its neighbours, so that a wrong point, layer, head or 
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from app.components.explorer.payload import pack
 from app.components.training.payload import payload
 from core.kinds import KINDS
 from core.record.attention_snapshots import AttentionSnapshots, Sentence
+from tests.app.drawn import as_json
 
 FOLDER = Path(__file__).parents[2] / "app/components/training"
 STEPS = (0, 50, 400, 1655, 2900)
@@ -164,7 +166,7 @@ class Mounted:
         return self.state()
 
     def state(self) -> dict[str, Any]:
-        return self.page.evaluate("state()")
+        return json.loads(self.page.evaluate(as_json("state()")))
 
     def file(self, ending: str) -> str:
         return self.page.evaluate(f"file('{ending}')")

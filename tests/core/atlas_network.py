@@ -55,22 +55,24 @@ def checkpoint(**shape: int) -> Checkpoint:
     return Checkpoint(card, model.double().eval(), *both)
 
 
-@functools.cache
-def sentences(**shape: int) -> Corpus:
-    """Return 36 pairs: the first half of every pair joined to the second half of every pair."""
-    pairs = [
-        (f"{_halves(a)[0]} {_halves(b)[1]}", f"{_halves(c)[0]} {_halves(d)[1]}")
-        for a, c in small.SENTENCES
-        for b, d in small.SENTENCES
-    ]
-    found = corpus(checkpoint(**shape), pairs)
-    assert len(found.sentences) == len(pairs) > CHUNK
-    return found
-
-
 def _halves(text: str) -> tuple[str, str]:
     words = text.split()
     return " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+
+
+MIXED = [
+    (f"{_halves(a)[0]} {_halves(b)[1]}", f"{_halves(c)[0]} {_halves(d)[1]}")
+    for a, c in small.SENTENCES
+    for b, d in small.SENTENCES
+]
+"""36 pairs: the first half of every pair joined to the second half of every pair."""
+
+
+@functools.cache
+def sentences(**shape: int) -> Corpus:
+    found = corpus(checkpoint(**shape), MIXED)
+    assert len(found.sentences) == len(MIXED) > CHUNK
+    return found
 
 
 def total(measure, measured: Corpus | None = None, **shape: int) -> Sums:

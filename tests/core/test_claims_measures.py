@@ -38,8 +38,7 @@ from core.text.tokenizer import BOS, EOS, Token, special
 from tests import small
 from tests.core import atlas_network
 
-BASE = atlas_network.checkpoint()
-PAIRS = [(s.source_text, s.reference) for s in atlas_network.sentences().sentences[:14]]
+PAIRS = atlas_network.MIXED[:14]
 FOUR_TOKENS = [*(Token(id, f"{id}", f"{id}", True) for id in (10, 11, 12, 13)), special(EOS)]
 
 
@@ -54,10 +53,11 @@ def as_network(checkpoint: Checkpoint, gold: bool = True, count: int = len(PAIRS
 @pytest.fixture(scope="module")
 def sharp() -> Checkpoint:
     """Random weights, large enough for uneven maps, with another network's tokens."""
-    both = BASE.source_tokenizer, BASE.target_tokenizer
+    base = atlas_network.checkpoint()
+    both = base.source_tokenizer, base.target_tokenizer
     sizes = {"source_vocab_size": both[0].size, "target_vocab_size": both[1].size}
     model = small.sharp(3, **sizes, num_heads=2, norm_first=True)
-    return Checkpoint(replace(BASE.card, folder=Path("one"), model=model.config), model, *both)
+    return Checkpoint(replace(base.card, folder=Path("one"), model=model.config), model, *both)
 
 
 def test_the_largest_weight_on_a_neighbour_is_counted():

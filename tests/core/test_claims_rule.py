@@ -208,13 +208,11 @@ def test_another_file_is_rejected_in_one_line(file, content):
         Board.load(file)
 
 
-NETWORK = atlas_network.checkpoint()
-
-
 def directed(source: str, target: str, name: str = "scratch") -> Checkpoint:
     folder = Path(f"{name}-{source}-{target}")
     languages = {"source_language": source, "target_language": target, "folder": folder}
-    return replace(NETWORK, card=replace(NETWORK.card, **languages))
+    network = atlas_network.checkpoint()
+    return replace(network, card=replace(network.card, **languages))
 
 
 @pytest.fixture
@@ -275,7 +273,9 @@ def test_networks_are_paired_with_the_other_implementation(folder):
     assert others == ["baseline-de-en", None, None], "each pair is listed once"
     assert [n.gold for n in found] == [None] * 3
     for network, text in ((found[0], "Ein Hund Ein Hund"), (found[2], "A A")):
-        tokens = Counter(token.id for token in NETWORK.source_tokenizer.encode(text))
+        tokens = Counter(
+            token.id for token in atlas_network.checkpoint().source_tokenizer.encode(text)
+        )
         assert network.frequencies == tokens, "of the source side of the training data"
 
 
