@@ -395,37 +395,31 @@ def _command(
     p = subparsers.add_parser(name, help=help)
     p.set_defaults(run=run, first=None)
     p.add_argument("--checkpoint", type=Path, required=True)
-    p.add_argument("--src", type=Path, required=True, help="source sentences, one per line")
+    p.path("--src", "source sentences, one per line", required=True)
     if ref:
-        p.add_argument("--ref", type=Path, required=True, help="translations, line for line")
+        p.path("--ref", "translations, line for line", required=True)
     p.add_argument("--device", default="auto")
-    p.add_argument("--json", type=Path, help="write all rows here")
+    p.path("--json", "write all rows here")
     return p
 
 
 def _add_claims(subparsers: Any) -> None:
     p = subparsers.add_parser("claims", help="published claims, tested on the shipped networks")
     p.set_defaults(run=claims)
-    p.add_argument(
-        "--data", type=Path, help=f"folder that contains {CORPUS}/; downloaded if omitted"
-    )
+    p.path("--data", f"folder that contains {CORPUS}/; downloaded if omitted")
     p.add_argument("--checkpoints", type=Path, default=Path("checkpoints"), metavar="DIR")
-    p.add_argument(
+    p.path(
         "--gold",
-        type=Path,
-        help="manual links i-j of German and English words; its texts must be beside it, as .de "
-        "and .en",
+        "manual links i-j of German and English words; its texts must be beside it, as .de and .en",
     )
-    p.add_argument("--one-based", action="store_true", help="links count words from 1")
-    p.add_argument("--gold-english-first", action="store_true", help="links name English first")
-    p.add_argument("--first", type=whole_number(1), metavar="N", help="use the first N pairs")
+    p.flag("--one-based", "links count words from 1")
+    p.flag("--gold-english-first", "links name English first")
+    p.number("--first", "use the first N pairs", 1)
     p.add_argument("--shards", type=whole_number(1, 64), default=1, help="number of processes")
-    p.add_argument("--resume", type=Path, metavar="DIR", help="keep unfinished work here")
+    p.path("--resume", "keep unfinished work here", metavar="DIR")
     p.add_argument("--device", default="auto")
-    p.add_argument(
-        "--out", type=Path, help=f"write the board here; the app reads checkpoints/{BOARD_FILE}"
-    )
-    p.add_argument("--json", type=Path, help="write all rows here")
+    p.path("--out", f"write the board here; the app reads checkpoints/{BOARD_FILE}")
+    p.path("--json", "write all rows here")
 
 
 def _add_certainty(subparsers: Any) -> None:
@@ -434,7 +428,7 @@ def _add_certainty(subparsers: Any) -> None:
     p.add_argument("--checkpoint", type=Path, required=True)
     certainty.add_arguments(p)
     p.add_argument("--device", default="auto")
-    p.add_argument("--json", type=Path, help="write all rows here")
+    p.path("--json", "write all rows here")
 
 
 def parser() -> Parser:
@@ -463,25 +457,21 @@ def parser() -> Parser:
     add_arguments(whole)
     add_lens_arguments(reading)
     for command in (aligning, linking):
-        command.add_argument(
+        command.path(
             "--gold",
-            type=Path,
+            "links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
             required=command is aligning,
-            help="links i-j (sure) and i?j (possible), one sentence per line, or NAACL format",
         )
         add_link_options(command)
-    linking.add_argument(
+    linking.path(
         "--reverse",
-        type=Path,
+        "checkpoint of the other direction: combine both by grow-diag-final",
         metavar="DIR",
-        help="checkpoint of the other direction: combine both by grow-diag-final",
     )
     linking.add_argument(
         "--quantity", choices=QUANTITIES, default="weights", help="with --gold: what links words"
     )
-    linking.add_argument(
-        "--one-layer", action="store_true", help="with --gold: choose heads of one layer only"
-    )
+    linking.flag("--one-layer", "with --gold: choose heads of one layer only")
     ranking.add_argument(
         "--method",
         choices=METHODS,
@@ -490,13 +480,9 @@ def parser() -> Parser:
         "zero ablation (Molchanov et al. take its absolute value)",
     )
     for command in (ranking, averaging):
-        command.add_argument(
-            "--first", type=whole_number(1), help="use only the first N pairs", metavar="N"
-        )
-    averaging.add_argument(
-        "--out", type=Path, help=f"write here; mean ablation reads {FILE} of the checkpoint"
-    )
-    averaging.add_argument("--force", action="store_true", help="replace an existing file")
+        command.number("--first", "use only the first N pairs", 1)
+    averaging.path("--out", f"write here; mean ablation reads {FILE} of the checkpoint")
+    averaging.flag("--force", "replace an existing file")
     choosing.add_argument(
         "--tokens", type=whole_number(1), default=200, help="minimum number of target tokens"
     )

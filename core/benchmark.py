@@ -122,11 +122,9 @@ def parser() -> Parser:
     p.add_argument(
         "--seconds", type=float, default=60, help="time limit per comparison, but at least 3 rounds"
     )
-    p.add_argument("--json", type=Path, help="write the rows here")
+    p.path("--json", "write the rows here")
     p.add_argument("--threads", type=whole_number(1), help="threads of each contestant; default 1")
-    p.add_argument(
-        "--checkpoint", type=Path, help="take the weights from here; default scratch-de-en"
-    )
+    p.path("--checkpoint", "take the weights from here; default scratch-de-en")
     p.add_argument(
         "--random",
         nargs="?",
@@ -149,9 +147,7 @@ def parser() -> Parser:
         action="append",
         help="for scale and shards: one axis, such as length or memory; repeatable",
     )
-    p.add_argument(
-        "--data", type=Path, help="for train and shards: take Multi30k from this folder of corpora"
-    )
+    p.path("--data", "for train and shards: take Multi30k from this folder of corpora")
     p.add_argument("--device", help="for decode and train: the device, such as cuda")
     p.add_argument(
         "--compile",

@@ -27,6 +27,20 @@ class Parser(argparse.ArgumentParser):
         """Exit with code 2 and point to --help."""
         self.exit(2, f"error: {_one_line(message)} (see {self.prog} --help)\n")
 
+    def path(self, option: str, help: str, **more: Any) -> None:
+        """Add an option whose value is a file or a folder."""
+        self.add_argument(option, type=Path, help=help, **more)
+
+    def number(
+        self, option: str, help: str, least: int, most: int | None = None, **more: Any
+    ) -> None:
+        """Add an option whose value is a whole number, called N in the help."""
+        self.add_argument(option, type=whole_number(least, most), metavar="N", help=help, **more)
+
+    def flag(self, option: str, help: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(option, action="store_true", help=help)
+
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     """Return an argument type that accepts integers from `least` to `most`, both included."""

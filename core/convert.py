@@ -91,32 +91,23 @@ def _one_line(text: str) -> str:
 def parser() -> Parser:
     lines = "\n".join(f"    {line}" for line in TO_SAFETENSORS)
     p = Parser(prog="python -m core.convert", description=f"{__doc__}{lines}")
-    p.add_argument("source", nargs="?", type=Path, help="a safetensors file, or a saved folder")
+    p.path("source", "a safetensors file, or a saved folder", nargs="?")
     p.add_argument("--from", dest="family", required=True, help="the family of the network")
-    p.add_argument("--out", type=Path, help="the new checkpoint folder, NAME-xx-yy")
+    p.path("--out", "the new checkpoint folder, NAME-xx-yy")
     p.add_argument("--heads", type=whole_number(1, 128), help="number of attention heads")
-    p.add_argument(
-        "--words",
-        nargs=2,
-        type=Path,
-        metavar=("SOURCE", "TARGET"),
-        help="word lists in the order of their ids",
-    )
-    p.add_argument(
+    p.path("--words", "word lists in the order of their ids", nargs=2, metavar=("SOURCE", "TARGET"))
+    p.path(
         "--words-from",
+        "the training text, from which to rebuild the word lists",
         nargs=2,
-        type=Path,
         metavar=("SOURCE", "TARGET"),
-        help="the training text, from which to rebuild the word lists",
     )
     p.add_argument("--first", help="a token in front of each source, such as >>fra<<")
-    p.add_argument("--reference", type=Path, help="outputs of the original network, an .npz file")
-    p.add_argument(
-        "--reference-script", action="store_true", help="print a script that makes a reference"
-    )
+    p.path("--reference", "outputs of the original network, an .npz file")
+    p.flag("--reference-script", "print a script that makes a reference")
     p.add_argument("--author", type=_one_line, default="", help="who trained the network")
     p.add_argument("--licence", type=_one_line, default="", help="the licence of the weights")
-    p.add_argument("--json", type=Path, help="write the result here")
+    p.path("--json", "write the result here")
     return p
 
 

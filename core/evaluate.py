@@ -57,26 +57,19 @@ def run(arguments: Namespace) -> None:
 def parser() -> Parser:
     p = Parser(prog="python -m core.evaluate", description=__doc__)
     p.add_argument("--checkpoint", type=Path, required=True)
-    p.add_argument("--src", type=Path, help="source sentences, one per line, plain or gzipped")
-    p.add_argument("--ref", type=Path, help="their reference translations, line for line")
+    p.path("--src", "source sentences, one per line, plain or gzipped")
+    p.path("--ref", "their reference translations, line for line")
     p.add_argument("--corpus", choices=CORPORA)
     p.add_argument("--split", default="val")
-    p.add_argument("--data", type=Path, help="folder of corpora; downloaded if omitted")
-    p.add_argument(
-        "--joined",
-        type=whole_number(1),
-        default=1,
-        help="concatenate every N consecutive pairs into one",
-        metavar="N",
-    )
-    p.add_argument(
+    p.path("--data", "folder of corpora; downloaded if omitted")
+    p.number("--joined", "concatenate every N consecutive pairs into one", 1, default=1)
+    p.flag(
         "--small-letters",
-        action="store_true",
-        help="lower-case the sources and drop the final punctuation mark of both sides",
+        "lower-case the sources and drop the final punctuation mark of both sides",
     )
     p.add_argument("--beam", type=whole_number(1, 16), default=5)
     p.add_argument("--device", default="auto")
-    p.add_argument("--json", type=Path, help="write the scores here")
+    p.path("--json", "write the scores here")
     return p
 
 

@@ -5,7 +5,6 @@ python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--directio
 torchrun --nproc-per-node N [--max-restarts M] -m core.train …  (data-parallel on N processes)
 """
 
-from pathlib import Path
 
 from core.command import Parser, main, whole_number
 from core.training.job import run
@@ -34,39 +33,32 @@ def _recipes() -> str:
 def parser() -> Parser:
     p = Parser(prog="python -m core.train", description=__doc__, epilog=_recipes())
     p.add_argument("--recipe", choices=RECIPES, required=True)
-    p.add_argument("--data", type=Path, help="folder of corpora; without it they are downloaded")
-    p.add_argument("--src", type=Path, help="your own training text, in place of the corpora")
-    p.add_argument("--ref", type=Path, help="its translation, line for line")
-    p.add_argument("--val-src", type=Path, help="your own validation text")
-    p.add_argument("--val-ref", type=Path, help="its translation, line for line")
-    p.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
+    p.path("--data", "folder of corpora; without it they are downloaded")
+    p.path("--src", "your own training text, in place of the corpora")
+    p.path("--ref", "its translation, line for line")
+    p.path("--val-src", "your own validation text")
+    p.path("--val-ref", "its translation, line for line")
+    p.path("--out", "the checkpoint's folder", required=True)
     p.add_argument("--model", choices=("scratch", "baseline"), default="scratch")
     p.add_argument("--direction", choices=("de-en", "en-de"), default="de-en")
     p.add_argument("--seed", type=whole_number(0, _MAX_SEED), default=1)
-    p.add_argument(
-        "--max-steps",
-        type=whole_number(1),
-        help="number of steps; default: the recipe's",
-        metavar="N",
-    )
-    p.add_argument(
+    p.number("--max-steps", "number of steps; default: the recipe's", 1)
+    p.number(
         "--threads",
-        type=whole_number(1, _MAX_THREADS),
-        help="torch threads; two parallel runs with one thread each finish sooner than two "
+        "torch threads; two parallel runs with one thread each finish sooner than two "
         "consecutive runs with two threads each",
-        metavar="N",
+        1,
+        _MAX_THREADS,
     )
-    p.add_argument("--resume", action="store_true", help="continue from the last saved state")
-    p.add_argument(
-        "--save-every", type=whole_number(1), help="save the state every N steps", metavar="N"
-    )
+    p.flag("--resume", "continue from the last saved state")
+    p.number("--save-every", "save the state every N steps", 1)
     p.add_argument(
         "--keep-epochs",
         type=_epoch_numbers,
         help="epochs to keep as checkpoints in OUT/epochs, such as 1,2,5",
         metavar="N,N",
     )
-    p.add_argument("--compile", action="store_true", help="use torch.compile; mainly for GPUs")
+    p.flag("--compile", "use torch.compile; mainly for GPUs")
     p.add_argument("--device", default="auto")
     return p
 

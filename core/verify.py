@@ -10,7 +10,6 @@ implementations. Padded positions are not compared, because nothing reads them.
 
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from core.checkpoint.folder import Checkpoint, load
@@ -88,10 +87,8 @@ def run(arguments: Namespace) -> None:
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.verify", description=__doc__)
-    p.add_argument(
-        "--checkpoint", type=Path, help="weights to check; default: small random networks"
-    )
-    p.add_argument("--json", type=Path, help="write all lines here")
+    p.path("--checkpoint", "weights to check; default: small random networks")
+    p.path("--json", "write all lines here")
     return p
 
 

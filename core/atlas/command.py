@@ -174,10 +174,8 @@ def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") ->
 
 def add_link_options(p: ArgumentParser) -> None:
     """Add the options that say how the links in --gold are written."""
-    p.add_argument("--one-based", action="store_true", help="links count words from 1")
-    p.add_argument(
-        "--gold-target-first", action="store_true", help="links name the target word first"
-    )
+    p.flag("--one-based", "links count words from 1")
+    p.flag("--gold-target-first", "links name the target word first")
 
 
 def gold_of(arguments: Namespace, sentences: int) -> list[Gold]:
@@ -193,22 +191,18 @@ def gold_of(arguments: Namespace, sentences: int) -> list[Gold]:
 
 def add_arguments(p: ArgumentParser) -> None:
     """Add the options of this command to those that all analyses share."""
-    p.add_argument("--out", type=Path, required=True, help="write the atlas to this .npz file")
-    p.add_argument(
-        "--gold", type=Path, help="file of manual alignments, to measure alignment errors and roles"
-    )
-    p.add_argument("--gold-src", type=Path, help="source sentences of --gold, if not --src")
-    p.add_argument("--gold-ref", type=Path, help="translations of --gold, if not --ref")
+    p.path("--out", "write the atlas to this .npz file", required=True)
+    p.path("--gold", "file of manual alignments, to measure alignment errors and roles")
+    p.path("--gold-src", "source sentences of --gold, if not --src")
+    p.path("--gold-ref", "translations of --gold, if not --ref")
     add_link_options(p)
-    p.add_argument("--other", type=Path, help="a network whose heads are matched with this one's")
-    p.add_argument(
-        "--no-bleu", action="store_true", help="leave out BLEU, which takes more than half the time"
-    )
+    p.path("--other", "a network whose heads are matched with this one's")
+    p.flag("--no-bleu", "leave out BLEU, which takes more than half the time")
     p.add_argument(
         "--shards",
         type=whole_number(1, 1024),
         default=1,
         help="number of processes or, with --ray, of workers",
     )
-    p.add_argument("--ray", action="store_true", help="run the shards on Ray")
-    p.add_argument("--first", type=whole_number(1), metavar="N", help="use only the first N pairs")
+    p.flag("--ray", "run the shards on Ray")
+    p.number("--first", "use only the first N pairs", 1)

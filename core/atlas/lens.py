@@ -9,7 +9,6 @@ import hashlib
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,5 +229,5 @@ def add_lens_arguments(p: ArgumentParser) -> None:
     """Add the options of this command to those that all analyses share."""
     p.add_argument("--sentences", type=whole_number(1), default=SENTENCES, help="to fit it on")
     p.add_argument("--seed", type=whole_number(0), default=0, help="chooses the sentences")
-    p.add_argument("--out", type=Path, help=f"write here; the app reads {FILE} of the checkpoint")
-    p.add_argument("--force", action="store_true", help="replace an existing file")
+    p.path("--out", f"write here; the app reads {FILE} of the checkpoint")
+    p.flag("--force", "replace an existing file")

@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> None:
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.checkpoint.add_checksum", description=__doc__)
-    p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
+    p.path("folders", "a checkpoint folder", nargs="+", metavar="FOLDER")
     return p
 
 

@@ -108,13 +108,9 @@ def run(arguments: Namespace) -> None:
 
 def parser() -> Parser:
     p = Parser(prog="python -m core.serving.ray_serve", description=__doc__)
-    p.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="a checkpoint folder")
-    p.add_argument(
-        "--replicas",
-        type=whole_number(1, 1000),
-        default=1,
-        metavar="N",
-        help="number of servers that share the requests (%(default)s)",
+    p.path("folders", "a checkpoint folder", nargs="+", metavar="FOLDER")
+    p.number(
+        "--replicas", "number of servers that share the requests (%(default)s)", 1, 1000, default=1
     )
     p.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     p.add_argument("--port", type=whole_number(1, 65_535), default=8000, help="port (%(default)s)")
