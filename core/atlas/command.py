@@ -6,7 +6,7 @@ import hashlib
 import math
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
@@ -24,7 +24,7 @@ from core.atlas.report import report
 from core.atlas.roles import Facts
 from core.atlas.shards import Runner, in_process, in_processes
 from core.checkpoint.folder import Checkpoint, load
-from core.command import progress_bar, refuse_unwritable, table, whole_number, write_result
+from core.command import Parser, progress_bar, refuse_unwritable, table, whole_number, write_result
 from core.data.text_files import LinePairs, read_lines, write_marks_of_pairs
 from core.device import pick_device
 
@@ -172,7 +172,7 @@ def _with_bounds(values: Iterable[float | None], digits: int, sign: str = "") ->
     return f"{value} [{low}, {high}]"
 
 
-def add_link_options(p: ArgumentParser) -> None:
+def add_link_options(p: Parser) -> None:
     """Add the options that say how the links in --gold are written."""
     p.flag("--one-based", "links count words from 1")
     p.flag("--gold-target-first", "links name the target word first")
@@ -189,7 +189,7 @@ def gold_of(arguments: Namespace, sentences: int) -> list[Gold]:
     )
 
 
-def add_arguments(p: ArgumentParser) -> None:
+def add_arguments(p: Parser) -> None:
     """Add the options of this command to those that all analyses share."""
     p.path("--out", "write the atlas to this .npz file", required=True)
     p.path("--gold", "file of manual alignments, to measure alignment errors and roles")

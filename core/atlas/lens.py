@@ -6,7 +6,7 @@ Axes: L layers; B sentences of a chunk; R bootstrap replicates; N positions; D d
 from __future__ import annotations
 
 import hashlib
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,7 +22,7 @@ from core.atlas.shards import in_process
 from core.atlas.sums import Sums, bootstrap_weights
 from core.checkpoint.folder import Checkpoint, load
 from core.checkpoint.lens import FILE, About, Lens
-from core.command import progress_bar, refuse_unwritable, table, whole_number, write_result
+from core.command import Parser, progress_bar, refuse_unwritable, table, whole_number, write_result
 from core.config import DecodeConfig
 from core.data.batches import Batch, collate
 from core.data.text_files import read_lines
@@ -225,7 +225,7 @@ def _shown(statistic: Iterable[float]) -> str:
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def add_lens_arguments(p: ArgumentParser) -> None:
+def add_lens_arguments(p: Parser) -> None:
     """Add the options of this command to those that all analyses share."""
     p.add_argument("--sentences", type=whole_number(1), default=SENTENCES, help="to fit it on")
     p.add_argument("--seed", type=whole_number(0), default=0, help="chooses the sentences")
