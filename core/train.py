@@ -5,7 +5,6 @@ python -m core.train --recipe tiny --data DIR --out checkpoints/NAME [--directio
 torchrun --nproc-per-node N [--max-restarts M] -m core.train …  (data-parallel on N processes)
 """
 
-
 from core.command import Parser, main, whole_number
 from core.training.job import run
 from core.training.recipes import RECIPES
