@@ -84,7 +84,7 @@ HOSTS = {
     *("answers/answers.js", "address/address.js", "notebook/notebook.js"),
     # Only Streamlit mounts these components.
     *("map_row/main.js", "beam_tree/main.js", "atlas/main.js", "atlas/panel.js"),
-    *("figure_one/main.js", "merges/main.js", "navigation/main.js"),
+    *("figure_one/main.js", "merges/main.js", "navigation/main.js", "states/main.js"),
 }
 ONLY_HOSTS = re.compile(
     r"setStateValue|setTriggerValue|\bhistory\b|\blocation\b|URLSearchParams|popstate|streamlit"

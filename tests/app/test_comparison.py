@@ -201,7 +201,7 @@ def test_the_library_model_never_searches(pair, monkeypatch):
     folders = {f"{name.removesuffix('-twin')}-de-en" for name in pair}
     folders.add("scratch-de-en")  # the page's own network
     assert searched == {(folder, "scratch") for folder in folders}
-    assert "does not search here" in text_of(page)
+    assert "teacher-forced on the tokens that the scratch code found" in text_of(page)
 
 
 def test_buttons_show_the_largest_difference_and_run_the_checklist_again():

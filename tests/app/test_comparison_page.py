@@ -218,7 +218,7 @@ def claim_matched_heads(page, matchings, which):
             f"On average, matched heads share {percent(matched.mean())} of their attention, heads "
             f"with the same number {percent(own.mean())}."
         )
-    page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences, .*")
+    page.claim_matching(rf"Independently trained models .*, over {len(EXAMPLES)} sentences\.")
 
 
 def facts(folder: str, code: str, own, forced) -> dict[str, str]:

@@ -232,7 +232,7 @@ def test_a_phone_can_read_the_formulas_of_masks(local_page: Page, serve):
     local_page.set_viewport_size({"width": 390, "height": 844})
     local_page.goto(f"{serve(MAIN)}/masks?lesson=0")
     formulas = local_page.locator(".katex-display")
-    expect(formulas.nth(1)).to_be_visible(timeout=60_000)
+    expect(formulas.first).to_be_visible(timeout=60_000)
     open_sections(local_page)
     expect(formulas.nth(4)).to_be_visible(timeout=60_000)
     found = formulas.evaluate_all(

@@ -478,7 +478,7 @@ def test_every_page_keeps_the_choices_of_a_link(monkeypatch, path):
 
 
 def test_a_choice_is_kept_in_the_url(local_page: Page, serve):
-    opened(local_page, serve, "masks", source=OWN, lesson="0")
+    opened(local_page, serve, "masks", source=OWN, lesson="0", closing_layer="1")
     entries = local_page.evaluate("history.length")
     layer = local_page.locator(".st-key-closing_layer")
     layer.get_by_text("3", exact=True).click()

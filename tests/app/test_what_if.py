@@ -21,7 +21,7 @@ from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.explorer_parts import choose, open_folds
 from tests.app.test_app import MAIN, hover_cell, painted
-from tests.app.test_navigation import expect_query, go_to
+from tests.app.test_navigation import at, expect_query, go_to
 
 EXAMPLE = EXAMPLES[0].text("de-en")
 SENTENCE = "Zwei junge Männer spielen im Park Fußball."
@@ -166,8 +166,10 @@ def test_the_next_steps_break_a_word_and_repair_it(local_page: Page, serve, tran
     assert [number(text) for text in re.findall(r"−?\d+\.\d(?!\d)", said)[-2:]] == pytest.approx(
         [float(value) for value in course], abs=0.0501
     )
-    button.click()
-    shows(root, record)
+    button.click()  # the last step: how the head that repairs comes to its weights
+    at(local_page, "head")
+    asked = dict(zip(("kind", "layer", "head"), map(str, repair), strict=True))
+    expect_query(local_page, source=EXAMPLE, q=str(word), **asked)
 
 
 def test_a_row_is_drawn_by_hand(local_page: Page, serve, translator, record) -> None:
@@ -271,7 +273,6 @@ def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator,
     assert edited != free
     expect(tree).to_have_attribute("data-tree", edited, timeout=30_000)
     line.get_by_role("button", name="Remove all edits").click()
-    local_page.get_by_role("button", name="Show it").click()  # now there is a question to ask
     expect(tree).to_have_attribute("data-tree", free, timeout=30_000)
 
 

@@ -11,6 +11,7 @@ LINK = f"source={quote('Zwei Männer spielen Fußball.')}&search=greedy&lesson=0
 
 def test_labels_of_ribbons_do_not_overlap(local_page: Page, serve) -> None:
     local_page.goto(f"{serve(ROOT / 'app/main.py')}/why?{LINK}")
+    local_page.get_by_text("How the terms are computed, and").click(timeout=120_000)
     labels = local_page.locator(".st-key-why_ribbons .node-label")
     expect(labels.nth(10)).to_be_attached(timeout=120_000)
     expect(local_page.locator("[data-testid=stException]")).to_have_count(0)

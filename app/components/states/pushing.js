@@ -133,7 +133,7 @@ function translationsOf(data) {
   const { before, after, random, push, curve } = data;
   const at = curve.strengths.indexOf(push.strength);
   const part = (name, text) => {
-    const box = element("div", "said-alone");
+    const box = element("div", "said-part");
     box.append(element("span", "row-name", name), text);
     return box;
   };

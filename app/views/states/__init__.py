@@ -1,0 +1,1 @@
+"""Copy and push states on the page "Two at once", one file per question."""
