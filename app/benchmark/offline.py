@@ -47,13 +47,13 @@ _OPENED = """() => new Promise((resolve) => {
 })"""
 # Installed before the page's own script runs: records when the explorer is first painted.
 _FIRST_PAINT = f"window.headlightOpened = ({_OPENED})();"
-# Sets window.headlightAgain, which resolves with the milliseconds from the next click until the new
-# translation under the edits is shown.
-_AGAIN = f"""() => {{
+# Sets window.headlightAgain, which resolves with the milliseconds from the next click until a part
+# of the explorer is gone and there again.
+_AGAIN = f"""(part) => {{
   {START}
   addEventListener("click", start, {{ capture: true, once: true }});
   const root = document.querySelector(".explorer");
-  const isThere = () => root.querySelector(".edited-word .form") !== null;
+  const isThere = () => root.querySelector(part) !== null;
   let waited = false;
   window.headlightAgain = {
     until(
@@ -149,7 +149,7 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
     for layer, head in heads:
         thumbnail = root.locator(f".thumbnail[data-l='{layer}'][data-h='{head}']")
         switched.append(timed(page, "click", thumbnail.click))
-        page.evaluate(_AGAIN)
+        page.evaluate(_AGAIN, ".edited-word .form")
         button = root.locator("button[data-edit=head]")
         painted.append(
             timed(page, "click", partial(button.evaluate, "it => it.click()"), "sentence")
@@ -159,6 +159,7 @@ def actions(page: Any, rounds: int) -> Iterator[dict[str, Any]]:
         yield row(what, "offline", 13, statistics.median(times[1:]))
     yield row("layer or head to painted", "offline", 13, statistics.median(switched[1:]))
     yield row("effects of all heads", "offline", 13, _effects(page, min(rounds, 5)))
+    yield row("new sentence to its states' words", "offline", 13, _readings(page, min(rounds, 5)))
     yield row("memory of the tab", "offline", 13, memory(page), "MiB")
 
 
@@ -189,6 +190,16 @@ def _effects(page: Any, rounds: int) -> float:
         translate = page.get_by_role("button", name="Translate", exact=True)
         timed(page, "click", translate.click, "sentence")
         times.append(root.evaluate(_EFFECTS))
+    return statistics.median(times[1:])
+
+
+def _readings(page: Any, rounds: int) -> float:
+    times = []
+    for number in range(rounds + 1):
+        page.locator("[data-page=source]").fill(text_of(13, 900 + number))
+        page.evaluate(_AGAIN, ".source .cell")
+        page.get_by_role("button", name="Translate", exact=True).click()
+        times.append(page.evaluate("window.headlightAgain"))
     return statistics.median(times[1:])
 
 
