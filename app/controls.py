@@ -68,11 +68,12 @@ draft. The page Test yourself reads form (A or B).
 lesson=1 stops a page at its question until the question is answered or skipped. Without it, a cover
 hides only the parts of the page that answer the question. With lesson=0, nothing is covered.
 
-The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity and
-mass in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x, y, curve; the page
-Training also keeps sentence (counted from 0) and step; the page Find the bug keeps bug (1 to 8),
-bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word), tokens_side,
-unit (the chosen part of the sentence, counted from 0) and step (the number of merges shown).
+The explorer keeps kind, layer, head, q, k, view, words, hide, sort, effect, combine, quantity,
+mass and states in the URL; the atlas on the page Heads keeps head (cross.0.0), measure, x, y,
+curve; the page Training also keeps sentence (counted from 0) and step; the page Find the bug keeps
+bug (1 to 8), bug_kind, bug_layer and bug_head. The page Tokens keeps word (the visitor's own word),
+tokens_side, unit (the chosen part of the sentence, counted from 0) and step (the number of merges
+shown).
 Translate keeps gloss (1 if it is shown). Two at once keeps copied (copy.SIDE.LAYER.TO.FROM, or
 copyhead.KIND.LAYER.HEAD), copy_way (restore or damage) and pushed (an edit's text form).
 """

@@ -171,6 +171,7 @@
  * @property {"mean" | "max"} combine
  * @property {Quantity} quantity
  * @property {number} mass  percent
+ * @property {"folded" | "encoder" | "both"} states  sides of which all layers say their words
  * @property {Readonly<Place>} pinned  row, column or cell
  * @property {{head: number | null, everyLayer: boolean} | null} beforeRollout
  *
@@ -197,7 +198,7 @@
  *   columns: HTMLElement[], stepShown: number, painted: number}} Dom
  * @typedef {{button: HTMLButtonElement, shown: string}[]} WordRow
  * @typedef {{preview: Readonly<Place & {note: string | null}>, step: number, stepping: boolean, playing: number,
- *   wanted: Quantity, strips: {encoder: boolean, decoder: boolean}}} Now  strips: whether all layers are shown
+ *   wanted: Quantity}} Now
  *
  * @typedef {object} Explorer
  * @property {string} key

@@ -23,7 +23,7 @@ from core.record.record import TranslationRecord
 _ESCAPED = re.compile(r"^(?:amp;|#0*38;|#x0*26;)+", re.IGNORECASE)
 """What is left in front of a parameter's name where & was written as HTML, even more than once."""
 _EXPLORERS = ("", "steps", "head", "heads", "together", "training", "tour")
-_FURTHER = ("words", "hide", "sort", "effect", "combine", "quantity", "mass")
+_FURTHER = ("words", "hide", "sort", "effect", "combine", "quantity", "mass", "states")
 _ONLY_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("kind", "layer", "head", "q", "k", "view", *_FURTHER), _EXPLORERS),
     **dict.fromkeys(("bug", "bug_kind", "bug_layer", "bug_head"), ("bugs",)),

@@ -110,6 +110,7 @@ def random_change(random: np.random.Generator, kind: str, rows: dict) -> dict[st
         "quantity": str(random.choice(["weights", "scores", "norms"])),
         "mass": int(random.integers(0, 120)),
         "unit": str(random.choice(["pieces", "words"])),
+        "states": str(random.choice(["folded", "encoder", "both"])),
         "pinned": {"query": int(random.integers(queries)), "key": int(random.integers(keys))},
     }
     name = str(random.choice(list(choices)))
@@ -141,6 +142,7 @@ def test_invalid_parameters_of_a_link_are_ignored(blank: Page, packed) -> None:
     wrong = {
         "kind": "cross", "layer": "99", "head": "-3", "view": "pie", "words": "2", "hide": "all",
         "sort": "size", "combine": "sum", "quantity": "gold", "mass": "x", "q": "999", "k": "1.5",
+        "states": "decoder",
     }  # fmt: skip
     usual, found = views(blank, packed, {"layer": DECODER_LAYERS - 1}, {"link": wrong})
     assert found == usual

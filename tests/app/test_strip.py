@@ -143,6 +143,16 @@ def test_unfolded_it_has_a_row_per_layer_and_the_decoder_one(read: Mounted) -> N
     assert cells(read, "target") == [[]] * (T + 1)
 
 
+@pytest.mark.parametrize("states", ["encoder", "both"])
+def test_a_link_unfolds_it(at: Mounted, states: str) -> None:
+    mount(at, "light", RECORD)
+    at.show(payload(RECORD, {**VIEW, "states": states}, lens={"unasked": True}))
+    at.answer(answer())
+    assert cells(at, "source") == [*expected(READINGS.encoder, slice(None))[:-1], []]
+    shown = slice(None) if states == "both" else slice(-2, -1)
+    assert cells(at, "target") == [[], *expected(READINGS.decoder, shown)]
+
+
 def test_shades_are_probabilities_and_layers_at_chance_are_grey(read: Mounted) -> None:
     unfold(read, "source", "target")
     script = """(at, row) => [...at.querySelectorAll(`.${row} .cell`)].map((cell) => [

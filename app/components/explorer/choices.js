@@ -8,6 +8,8 @@ export const OPTIONS = {
   sort: Object.keys(ORDERS),
   combine: ["mean", "max"],
   quantity: ["weights", "change", "scores", "norms", "rollout"],
+  /* All layers of the strip: of no side, of the encoder, or of both. */
+  states: ["folded", "encoder", "both"],
 };
 
 export const QUANTITY_OPTIONS = { weights: "weights", change: "change", scores: "scores", norms: "value norms", rollout: "rollout" };

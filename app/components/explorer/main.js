@@ -56,7 +56,7 @@ function createExplorer(parent, key, host) {
     /* Undo history. */
     past: [],
     /* Transient state, not stored in links: hovered cell, decoding step, requested quantity. */
-    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS, strips: { encoder: false, decoder: false } },
+    now: { preview: NO_PREVIEW, step: 0, stepping: false, playing: 0, wanted: WEIGHTS },
     /* Measured layout. */
     layout: {
       size: "",
@@ -116,7 +116,7 @@ function createExplorer(parent, key, host) {
   explainControls(explorer);
   listenToCopying(explorer);
   listenToWhatIf(explorer);
-  listenToStrips(explorer, layOutSentences);
+  listenToStrips(explorer, update);
   parts["next-step"].addEventListener("click", () => takeNextStep(explorer, update, requestEdit));
   const stopListening = [
     listenToHeadLink(explorer),

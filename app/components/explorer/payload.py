@@ -23,7 +23,7 @@ _MOST = 1 + 1e-3  # a weight of 1, with the rounding error of float16
 _VIEW = ("kind", "layer", "head", "q", "k")
 _FURTHER_VIEW = (
     *("view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"),
-    "suggested",
+    *("states", "suggested"),
 )
 
 Arrays = Mapping[str, np.ndarray]

@@ -25,15 +25,18 @@ const STRIPS = [
 /** @param {Explorer} explorer */
 const hasLens = ({ data, host }) => host.answers.has("lens") && data.lensOffer !== null && data.lensOffer.command === undefined;
 
+/** Whether all layers of a side are shown. @param {Explorer} explorer */
+const isUnfolded = ({ view }, side) => view.states === "both" || view.states === side;
+
 /** How many rows a side has: its embeddings and its layers. */
 const rowsOf = (data, side) => data.layers[side] + 1;
 
 /** The layers that are shown, from the embeddings: all, the one that says most, or none. @param {Explorer} explorer */
 function layersShown(explorer, side) {
-  const { data, dom, now } = explorer;
+  const { data, dom } = explorer;
   if (!hasLens(explorer)) return [];
   const all = [...Array(rowsOf(data, side)).keys()];
-  const { encoder, decoder } = now.strips;
+  const [encoder, decoder] = [isUnfolded(explorer, "encoder"), isUnfolded(explorer, "decoder")];
   if (side === "encoder") return encoder ? all : dom.root.dataset.width === "narrow" || !data.lensOffer.unasked ? [] : all.slice(-1);
   if (!encoder) return [];
   return decoder ? all : all.slice(-2, -1); // the last layer is the output itself
@@ -100,26 +103,26 @@ export function scheduleStrip(explorer) {
   clearTimeout(explorer.stripTimer);
   const { data, memory, requests } = explorer;
   const isWanted = hasLens(explorer) && !data.lens && !requests.lens && memory.readFor !== data.sentence;
-  if (!isWanted || !(data.lensOffer.unasked || explorer.now.strips.encoder)) return;
+  if (!isWanted || !(data.lensOffer.unasked || isUnfolded(explorer, "encoder"))) return;
   const ask = () => {
-    if (explorer.data.sentence !== data.sentence || explorer.data.lens || requests.lens) return;
+    if (!explorer.dom.root.isConnected || explorer.data.sentence !== data.sentence || explorer.data.lens || requests.lens) return;
     memory.readFor = data.sentence;
     request(explorer, "lens", { sentence: data.sentence }, {
       what: "What the states say",
       take: ({ lens }) => lens !== null,
       giveUp: () => buildStrips(explorer),
-      isQuiet: !explorer.now.strips.encoder,
+      isQuiet: !isUnfolded(explorer, "encoder"),
     });
-    if (explorer.now.strips.encoder) buildStrips(explorer);
+    if (isUnfolded(explorer, "encoder")) buildStrips(explorer);
   };
   explorer.stripTimer = setTimeout(() => (window.requestIdleCallback ? window.requestIdleCallback(ask) : ask()), READ_AFTER);
 }
 
 /** Fill the cells below both sentences, if they differ from those shown. @param {Explorer} explorer */
 export function buildStrips(explorer) {
-  const { data, dom, now, requests } = explorer;
+  const { data, dom, view, requests } = explorer;
   const { parts, root } = dom;
-  const shown = [data.sentence, Boolean(data.lens), Boolean(requests.lens), now.strips.encoder, now.strips.decoder, root.dataset.width].join();
+  const shown = [data.sentence, Boolean(data.lens), Boolean(requests.lens), view.states, root.dataset.width].join();
   if (dom.words.strips === shown) return;
   dom.words.strips = shown;
   hideCard(explorer);
@@ -128,7 +131,7 @@ export function buildStrips(explorer) {
   for (const { side, row, rows } of STRIPS) {
     const layers = layersShown(explorer, side);
     const host = parts[row];
-    const isOpen = now.strips[side];
+    const isOpen = isUnfolded(explorer, side);
     host.parentElement.style.setProperty(rows, layers.length);
     host.classList.toggle("layered", layers.length > 1);
     let stop = 0;
@@ -139,14 +142,14 @@ export function buildStrips(explorer) {
       button.nextElementSibling.replaceChildren(...cells);
     });
     const toggle = parts[`${row}-strip`];
-    toggle.hidden = !hasLens(explorer) || (side === "decoder" && !now.strips.encoder);
+    toggle.hidden = !hasLens(explorer) || (side === "decoder" && view.states === "folded");
     toggle.setAttribute("aria-expanded", isOpen);
     const last = rowsOf(data, side) - (side === "encoder" ? 1 : isOpen ? 1 : 2);
     toggle.textContent = side === "encoder" && (!isOpen || root.dataset.width === "narrow") ? "already says" : nameOfLayer(Math.max(0, last));
     toggle.title = isOpen ? "Fold" : side === "encoder" ? "What the encoder\u2019s states already say, layer by layer" : "All layers of the decoder";
     parts[`${row}-table`].replaceChildren(...(data.lens && layers.length > 1 ? spokenTable(data, side, layers) : []));
   }
-  parts["strip-note"].hidden = !hasLens(explorer) || !now.strips.encoder || !(data.lens || requests.lens);
+  parts["strip-note"].hidden = !hasLens(explorer) || view.states === "folded" || !(data.lens || requests.lens);
   parts["strip-note"].textContent = data.lens ? noteOf(data) : "Reading the states\u2026";
 }
 
@@ -204,14 +207,13 @@ export function placeStrips(explorer) {
 }
 
 /** @param {Explorer} explorer */
-export function listenToStrips(explorer, layOutSentences) {
+export function listenToStrips(explorer, update) {
   const { parts } = explorer.dom;
   for (const { side, row } of STRIPS) {
     parts[`${row}-strip`].addEventListener("click", () => {
-      explorer.now.strips = { ...explorer.now.strips, [side]: !explorer.now.strips[side] };
       explorer.memory.readFor = ""; // a request that failed unasked may be tried again
-      layOutSentences(explorer);
-      scheduleStrip(explorer);
+      const folded = side === "encoder" ? "folded" : "encoder";
+      update(explorer, { states: isUnfolded(explorer, side) ? folded : side === "encoder" ? side : "both" });
     });
     const host = parts[row];
     const cellAt = ({ target }) => target.closest(".cell");

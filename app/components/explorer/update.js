@@ -5,12 +5,14 @@ import { lastStates } from "../shared/mounts.js";
 import { between } from "../shared/numbers.js";
 import { HIDEABLE } from "./choices.js";
 import { itemOfToken, itemsOf, NO_PREVIEW } from "./focus.js";
+import { layOutSentences } from "./layout.js";
 import { scheduleLink } from "./link.js";
 import { WEIGHTS } from "./maps.js";
 import { paint } from "./paint.js";
 import { announce } from "./readout.js";
 import { cancelRequest, pinExact, request, sendRequest } from "./requests.js";
 import { lastStep } from "./steps.js";
+import { scheduleStrip } from "./strip.js";
 import { broadcastView } from "./together.js";
 import { FIRST_VIEW, linkOf, nextView, pinnedOfLink, viewOfLink } from "./view.js";
 import { QUANTITY_TITLES } from "./words.js";
@@ -43,9 +45,9 @@ const shareView = (explorer) =>
  */
 export function follow(explorer, link) {
   const { data, now, view: before } = explorer;
-  const { picture, unit, hide, sort, combine, wholeTranslation } = FIRST_VIEW;
+  const { picture, unit, hide, sort, combine, states, wholeTranslation } = FIRST_VIEW;
   /** @type {View} */
-  const usual = { ...before, picture, unit, hide, sort, combine, wholeTranslation, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
+  const usual = { ...before, picture, unit, hide, sort, combine, states, wholeTranslation, quantity: WEIGHTS, beforeRollout: null, pinned: NO_CELL };
   const { view, quantity } = viewOfLink(data, Object.freeze(usual), link);
   const wanted = data.offered.includes(quantity) ? quantity : WEIGHTS;
   if (wanted !== now.wanted) cancelRequest(explorer, "quantity");
@@ -86,6 +88,10 @@ function show(explorer, view, names) {
     if (!members.includes(now.step)) [now.step] = members;
   }
   paint(explorer, [...names, "now"]);
+  if (names.includes("states")) {
+    layOutSentences(explorer);
+    scheduleStrip(explorer);
+  }
   remember(explorer);
 }
 

@@ -21,6 +21,7 @@ export const FIRST_VIEW = Object.freeze({
   /* Ablation effects on the whole translation, even if a word is pinned. */
   wholeTranslation: false,
   mass: MASSES.usual,
+  states: "folded",
   pinned: NO_CELL,
   /* While rollout is shown, { head, everyLayer }: the head to return to (null for all heads), and whether all layers were chosen. */
   beforeRollout: null,
@@ -123,7 +124,7 @@ export function sameTokens(data, other) {
 
 /** Query parameters of a view: always kind, layer and head; the others are null, so left out, for defaults. @param {RecordData} data @param {View} view */
 export function linkOf(data, view) {
-  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, pinned, beforeRollout, wholeTranslation } = view;
+  const { kind, layer, head, picture, unit, hide, sort, combine, quantity, mass, states, pinned, beforeRollout, wholeTranslation } = view;
   return {
     kind,
     layer: layer < data.layers[kind] ? layer : combine,
@@ -137,13 +138,14 @@ export function linkOf(data, view) {
     combine: combine === "mean" ? null : combine,
     quantity: quantity === WEIGHTS ? null : quantity,
     mass: mass === MASSES.usual ? null : mass,
+    states: states === "folded" ? null : states,
     q: pinned.query,
     k: pinned.key,
   };
 }
 
 /* All query parameters except kind, layer and head, which the initial view in a payload always sets. */
-export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+export const FURTHER = ["view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "states", "q", "k"];
 
 /**
  * View of a link, except its pin (see `pinnedOfLink`). A missing layer or head becomes 0; one out of range is limited.
@@ -168,6 +170,7 @@ export function viewOfLink(data, view, link) {
   if (known("sort", link.sort)) change.sort = link.sort;
   if (link.effect === "whole") change.wholeTranslation = true;
   if (known("combine", link.combine)) change.combine = link.combine;
+  if (known("states", link.states)) change.states = link.states;
   if (together) change.combine = together;
   if (Number(link.mass)) change.mass = between(MASSES.least, Math.round(Number(link.mass)), MASSES.most);
   return {

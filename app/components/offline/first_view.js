@@ -10,7 +10,7 @@ const LEAST_LETTERS = 4;
 const KINDS_OF_VIEW = ["encoder", "decoder", "cross"];
 
 /* Parameters of a link that the payload passes on. */
-const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass"];
+const OF_VIEW = ["kind", "layer", "head", "q", "k", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "states"];
 
 /**
  * Return the view to open with. Where a link names no kind, layer or head, use those of the first

@@ -23,7 +23,7 @@ import { startWorker } from "./worker_client.js";
  */
 
 /* Parameters of a link that set the explorer's view; without `kind`, all are ignored. */
-const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "q", "k"];
+const VIEW = ["kind", "layer", "head", "view", "words", "hide", "sort", "effect", "combine", "quantity", "mass", "states", "q", "k"];
 
 const ESCAPED_LINK = "In this link, & had become &amp;. It was read as meant.";
 
