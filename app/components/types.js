@@ -186,7 +186,7 @@
  *   shown: {queries: number, keys: number}, width: number, height: number}} Grid  in CSS pixels of the canvas
  * @typedef {Grid & {kind: Kind, small: boolean, unzoomed: number, numbered: boolean, gap: number, bars: boolean,
  *   bare?: boolean, strips?: boolean}} MapGeometry  bare: without labels; strips: false for none beside the rows
- * @typedef {{size: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, means: boolean,
+ * @typedef {{size: string, fitted: string, room: number, tallest: number, presented: number, reserved: number, tickWidth: number, bars: boolean, means: boolean,
  *   zoom: number,
  *   places: {places: Square[], width: number, height: number, captions: Captions} | null,
  *   geometries: Partial<Record<Kind, MapGeometry>>, linesGeometry: any,

@@ -24,7 +24,7 @@ from typing import Any
 
 from app.components.assets import joined, palette, read
 from app.components.explorer.markup import markup
-from app.examples import examples, opening
+from app.examples import examples, minimal_pairs, opening
 from app.export.page import INCOMPLETE, checksum
 from app.export.rounding import measured_rounding
 from app.export.tour import not_offline, planned, tour, translator_of, whole_tour
@@ -47,6 +47,7 @@ _COMPONENTS = _HERE.parent / "components"
 MOST = 2
 """The most networks in one file: one for each direction."""
 _STYLES = tuple(_COMPONENTS / f"offline/{name}.css" for name in ("offline", "guide"))
+_LESSON_STYLE = _COMPONENTS / "offline/lessons.css"
 _SIDE = {"light": "#f8f8f7", "dark": "#181a1f"}  # of the sidebar, as in .streamlit/config.toml
 
 
@@ -92,6 +93,7 @@ class Network:
             "left_out": self.left_out,
             "certainty": self._certainty(),
             "examples": self.examples,
+            "pairs": [[p.title(direction), *p.texts(direction)] for p in minimal_pairs(direction)],
         }
 
     def _certainty(self) -> dict[str, list[tuple[float, str]]]:
@@ -166,9 +168,11 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
     parts = markup()
     script = _script(_COMPONENTS / "offline/main.js")
     script = f'(() => {{\n"use strict";\n{script}\nopenPage();\n}})();'
-    lessons = _script(_COMPONENTS / "offline/lessons.js")
-    add = "window.headlight.addLessons(mountLessons);"
-    lessons = f'(() => {{\n"use strict";\n{lessons}\n{add}\n}})();'
+    lessons, states = (
+        f'(() => {{\n"use strict";\n{_script(_COMPONENTS / f"offline/{name}.js")}\n'
+        f"window.headlight.add{name.title()}(mount{name.title()});\n}})();"
+        for name in ("lessons", "states")
+    )
     precision = "int8" if int8 else "fp16"
     texts = {
         "models": _json([network.to_json(precision) for network in networks]),
@@ -188,7 +192,7 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         f'<script type="text/plain" id="{name}">{text}</script>' for name, text in weights.items()
     )
     return Template(read(_HERE / "offline.html").rstrip()).substitute(
-        policy=_policy(script, lessons, last),
+        policy=_policy(script, lessons, states, last),
         incomplete=INCOMPLETE,
         css=_without_end("\n".join([colours(), parts.css, *map(read, _STYLES)])),
         logo=read(_HERE.parent / "logo.svg").strip(),
@@ -201,8 +205,10 @@ def page(networks: Sequence[Network], int8: bool = False) -> str:
         first_weights=first,
         script=script,
         lesson_tables=texts["lesson-tables"],
-        lesson_files=_lesson_files(),
+        lesson_files=_files(":is(.lessons, .map-row)", "map_row/map_row", "offline/lessons"),
         lesson_script=lessons,
+        states_files=_files(":is(.lessons, .states)", "states/states", "offline/states_page"),
+        states_script=states,
         other_weights="\n".join(others),
         last_script=last,
     )
@@ -218,14 +224,11 @@ def check_directions(networks: Sequence[Network]) -> None:
         )
 
 
-def _lesson_files() -> str:
-    """Return the style and markup of the lessons, for their own shadow tree."""
-    lesson, row = (_COMPONENTS / name for name in ("offline/lessons", "map_row/map_row"))
-    css = [
-        palette(":is(.lessons, .map-row)"),
-        *(read(f.with_suffix(".css")) for f in (row, lesson)),
-    ]
-    html = "\n".join(read(file.with_suffix(".html")) for file in (lesson, row))
+def _files(where: str, component: str, page: str) -> str:
+    """Return the style and markup of a component and of the page around it, for a shadow tree."""
+    files = [_COMPONENTS / component, _COMPONENTS / page]
+    css = [palette(where), *map(read, (files[0].with_suffix(".css"), _LESSON_STYLE))]
+    html = "\n".join(read(file.with_suffix(".html")) for file in reversed(files))
     return f"<style>{_without_end(chr(10).join(css))}</style>{html}"
 
 

@@ -60,6 +60,7 @@ function createExplorer(parent, key, host) {
     /* Measured layout. */
     layout: {
       size: "",
+      fitted: "",
       room: 0,
       tallest: 0,
       presented: 0,

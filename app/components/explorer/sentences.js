@@ -77,11 +77,17 @@ function spokenToken(data, token, index, count, isTarget) {
 }
 
 /**
- * Choose the largest font size at which each sentence fits on one line, else the smallest.
+ * Choose the largest font size at which each sentence fits on one line, else the smallest. Each size is measured, so equal
+ * words keep theirs until their states are read, whose cells widen them.
  * @param {Explorer} explorer
  */
 export function fitSentences(explorer) {
+  const { data, layout, view } = explorer;
   const { root, words } = explorer.dom;
+  const labels = [...data.sides.source, ...data.sides.target].map(({ label }) => label);
+  const fitted = [layout.size, document.fonts.status, view.states, ...labels].join();
+  if (fitted === layout.fitted && !data.lens) return;
+  layout.fitted = fitted;
   const sizes = { narrow: [18], medium: [22, 20, 18, 17], large: [22, 20, 18], wide: [24, 22, 20, 18] };
   const candidates = sizes[root.dataset.width];
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);

@@ -6,7 +6,8 @@ import { oneLine } from "../shared/single_line.js";
  * @typedef {{title: string, text: string, hint: string, reference: string, view: object | null}} OfflineExample
  * @typedef {{direction: string, name: string, source: string, target: string, learned: string,
  *   precision: string, parameters: number, sha256: string, tour: TourStop[], plan: boolean,
- *   left_out: string[], certainty: Record<string, [number, string][]>, examples: OfflineExample[]}} OfflineModel  source, target: names of the
+ *   left_out: string[], certainty: Record<string, [number, string][]>, examples: OfflineExample[],
+ *   pairs: [string, string, string][]}} OfflineModel  source, target: names of the
  *   languages; learned: what sentences the network was trained on, in words; sha256: of the weights
  *   as they are in the file; tour: see tour.js; plan: whether `tour` holds the stops of a plan for
  *   a class; left_out: a line for each stop that the page lacks; certainty: by search, see doubts.js

@@ -15,7 +15,7 @@ const OTHER = { masks: "positions", positions: "masks" };
  * Mount the lessons in an element, hidden until one is shown.
  * @param {object} page
  * @param {HTMLElement} page.place
- * @param {HTMLTemplateElement} page.files  style, lesson and row of maps
+ * @param {DocumentFragment} page.files  style, lesson and row of maps
  * @param {Record<string, LessonTable>} page.tables  of both lessons
  * @param {(edits: string) => Promise<{payload: Uint8Array, again: string | null}>} page.pass  translates the page's sentence,
  *   and runs a pass of that translation under edits; `again` is the translation under the edits, null without the causal
@@ -25,7 +25,7 @@ const OTHER = { masks: "positions", positions: "masks" };
  */
 export function mountLessons({ place, files, tables, pass, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
-  root.replaceChildren(files.content.cloneNode(true));
+  root.replaceChildren(files.cloneNode(true));
   const lessons = /** @type {HTMLElement} */ (root.querySelector(".lessons"));
   const parts = partsOf(lessons);
   const mapRow = root.querySelector(".map-row");
@@ -44,8 +44,8 @@ export function mountLessons({ place, files, tables, pass, open }) {
 
   const show = async (name) => {
     const turn = ++latest;
-    place.hidden = !name;
-    if (!name) {
+    place.hidden = !BUILDERS[name];
+    if (place.hidden) {
       lessons.dataset.shown = "";
       return;
     }

@@ -235,7 +235,24 @@ export function openPage() {
     if (!edits && turn === latest) tellDoubts(unpack(answer.payload));
     return answer;
   };
-  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass });
+  /* Ask the worker about the page's sentence and another one. */
+  const askStates = async (what, question) => {
+    const { direction, source, beam } = choice;
+    await open(direction);
+    return worker.ask(what, { ...question, direction, text: source, beam });
+  };
+  const states = {
+    ask: askStates,
+    write: (changes) => writeFragment(changes, true),
+    pairs: () => modelOf(models, choice.direction).pairs,
+    source: () => choice.source,
+    /* Both sentences of a pair, or the explorer on a sentence under edits. */
+    openLink: (changes) => {
+      writeFragment(changes, true);
+      return follow();
+    },
+  };
+  const lessons = lessonPlace(parts, { link: readFragment, open: openLesson, pass: lessonPass, states });
 
   listenToForm(parts, models, { choice: () => choice, shown: () => shown, change });
   onFragment(follow);
@@ -251,8 +268,8 @@ export function openPage() {
   const ready = refresh(first);
   /*
    * For programs: translate a text without showing it. `maps` are Float32Arrays [layer, head, query, key] by kind,
-   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` is for the page's second script,
-   * `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
+   * `source` and `target` the tokens, `ids` the target's, `logProbs` in nats. `addLessons` and `addStates` are for the page's next
+   * scripts, `confirm` for its last one: with the checksums of the page's texts by the ids of their elements.
    */
   const translate = async (text, { beam = choice.beam, edits = "" } = {}) => {
     const { direction } = choice;
@@ -263,5 +280,5 @@ export function openPage() {
     const texts = Object.entries(checksums).map(([name, checksum]) => ({ name, checksum, text: document.getElementById(name)?.textContent }));
     confirmComplete(damagedTexts(texts.filter(({ text }) => text !== undefined))); // the worker checks the weights that it has
   };
-  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, confirm }) });
+  Object.assign(window, { headlight: Object.freeze({ ready, translate, addLessons: lessons.add, addStates: lessons.addStates, confirm }) });
 }

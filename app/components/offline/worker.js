@@ -11,6 +11,7 @@ import { changedEdits } from "./edit_commands.js";
 import { listedEdits } from "./edit_words.js";
 import { openingView } from "./first_view.js";
 import { identityOf, npzOf, sha256 } from "./npz.js";
+import { copyData, copyPictures, pushData } from "./states_answers.js";
 import { bytesOf, packPayload } from "../shared/packing.js";
 import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf, quantityFields, rolloutOf } from "./payload.js";
 
@@ -31,11 +32,14 @@ import { changeOf, effectFields, KINDS_OF_MAPS, lensFields, logProbOf, payloadOf
  *     over it under `edits`. It also has float32 `positions`, the encodings added
  *     to the source tokens [token, dimension]. `again` is a new translation under `edits`, or null if `edits` removes the
  *     causal mask
- * `inspect` and `lesson` leave the pass translated last as it is. A new `translate` fails every
+ *   states {mode: "copy" | "push", direction, text, other, beam, turn, way, copied, pushed, asked: the push that was chosen | null} → {data}:
+ *     `CopyData` or `PushData`, with the text form of its `edits`; pictures {direction, text, other, beam, way, copied, about} →
+ *     {pictures}: `CopyPictures`
+ * `inspect`, `lesson`, `states` and `pictures` leave the pass translated last as it is. A new `translate` fails every
  * `translate`, `again` and `checks` that still waits. It also interrupts head effects, which take
  * longest, so that fast typing builds no queue.
  */
-const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson };
+const QUESTIONS = { open, translate: show, edited, again, answer, checks, npz, inspect: inspectText, lesson, states, pictures };
 
 /* Records kept, so that the unedited pass need not run again when an edit changes. */
 const MOST_RECORDS = 4;
@@ -222,6 +226,27 @@ async function lesson({ direction, text, beam, edits: written }) {
   const more = { positions: bytesOf(before.sourcePositions) };
   const payload = packPayload({ ...payloadOf(after, { view: {}, offered: [] }), ...more });
   return { payload, again: edits.causalMask ? translate(network, tokenizer, text, { beam, edits }).text : null };
+}
+
+/* The network of a question, and its passes. @returns {import("./states_answers.js").Passes} */
+function passesOf({ direction, beam }) {
+  const { network, tokenizer, lens } = networks.get(direction);
+  return {
+    network,
+    tokenizer,
+    hasLens: lens !== null,
+    inspect: (text, options = {}) => recordOf(direction, text, { beam, ...options }),
+    translate: (text, edits) => translate(network, tokenizer, text, { beam, edits }).text,
+    pause: giveWay,
+  };
+}
+
+async function states(question) {
+  return { data: await (question.mode === "push" ? pushData : copyData)(passesOf(question), question) };
+}
+
+async function pictures(question) {
+  return { pictures: await copyPictures(passesOf(question), question) };
 }
 
 /** An error as one line. @param {Error} error */

@@ -9,7 +9,7 @@ import { renewTheme } from "../shared/theme.js";
 import { cancel, showCopying, showPictures } from "./copying.js";
 import { showPushing } from "./pushing.js";
 
-const statesViewAt = mounts((parent, { key }) => {
+export const statesViewAt = mounts((parent, { key }) => {
   const root = parent.querySelector(".states");
   /** @type {StatesView} */
   const view = { root, parts: partsOf(root), data: null, theme: null, ask: () => {}, tokens: null, grids: null, status: null, picked: null, pictures: null, drop: () => {} };
