@@ -662,6 +662,7 @@ def test_actions_in_the_page_are_timed(visit):
         "edit to translated again",
         "layer or head to painted",
         "effects of all heads",
+        "new sentence to its states' words",
         "memory of the tab",
     }
     assert all(rows[name] > 0 for name in ("edit to painted", "edit to translated again"))

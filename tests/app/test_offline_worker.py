@@ -26,8 +26,10 @@ from app.export.weights import dequantised, pack, quantised
 from core.analysis.rollout import rollout
 from core.checkpoint.lens import load_lens
 from core.experiments.jacobian_lens import readings
+from core.experiments.patching import paired
+from core.experiments.push_curve import curve, similar_ids
 from core.kinds import KINDS, SIDES
-from core.record.edits import Edits
+from core.record.edits import Donor, Edits
 from core.record.record import TranslationRecord
 from core.translator import Translator
 from tests.app.conftest import ROOT
@@ -268,6 +270,87 @@ def test_the_states_say_what_they_say_in_python(worker, passes, translator, name
         np.testing.assert_allclose(ranks, own.ranks.ravel(), atol=2, rtol=0.01)
         best = getattr(exact, side).ids[..., 0]
         assert np.mean(own.ids[..., 0] == best) > 0.95, "rounding changes few best words"
+
+
+COPIED = {"text": "Ein Mann liest einem Hund ein Buch vor.", "direction": "de-en", "beam": 5}
+
+
+@pytest.mark.parametrize(
+    ("other", "way", "copied"),
+    [
+        ("Eine Frau liest einem Hund ein Buch vor.", "restore", "copy.encoder.2.1.1"),
+        ("Eine Frau liest einem Hund ein Buch vor.", "damage", "copy.decoder.1.1.1"),
+        (
+            "Eine Frau liest ein Buch.",
+            "restore",
+            "copyhead.cross.2.1",
+        ),  # tokens are paired by words
+    ],
+)
+def test_copied_states_do_what_they_do_in_python(worker, translator, other, way, copied):
+    question = COPIED | {"mode": "copy", "other": other, "way": way, "copied": copied, "turn": 3}
+    data = worker.ask("states", **question)["data"]
+    clean, corrupted = translator.inspect([COPIED["text"], other], beam=5)
+    donor, receiver = (clean, corrupted) if way == "restore" else (corrupted, clean)
+    side = "decoder" if copied.startswith("copy.decoder") else "encoder"
+    if side == "encoder":
+        assert data["pairs"] == [[a, b] for b, a in paired(receiver.source, donor.source)]
+    edits, problems = Edits.parse(data["edits"])
+    assert not problems and edits.donor == Donor.of(donor)
+    assert data["after_text"] == translator.inspect(receiver.source_text, edits=edits).translation
+    pictures = worker.ask("pictures", **question, about=data["about"])["pictures"]
+    found = core.patch_all(translator, clean, corrupted, way)
+    shares = [[np.nan if one is None else one for one in row] for row in pictures["cells"]]
+    np.testing.assert_allclose(shares, getattr(found, side), atol=2e-3)
+    assert pictures["heads"].keys() == {"cross", side}
+    for kind, heads in pictures["heads"].items():
+        np.testing.assert_allclose(heads, found.heads[kind], atol=2e-3)
+    cell = data["copy"]
+    array = found.heads["cross"] if "head" in cell else getattr(found, side)
+    place = (cell["layer"], cell.get("head", cell.get("to")))
+    assert data["measure"]["share"] == pytest.approx(array[place], abs=2e-3)
+
+
+def test_a_pushed_state_does_what_it_does_in_python(worker, translator):
+    other = "Eine Frau liest einem Hund ein Buch vor."
+    question = COPIED | {"mode": "push", "other": other, "asked": None, "pushed": "", "turn": 1}
+    data = worker.ask("states", **question)["data"]
+    record, rival = translator.inspect([COPIED["text"], other], beam=5)
+    ((push,),) = (edits.pushes for edits, _ in [Edits.parse(data["edits"])])
+    step = [token.id for token in record.target_out].index(push.old)
+    assert rival.target_out[step].id == push.new != push.old, "towards the other translation"
+    assert data["push"]["position"] == push.position == 1 and push.layer == 0
+    lens = load_lens(translator.card)
+    rounded = {
+        side: np.stack([dequantised(*quantised(J_DD)) for J_DD in lens.jacobians[side]])
+        for side in SIDES
+    }
+    expected = curve(translator, record, rounded, push, step, 3)
+    found = data["curve"]
+    assert found["strengths"] == expected.strengths.tolist()
+    for name, array in (
+        *(("old", expected.old), ("new", expected.new)),
+        *(("random", expected.random_old), ("random_new", expected.random_new)),
+    ):
+        np.testing.assert_allclose(found[name], array, atol=2e-3, err_msg=name)
+    assert push.strength in expected.strengths
+    with translator.model_for(record) as model:
+        similar = translator.target_tokens(similar_ids(model, push.old))
+    forms = [t.text for t in similar if t.starts_word and t.text.isalpha() and len(t.text) > 2]
+    others = [
+        one for one in forms if not one.casefold().startswith(record.target_out[step].text[:3])
+    ]
+    new = rival.target_out[step].text
+    assert [one["text"] for one in data["news"]] == [new, *(one for one in others if one != new)][
+        :8
+    ]
+    asked = {"position": 1, "layer": 2, "old": push.old, "new": "Schachspieler", "strength": None}
+    refused = worker.ask("states", **(question | {"asked": asked}))["data"]
+    assert refused["typed"] == asked["new"] and "choose" in refused["problem"]
+    asked |= {"new": "", "strength": expected.strengths[5]}
+    chosen = worker.ask("states", **(question | {"asked": asked}))["data"]
+    assert chosen["push"]["layer"] == 2 and chosen["problem"] == ""
+    assert chosen["push"]["strength"] in chosen["curve"]["strengths"]
 
 
 @pytest.mark.parametrize("name", ["plain", "edited", "given"])

@@ -5,11 +5,12 @@ import { readFragment, writeFragment } from "./fragment.js";
 /**
  * @param {object} page
  * @param {(name: string, value: object) => Promise<Uint8Array>} page.answer  ask the worker for a packed `Answer`
+ * @param {(line: string) => void} page.fail  say why there is none
  * @param {(command: string, request: number) => void} page.edit  add or remove an edit and render the edited pass
  * @returns {{host: Host, deliver: (packed: Uint8Array) => void, navigate: () => void}} deliver: pass an answer that was not
  *   requested; navigate: announce that the fragment has changed
  */
-export function offlineHost({ answer, edit }) {
+export function offlineHost({ answer, fail, edit }) {
   const receivers = new Set();
   const followers = new Set();
   const listener = (all) => (one) => {
@@ -18,7 +19,7 @@ export function offlineHost({ answer, edit }) {
   };
   const ask = (name, value) => {
     if (name === "edit") return edit(value.command, value.request);
-    return answer(name, value).then(deliver);
+    return answer(name, value).then(deliver, ({ message }) => fail(message));
   };
   const deliver = (packed) => receivers.forEach((receive) => receive(packed));
   /** @type {Host} */

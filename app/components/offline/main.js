@@ -75,6 +75,7 @@ export function openPage() {
 
   const { host, deliver, navigate } = offlineHost({
     answer: async (name, value) => (await worker.ask("answer", { name, value })).answer,
+    fail: (line) => tell("problem", line),
     edit: async (command, request) => {
       let problem = "";
       try {
