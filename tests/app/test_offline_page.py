@@ -36,7 +36,7 @@ from core.analysis.quality_warnings import (
 from core.checkpoint.certainty import mean_probability
 from core.checkpoint.folder import read_card
 from core.config import DecodeConfig
-from core.record.edits import EditError, Edits
+from core.record.edits import Donor, EditError, Edits
 from core.record.record import TranslationRecord
 from core.text.tokenizer import typography
 from core.translator import InputError, Translator
@@ -649,6 +649,44 @@ def test_the_app_offers_its_model_as_a_page():
     megabytes = int(re.search(r"about (\d+) MB", button.proto.help)[1])
     assert megabytes == pytest.approx(len(made) / 1e6, abs=1)
     assert sha256(pack(card.folder)).hexdigest().encode() in made
+
+
+def test_states_are_copied_and_pushed(visit, inspect):
+    pair = "Ein Mann spielt Gitarre.", "Eine Frau spielt Gitarre."
+    page = visit(source=pair[0], second_source=pair[1], lesson="copy")
+    states = part(page, "states").locator(".states")
+    pictures = states.locator(".grid[aria-label^='Share of']")
+    expect(pictures).to_have_count(3)
+    states.get_by_role("gridcell", name=re.compile("Mann.*, embeddings")).press("Enter")
+    page.keyboard.press("Enter")  # the paired token has the focus
+    expect(page).to_have_url(re.compile(r"copied=copy\.encoder\.0\.1\.1"))
+    assert link(page)["source"] == pair[0]
+    edited = inspect(
+        pair[1], edits=Edits.parse(copied_text(inspect(pair[0]), "copy.encoder.0.1.1"))[0]
+    )
+    expect(states.locator(".said.now .text")).to_have_text(edited.translation)
+    expect(pictures).to_have_count(3)
+    page.get_by_role("button", name="See its attention").click()
+    shown(page)
+    assert link(page)["source"] == pair[1] and "lesson" not in link(page)
+    expect(explorer(page).locator("[data-part=edits]")).to_contain_text("copied from token 2")
+    page.go_back()
+    expect(states.locator(".said.now .text")).to_have_text(edited.translation)
+    part(page, "states").get_by_role("button", name="Push a state").click()
+    flips = states.locator(".say")
+    expect(flips).to_contain_text(re.compile("towards .*woman"))
+    states.get_by_label("more").fill("Gitarrenspielerin")
+    page.keyboard.press("Enter")
+    expect(flips).to_contain_text("choose a word of one token")
+    states.get_by_label("more").fill("dog")
+    page.keyboard.press("Enter")
+    expect(flips).to_contain_text(re.compile("towards .*dog"))
+    expect(page).to_have_url(re.compile("pushed=push"))
+
+
+def copied_text(donor: TranslationRecord, copy: str) -> str:
+    """Return a copy from a record's pass as a text form."""
+    return f"{Edits(donor=Donor.of(donor)).to_text()}~{copy}"
 
 
 def test_actions_in_the_page_are_timed(visit):

@@ -110,7 +110,8 @@ export function mountStates({ place, files, link, write, openLink, ask, pairs, s
   parts.other.addEventListener("click", () => open(OTHER[shown]));
   parts.onward.addEventListener("click", () => {
     const receiver = shown === "copy" && view.data.way === "restore" ? otherOf() : source();
-    openLink({ lesson: null, source: receiver, edits, kind: null, q: null, k: null });
+    const left = Object.fromEntries(["lesson", "second_source", "copied", "copy_way", "pushed", "kind", "q", "k"].map((name) => [name, null]));
+    openLink({ ...left, source: receiver, edits });
   });
   return show;
 }
