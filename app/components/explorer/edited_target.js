@@ -104,8 +104,9 @@ export function placeEditedTarget({ data, dom }) {
   const words = data.items.words.produced.filter(({ special }) => !special);
   const above = /** @type {HTMLElement[]} */ (words.map(({ members: [first] }) => dom.words.target[first + 1].button.closest(".word")));
   for (const word of above) word.style.minWidth = "";
-  const widths = dom.columns.map((column) => column.offsetWidth);
-  above.forEach((word, at) => widths[at] > word.offsetWidth && (word.style.minWidth = `${widths[at]}px`));
+  // Read all sizes before writing any style: reading forces a reflow.
+  const widths = dom.columns.map((column, at) => ({ now: column.offsetWidth, old: above[at].offsetWidth }));
+  above.forEach((word, at) => widths[at].now > widths[at].old && (word.style.minWidth = `${widths[at].now}px`));
   const places = above.map((word) => ({ left: word.offsetLeft - row.offsetLeft, top: word.offsetTop, width: word.offsetWidth }));
   let line = 0;
   dom.columns.forEach(({ style }, at) => {
