@@ -377,7 +377,10 @@ def test_the_new_translation_stands_below_the_old_one(at: Mounted) -> None:
     assert said["edited-target"].startswith("change, natshead 1.2 off")
     assert f"now writes: {TEXT}" in said["spoken"]
     assert "The new translation has" in said["edit-sum"]
+    thumbnail = at.page.locator("#host .thumbnail[data-l='0'][data-h='0']")
+    thumbnail.focus()
     at.show(sent(""), again=True)
+    assert thumbnail.evaluate("(it) => it === document.activeElement"), "the grid stays"
     assert "edited-target" not in parts(at.does())
     assert not at.page.locator("#host .token.gone").count()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from app.components.explorer.payload import payload
 from tests.app.drawn import Mark
 from tests.app.explorer_drawn import (
     Scene,
@@ -314,3 +315,14 @@ def test_ticks_are_the_measures_of_all_heads(shown: Scene) -> None:
             same_boxes(f"{scene}, {label}, short ticks", short, map(place, all_heads))
             tall = [(m.middle[0],) for m in inside if m.height == 15 and m.fill == scene.ink("ink")]
             same_boxes(f"{scene}, {label}, tall tick", tall, [place(value)])
+
+
+def test_another_shape_of_network_gets_another_grid(at: Mounted) -> None:
+    # Both have the same number of maps, means included.
+    for again, (layers, heads) in enumerate([(3, 2), (2, 3)]):
+        at.show(
+            payload(synthetic_record("short", layers, heads), {"kind": "cross"}), again=again > 0
+        )
+        found = at.page.locator("#host section.explorer").evaluate(PLACES)
+        last = max(place[1:3] for place in found if place[0] == "thumbnail" and "" not in place)
+        assert last == [str(layers), str(heads)]

@@ -264,7 +264,7 @@ def test_steps_are_searched_under_the_edits(local_page: Page, serve, translator,
     opened(local_page, serve, f"kind=cross&layer=2&head=1&edits={OFF.to_text()}")
     go_to(local_page, "steps")
     line = local_page.locator(".st-key-edits_line")
-    expect(line).to_contain_text(described(OFF, record))
+    expect(line).to_contain_text(described(OFF, record), timeout=30_000)
     tree = local_page.locator("section[aria-label='Search tree']")
     edited, free = (
         tree_payload(translator.search_tree(SENTENCE, decode=GREEDY, edits=edits))["tree"]

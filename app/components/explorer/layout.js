@@ -22,6 +22,7 @@ const WIDTHS = [[700, "narrow"], [900, "medium"], [1300, "large"], [Infinity, "w
 export function layOut(explorer) {
   const { theme } = explorer;
   const { root, parts } = explorer.dom;
+  buildStrips(explorer); // before reading the width, which forces a reflow: a resize seldom changes them
   const width = root.clientWidth;
   const presented = screenOf(root) === "maps" && width >= LEAST_PRESENTED;
   root.dataset.width = presented ? "medium" : WIDTHS.find(([limit]) => width < limit)[1];

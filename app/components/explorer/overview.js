@@ -11,13 +11,16 @@ import { isCrowded, isDense, isSortedInGrid, overviewOf } from "./overview_pictu
 import { capital, headName } from "./words.js";
 
 /**
- * Build the grid once, for the deepest kind. A kind with fewer layers hides the spare rows, and the height stays.
+ * Build the grid once per shape of network, for the deepest kind. A kind with fewer layers hides the spare rows, and the
+ * height stays.
  * @param {Explorer} explorer
  */
 export function buildOverview(explorer) {
   const { data } = explorer;
-  const { parts } = explorer.dom;
+  const { parts, headLabels, layerLabels } = explorer.dom;
   const layers = Math.max(...KINDS.map((kind) => data.layers[kind]));
+  explorer.layout.overviews = {};
+  if (headLabels.length === data.heads + 1 && layerLabels.length === layers + 1) return;
   parts.overview.replaceChildren();
   parts.overview.classList.toggle("dense", isDense(data));
   parts.overview.classList.toggle("crowded", isCrowded(data));
@@ -37,7 +40,6 @@ export function buildOverview(explorer) {
   explorer.dom.overviewMaps = element("canvas", "overview-maps");
   explorer.dom.overviewFocus = element("canvas", "overview-focus");
   for (const canvas of [explorer.dom.overviewMaps, explorer.dom.overviewFocus]) canvas.setAttribute("aria-hidden", "true");
-  explorer.layout.overviews = {};
   explorer.dom.thumbnails = [];
   for (let layer = 0; layer <= layers; layer++) {
     for (let head = 0; head <= data.heads; head++) {

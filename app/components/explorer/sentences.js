@@ -93,12 +93,14 @@ export function fitSentences(explorer) {
   const set = (size) => root.style.setProperty("--sentence-size", `${size}px`);
   const bottomOf = ({ button }) => button.getBoundingClientRect().bottom;
   const onOneLine = (row) => Math.abs(bottomOf(row[0]) - bottomOf(row[row.length - 1])) < 8;
-  const smallest = candidates[candidates.length - 1];
-  set(smallest);
-  if (candidates.length === 1 || !(onOneLine(words.source) && onOneLine(words.target))) return;
+  const fits = () => onOneLine(words.source) && onOneLine(words.target);
+  // Another size restyles and reflows the whole explorer: first try the one that short sentences leave.
+  if (root.style.getPropertyValue("--sentence-size") === `${candidates[0]}px` && fits()) return;
+  set(candidates[candidates.length - 1]);
+  if (candidates.length === 1 || !fits()) return;
   for (const size of candidates) {
     set(size);
-    if (onOneLine(words.source) && onOneLine(words.target)) return;
+    if (fits()) return;
   }
 }
 
