@@ -117,8 +117,9 @@ def readings(
         for state_BND, J_DD in zip(states[side], jacobians[side], strict=True):
             logits_NV = read(model, state_BND[0], J_DD)
             best = logits_NV.double().softmax(-1).topk(min(BEST, logits_NV.shape[-1]))
-            own_NT = logits_NV[:, written_T]
-            ranks_NT = 1 + (logits_NV[:, None] > own_NT[..., None]).sum(-1)
+            own_NT = logits_NV[:, written_T].contiguous()
+            at_most_NT = torch.searchsorted(logits_NV.sort(-1).values, own_NT, right=True)
+            ranks_NT = 1 + logits_NV.shape[-1] - at_most_NT
             logit_ids_NK = read(model, state_BND[0]).topk(best.indices.shape[-1]).indices
             found.append((best.indices, best.values, ranks_NT, logit_ids_NK))
         return Reading(*(torch.stack(part).cpu().numpy() for part in zip(*found, strict=True)))
