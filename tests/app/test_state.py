@@ -315,7 +315,9 @@ def test_an_experiment_advances_by_its_share_of_time(cards, nothing_unfinished):
     advance = functools.partial(results.advance_experiment, cards[0], slow, record)
     assert advance(seconds=0.001) == (1, 6, "slow 1")
     assert advance(seconds=0) == (1, 6, "slow 1") and log == [1], "0 seconds: the result so far"
-    assert advance(seconds=0.12) == (4, 6, "slow 4") and log == [1, 2, 3, 4]
+    done, total, result = advance(seconds=0.12)  # three steps, or fewer on a busy machine
+    assert 2 <= done <= 4 and (total, result) == (6, f"slow {done}")
+    assert log == list(range(1, done + 1))
     done, total, result = advance(seconds=60)
     assert done == total and result == "slow done"
     assert log == [1, 2, 3, 4, 5, 6, "slow closed"]

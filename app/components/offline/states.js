@@ -29,7 +29,7 @@ const ABOUT = {
 export function mountStates({ place, files, link, write, openLink, ask, pairs, source, open }) {
   const root = place.shadowRoot ?? place.attachShadow({ mode: "open" });
   root.replaceChildren(files.cloneNode(true));
-  const page = /** @type {HTMLElement} */ (root.querySelector(".lessons"));
+  const page = /** @type {HTMLElement} */ (root.querySelector(".state-page"));
   const parts = partsOf(page), view = statesViewAt(root, { key: "copied_states" });
   let latest = 0, shown = null, edits = "";
 
