@@ -21,6 +21,7 @@ from tests.app.axes import colours as colours_of
 from tests.app.drawn import colour, drawn_component
 from tests.app.page_checks import ROOT
 from tests.app.rendered import render
+from tests.app.test_navigation import settled
 
 MAIN = ROOT / "app/main.py"
 TINY = ModelConfig(
@@ -256,7 +257,9 @@ def test_the_figure_follows_the_explorer_and_leads_to_a_block(local_page: Page, 
     expect(current).to_have_attribute("data-block", "decoder")
     expect(figure.locator("figcaption")).to_contain_text("In view: Masked decoder self-attention")
     local_page.keyboard.press("Escape")
+    expect(figure).to_be_hidden()
     explorer.get_by_role("button", name="Encoder").click()
+    settled(local_page)  # a run of the page closes the figure
     local_page.get_by_role("button", name="Where in the model?").click()
     expect(current).to_have_attribute("data-block", "encoder")
     expect(figure.locator("figcaption")).to_contain_text("In view: Encoder self-attention")
