@@ -280,11 +280,8 @@ COPIED = {"text": "Ein Mann liest einem Hund ein Buch vor.", "direction": "de-en
     [
         ("Eine Frau liest einem Hund ein Buch vor.", "restore", "copy.encoder.2.1.1"),
         ("Eine Frau liest einem Hund ein Buch vor.", "damage", "copy.decoder.1.1.1"),
-        (
-            "Eine Frau liest ein Buch.",
-            "restore",
-            "copyhead.cross.2.1",
-        ),  # tokens are paired by words
+        # Of another length, so that tokens are paired by words.
+        ("Eine Frau liest ein Buch.", "restore", "copyhead.cross.2.1"),
     ],
 )
 def test_copied_states_do_what_they_do_in_python(worker, translator, other, way, copied):

@@ -3,7 +3,7 @@
 import { topLogProbs } from "./search.js";
 import { BOS } from "./subwords.js";
 
-const MOST_WORDS = 5; // per state
+export const MOST_WORDS = 5; // per state
 
 /** @type {Side[]} */
 export const SIDES = ["encoder", "decoder"];

@@ -6,7 +6,7 @@ import { NO_EDITS } from "./edits.js";
 import { InputError } from "./input.js";
 import { BOS, idsOf } from "./subwords.js";
 
-const LEAST_DIFFERENCE = 0.5; // nats, below which a share is not defined
+export const LEAST_DIFFERENCE = 0.5; // nats, below which a share is not defined
 
 /** @typedef {"restore" | "damage"} Way  clean states into the corrupted pass, or corrupted states into the clean pass */
 /** @typedef {{fed: number[], words: [number, number]}} Contrast  the common beginning, and the words of both translations after it */

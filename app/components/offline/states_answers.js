@@ -2,8 +2,8 @@
 
 import { editsText, fitEdits, parseEdits } from "../network/edits.js";
 import { InputError } from "../network/input.js";
-import { readings } from "../network/lens.js";
-import { contrastOf, firstDifference, logitDifference, pairsOf, patchAll } from "../network/patching.js";
+import { MOST_WORDS, readings } from "../network/lens.js";
+import { contrastOf, firstDifference, LEAST_DIFFERENCE, logitDifference, pairsOf, patchAll } from "../network/patching.js";
 import { pushCurve, similarIds } from "../network/push_curve.js";
 import { idsOf, UNK } from "../network/subwords.js";
 import { labelOf } from "../shared/labels.js";
@@ -16,7 +16,6 @@ import { labelOf } from "../shared/labels.js";
  */
 
 const MOST_SUGGESTED = 8;
-const BEST = 5; // words per state of `readings`
 
 /** By record: what its states say. */
 const read = new WeakMap();
@@ -35,7 +34,7 @@ async function wordsOf(passes, record, side) {
   const found = await readingsOf(passes, record);
   if (!found) return null;
   const { ids, probabilities } = found[side], N = tokensOf(record, side).length;
-  const word = (cell) => [labelOf(passes.tokenizer.token(ids[cell * BEST])), probabilities[cell * BEST]];
+  const word = (cell) => [labelOf(passes.tokenizer.token(ids[cell * MOST_WORDS])), probabilities[cell * MOST_WORDS]];
   return Array.from({ length: statesOf(passes, side) }, (_, layer) => Array.from({ length: N }, (__, n) => word(layer * N + n)));
 }
 
@@ -112,7 +111,7 @@ function measureOf({ network }, donor, receiver, edits) {
   const contrast = contrastOf(donor, receiver);
   const [high, low] = [donor, receiver].map(({ source }) => logitDifference(network, idsOf(source), contrast));
   const now = logitDifference(network, idsOf(receiver.source), contrast, edits);
-  const share = Math.abs(high - low) < 0.5 ? null : (now - low) / (high - low);
+  const share = Math.abs(high - low) < LEAST_DIFFERENCE ? null : (now - low) / (high - low);
   return { other: labelOf(donor.targetOut[t]), own: labelOf(receiver.targetOut[t]), before: low, now, share };
 }
 
