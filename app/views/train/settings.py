@@ -133,7 +133,9 @@ def without(config: SmallConfig) -> SmallConfig | None:
     It has the same seed, so it starts from the same weights and sees the same examples.
     """
     positions = "sinusoids" if config.positions == "none" else config.positions
-    plain = replace(config, bug=None, positions=positions, heads=max(4, config.heads))
+    plain = replace(
+        config, bug=None, positions=positions, heads=4 if config.heads == 1 else config.heads
+    )
     return None if plain == config else plain
 
 
