@@ -53,6 +53,21 @@ def test_the_page_opens_with_the_state_that_tells_both_apart(translator, way):
     assert set(shown["heads"]) == {"cross", "encoder"} and shown["about"] == data["about"]
 
 
+@pytest.mark.parametrize("way", ["restore", "damage"])
+def test_of_the_first_words_that_differ_the_state_that_brings_most_is_copied(translator, way):
+    first, second = "Eine Frau spielt Gitarre.", "Ein Mann isst Reis."
+    data = sent(render("together", two="copy", copy_way=way, source=first, second_source=second))
+    A, B = translator.inspect(first), translator.inspect(second)
+    assert [a.id == b.id for a, b in zip(A.source, B.source, strict=True)].index(True) == 4
+    shares = core.patch_all(translator, A, B, way).encoder[2]
+    best = int(shares[:4].argmax())
+    assert best > 0 and data["copy"] == {"layer": 2, "from": best, "to": best}
+    assert data["measure"]["share"] == pytest.approx(shares[best], abs=1e-3)
+    linked = render("together", copied="copy.encoder.2.0.0", two="copy", copy_way=way,
+                    source=first, second_source=second)  # fmt: skip
+    assert sent(linked)["copy"] == {"layer": 2, "from": 0, "to": 0}
+
+
 def test_a_link_opens_a_copied_head_and_search_is_the_pages_own(translator):
     page = render("together", copied="copyhead.cross.3.3", search="greedy", **PAIR)
     boy, dog = translator.inspect(BOY, beam=1), translator.inspect(DOG, beam=1)
