@@ -55,7 +55,7 @@ export async function copyData(passes, question) {
   /** @type {Side} */
   const side = copied.startsWith("copy.decoder") ? "decoder" : "encoder";
   const sideOf = async (name, record) => ({
-    name, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
+    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
   });
   const data = {
     mode: "copy", key: "copied_states", about: `${donor.id} ${receiver.id} ${side}`, turn, way, side, layers: statesOf(passes, side),
@@ -155,7 +155,7 @@ export async function pushData(passes, question) {
     }
   }
   push ??= openingPush(passes, record, rival, ranks);
-  const data = { mode: "push", key: "pushed_state", turn, tokens: record.source, layers: statesOf(passes, "encoder"), typed: problem ? asked.new : null, problem, push: null };
+  const data = { mode: "push", key: "pushed_state", turn, source: text, tokens: record.source, layers: statesOf(passes, "encoder"), typed: problem ? asked.new : null, problem, push: null };
   if (!push) return { ...data, problem: problem || "The translation has no word to push away from." };
   return { ...data, ...(await pushedBy(passes, record, rival, push)) };
 }
