@@ -236,6 +236,18 @@ def test_grids_are_saved_with_all_that_they_show(blank):
     assert saved(blank, "cross_heads png").startswith(b"\x89PNG")
 
 
+def test_grids_of_a_sentence_from_right_to_left_are_saved_as_shown(blank):
+    data = copying()
+    for side in ("donor", "receiver"):
+        data[side] |= {
+            "tokens": tokens(["رجل", "يقرأ", "كتاب", "هنا", "<eos>"][: len(data[side]["tokens"])])
+        }
+    show(blank, data, PICTURES)
+    texts, _ = drawn(saved(blank, "encoder_words svg"))
+    xs = {text: x for text, x in texts}
+    assert xs["a00"] > xs["a01"] > xs["a03"] and xs["layer 2"] > xs["a00"]
+
+
 def test_the_curve_is_saved_with_its_random_directions(blank):
     show(blank, pushing())
     curve = pushing()["curve"]
