@@ -210,11 +210,11 @@ def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
     for kind, of_kind in measures(snapshots).items():
         by_name = {measure.name: measure for measure in of_kind}
         for name in (*ROLES[kind], *((NEXT,) if kind == "encoder" else ())):
-            found += _marks_of(kind, name, by_name[name])
+            found += marks_of(kind, name, by_name[name])
         if kind == "cross":
             diagonal = near_diagonal(snapshots)
             distinct, kept = by_name[ONE_TO_ONE], by_name[SETTLED]
-            found += _marks_of(kind, ALIGNING, distinct, _reached(kept), diagonal)
+            found += marks_of(kind, ALIGNING, distinct, _reached(kept), diagonal)
     return tuple(found)
 
 
@@ -223,14 +223,17 @@ def _reached(measure: Measure) -> Bools:
     return measure.values >= measure.level
 
 
-def _marks_of(
+def marks_of(
     kind: Kind,
     role: str,
     measure: Measure,
     also: Bools | bool = True,
     diagonal: Doubles | None = None,
 ) -> list[Mark]:
-    """Return the marks of one role; `also` [P, L, H] is a further condition."""
+    """Return a mark for each head that reaches the measure's level and keeps it to the end.
+
+    `also` [P, L, H] is a further condition.
+    """
     holds = _reached(measure) & also
     lasting = np.logical_and.accumulate(holds[::-1])[::-1]  # from here to the end
     found = [

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
+import sacrebleu
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam
@@ -104,13 +105,14 @@ class Measured:
     """Measurements after `step` steps, on the held-out examples.
 
     `loss` is in nats per target token, unsmoothed. `exact` is the share of answers that the network
-    writes without a mistake, greedily. `shares` [P, L, H] is the mean weight of a cross-attention
+    writes without a mistake, greedily; `bleu` is their BLEU. `shares` [P, L, H] is the mean weight of a cross-attention
     head, on the right source tokens of the task's parts; `chance` [P] is that of uniform weights.
     """
 
     step: int
     loss: float
     exact: float
+    bleu: float
     shares: Floats
     chance: Floats
 
@@ -200,7 +202,17 @@ class SmallRun:
         written = self.write(held.batch.source, held.batch.target_out.shape[1] + _MORE)
         targets = [[id for id in row if id != PAD] for row in held.batch.target_out.tolist()]
         exact = np.mean([mine == right for mine, right in zip(written, targets, strict=True)])
-        return Measured(self.step_number, float(loss), float(exact), shares.numpy(), chance.numpy())
+        answers, references = (
+            [self.examples.tokenizer.decode(ids) for ids in side] for side in (written, targets)
+        )
+        return Measured(
+            self.step_number,
+            float(loss),
+            float(exact),
+            sacrebleu.corpus_bleu(answers, [references]).score,
+            shares.numpy(),
+            chance.numpy(),
+        )
 
     @torch.inference_mode()
     def write(self, source_BS: Tensor, limit: int) -> list[list[int]]:
