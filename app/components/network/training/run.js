@@ -5,7 +5,7 @@
 import { makeHeap } from "../product.js";
 import { BOS, EOS } from "../subwords.js";
 import { collate, PAD, padded } from "./examples.js";
-import { parameterShapes, TrainedTransformer } from "./network.js";
+import { TrainedTransformer } from "./network.js";
 import { Random } from "./tasks.js";
 
 /**
@@ -35,9 +35,6 @@ export class SmallRun {
     this.network = new TrainedTransformer(heap, shapeOf(examples, config));
     this.random = new Random(config.seed);
     this.initialise();
-    const { length } = this.network.values;
-    this.first = heap.take(length).fill(0); // Adam's moments
-    this.second = heap.take(length).fill(0);
     this.empty = heap.used;
     this.stepNumber = 0;
   }
@@ -54,16 +51,16 @@ export class SmallRun {
       }
       const gain = /\.(query|key|value)\./.test(name) ? Math.sqrt(0.5) : 1;
       const bound = name.startsWith("embeddings.") ? Math.sqrt(3 / columns) : gain * Math.sqrt(6 / (rows + columns));
-      for (let i = 0; i < values.length; i++) values[i] = (this.random.bits() / 2 ** 31 - 1) * bound;
+      for (let i = 0; i < values.length; i++) values[i] = Math.fround((this.random.bits() / 2 ** 31 - 1) * bound);
       if (this.config.positions === "none" && name.endsWith("_positions.weight")) values.fill(0);
     }
   }
 
   /** Train on the next batch; return its loss. Throws a RangeError if the loss is not finite any more. */
   step() {
-    const loss = this.gradients(this.examples.batch(this.random, BATCH)), { gradients } = this.network;
+    const loss = this.gradients(this.examples.batch(this.random, BATCH));
     let squares = 0;
-    for (let i = 0; i < gradients.length; i++) squares += gradients[i] ** 2;
+    for (const { gradient } of Object.values(this.network.parameters)) for (let i = 0; i < gradient.length; i++) squares += gradient[i] ** 2;
     if (!Number.isFinite(loss + squares))
       throw new RangeError(`the loss is ${loss} at step ${this.stepNumber + 1}: start again with a longer warm-up`);
     this.adam(Math.min(1, CLIP_NORM / (Math.sqrt(squares) + 1e-6)));
@@ -82,14 +79,15 @@ export class SmallRun {
 
   /* Change the weights by Adam, with gradients times `clip` and a rate that rises, then falls with 1/√step (§5.3, eq. 3). */
   adam(clip) {
-    const step = ++this.stepNumber, warmup = Math.max(this.config.warmup, 1), { values, gradients } = this.network, { first, second } = this;
+    const step = ++this.stepNumber, { warmup } = this.config;
     const rate = (PEAK_RATE * Math.min(step / warmup, Math.sqrt(warmup / step))) / (1 - BETA1 ** step), root = Math.sqrt(1 - BETA2 ** step);
-    for (let i = 0; i < values.length; i++) {
-      const gradient = gradients[i] * clip;
-      first[i] += (1 - BETA1) * (gradient - first[i]);
-      second[i] = BETA2 * second[i] + (1 - BETA2) * gradient ** 2;
-      values[i] -= (rate * first[i]) / (Math.sqrt(second[i]) / root + ADAM_EPS);
-    }
+    for (const { values, gradient, first, second } of Object.values(this.network.parameters))
+      for (let i = 0; i < values.length; i++) {
+        const g = gradient[i] * clip;
+        first[i] += (1 - BETA1) * (g - first[i]);
+        second[i] += (1 - BETA2) * (g * g - second[i]);
+        values[i] -= (rate * first[i]) / (Math.sqrt(second[i]) / root + ADAM_EPS);
+      }
   }
 
   /**
@@ -162,7 +160,7 @@ export class SmallRun {
   stored(about = {}) {
     const { D, H, F, V, layers, maxLength, positions, normFirst } = this.network.shape, tensors = {};
     for (const [name, { values, shape }] of Object.entries(this.network.parameters))
-      tensors[name] = { shape, kind: /** @type {const} */ ("f32"), values: values.slice(), scales: null };
+      tensors[name] = { shape, kind: /** @type {const} */ ("f32"), values: Float32Array.from(values), scales: null };
     const config = {
       source_vocab_size: V, target_vocab_size: V, d_model: D, num_heads: H, num_encoder_layers: layers, num_decoder_layers: layers,
       dim_feedforward: F, dropout: 0, attention_dropout: null, norm_first: normFirst, layer_norm_eps: 1e-5, qkv_bias: true,
@@ -180,10 +178,10 @@ function shapeOf(examples, { d_model: D, heads: H, layers, positions, norm_first
 
 /** Start a run. @param {Examples} examples @param {Partial<SmallConfig>} [chosen] @param {boolean} [plain] compute without WebAssembly */
 export async function makeRun(examples, chosen = {}, plain = false) {
-  const config = { ...DEFAULTS, ...chosen }, shape = shapeOf(examples, config), { D, H, V, layers } = shape;
-  const weights = parameterShapes(shape).reduce((sum, [, one]) => sum + one.reduce((count, length) => count * length, 1), 0);
-  const L = Math.max(examples.held.source.length, examples.held.targetOut.length) + MORE_TOKENS, rows = examples.held.source.rows * L;
-  return new SmallRun(await makeHeap(4 * weights + rows * (4 * V + layers * (80 * D + 3 * H * L)) + 4 * V * D, plain), examples, config);
+  const config = { ...DEFAULTS, ...chosen }, { D, H, V, layers, maxLength } = shapeOf(examples, config), { held } = examples;
+  const weights = D * (V + 2 * maxLength + layers * (20 * D + 32) + 4), L = Math.max(held.source.length, held.targetOut.length) + MORE_TOKENS;
+  const pass = held.source.rows * L * (4 * V + layers * (80 * D + 3 * H * L)) + 4 * V * D;
+  return new SmallRun(await makeHeap(4 * weights + pass, plain, Float64Array), examples, config);
 }
 
 /**
