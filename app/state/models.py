@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state import folders, waiting
+from app.state import folders, small_runs, waiting
 from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
 from core.data.corpora import LANGUAGES
@@ -115,6 +115,8 @@ def model_label(card: Card) -> str:
     if where == "shipped":
         return MODELS[name]
     size = weights_count(card.parameters)
+    if card.training.get("recipe") == "small":
+        return f"Trained here: {name}, {size}"
     if where == "own":
         return f"Own: {name}, {size}"
     return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
@@ -163,7 +165,8 @@ def cards() -> dict[tuple[str, str], Card]:
         if roots & {folder, folder.parent} and folder.is_dir():
             found.setdefault((card.direction, model_name(card)), card)
     order = sorted(found.items(), key=lambda item: (ORIGINS.index(origin(item[1])), item[0]))
-    return dict(order)
+    own = {(card.direction, model_name(card)): card for card in small_runs.cards()}
+    return dict(order) | own
 
 
 def implementations(direction: str) -> dict[str, Implementation]:

@@ -36,9 +36,13 @@ class Example:
 
 @dataclass(frozen=True)
 class Task:
-    """A named generator of examples, and the parts of a target whose alignment is measured."""
+    """A named generator of examples, and the parts of a target whose alignment is measured.
+
+    `sides` name the source and the target as language codes do; "de" and "en" are the languages.
+    """
 
     name: str
+    sides: tuple[str, str]
     parts: tuple[str, ...]
     draw: Callable[[random.Random], Example]
 
@@ -213,11 +217,11 @@ def _clause(rng: random.Random) -> Example:
 TASKS = {
     task.name: task
     for task in (
-        Task("dates", ("day", "month", "year"), _date),
-        Task("numbers", ("units", "tens", "hundreds", "thousands"), _number),
-        Task("reversal", ("letter",), _reversal),
-        Task("sorting", ("letter",), _sorting),
-        Task("grammar", ("noun", "adjective", "verb", "conjunction"), _clause),
+        Task("dates", ("de", "digits"), ("day", "month", "year"), _date),
+        Task("numbers", ("de", "digits"), ("units", "tens", "hundreds", "thousands"), _number),
+        Task("reversal", ("letters", "reversed"), ("letter",), _reversal),
+        Task("sorting", ("letters", "sorted"), ("letter",), _sorting),
+        Task("grammar", ("de", "en"), ("noun", "adjective", "verb", "conjunction"), _clause),
     )
 }
 

@@ -42,7 +42,8 @@ class Held:
 class Examples:
     """The examples of a generated task, or given pairs, encoded with their own vocabulary.
 
-    `parts` name the parts of a target whose alignment is known; given pairs have none.
+    `parts` name the parts of a target whose alignment is known; given pairs have none. `sides` name
+    the source and the target.
     """
 
     def __init__(self, task: str, pairs: Sequence[tuple[str, str]] = ()) -> None:
@@ -55,6 +56,7 @@ class Examples:
         self.task = task
         self._generated = None if pairs else TASKS[task]
         self.parts = self._generated.parts if self._generated else ()
+        self.sides = self._generated.sides if self._generated else ("source", "target")
         self._given = [Example(*pair) for pair in pairs]
         if self._generated:
             self.tokenizer: Tokenizer = _tokenizer(task)

@@ -6,8 +6,9 @@ Axes: P points, L layers, H heads, Q queries, K keys.
 from __future__ import annotations
 
 import copy
+import sys
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,13 +20,14 @@ from core.data.tasks import Example
 from core.frozen import Bools, Floats, Frozen
 from core.kinds import KINDS, Kind
 from core.record.attention_snapshots import AttentionSnapshots, Sentence
+from core.small.live_view import picture
 from core.small.run import Measured, SmallRun
 from core.text.tokenizer import BOS
 from core.training.snapshots import entropy_of, shares_of
 
 MOST_POINTS = 40
 """When there are more, every other one is forgotten, and further ones come half as often."""
-EVERY = 5
+EVERY = 10
 """Steps between the first points."""
 FOUND = 0.5
 """The share of its weight with which a head finds a part of the target."""
@@ -67,6 +69,7 @@ class History:
     def __init__(self, run: SmallRun) -> None:
         self.run = run
         self.every = EVERY
+        self._display: Any = None
         self._points: list[_Point] = []
         self._maps: list[dict[Kind, Floats]] = []
         first = run.examples.held.examples[0]
@@ -117,6 +120,27 @@ class History:
             self.example.source, self.example.target, self.run.examples.tokenizer.decode(written)
         )
 
+    @property
+    def last_maps(self) -> dict[Kind, Floats]:
+        """The maps [L, H, Q, K] of the example at the last point, fed its right answer."""
+        return self._maps[-1]
+
+    def _repr_html_(self) -> str:
+        return picture(self)
+
+    def show(self) -> None:
+        """Draw the run in a notebook, in place of its last picture; elsewhere, print a line."""
+        try:
+            from IPython.display import display
+        except ImportError:
+            last = self.points[-1]
+            sys.stdout.write(f"step {last.step}: loss {last.loss:.3f}, right {last.exact:.0%}\n")
+            return
+        if self._display is None:
+            self._display = display(self, display_id=True)
+        else:
+            self._display.update(self)
+
     def snapshots(self) -> AttentionSnapshots:
         """Return all points as attention snapshots of the example."""
         token = self.run.examples.tokenizer.token
@@ -150,7 +174,4 @@ class History:
 
     def found(self) -> tuple[Mark, ...]:
         """Return a mark for each head that finds a part and keeps it until the last point."""
-        return tuple(
-            mark for one in self.measures() for mark in marks_of("cross", one.name, one)
-        )
-
+        return tuple(mark for one in self.measures() for mark in marks_of("cross", one.name, one))

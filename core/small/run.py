@@ -105,8 +105,9 @@ class Measured:
     """Measurements after `step` steps, on the held-out examples.
 
     `loss` is in nats per target token, unsmoothed. `exact` is the share of answers that the network
-    writes without a mistake, greedily; `bleu` is their BLEU. `shares` [P, L, H] is the mean weight of a cross-attention
-    head, on the right source tokens of the task's parts; `chance` [P] is that of uniform weights.
+    writes without a mistake, greedily; `bleu` is their BLEU. `shares` [P, L, H] is the mean weight
+    of a cross-attention head on the right source tokens of the task's parts; `chance` [P] is that
+    of uniform weights.
     """
 
     step: int
