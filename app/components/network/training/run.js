@@ -180,7 +180,7 @@ function shapeOf(examples, { d_model: D, heads: H, layers, positions, norm_first
 export async function makeRun(examples, chosen = {}, plain = false) {
   const config = { ...DEFAULTS, ...chosen }, { D, H, V, layers, maxLength } = shapeOf(examples, config), { held } = examples;
   const weights = D * (V + 2 * maxLength + layers * (20 * D + 32) + 4), L = Math.max(held.source.length, held.targetOut.length) + MORE_TOKENS;
-  const pass = held.source.rows * L * (4 * V + layers * (80 * D + 3 * H * L)) + 4 * V * D;
+  const pass = held.source.rows * L * (4 * V + layers * (48 * D + 3 * H * L)) + 4 * V * D;
   return new SmallRun(await makeHeap(4 * weights + pass, plain, Float64Array), examples, config);
 }
 
