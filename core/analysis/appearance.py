@@ -68,14 +68,15 @@ def role_shares(kind: Kind, maps: Sequence[Floats]) -> Floats:
     """Return the mean weight on the keys of each role in ROLES, over sentences: [R, L, H].
 
     `maps` are one kind's weights per sentence, [L, H, Q, K]. For "itself", the first two decoder
-    queries are skipped: they have so few unmasked keys that every head would score high.
+    queries are skipped, unless there is no other: they have so few unmasked keys that every head
+    would score high.
     """
     means = []
     for m in maps:
         if kind == "cross":
             means.append([roles.on_column(m, -1)])
         else:
-            first = 2 if kind == "decoder" else 0
+            first = min(2, m.shape[-2] - 1) if kind == "decoder" else 0
             column = 0 if kind == "decoder" else -1
             shares = roles.on_previous(m), roles.on_itself(m, first), roles.on_column(m, column)
             means.append(list(shares))

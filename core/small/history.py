@@ -126,7 +126,8 @@ class History:
         return self._maps[-1]
 
     def _repr_html_(self) -> str:
-        return picture(self)
+        shown = self.shown()
+        return picture(self.points, f"{shown.source} → {shown.written}", self.last_maps)
 
     def show(self) -> None:
         """Draw the run in a notebook, in place of its last picture; elsewhere, print a line."""

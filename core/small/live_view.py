@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from core.kinds import KINDS
-
-if TYPE_CHECKING:
-    from core.frozen import Floats
-    from core.small.history import History
+from core.frozen import Floats
+from core.kinds import KINDS, Kind
+from core.small.run import Measured
 
 _CELL, _GAP = 7, 14
 _WIDTH, _HEIGHT = 260, 70
 
 
-def picture(history: History) -> str:
+def picture(points: Sequence[Measured], example: str, maps: Mapping[Kind, Floats]) -> str:
     """Return loss (logarithmic) and share of right answers, then all maps of the example."""
-    points, shown = history.points, history.shown()
     last = points[-1]
     curves = (
         _curve("loss", [math.log(one.loss) for one in points], f"{last.loss:.2g} nats"),
         _curve("right", [one.exact for one in points], f"{100 * last.exact:.0f} %"),
     )
-    line = html.escape(f"step {last.step}: {shown.source} → {shown.written}")
-    maps = history.last_maps
+    line = html.escape(f"step {last.step}: {example}")
     rows = "".join(f"<div>{kind}<br>{_maps(maps[kind])}</div>" for kind in KINDS)
     return f"<div><b>{line}</b><div>{''.join(curves)}</div>{rows}</div>"
 

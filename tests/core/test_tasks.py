@@ -9,7 +9,13 @@ from core.data.names import MONTHS
 from core.data.tasks import TASKS, Example, pasted
 
 GERMAN = list(MONTHS)
-TENS = dict(zip("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(), range(20, 100, 10), strict=True))  # fmt: skip
+ARTICLES = ("der", "die", "das", "den")
+TENS = {
+    word: 10 * n
+    for n, word in enumerate(
+        "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(), start=2
+    )
+}
 TEENS = "zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split()
 UNITS = "null ein zwei drei vier fünf sechs sieben acht neun".split()
 WORDS = dict(
@@ -61,10 +67,12 @@ def answer_of_clause(source: str) -> str:
     else:
         verb = next(w for w in rest if w in WORDS and WORDS[w].endswith("s") and w not in ("das",))
         rest = [w for w in rest if w != verb]
-    second = [i for i, w in enumerate(rest) if w in ("der", "die", "das", "den")][1]
-    english = lambda part: ["the" if w in ("der", "die", "das", "den") else word_of(w) for w in part]  # noqa: E731  # fmt: skip
-    parts = [*map(word_of, begin), *english(rest[:second]), WORDS[verb], *english(rest[second:])]
-    return " ".join(parts)
+    second = [i for i, w in enumerate(rest) if w in ARTICLES][1]
+    before, after = (
+        ["the" if w in ARTICLES else word_of(w) for w in part]
+        for part in (rest[:second], rest[second:])
+    )
+    return " ".join([*map(word_of, begin), *before, WORDS[verb], *after])
 
 
 ANSWERS = {

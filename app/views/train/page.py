@@ -182,7 +182,8 @@ def show(training: Training, at: int) -> None:
             st.markdown(written(history.shown()))
             st.space("stretch")
             choose_example(training)
-        st.caption(settings)
+        if settings:
+            st.caption(settings)
     task = history.run.examples.task
     data = payload(
         history.snapshots(),

@@ -133,20 +133,26 @@ def without(config: SmallConfig) -> SmallConfig | None:
     It has the same seed, so it starts from the same weights and sees the same examples.
     """
     positions = "sinusoids" if config.positions == "none" else config.positions
-    plain = replace(config, bug=None, positions=positions, heads=max(4, config.heads))
+    plain = replace(
+        config, bug=None, positions=positions, heads=4 if config.heads == 1 else config.heads
+    )
     return None if plain == config else plain
 
 
 def described(config: SmallConfig) -> str:
-    """Return the settings in one line."""
-    parts = [
-        f"{config.layers} + {config.layers} layers",
-        f"{config.heads} head{'s' * (config.heads > 1)}",
-        f"d_model {config.d_model}",
-        f"positions: {config.positions}",
-        f"norm {'before' if config.norm_first else 'after'}",
-        f"seed {config.seed}",
-    ]
-    if config.bug:
-        parts.append(f"mistake: {say(f'mistake.{config.bug}').lower()}")
-    return " · ".join(parts)
+    """Return what differs from the default network, in one line; "" if nothing does."""
+    usual = type(config)()
+    parts = {
+        "layers": f"{config.layers} + {config.layers} layers",
+        "heads": f"{config.heads} head{'s' * (config.heads > 1)}",
+        "d_model": f"d_model {config.d_model}",
+        "positions": f"positions: {config.positions}",
+        "norm_first": "norm after",
+        "label_smoothing": f"label smoothing {config.label_smoothing:g}",
+        "warmup": f"warm-up {config.warmup}",
+        "seed": f"seed {config.seed}",
+        "bug": f"mistake: {say(f'mistake.{config.bug}').lower()}" if config.bug else "",
+    }
+    return " · ".join(
+        words for name, words in parts.items() if getattr(config, name) != getattr(usual, name)
+    )
