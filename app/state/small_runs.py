@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Generator
@@ -29,6 +30,7 @@ _PAUSE_S = 10.0
 """A visit that has not trained for this long gives its place to another."""
 _LARGEST_ZIP = 8 << 20
 _active: dict[str, float] = {}  # by session: when it last trained
+_turn = threading.Lock()
 
 
 @dataclass
@@ -89,7 +91,11 @@ class Training:
 
 @contextmanager
 def place() -> Generator[None]:
-    """Take one of the places for trainings. Raises ValueError if there is none."""
+    """Take one of the places for trainings, and wait for this visit's turn to compute.
+
+    One network learns at a time, which leaves the other processors to visitors who translate.
+    Raises ValueError if no place is free.
+    """
     me, now = session_id() or "", time.monotonic()
     others = [one for one, at in _active.items() if one != me and now - at < _PAUSE_S]
     if len(others) >= TRAININGS:
@@ -100,7 +106,8 @@ def place() -> Generator[None]:
         )
     _active[me] = now
     try:
-        yield
+        with _turn:
+            yield
     finally:
         _active[me] = time.monotonic()
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # imports torch
 
 EVERY_S = 1.0
 """Seconds between two repaints."""
-TRAIN_S = 0.75
+TRAIN_S = 0.6
 """Seconds of them that are spent on training."""
 _NAMES = ("with the change", "without it")
 
