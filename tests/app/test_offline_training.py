@@ -202,7 +202,7 @@ def test_a_run_is_pythons(page, steps, config):
     losses = [run.step() for _ in range(steps)]
     found = page.evaluate("(ask) => train(...ask)", ["sorting", config, steps])
     assert found["isFast"]
-    np.testing.assert_allclose(found["losses"], losses, atol=1e-6)
+    np.testing.assert_allclose(found["losses"], losses, rtol=0, atol=1e-10)
     measured = run.measure()
     for name in ("step", "loss", "exact", "shares", "chance"):
         expected = np.ravel(getattr(measured, name))
