@@ -109,13 +109,18 @@ def weights_count(parameters: int) -> str:
     return f"{parameters / 1e6:.1f} million weights"
 
 
+def is_trained_here(card: Card) -> bool:
+    """Whether a network of this visit was trained on the page *Train one here*."""
+    return any(card is one for one in small_runs.cards())
+
+
 def model_label(card: Card) -> str:
     """Return a model's name in lists, which tells shipped, own and imported models apart."""
     where, name = origin(card), model_name(card)
     if where == "shipped":
         return MODELS[name]
     size = weights_count(card.parameters)
-    if card.training.get("recipe") == "small":
+    if is_trained_here(card):
         return f"Trained here: {name}, {size}"
     if where == "own":
         return f"Own: {name}, {size}"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.state import session
 from app.streamlit_internals import session_id
@@ -43,7 +43,8 @@ class Training:
     fast: bool = False
     problem: str = ""
     seconds: float = 0.0
-    _started: float = field(default=0.0, repr=False)
+    lock: Any = field(default_factory=threading.RLock, repr=False)
+    """A visit's old run may still compute when its new one begins: hooks are visible to both."""
 
     @property
     def step(self) -> int:

@@ -28,12 +28,10 @@ def save(history: History, folder: Path, machine: str) -> None:
     ]
     task = run.examples.task
     corpus = f"{task}, {len(run.examples.held.examples)} held-out examples"
-    mistake = run.config.bug or ("no positions" if run.config.positions == "none" else None)
     training = {
         "recipe": RECIPE,
         "source": f"trained on the page Train one here: {task}",
         "corpora": {task: 1},
-        "mistake": mistake,
         "steps_done": run.step_number,
         "seconds": round(run.seconds, 1),
         "settings": asdict(run.config),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,12 +132,11 @@ class History:
 
     def show(self) -> None:
         """Draw the run in a notebook, in place of its last picture; elsewhere, print a line."""
-        try:
-            from IPython.display import display
-        except ImportError:
+        if "IPython" not in sys.modules:
             last = self.points[-1]
             sys.stdout.write(f"step {last.step}: loss {last.loss:.3f}, right {last.exact:.0%}\n")
             return
+        display = import_module("IPython.display").display
         if self._display is None:
             self._display = display(self, display_id=True)
         else:

@@ -84,7 +84,7 @@ def start_or_pause(training: Training) -> None:
 
 def one_step(training: Training) -> None:
     """Take one step, and measure it."""
-    with small_runs.place():
+    with training.lock, small_runs.place():
         training.take_step()
         training.measure()
 
@@ -185,10 +185,11 @@ def show(training: Training, at: int) -> None:
         if settings:
             st.caption(settings)
     task = history.run.examples.task
+    source, target = history.run.examples.sides
     data = payload(
         history.snapshots(),
         name=f"{task}, seed {history.run.config.seed}",
-        languages=tuple(LANGUAGES[side] for side in history.run.examples.sides),
+        languages=(LANGUAGES[source], LANGUAGES[target]),
         opened={"sentence": 0, "step": None, "kind": "cross", "layer": 0, "head": 0}
         | {name: address.requested(name) for name in address.VIEW if address.requested(name)},
         small=curves(training, at),
@@ -198,11 +199,12 @@ def show(training: Training, at: int) -> None:
 
 def live(training: Training, at: int) -> None:
     """Draw the training, and train for a while if it runs; the browser repeats this."""
-    show(training, at)
+    with training.lock:
+        show(training, at)
     if not training.running:
         return
     try:
-        with small_runs.place():
+        with training.lock, small_runs.place():
             training.advance(TRAIN_S, waiting.raise_if_cancelled)
     except ValueError as error:
         training.running = False
