@@ -2,7 +2,8 @@
 
 The network is `core.model.transformer`; the loss, Adam and its schedule are those of
 `core.training`. Weights and batches are drawn by whole numbers from one seed, so the same settings
-give the same curve, and the offline page can repeat it.
+give the same curve, and the offline page can repeat it. Runs compute in float64: in float32, within
+200 steps, rounding decides whether a ReLU passes a number on, and the curves part.
 Axes: B batch, S source and T target tokens, P parts, L layers, H heads.
 """
 
@@ -143,6 +144,7 @@ class SmallRun:
         self.model = Transformer(self.config.network(self.examples.tokenizer.size))
         self._rng = random.Random(self.config.seed)
         initialise(self.model, self._rng)
+        self.model.double()
         if self.config.positions == "none":
             for name, table in self.model.named_parameters():
                 if name.endswith("_positions.weight"):
@@ -195,7 +197,7 @@ class SmallRun:
         maps, logits_NTV = self._pass(held.batch)
         real = held.batch.target_out != PAD
         loss = nn.functional.cross_entropy(logits_NTV[real], held.batch.target_out[real])
-        right = held.right.float()
+        right = held.right.double()
         rows = held.right.any(-1).sum((-2, -1)).clamp(min=1)  # [P]
         shares = torch.einsum("lnhts,pnts->plh", maps["cross"], right) / rows[:, None, None]
         lengths_N = (held.batch.source != PAD).sum(-1)
@@ -211,8 +213,8 @@ class SmallRun:
             float(loss),
             float(exact),
             sacrebleu.corpus_bleu(answers, [references]).score,
-            shares.numpy(),
-            chance.numpy(),
+            shares.float().numpy(),
+            chance.float().numpy(),
         )
 
     @torch.inference_mode()
@@ -239,7 +241,7 @@ class SmallRun:
     def maps(self, source: list[int], target: list[int]) -> dict[Kind, Floats]:
         """Return the maps [L, H, Q, K] of a teacher-forced pass; both sides end with <eos>."""
         batch = Batch(pad([source]), pad([[BOS, *target[:-1]]]), pad([target]))
-        return {kind: m[:, 0].numpy() for kind, m in self._pass(batch)[0].items()}
+        return {kind: m[:, 0].float().numpy() for kind, m in self._pass(batch)[0].items()}
 
     def _pass(self, batch: Batch) -> tuple[dict[Kind, Tensor], Tensor]:
         """Return the maps [L, N, H, Q, K] by kind and the logits [N, T, V] of one pass."""
