@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,13 +131,13 @@ class History:
 
     def show(self) -> None:
         """Draw the run in a notebook, in place of its last picture; elsewhere, print a line."""
-        if "IPython" not in sys.modules:
+        notebook = sys.modules.get("IPython.display")
+        if notebook is None:
             last = self.points[-1]
             sys.stdout.write(f"step {last.step}: loss {last.loss:.3f}, right {last.exact:.0%}\n")
             return
-        display = import_module("IPython.display").display
         if self._display is None:
-            self._display = display(self, display_id=True)
+            self._display = notebook.display(self, display_id=True)
         else:
             self._display.update(self)
 
