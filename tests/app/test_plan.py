@@ -247,16 +247,16 @@ def test_two_lessons_are_ready_and_each_can_be_run_changed_and_handed_out(direct
         assert all(stop.predict.endswith("?") for stop in stops)
         texts = page.texts(f"class_ready_{lesson.name}", "markdown")
         assert texts == [f"**{stop.predict}**" for stop in stops]
-        (facts, *minutes, offline) = page.texts(f"class_ready_{lesson.name}", "caption")
-        left = len(not_offline(lesson.plan, lambda text: record(text, f"scratch-{direction}")))
-        kept = f"{len(stops) - left} of {len(stops)}" if left else f"all {len(stops)}"
-        assert f" has {kept} stops," in offline
+        (facts, *minutes) = page.texts(f"class_ready_{lesson.name}", "caption")
         assert facts.startswith(f"{lesson.length} minutes.")
         assert minutes == [f"{minute}′" for minute in lesson.minutes]
         (link,) = page.texts(f"class_link_{lesson.name}", "code_text")
         assert dict(parse_qsl(urlsplit(link).query))["plan"] == lesson.plan.to_text()
-        saved = {item.key for item in page.app.get("download_button")}
-        assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved
+        saved = {item.key: item.label for item in page.app.get("download_button")}
+        left = len(not_offline(lesson.plan, lambda text: record(text, f"scratch-{direction}")))
+        kept = f": {len(stops) - left} of {len(stops)} stops" if left else ""
+        assert saved[f"class_page_{lesson.name}"] == f"Offline file{kept}"
+        assert {f"class_page_{lesson.name}", f"class_worksheet_{lesson.name}"} <= saved.keys()
     ids = ([stop.id for stop in lesson.plan.stops] for lesson in lessons)
     assert not set.intersection(*map(set, ids)), "a class can have both lessons"
     assert not_offline(ten.plan, lambda text: record(text, f"scratch-{direction}")) == []

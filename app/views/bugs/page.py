@@ -239,11 +239,8 @@ def show_bug(inspection: Inspection) -> None:
     show_translations(inspection, bug)
     healthy, broken = (inspection.run_experiment(bug_symptoms, one) for one in (None, bug))
     shape = inspection.card.model
-    maps, question = st.container(key="bug_columns").columns([5, 2], gap="medium")
-    with maps:
-        show_maps(inspection, bug, kind, seen)
-    with question:
-        compared = ask_which(inspection, bug, healthy, broken)
+    show_maps(inspection, bug, kind, seen)
+    compared = ask_which(inspection, bug, healthy, broken)
     with st.container(key="bug_numbers"):
         title = text("bugs", "page.numbers")
         if compared is None:  # the numbers give the answer away

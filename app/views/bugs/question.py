@@ -75,7 +75,6 @@ def question_about(
     shape = inspection.card.model
     values = written(here) | {f"{name}_healthy": value for name, value in written(healthy).items()}
     values["root"] = number(math.sqrt(shape.d_model / shape.num_heads), 2)
-    loss = text("bugs", "question.loss", loss=number(here.loss, 3))
     if len(alike) == 1:
         others = text("bugs", "question.unique")
     else:
@@ -93,7 +92,8 @@ def question_about(
         prompt=text("bugs", "question.prompt"),
         layout=Texts(),
         options=[
-            Option(names[one], names[one], names[one], loss if one in alike else "")
+            # A number of another mistake would answer the question about it.
+            Option(names[one], names[one], names[one])
             for one in options
         ],
         explanation=[text("bugs", f"bug.{bug}.what"), text("bugs", f"bug.{bug}.seen", **values)],

@@ -52,10 +52,16 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
         with st.popover("Link", key=f"class_link_{lesson.name}"):
             st.code(plans.link(lesson.plan, chosen.link), language=None, wrap_lines=True)
         left_out = not_offline(lesson.plan, inspect)
-        offline = has_page(card) and len(left_out) < len(stops)
-        if offline:
-            lacks = plain(f"Without {'; '.join(left_out)}.") if left_out else ""
-            page_button("Offline file", lesson.plan, card, f"class_page_{lesson.name}", lacks)
+        if has_page(card) and len(left_out) < len(stops):
+            kept = f": {len(stops) - len(left_out)} of {len(stops)} stops" if left_out else ""
+            lacks = f"Without {'; '.join(left_out)}. " if left_out else ""
+            page_button(
+                f"Offline file{kept}",
+                lesson.plan,
+                card,
+                f"class_page_{lesson.name}",
+                plain(f"{lacks}It asks no questions."),
+            )
         if found := sheets(lesson.plan, inspect)[0]:
             worksheet_button("Worksheet", found, card, f"class_worksheet_{lesson.name}")
         st.button(
@@ -66,9 +72,6 @@ def _show(lesson: Ready, chosen: controls.Selection) -> None:
             on_click=draft.fill,
             args=(chosen.direction, stops),
         )
-    if offline:
-        kept = f"{len(stops) - len(left_out)} of {len(stops)}" if left_out else f"all {len(stops)}"
-        st.caption(f"The offline file has {kept} stops, and asks no questions.")
 
 
 def _picture(stop: Stop, inspect: Inspect) -> None:

@@ -170,8 +170,7 @@ with page:
         st.stop()
 above = sentence is not None and not is_split(sentence)
 if above:  # open on a word that is split
-    with page:
-        show_own(card, chosen, split_word(card, chosen.direction))
+    show_own(card, chosen, split_word(card, chosen.direction))
 if sentence is not None:
     show_counts(record)
     merges(
