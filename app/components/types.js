@@ -242,7 +242,7 @@
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
  *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array,
- *   outlined: number | null, covered: number | null, sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
+ *   outlined: number | null, covered: number[], sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
