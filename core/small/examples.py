@@ -46,6 +46,9 @@ class Examples:
     the source and the target.
     """
 
+    FEW = 20
+    """With fewer given pairs, all serve for training and for testing."""
+
     def __init__(self, task: str, pairs: Sequence[tuple[str, str]] = ()) -> None:
         """Take a name of `TASKS`, or any other name with `pairs` of lines.
 
@@ -70,12 +73,12 @@ class Examples:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the held-out examples are unseen: fewer than 20 given pairs serve for both."""
+        """Whether the held-out examples are unseen: few given pairs serve for both."""
         return self._generated is not None or len(self._given) > len(self._training)
 
     @property
     def _training(self) -> list[Example]:
-        few = len(self._given) < 20
+        few = len(self._given) < self.FEW
         return self._given if few else self._given[: -min(HELD_OUT, len(self._given) // 10)]
 
     def _held_out(self) -> list[Example]:

@@ -46,7 +46,7 @@ def lead(training: Training, history: History) -> str:
     if parts and not found:
         said.append(say("lead.none"))
     if not history.run.examples.is_held_out:
-        said.append(say("lead.same"))
+        said.append(say("lead.same", few=history.run.examples.FEW))
     return " ".join(said)
 
 
