@@ -1,6 +1,6 @@
 """Run a speed benchmark by name, print its rows and write them as JSON.
 
-    python -m core.benchmark decode|capture|train|page|scale|shards|small|why [--rounds N] [--json FILE]
+    python -m core.benchmark NAME [--rounds N] [--json FILE]
 
 `decode` compares this project's search with the alternatives; `capture` measures the cost of all
 attention maps; `train` compares training with torch.nn.Transformer; `scale` measures how time and
