@@ -191,7 +191,7 @@ def check_the_line_of_results(page: Rendered, cell: Cell) -> None:
         f"{masked} of {len(cell.may)} masked" if masked else "no key masked",
         f"weight {short(cell.weights[k])}",
         f"z, {size} numbers",
-        f"length {number(cell.lengths[cell.case.head], 2)}",
+        f"its part of the output, length {number(cell.lengths[cell.case.head], 2)}",
     )
     page.claim(" → ".join(results), "head_sentence", "caption")
     if "pictured_head" in page.figures:  # the page asks about the row's two largest scores

@@ -81,7 +81,9 @@ with page:
         help=meaning("token", "layer", "embedding", "attention score"),
     )
     where = st.container()
-    note_unused_edits()
+    note_unused_edits(
+        "this page recomputes the weights that the network has by itself, before any edit."
+    )
     linked = address.requested("k") is not None
     follow_link(record)
     with st.container(horizontal=True):

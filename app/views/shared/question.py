@@ -58,10 +58,13 @@ def ask(place: str, candidates: Iterable[Candidate]) -> Outcome:
     A candidate raises NotAskable if the sentence settles no answer; then the next one is asked, and
     one line says so. `place` names the box on its page.
     """
-    return _ask_in(st.container(key=f"question_{place}"), place, candidates)
+    return _ask_in(st.container(key=f"question_{place}"), place, candidates, expected=True)
 
 
-def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) -> Outcome:
+def _ask_in(
+    box: DeltaGenerator, place: str, candidates: Iterable[Candidate], expected: bool = False
+) -> Outcome:
+    """Ask in a box; `expected`: the learner has read what the first candidate asks about."""
     wanted = not in_lesson() and bool(session.saved_result(_SHOWN))
     with box:
         try:
@@ -69,7 +72,7 @@ def _ask_in(box: DeltaGenerator, place: str, candidates: Iterable[Candidate]) ->
         except NotAskable as problem:  # its numbers are being computed
             st.caption(plain(str(problem)))
             return Outcome(None, False, wanted)
-        if reason:
+        if reason and (expected or asked is None):
             found = "none" if asked is None else "instead"
             st.caption(plain(text("questions", f"page.{found}", reason=reason)))
         if asked is None:
