@@ -228,7 +228,7 @@
  *
  * @typedef {{css: string[], ink: string[], pixel: Uint32Array}} Table  see look/palette.py
  * @typedef {{name: string, ramp: Table, signed: Table, maskedPixel: number, hiddenPixel: number, font: string,
- *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string, wrong: string,
+ *   signature: string, page: string, ink: string, ink2: string, ink3: string, line: string, well: string, wrong: string, said: string,
  *   hatch: string, "hatch-ground": string}} Theme
  * @typedef {CanvasRenderingContext2D & {isVector?: boolean}} Drawing  a canvas, an SvgContext or a PdfContext
  * @typedef {{theme: Theme, title: string, about?: string, width: number, height: number, before?: number,
@@ -263,17 +263,21 @@
  * choices. Pairs are positions [of the donor, of the receiver]. Words of the states are [word, probability] by layer and
  * position, null without a lens. A copied head has no `from` and `to`. An `after` is null before there is a copy.
  *
- * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, translation: string}} StatesSide
+ * @typedef {{name: string, tokens: SentToken[], first: number, words: [string, number][][] | null, source: string,
+ *   translation: string}} StatesSide  source: the sentence, on both sides
  * @typedef {{kind?: Kind, layer: number, head?: number, from?: number, to?: number}} StateCopy
  * @typedef {{share: number | null, own: string, other: string, before: number, now: number}} CopyMeasure  before, now: nats
  * @typedef {{mode: "copy", key: string, about: string, turn: number, way: "restore" | "damage", side: "encoder" | "decoder",
  *   layers: number, donor: StatesSide, receiver: StatesSide, pairs: [number, number][], copy: StateCopy | null,
  *   after: [string, number][][] | null, after_text: string | null, measure: CopyMeasure | null, problem: string}} CopyData
- * @typedef {{mode: "push", key: string, turn: number, tokens: SentToken[], layers: number, typed: string | null, problem: string,
+ * @typedef {{mode: "push", key: string, turn: number, source: string, tokens: SentToken[], layers: number, typed: string | null, problem: string,
  *   push: {position: number, layer: number, old: {id: number, text: string}, new: {id: number, text: string}, strength: number,
  *   length: number} | null, olds: {id: number, text: string}[], news: {text: string}[], curve: {strengths: number[],
  *   old: number[], new: number[], random: number[][], random_new: number[][]}, before: string, after: string, random: string}} PushData
  * @typedef {{about: string, problem: string, cells: (number | null)[][], heads: Record<string, number[][]>}} CopyPictures
+ * @typedef {{id: string, name: string, dir: string, corner?: string, rows: string[], columns: {text: string, strong?: boolean}[],
+ *   cells: {text: string, label: string, looks: string, line: (string | number)[], ground?: string, opacity?: number, ink?: string}[][],
+ *   press: (row: number, column: number, byKey: boolean) => void, rest?: number[]}} StateGrid  name: announced; line: in a CSV file
  * @typedef {{root: HTMLElement, parts: Record<string, any>, data: any, theme: Theme | null, ask: (chosen: any) => void,
  *   tokens: Record<string, any[]> | null, grids: Record<string, HTMLElement> | null, status: HTMLElement | null,
  *   picked: {layer: number, from: number} | null, pictures: CopyPictures | null,

@@ -139,7 +139,8 @@ def show_maps(card: Card, record: TranslationRecord, chosen: controls.Selection)
                     + (", with edits" if compared == "edits" and one is second else "")
                 )
                 show_certainty(one)
-                show_explorer(one, view, of, key=key, in_url=key == "first_of_two", together="two")
+                in_url = key == "first_of_two"
+                show_explorer(one, view, of, key=key, in_url=in_url, strip=True, together="two")
     offer_notebook(
         "together",
         card,

@@ -35,7 +35,8 @@ def show_pass(
     changed = apply_edits(card, record)
     view = address.initial_view(record)
     with st.container(key=f"present_{screen}" if screen else None):
-        link = show_explorer(changed.after, view, card, head_page="head", changed=changed)
+        now = changed.after
+        link = show_explorer(now, view, card, head_page="head", changed=changed, strip=True)
         if screen == "maps":
             show_rest()
     show_new_translation(card, changed, own, decode)

@@ -666,6 +666,12 @@ def test_states_are_copied_and_pushed(visit, inspect):
     )
     expect(states.locator(".said.now .text")).to_have_text(edited.translation)
     expect(pictures).to_have_count(3)
+    states.locator(".saves summary").first.click()
+    with page.expect_download() as saved:
+        states.get_by_role("button", name="CSV").first.click()
+    lines = Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()
+    assert saved.value.suggested_filename == "headlight_states_encoder_words.csv"
+    assert lines[2].startswith('"A",0,"2 Mann","man",')
     page.get_by_role("button", name="See its attention").click()
     shown(page)
     assert link(page)["source"] == pair[1] and "lesson" not in link(page)

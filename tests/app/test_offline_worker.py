@@ -282,6 +282,9 @@ COPIED = {"text": "Ein Mann liest einem Hund ein Buch vor.", "direction": "de-en
         ("Eine Frau liest einem Hund ein Buch vor.", "damage", "copy.decoder.1.1.1"),
         # Of another length, so that tokens are paired by words.
         ("Eine Frau liest ein Buch.", "restore", "copyhead.cross.2.1"),
+        # The page chooses the state.
+        ("Eine Frau liest einem Hund ein Buch vor.", "restore", ""),
+        ("Eine Frau gibt der Katze ein Buch vor.", "damage", ""),
     ],
 )
 def test_copied_states_do_what_they_do_in_python(worker, translator, other, way, copied):
@@ -303,6 +306,11 @@ def test_copied_states_do_what_they_do_in_python(worker, translator, other, way,
     for kind, heads in pictures["heads"].items():
         np.testing.assert_allclose(heads, found.heads[kind], atol=2e-3)
     cell = data["copy"]
+    if not copied:  # of the first four that differ, in the middle layer
+        differ = [a for a, b in zip(clean.source, corrupted.source, strict=True) if a.id != b.id]
+        best = max(differ[:4], key=lambda token: found.encoder[2, clean.source.index(token)])
+        at = clean.source.index(best)
+        assert at > 0 and cell == {"layer": 2, "from": at, "to": at}
     array = found.heads["cross"] if "head" in cell else getattr(found, side)
     place = (cell["layer"], cell.get("head", cell.get("to")))
     assert data["measure"]["share"] == pytest.approx(array[place], abs=2e-3)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from csv import reader
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -61,10 +63,10 @@ def copying(**more: Any) -> dict[str, Any]:
         "side": "encoder",
         "layers": 3,
         "donor": {"name": "A", "tokens": tokens(WORDS), "first": 1, "words": read_as("a", 3, 4),
-                  "translation": "A man walks."},
+                  "source": "Ein Mann geht.", "translation": "A man walks."},
         "receiver": {"name": "B", "tokens": tokens([*WORDS[:1], "Frau", "geht", "dort", "<eos>"]),
                      "first": 1, "words": read_as("b", 3, 5),
-                     "translation": "A woman walks over there."},
+                     "source": "Ein Frau geht dort.", "translation": "A woman walks over there."},
         "pairs": [[0, 0], [1, 1], [2, 2], [3, 4]],
         "copy": {"layer": 1, "from": 1, "to": 1},
         "after": after,
@@ -88,6 +90,7 @@ def pushing(**more: Any) -> dict[str, Any]:
         "mode": "push",
         "key": "p",
         "turn": 0,
+        "source": "Ein Mann geht.",
         "tokens": tokens(WORDS),
         "layers": 3,
         "typed": None,
@@ -163,6 +166,103 @@ def test_the_copy_and_all_that_it_changes_are_marked(blank):
     assert label and re.sub("[\u2068\u2069]", "", label) == "<eos>, layer 2: a23, 0.50"
 
 
+def saved(page: Page, name: str) -> bytes:
+    """Return a saved file by its button's name, such as "push csv", with a caption."""
+    button = page.locator(f'[data-save="{name}"]')
+    button.locator("xpath=..").locator("input").evaluate("tick => (tick.checked = true)")
+    with page.expect_download() as download:
+        button.evaluate("button => button.click()")
+    assert download.value.suggested_filename == f"headlight_states_{name.replace(' ', '.')}"
+    return Path(download.value.path()).read_bytes()
+
+
+def rows_of(csv: bytes) -> list[list[str]]:
+    return list(reader(csv.decode("utf-8-sig").splitlines()))
+
+
+def drawn(svg: bytes) -> tuple[list[tuple[str, float]], list[tuple[str, str]]]:
+    """Return an SVG's texts, each with its x, and its boxes: colour and opacity."""
+    root = ElementTree.fromstring(svg)
+    name = "{http://www.w3.org/2000/svg}"
+    return (
+        [(text.text or "", float(text.attrib["x"])) for text in root.iter(f"{name}text")],
+        [(box.attrib["fill"], box.get("opacity", "1")) for box in root.iter(f"{name}rect")],
+    )
+
+
+def test_grids_are_saved_with_all_that_they_show(blank):
+    show(blank, copying(), PICTURES)
+    lines = rows_of(saved(blank, "encoder_words csv"))
+    data = copying()
+    shown = {"A": data["donor"]["words"], "B": data["after"]}
+    names = {name: [token["text"] for token in data[role]["tokens"]]
+             for name, role in (("A", "donor"), ("B", "receiver"))}  # fmt: skip
+    assert lines[0] == ["sentence", "layer", "token", "word", "probability"]
+    assert [[*line[:4], float(line[4])] for line in lines[1:]] == [
+        [name, str(layer), f"{n + 1} {names[name][n]}", *cell]
+        for name, grid in shown.items()
+        for layer, row in enumerate(grid)
+        for n, cell in enumerate(row)
+    ]
+    cells = rows_of(saved(blank, "encoder_cells csv"))[1:]
+    assert [(layer, token) for layer, token, _ in cells[:6]] == [
+        *(("0", f"{n + 1} {name}") for n, name in enumerate(names["B"])),
+        ("1", "1 Ein"),
+    ]
+    shares = [share for row in PICTURES["cells"] for share in row]
+    assert [float(share) if share else None for *_, share in cells] == shares
+    heads = rows_of(saved(blank, "cross_heads csv"))[1:]
+    assert heads == [["cross", "1", "1", "0.1"], ["cross", "1", "2", "-0.3"],
+                     ["cross", "2", "1", "0.05"], ["cross", "2", "2", "0.6"]]  # fmt: skip
+    texts, boxes = drawn(saved(blank, "encoder_words svg"))
+    words = [text for text, _ in texts]
+    for grid in shown.values():
+        for row in grid:
+            at = words.index(row[0][0])
+            assert words[at : at + len(row)] == [word for word, _ in row]
+            xs = [x for _, x in texts[at : at + len(row)]]
+            assert xs == sorted(xs)
+    said = blank.locator(".states").evaluate(
+        "at => getComputedStyle(at).getPropertyValue('--said')"
+    )
+    opacity = [float(o) for colour, o in boxes if colour == said]
+    kept = [
+        p for grid in shown.values() for row in grid for word, p in row if word != "a11" or p < 0.5
+    ]
+    assert opacity == pytest.approx([p**0.7 for p in kept], abs=0.01)
+    caption = " ".join(words[-4:])
+    assert "Ein Mann geht. → A man walks." in caption and "woman becomes man" in caption
+    assert saved(blank, "encoder_heads pdf").startswith(b"%PDF")
+    assert saved(blank, "cross_heads png").startswith(b"\x89PNG")
+
+
+def test_grids_of_a_sentence_from_right_to_left_are_saved_as_shown(blank):
+    data = copying()
+    for side in ("donor", "receiver"):
+        data[side] |= {
+            "tokens": tokens(["رجل", "يقرأ", "كتاب", "هنا", "<eos>"][: len(data[side]["tokens"])])
+        }
+    show(blank, data, PICTURES)
+    texts, _ = drawn(saved(blank, "encoder_words svg"))
+    xs = {text: x for text, x in texts}
+    assert xs["a00"] > xs["a01"] > xs["a03"] and xs["layer 2"] > xs["a00"]
+
+
+def test_the_curve_is_saved_with_its_random_directions(blank):
+    show(blank, pushing())
+    curve = pushing()["curve"]
+    lines = rows_of(saved(blank, "push csv"))
+    assert lines[0] == ["strength", "man", "dog", "man, random 1", "dog, random 1"]
+    assert [[float(number) for number in line] for line in lines[1:]] == [
+        list(line)
+        for line in zip(curve["strengths"], curve["old"], curve["new"], curve["random"][0],
+                        curve["random_new"][0], strict=True)
+    ]  # fmt: skip
+    texts = [text for text, _ in drawn(saved(blank, "push svg"))[0]]
+    assert {"man", "dog", "man, random"} <= set(texts)
+    assert "near strength 4" in " ".join(texts[-4:])
+
+
 def test_damage_is_named_and_a_small_difference_has_no_share(blank):
     less = {"share": -0.4, "own": "woman", "other": "man", "before": -3.0, "now": -4.6}
     show(blank, copying(measure=less))
@@ -205,7 +305,7 @@ def test_a_cell_is_picked_and_dropped_by_keys(blank):
     press("Enter")
     assert marked(blank, "picked") == ["donor 0 3"]
     assert blank.evaluate(focused) == "receiver 0 4"  # its partner
-    assert "Picked <eos>, embeddings" in text_of(blank, ".main > .note")
+    assert "Picked <eos>, embeddings" in text_of(blank, ".main .foot .note")
     press("Escape")
     assert blank.evaluate(focused) == "donor 0 3" and marked(blank, "picked") == []
     for key in ("ArrowLeft", "ArrowDown", "Enter", "ArrowRight", "ArrowUp", "Enter"):
@@ -219,7 +319,7 @@ def test_a_lower_cell_alone_gets_the_state_of_its_partner(blank):
     blank.locator('[data-at="receiver 2 4"]').click()
     assert asked(blank) == [copied("copy.encoder.2.4.3")]
     blank.locator('[data-at="receiver 2 3"]').click()
-    assert asked(blank) == [] and "No token of A" in text_of(blank, ".main > .note")
+    assert asked(blank) == [] and "No token of A" in text_of(blank, ".main .foot .note")
     blank.locator(".segment", has_text="Damage").click()
     blank.locator(".segment", has_text="Decoder").click()
     assert asked(blank) == [copied("", way="damage"), copied("", side="decoder")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import core
+from app.views.states.copying import _opening
 from core.record.edits import Donor, Edits, HeadPatch, Patch, Push, RandomPush
 from tests.app.page_checks import record
 from tests.app.rendered import Rendered, render, unpacked
@@ -51,6 +53,34 @@ def test_the_page_opens_with_the_state_that_tells_both_apart(translator, way):
     shown = pictures(page)
     np.testing.assert_allclose(shown["cells"], all_shares.encoder, atol=1e-6)
     assert set(shown["heads"]) == {"cross", "encoder"} and shown["about"] == data["about"]
+
+
+@pytest.mark.parametrize("way", ["restore", "damage"])
+def test_of_the_first_words_that_differ_the_state_that_brings_most_is_copied(translator, way):
+    first, second = "Eine Frau spielt Gitarre.", "Ein Mann isst Reis."
+    data = sent(render("together", two="copy", copy_way=way, source=first, second_source=second))
+    A, B = translator.inspect(first), translator.inspect(second)
+    assert [a.id == b.id for a, b in zip(A.source, B.source, strict=True)].index(True) == 4
+    shares = core.patch_all(translator, A, B, way).encoder[2]
+    best = int(shares[:4].argmax())
+    assert best > 0 and data["copy"] == {"layer": 2, "from": best, "to": best}
+    assert data["measure"]["share"] == pytest.approx(shares[best], abs=1e-3)
+    linked = render("together", copied="copy.encoder.2.0.0", two="copy", copy_way=way,
+                    source=first, second_source=second)  # fmt: skip
+    assert sent(linked)["copy"] == {"layer": 2, "from": 0, "to": 0}
+
+
+def test_the_first_four_pairs_that_differ_are_compared_in_the_layer_of_the_copy(translator):
+    A, B = (translator.inspect(text) for text in ("Ein Hund isst Sand.", "Zwei Frauen essen Reis!"))
+    pairs = [(n, n) for n in range(len(A.source))]
+    assert [A.source[n].id != B.source[n].id for n, _ in pairs] == [True] * 5 + [False]
+    rising = np.arange(6.0)
+    shares = SimpleNamespace(encoder=np.array([-rising, -rising, rising, -rising, -rising]))
+    opening = _opening(translator.card, A, B, "encoder", pairs, lambda: shares)
+    assert opening == {"layer": 2, "from": 3, "to": 3}
+    undefined = SimpleNamespace(encoder=np.full((5, 6), np.nan))
+    opening = _opening(translator.card, A, B, "encoder", pairs, lambda: undefined)
+    assert opening == {"layer": 2, "from": 0, "to": 0}
 
 
 def test_a_link_opens_a_copied_head_and_search_is_the_pages_own(translator):

@@ -294,6 +294,12 @@ def test_no_sentence_breaks_the_strip(at: Mounted, case: str, width: int) -> Non
         assert folded == (0 if width < 700 else len(record.source) - 1), (
             "on a phone, behind a button"
         )
+        if not folded:  # beside another sentence, it is not behind the button
+            at.show(payload(record, VIEW, lens={"unasked": True}, together="two"))
+            at.answer(answer(record, made_readings(record)))
+            assert [len(column) for column in cells(at, "source")] == [1] * (
+                len(record.source) - 1
+            ) + [0]
         unfold(at, "source", "target")
         script = """(at) => [...at.querySelectorAll('.column')].filter((c) => c.querySelector('.cell'))
             .map((c) => [c.querySelector('.token'), ...c.querySelectorAll('.cell')].map((part) => {

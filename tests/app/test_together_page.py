@@ -28,6 +28,8 @@ def claim_side(page: Rendered, key: str, record: TranslationRecord) -> None:
     header, _ = unpacked(page.payload(key))
     assert (header["sentence"], header["together"]) == (record.id, "two")
     assert header["host"]["address"] == (key == "first_of_two")
+    assert header["lens_offer"] == {"unasked": True} and "lens" in header["host"]["answers"]
+    assert "edit" not in header["host"]["answers"]
 
 
 def claim_both(

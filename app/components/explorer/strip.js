@@ -31,13 +31,13 @@ const isUnfolded = ({ view }, side) => view.states === "both" || view.states ===
 /** How many rows a side has: its embeddings and its layers. */
 const rowsOf = (data, side) => data.layers[side] + 1;
 
-/** The layers that are shown, from the embeddings: all, the one that says most, or none. @param {Explorer} explorer */
+/** The layers that are shown, from the embeddings: all, the one that says most, or, for one sentence on a phone, none. @param {Explorer} explorer */
 function layersShown(explorer, side) {
   const { data, dom } = explorer;
   if (!hasLens(explorer)) return [];
   const all = [...Array(rowsOf(data, side)).keys()];
   const [encoder, decoder] = [isUnfolded(explorer, "encoder"), isUnfolded(explorer, "decoder")];
-  if (side === "encoder") return encoder ? all : dom.root.dataset.width === "narrow" || !data.lensOffer.unasked ? [] : all.slice(-1);
+  if (side === "encoder") return encoder ? all : (dom.root.dataset.width === "narrow" && !data.together) || !data.lensOffer.unasked ? [] : all.slice(-1);
   if (!encoder) return [];
   return decoder ? all : all.slice(-2, -1); // the last layer is the output itself
 }

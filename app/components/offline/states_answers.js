@@ -17,6 +17,9 @@ import { labelOf } from "../shared/labels.js";
 
 const MOST_SUGGESTED = 8;
 
+/* Pairs of tokens that differ: the copy that the page opens with is the best of the first ones. */
+const MOST_COMPARED = 4;
+
 /** By record: what its states say. */
 const read = new WeakMap();
 
@@ -52,7 +55,7 @@ export async function copyData(passes, question) {
   /** @type {Side} */
   const side = copied.startsWith("copy.decoder") ? "decoder" : "encoder";
   const sideOf = async (name, record) => ({
-    name, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
+    name, source: record.sourceText, translation: record.translation, tokens: tokensOf(record, side), first: side === "encoder" ? 1 : 0, words: await wordsOf(passes, record, side),
   });
   const data = {
     mode: "copy", key: "copied_states", about: `${donor.id} ${receiver.id} ${side}`, turn, way, side, layers: statesOf(passes, side),
@@ -78,20 +81,28 @@ function chosenCopy(passes, text, donor, receiver, side) {
   return word === "copy" && kind === side && places.length === 3 && isKnown ? { layer, from, to } : null;
 }
 
-/* The first pair of states that differ. */
+/* Of the first pairs that differ, the one whose state has the largest share in its layer; null if no state differs. */
 function firstCopy(passes, donor, receiver, side, pairs) {
   const step = firstDifference(donor, receiver), count = statesOf(passes, side);
-  const pair = pairs.find(([a, b]) => (side === "decoder" ? a === step : donor.source[a].id !== receiver.source[b].id));
-  return pair ? { layer: side === "encoder" ? count >> 1 : Math.max(0, count - 2), from: pair[0], to: pair[1] } : null;
+  const layer = side === "encoder" ? count >> 1 : Math.max(0, count - 2);
+  const differs = ([a, b]) => (side === "decoder" ? a === step : donor.source[a].id !== receiver.source[b].id);
+  const copies = pairs.filter(differs).slice(0, MOST_COMPARED).map(([from, to]) => ({ layer, from, to }));
+  if (copies.length < 2 || step === null) return copies[0] ?? null;
+  const shares = copies.map((copy) => measureOf(passes, donor, receiver, editsOfCopy(passes, copy, donor, receiver, side)).share ?? 0);
+  return copies[shares.indexOf(Math.max(...shares))];
 }
 
-async function copiedBy(passes, copy, donor, receiver, side) {
+function editsOfCopy(passes, copy, donor, receiver, side) {
   const pass = `pass.${idsOf(donor.source).join("-")}.${idsOf(donor.targetIn).join("-")}`;
   const { kind, layer, head } = copy;
   const copies = kind
     ? pairsOf(receiver, donor, kind === "encoder" ? "encoder" : "decoder").map((pair) => ["copyhead", kind, layer, head, ...pair].join("."))
     : [["copy", side, layer, copy.to, copy.from].join(".")];
-  const edits = fittingEdits(passes, [pass, ...copies].join("~"), receiver);
+  return fittingEdits(passes, [pass, ...copies].join("~"), receiver);
+}
+
+async function copiedBy(passes, copy, donor, receiver, side) {
+  const edits = editsOfCopy(passes, copy, donor, receiver, side);
   const edited = await passes.inspect(receiver.sourceText, { edits, target: idsOf(receiver.targetOut) });
   const after_text = passes.translate(receiver.sourceText, edits);
   return { copy, edits: editsText(edits), after: await wordsOf(passes, edited, side), after_text, measure: measureOf(passes, donor, receiver, edits) };
@@ -144,7 +155,7 @@ export async function pushData(passes, question) {
     }
   }
   push ??= openingPush(passes, record, rival, ranks);
-  const data = { mode: "push", key: "pushed_state", turn, tokens: record.source, layers: statesOf(passes, "encoder"), typed: problem ? asked.new : null, problem, push: null };
+  const data = { mode: "push", key: "pushed_state", turn, source: text, tokens: record.source, layers: statesOf(passes, "encoder"), typed: problem ? asked.new : null, problem, push: null };
   if (!push) return { ...data, problem: problem || "The translation has no word to push away from." };
   return { ...data, ...(await pushedBy(passes, record, rival, push)) };
 }

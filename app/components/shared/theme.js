@@ -64,7 +64,7 @@ export function readTheme(root) {
     hiddenPixel: pixel("left-out"),
     font: style.fontFamily,
   };
-  for (const part of ["page", "ink", "ink2", "ink3", "line", "well", "wrong", "hatch", "hatch-ground"]) theme[part] = variable(part);
+  for (const part of ["page", "ink", "ink2", "ink3", "line", "well", "wrong", "said", "hatch", "hatch-ground"]) theme[part] = variable(part);
   theme.signature = Object.values(theme).filter((value) => typeof value === "string").join("|");
   return theme;
 }

@@ -1,12 +1,14 @@
 // Copy a state: two grids word × layer, a cell moved from one to the other, and the translation that results.
 
 import { alignWords } from "../shared/alignment.js";
+import { numbered, quoted, shortest } from "../shared/csv.js";
 import { bold, element } from "../shared/dom.js";
 import { between, fixed, signed } from "../shared/numbers.js";
 import { rampStep, signedStep } from "../shared/theme.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
 import { focusCell, placeOf, stateGrid } from "./grid.js";
 import { listenToDragging } from "./dragging.js";
+import { saveGridsMenu } from "./saving.js";
 
 const WAYS = { restore: "Restore", damage: "Damage" };
 
@@ -44,11 +46,13 @@ export function showCopying(view) {
   );
   view.drop = (layer, from, to) => ask({ copy: `copy.${side}.${layer}.${to}.${from}` });
   view.picked = null;
-  const [upper, lower] = ["donor", "receiver"].map((role) => gridOf(view, role));
-  const status = element("p", "note");
+  const both = ["donor", "receiver"].map((role) => gridOf(view, role));
+  const [upper, lower] = both.map(stateGrid);
+  const [status, foot] = [element("p", "note"), element("div", "foot")];
   status.setAttribute("aria-live", "polite");
   Object.assign(view, { grids: { donor: upper.querySelector(".grid"), receiver: lower.querySelector(".grid") }, status });
-  parts.main.replaceChildren(upper, lower, status, resultOf(view));
+  foot.append(status, saveGridsMenu(view, `${side}_words`, `States of the ${side}${data.donor.words ? ", read by the Jacobian lens" : ""}`, ["sentence", "layer", "token", "word", "probability"], ...both));
+  parts.main.replaceChildren(upper, lower, foot, resultOf(view));
   const { donor, receiver } = view.grids;
   listenToDragging({
     from: donor,
@@ -64,8 +68,9 @@ export function showCopying(view) {
 
 const tokensOf = ({ tokens, first }) => displayTokens(tokens, first);
 
+/** @param {StatesView} view @returns {StateGrid} */
 function gridOf(view, role) {
-  const { data, tokens } = view;
+  const { data, tokens, theme } = view;
   const { name, words } = data[role];
   const after = role === "receiver" ? data.after : null;
   const rows = layerNames(data.layers);
@@ -76,12 +81,14 @@ function gridOf(view, role) {
     const isGoal = role === "receiver" && isAt(data.copy, layer, "to", n);
     const looks = [isSource && "source", isGoal && "goal", after && text !== before && "changed"].filter(Boolean).join(" ");
     const said = words ? `: ${text}, ${fixed(probability, 2)}` : "";
-    return { text, looks, label: `${tokenName(token)}, ${row}${said}`, ground: shadeOf(probability, words) };
+    const shade = isGoal || looks.endsWith("changed") ? { ground: theme.wrong, opacity: 0.13 } : { ground: theme.said, opacity: words ? probability ** 0.7 : 0.4 };
+    const line = [quoted(name), layer, numbered(token.label, token.number), quoted(text), words ? probability : ""];
+    return { text, looks, label: `${tokenName(token)}, ${row}${said}`, line, ...shade };
   }));
   const same = new Set(data.pairs.filter(([from, to]) => data.donor.tokens[from].id === data.receiver.tokens[to].id).map((pair) => pair[role === "donor" ? 0 : 1]));
   // The decoder's tokens are paired up to the first one that differs.
   const differs = (n) => !same.has(n) && (data.side === "encoder" || n <= data.pairs.length);
-  return stateGrid({
+  return {
     id: role,
     name: `${name}: states of the ${data.side}. ${role === "donor" ? "Enter picks one to copy." : "Enter puts the picked one here."}`,
     dir: directionOf(tokens[role]),
@@ -91,12 +98,10 @@ function gridOf(view, role) {
     cells,
     rest: data.copy?.layer === undefined || data.copy.head !== undefined ? [0, 0] : [data.copy.layer, role === "donor" ? data.copy.from : data.copy.to],
     press: (layer, n, byKey) => (role === "donor" ? pick(view, layer, n, byKey) : dropOn(view, layer, n)),
-  });
+  };
 }
 
 const isAt = (copy, layer, end, n) => Boolean(copy) && copy.head === undefined && copy.layer === layer && copy[end] === n;
-
-const shadeOf = (probability, words) => `color-mix(in srgb, var(--said) ${words ? Math.round(100 * probability ** 0.7) : 40}%, var(--page))`;
 
 /** Pick a cell of the upper grid, or put it back. A key also goes to where it would be dropped. @param {StatesView} view */
 function pick(view, layer, from, byKey) {
@@ -239,9 +244,16 @@ export function showPictures(view) {
   const waiting = element("p", "note", known ? known.problem : "Patching every cell and every head\u2026");
   if (!known || known.problem) return void parts.more.replaceChildren(waiting);
   const layers = layerNames(data.layers);
-  const made = [element("h3", "", "Every cell"), cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers))];
+  const made = [...cellPicture(view, known.cells, layers), element("p", "note", cellsInWords(view, known.cells, layers))];
   for (const [kind, shares] of Object.entries(known.heads)) made.push(...headPicture(view, kind, shares));
   parts.more.replaceChildren(...made);
+}
+
+/* A heading with the save menu of its grid, and the grid. */
+function titled(view, name, title, headings, grid) {
+  const head = element("div", "head");
+  head.append(element("h3", "", title), saveGridsMenu(view, name, `${title}: share of the difference that its copy ${verbOf(view.data)}`, headings, grid));
+  return [head, stateGrid(grid)];
 }
 
 const shareCell = ({ theme }, given, label, looks) => {
@@ -257,11 +269,12 @@ function cellPicture(view, shares, layers) {
   const paired = new Map(data.pairs.map(([from, to]) => [to, from]));
   const cells = shares.map((row, layer) => row.map((share, to) => {
     const label = `${tokenName(tokens.receiver[to])}, ${layers[layer]}: ${share === null ? "no counterpart" : fixed(share, 2)}`;
-    if (share === null) return { text: "", label, looks: "none" };
+    const line = [layer, numbered(tokens.receiver[to].label, tokens.receiver[to].number), share === null ? "" : shortest(share)];
+    if (share === null) return { text: "", label, looks: "none", line };
     const cell = shareCell(view, share, label, isAt(data.copy, layer, "to", to) ? "goal" : "");
-    return { ...cell, text: Math.abs(share) < 0.05 ? "" : cell.text }; // the cells are narrow
+    return { ...cell, line, text: Math.abs(share) < 0.05 ? "" : cell.text }; // the cells are narrow
   }));
-  return stateGrid({
+  return titled(view, `${data.side}_cells`, "Every cell", ["layer", "token", "share"], {
     id: "cells", name: "Share of every cell. Enter copies it.", dir: directionOf(tokens.receiver), rows: layers,
     columns: shares[0].map((_, to) => ({ text: tokenName(tokens.receiver[to]) })), cells,
     press: (layer, to) => paired.has(to) && view.drop(layer, paired.get(to), to),
@@ -282,17 +295,17 @@ const verbOf = ({ way }) => (way === "restore" ? "restores" : "takes away");
 
 function headPicture(view, kind, shares) {
   const { data } = view;
-  const title = element("h3", "", `Every ${{ encoder: "encoder", decoder: "decoder", cross: "cross" }[kind]} head`);
-  const cells = shares.map((row, layer) => row.map((share, head) => shareCell(
-    view, share, `head ${layer + 1}.${head + 1}: ${fixed(share, 2)}`,
-    data.copy?.head === head && data.copy.layer === layer && data.copy.kind === kind ? "goal" : "",
-  )));
+  const cells = shares.map((row, layer) => row.map((share, head) => {
+    const isGoal = data.copy?.head === head && data.copy.layer === layer && data.copy.kind === kind;
+    const cell = shareCell(view, share, `head ${layer + 1}.${head + 1}: ${fixed(share, 2)}`, isGoal ? "goal" : "");
+    return { ...cell, line: [kind, layer + 1, head + 1, shortest(share)] };
+  }));
   const [best] = shares.flatMap((row, layer) => row.map((share, head) => ({ share, name: `${layer + 1}.${head + 1}` }))).toSorted((a, b) => b.share - a.share);
-  const grid = stateGrid({
+  const [heading, grid] = titled(view, `${kind}_heads`, `Every ${kind} head`, ["kind", "layer", "head", "share"], {
     id: `heads-${kind}`, name: `Share of every ${kind} head. Enter copies its output.`, dir: "ltr", rows: layerNames(shares.length + 1).slice(1),
     columns: shares[0].map((_, head) => ({ text: head ? String(head + 1) : "head 1" })), cells,
     press: (layer, head) => view.ask({ way: data.way, side: data.side, copy: `copyhead.${kind}.${layer}.${head}` }),
   });
   grid.classList.add("heads");
-  return [title, grid, element("p", "note", `The best, ${best.name}, ${verbOf(data)} ${fixed(best.share, 2)}.`)];
+  return [heading, grid, element("p", "note", `The best, ${best.name}, ${verbOf(data)} ${fixed(best.share, 2)}.`)];
 }

@@ -4,11 +4,7 @@ import { buttonOf, element } from "../shared/dom.js";
 import { ARROWS, handled } from "../shared/keys.js";
 import { between } from "../shared/numbers.js";
 
-/**
- * Build a grid. A cell is {text, label, ground?, ink?, looks?}; `columns` are {text, strong?} and `name` is announced.
- * @param {{id: string, name: string, dir: string, corner?: string, rows: string[], columns: {text: string, strong?: boolean}[],
- *   cells: any[][], press: (row: number, column: number, byKey: boolean) => void, rest?: number[]}} grid
- */
+/** Build a grid. @param {StateGrid} grid */
 export function stateGrid({ id, name, dir, corner = "", rows, columns, cells, press, rest = [0, 0] }) {
   const grid = element("div", "grid");
   Object.assign(grid, { dir, role: "grid", ariaLabel: name });
@@ -44,11 +40,12 @@ export function stateGrid({ id, name, dir, corner = "", rows, columns, cells, pr
   return scroll;
 }
 
-function cellButton(id, { text, label, ground, ink, looks }, row, column) {
-  const button = buttonOf(`cell ${looks ?? ""}`, text);
+/** @param {string} id @param {StateGrid["cells"][0][0]} cell @param {number} row @param {number} column */
+function cellButton(id, { text, label, ground, opacity = 1, ink, looks }, row, column) {
+  const button = buttonOf(`cell ${looks}`, text);
   Object.assign(button, { role: "gridcell", ariaLabel: label, title: label, tabIndex: -1 });
   Object.assign(button.dataset, { at: `${id} ${row} ${column}`, row, column });
-  if (ground) button.style.background = ground;
+  if (ground) button.style.background = opacity < 1 ? `color-mix(in srgb, ${ground} ${Math.round(100 * opacity)}%, var(--page))` : ground;
   if (ink) button.style.color = ink;
   return button;
 }

@@ -1,10 +1,12 @@
 // Push a state: away from one word of the translation and towards another, by a strength, and in random directions beside it.
 
+import { quoted, shortest } from "../shared/csv.js";
 import { buttonOf, bold, element, fillSelect } from "../shared/dom.js";
 import { percent, fixed } from "../shared/numbers.js";
 import { drawDot, drawLevel, drawNote, drawPath, drawText, prepareCanvas, roundTicks, sizeCanvas } from "../shared/plot.js";
 import { directionOf, displayTokens, tokenName } from "../shared/tokens.js";
 import { changedText, layerNames } from "./copying.js";
+import { saveMenu } from "./saving.js";
 
 /** @param {StatesView} view */
 export function showPushing(view) {
@@ -13,7 +15,7 @@ export function showPushing(view) {
   const ask = (change) => view.ask({ ...chosenOf(data), ...change });
   view.picked = null;
   parts.choices.replaceChildren();
-  parts.main.replaceChildren(sentenceButtons(data, tokens, ask), ...(data.push ? [controlsOf(view, ask), curveOf(view)] : []));
+  parts.main.replaceChildren(sentenceButtons(data, tokens, ask), ...(data.push ? [controlsOf(view, ask), curveOf(view), footOf(view)] : []));
   parts.more.replaceChildren(...(data.push ? translationsOf(data) : []));
   parts.say.replaceChildren(...saidPush(data, tokens));
   if (data.push) drawCurve(view);
@@ -96,14 +98,36 @@ function curveOf(view) {
   return box;
 }
 
+/** @param {StatesView} view */
+function footOf(view) {
+  const { curve, push } = view.data;
+  const foot = element("div", "foot");
+  const drawn = () => {
+    const width = view.canvas.clientWidth;
+    return { width, height: PLOT.height, draw: (context) => paintCurve(context, view, width) };
+  };
+  const random = curve.random.flatMap((_, seed) => [push.old, push.new].map(({ text }) => quoted(`${text}, random ${seed + 1}`)));
+  const headings = ["strength", quoted(push.old.text), quoted(push.new.text), ...random];
+  const numbersAt = (_, at) => [curve.strengths, curve.old, curve.new, ...curve.random.flatMap((line, seed) => [line, curve.random_new[seed]])].map((line) => shortest(line[at]));
+  const title = `Probability of ${push.old.text} and ${push.new.text} by strength`;
+  foot.append(saveMenu(view, "push", title, drawn, () => [headings, ...curve.strengths.map(numbersAt)]));
+  return foot;
+}
+
 /** Draw both probabilities against the strength, and pale those of the random directions. @param {StatesView} view */
 export function drawCurve(view) {
-  const { canvas, theme, data } = view;
-  const { curve, push } = data;
+  const { canvas, data } = view;
+  const { push } = data;
   const width = Math.max(260, canvas.parentElement.clientWidth);
+  sizeCanvas(canvas, width, PLOT.height);
+  paintCurve(prepareCanvas(canvas, width, PLOT.height), view, width);
+  canvas.setAttribute("aria-label", `Probability of ${push.old.text} and ${push.new.text} by strength. At ${strengthInWords(data, view.strength)}.`);
+}
+
+/** @param {Drawing} context @param {StatesView} view */
+function paintCurve(context, { theme, data, strength: chosen }, width) {
+  const { curve, push } = data;
   const { left, top, foot, right, height } = PLOT;
-  sizeCanvas(canvas, width, height);
-  const context = prepareCanvas(canvas, width, height);
   const [across, down] = [width - left - right, height - top - foot];
   const last = curve.strengths.at(-1);
   const highest = Math.max(...curve.old, ...curve.new, ...curve.random.flat(), 0.01);
@@ -114,19 +138,17 @@ export function drawCurve(view) {
   drawNote(context, theme, `strength of the push; length of the state itself: ${fixed(push.length, 0)}`, left, height - 10);
   const line = (values) => values.map((share, at) => [x(curve.strengths[at]), y(share)]);
   drawPath(context, theme.line, 1.5, ...curve.random.map(line));
-  const at = view.strength;
-  drawPath(context, theme.ink3, 1, [[x(curve.strengths[at]), top], [x(curve.strengths[at]), top + down]]);
+  drawPath(context, theme.ink3, 1, [[x(curve.strengths[chosen]), top], [x(curve.strengths[chosen]), top + down]]);
   const ends = [[curve.random[0].at(-1), `${push.old.text}, random`, "ink2", 400], [curve.old.at(-1), push.old.text, "ink", 650], [curve.new.at(-1), push.new.text, "wrong", 650]];
   for (const [values, colour] of [[curve.old, theme.ink], [curve.new, theme.wrong]]) {
     drawPath(context, colour, 2.2, line(values));
-    drawDot(context, theme, colour, x(curve.strengths[at]), y(values[at]), 4);
+    drawDot(context, theme, colour, x(curve.strengths[chosen]), y(values[chosen]), 4);
   }
   let least = -Infinity; // labels from top to bottom, one line apart
   for (const [share, text, colour, weight] of ends.toSorted((a, b) => b[0] - a[0])) {
     least = Math.max(y(share), least + 15);
     drawText(context, theme, text, left + across + 8, Math.min(least, height - foot + 14), { size: 13, weight, colour });
   }
-  canvas.setAttribute("aria-label", `Probability of ${push.old.text} and ${push.new.text} by strength. At ${strengthInWords(data, at)}.`);
 }
 
 function translationsOf(data) {

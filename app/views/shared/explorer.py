@@ -32,6 +32,7 @@ def show_explorer(
     in_url: bool = True,
     head_page: str | None = None,
     changed: what_if.WhatIf | None = None,
+    strip: bool = False,
     **further: Any,
 ) -> dict[str, str] | None:
     """Show a record's explorer, opened at `view`; `further` goes to `explorer.payload`.
@@ -39,7 +40,8 @@ def show_explorer(
     `card` is the checkpoint that made the record: scores, value norms and head effects are computed
     with its weights, under the record's edits. Without it, only quantities of the record are shown.
     `changed` enables editing of the pass and describes the current edits; `record` is their result.
-    `in_url` says whether the page's URL stores the explorer's view.
+    `strip` shows what the states already say, if there is a card. `in_url` says whether the page's
+    URL stores the explorer's view.
 
     Returns the query parameters for `head_page` if the visitor opens it now, else None.
     """
@@ -50,9 +52,10 @@ def show_explorer(
         numbers = {"change": changed.map_changes, **numbers}
     effects = None if card is None else lambda: results.head_effects(card, record)
     more = ["effects"] if effects else []
+    more += ["edit"] if changed and card is not None else []
     lens = None
-    if changed and card is not None:
-        more += ["edit", "lens"]
+    if strip and card is not None:
+        more += ["lens"]
         lens = _lens_offer(card)
     data = payload(
         record,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ from core.record.record import TranslationRecord
 
 KEY = "copied_states"
 WAYS = ("restore", "damage")
+_MOST_COMPARED = 4
+"""Pairs of tokens that differ: the copy that the page opens with is the best of the first ones."""
 _COPY = re.compile(rf"copy\.({'|'.join(SIDES)})\.(\d{{1,4}})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
 _HEAD = re.compile(rf"copyhead\.({'|'.join(KINDS)})\.(\d{{1,4}})\.(\d{{1,4}})", re.ASCII)
 
@@ -56,8 +60,8 @@ def show_copying(
         "way": way,
         "side": side,
         "layers": count_states(card, side),
-        "donor": {"name": from_name, "translation": donor.translation},
-        "receiver": {"name": to_name, "translation": receiver.translation},
+        "donor": {"name": from_name},
+        "receiver": {"name": to_name},
         "copy": None,
         "after": None,
         "after_text": None,
@@ -70,9 +74,13 @@ def show_copying(
         data["pairs"] = [(a, b) for b, a in pairs(receiver, donor, side)]
     except ValueError as error:  # one line
         data |= {"pairs": [], "problem": str(error)}
-    data |= _copied(card, donor, receiver, side, data["pairs"], text, chosen.decode)
+    patched = partial(results.run_experiment, card, core.patch_all, first, second, way)
+    copy = _read(card, text, donor, receiver, side)
+    copy = copy or _opening(card, donor, receiver, side, data["pairs"], patched)
+    if copy:
+        data |= _copied(card, donor, receiver, side, copy, chosen.decode)
     states(data, key=KEY, on_chosen=_choose)
-    pictures = _pictures(card, first, second, way, side)
+    pictures = _pictures(patched, side)
     send_answer(KEY, "pictures", pack({"explorer": KEY, "about": data["about"], **pictures}))
     if edits := data.get("edits"):
         show_link(receiver, edits, chosen)
@@ -90,31 +98,45 @@ def _choose() -> None:
     session.put("copy_turn", chosen.get("turn"))
 
 
-def _copied(
+def _opening(
     card: Card,
     donor: TranslationRecord,
     receiver: TranslationRecord,
     side: Side,
     together: list[tuple[int, int]],
-    text: str,
+    patched: Callable[[], Any],
+) -> dict[str, Any] | None:
+    """Return the copy that the page opens with; None if no state differs.
+
+    Of the first pairs that differ, it is the one whose state has the largest share in its layer.
+    """
+    t = first_difference(donor, receiver)
+    different = [
+        (a, b)
+        for a, b in together
+        if (a == t if side == "decoder" else donor.source[a].id != receiver.source[b].id)
+    ][:_MOST_COMPARED]
+    if not different:
+        return None
+    count = count_states(card, side)  # the decoder's last state is what is written
+    layer = count // 2 if side == "encoder" else max(0, count - 2)
+    if len(different) > 1 and t is not None:
+        shares = getattr(patched(), side)[layer]  # if all are NaN, the first pair stays first
+        different.sort(key=lambda pair: -shares[pair[1]])
+    return {"layer": layer, "from": different[0][0], "to": different[0][1]}
+
+
+def _copied(
+    card: Card,
+    donor: TranslationRecord,
+    receiver: TranslationRecord,
+    side: Side,
+    copy: dict[str, Any],
     decode: DecodeConfig,
 ) -> dict[str, Any]:
-    """Return the chosen copy, or one that shows the difference, and what it does."""
-    chosen = _read(card, text, donor, receiver, side)
-    if chosen is None:
-        t = first_difference(donor, receiver)
-        different = (
-            (a, b)
-            for a, b in together
-            if (a == t if side == "decoder" else donor.source[a].id != receiver.source[b].id)
-        )
-        if (pair := next(different, None)) is None:
-            return {}
-        count = count_states(card, side)  # the decoder's last state is what is written
-        layer = count // 2 if side == "encoder" else max(0, count - 2)
-        chosen = {"layer": layer, "from": pair[0], "to": pair[1]}
+    """Return a copy and what it does."""
     try:
-        edits = _edits(chosen, donor, receiver, side)
+        edits = _edits(copy, donor, receiver, side)
         own = results.token_ids(receiver.target_out)
         forced = results.inspect(card, receiver.source_text, edits=edits, target_ids=own)
         after = results.inspect(card, receiver.source_text, edits=edits, decode=decode)
@@ -122,7 +144,7 @@ def _copied(
     except ValueError as error:  # one line
         return {"problem": str(error)}
     return {
-        "copy": chosen,
+        "copy": copy,
         "edits": edits.to_text(),
         "after": words(card, forced, side),
         "after_text": after.translation,
@@ -196,9 +218,7 @@ def _measure(
     }
 
 
-def _pictures(
-    card: Card, first: TranslationRecord, second: TranslationRecord, way: str, side: Side
-) -> dict[str, Any]:
+def _pictures(patched: Callable[[], Any], side: Side) -> dict[str, Any]:
     """Return the share that each state of a side brings, and each head; or why there is none.
 
     `cells` are [layer, position], null for a position without a counterpart; the decoder's end
@@ -206,7 +226,7 @@ def _pictures(
     head] by kind: cross-attention, and the side's self-attention.
     """
     try:
-        found = results.run_experiment(card, core.patch_all, first, second, way)
+        found = patched()
     except ValueError as error:  # one line
         return {"problem": str(error)}
     cells = getattr(found, side).tolist()

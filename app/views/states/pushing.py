@@ -50,6 +50,7 @@ def show_pushing(
         "mode": "push",
         "key": KEY,
         "turn": session.get("push_turn") or 0,
+        "source": record.source_text,
         "tokens": [sent(token) for token in record.source],
         "layers": count_states(card, "encoder"),
         "typed": typed if problem else None,

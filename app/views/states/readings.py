@@ -30,8 +30,10 @@ def tokens_of(record: TranslationRecord, side: Side) -> tuple[RecordToken, ...]:
 
 
 def side_of(card: Card, record: TranslationRecord, side: Side) -> dict[str, Any]:
-    """Return a side's tokens, the first one's number, and the words of its states."""
+    """Return a side's tokens, the first one's number, the words of its states, and both texts."""
     return {
+        "source": record.source_text,
+        "translation": record.translation,
         "tokens": [sent(token) for token in tokens_of(record, side)],
         "first": int(side == "encoder"),
         "words": words(card, record, side),
