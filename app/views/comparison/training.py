@@ -60,27 +60,23 @@ def scores_of(pair: tuple[Card, Card]) -> dict[str, list[list[float]]]:
 
 
 def verdict(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:
-    """Say by how much the first network's BLEU is above or below the second's, for each corpus.
+    """Say by how much the first network's BLEU is above or below the second's, corpus by corpus.
 
     Overlapping intervals of two networks do not show that they are equal, so no line says so.
     """
     if not scores:
         return "**Two networks, one recipe; their BLEU was not measured.**"
-    changes = [
-        f"{number(first[0] - second[0], 1, sign='+')} on {corpus}"
-        for corpus, (first, second) in scores.items()
-    ]
-    said = " and ".join(filter(None, (", ".join(changes[:-1]), changes[-1])))
-    return f"**BLEU of {names[0]}: {said}, compared with {names[1]}.**"
+    changes = [number(first[0] - second[0], 1, sign="+") for first, second in scores.values()]
+    return f"**BLEU, compared with {names[1]}: {', '.join(changes)}.**"
 
 
 def intervals_note(scores: dict[str, list[list[float]]], names: tuple[str, str]) -> str:
     """Say which dot is whose, and what has an interval: a network's BLEU, never the difference."""
-    measured = [corpus for corpus, of in scores.items() if all(len(one) > 1 for one in of)]
-    own = f" Lines ({', '.join(measured)}): each network’s own 95\u00a0% interval."
+    has_lines = any(len(one) > 1 for of in scores.values() for one in of)
     return (
-        f"Filled: {names[0]}. Open: {names[1]}.{own * bool(measured)} No interval of a difference "
-        "was measured, so this does not show that both are equal."
+        f"Filled: {names[0]}. Open: {names[1]}. "
+        + "Lines: each network’s own 95\u00a0% interval. " * has_lines
+        + "The differences have none, so equality is not shown."
     )
 
 
