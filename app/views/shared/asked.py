@@ -490,11 +490,13 @@ def important_heads(
 ) -> Iterator[Candidate]:
     """Yield a question about the cross-attention heads for each word of the translation.
 
-    The word of `token`, if given, comes first, then the words by size of the largest effect.
+    The word of `token`, if given, comes first, then the words by size of the largest effect. The
+    word with the largest one comes last: the first page's next step has already answered it.
     """
     words = record.words("target")
     largest = [np.abs(effects.changes["cross"][..., list(w)].sum(-1)).max() for w in words]
-    order = np.argsort(-np.array(largest), kind="stable").tolist()
+    first, *order = np.argsort(-np.array(largest), kind="stable").tolist()
+    order.append(first)
     if token is not None:
         order.sort(key=lambda index: token not in words[index])
     for index in order:
