@@ -45,7 +45,7 @@ class PushCurve(Frozen):
 
 
 def push_curve(
-    translator: Network, record: TranslationRecord, push: Push, step: int, seeds: int = 3
+    translator: Network, record: TranslationRecord, push: Push, step: int, seeds: int = 20
 ) -> PushCurve:
     """Push a state of a record's pass as `push` does, at many strengths; its own is ignored.
 

@@ -49,7 +49,8 @@ def test_the_page_opens_with_the_state_that_tells_both_apart(translator, way):
     ends = [all_shares.corrupted, all_shares.clean]
     if way == "damage":
         ends = [-end for end in reversed(ends)]
-    assert data["measure"]["before"] == pytest.approx(ends[0], abs=1e-3)
+    found = [data["measure"][name] for name in ("before", "goal")]
+    assert found == pytest.approx(ends, abs=1e-3)
     shown = pictures(page)
     np.testing.assert_allclose(shown["cells"], all_shares.encoder, atol=1e-6)
     assert set(shown["heads"]) == {"cross", "encoder"} and shown["about"] == data["about"]

@@ -5,7 +5,7 @@ import { BOS, idsOf } from "./subwords.js";
 
 const STEPS = 16;
 const LONGEST = 1.5; // the largest strength, in lengths of the state
-const SEEDS = 3;
+const SEEDS = 20;
 const SIMILAR = 40; // words
 
 /**

@@ -20,8 +20,8 @@ const MOST_SUGGESTED = 8;
 /* Pairs of tokens that differ: the copy that the page opens with is the best of the first ones. */
 const MOST_COMPARED = 4;
 
-/** By record: what its states say. */
-const read = new WeakMap();
+/** By record: what its states say, and the curves of its pushes. */
+const read = new WeakMap(), drawn = new WeakMap();
 
 async function readingsOf({ network, hasLens, pause }, record) {
   if (!hasLens) return null;
@@ -123,7 +123,7 @@ function measureOf({ network }, donor, receiver, edits) {
   const [high, low] = [donor, receiver].map(({ source }) => logitDifference(network, idsOf(source), contrast));
   const now = logitDifference(network, idsOf(receiver.source), contrast, edits);
   const share = Math.abs(high - low) < LEAST_DIFFERENCE ? null : (now - low) / (high - low);
-  return { other: labelOf(donor.targetOut[t]), own: labelOf(receiver.targetOut[t]), before: low, now, share };
+  return { other: labelOf(donor.targetOut[t]), own: labelOf(receiver.targetOut[t]), before: low, now, goal: high, share };
 }
 
 /** The share of every state of the side and of every head: `CopyPictures`. @param {Passes} passes */
@@ -220,9 +220,16 @@ function idOfWord({ tokenizer }, word) {
   return tokens[0].id;
 }
 
+/* Drawn once for all strengths. */
+async function curveOf({ network, pause }, record, push, step) {
+  const key = pushText({ ...push, strength: 1 });
+  if (drawn.get(record)?.key !== key) drawn.set(record, { key, curve: await pushCurve(network, record, push, step, pause) });
+  return drawn.get(record).curve;
+}
+
 async function pushedBy(passes, record, rival, given) {
   const { tokenizer } = passes, step = idsOf(record.targetOut).indexOf(given.old);
-  const { length, random, random_new, ...lines } = await pushCurve(passes.network, record, given, step, passes.pause);
+  const { length, random, random_new, ...lines } = await curveOf(passes, record, given, step);
   const { strengths } = lines, distance = strengths.map((strength) => Math.abs(strength - given.strength));
   const flip = strengths.findIndex((_, k) => lines.new[k] > lines.old[k]);
   // Not chosen yet: just beyond where the words change places.
