@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from app.components.assets import as_module, joined, palette, read
 
@@ -170,6 +170,30 @@ def test_the_copy_and_all_that_it_changes_are_marked(blank):
     assert [re.sub("[\u2068\u2069]", "", word) for word in strong] == ["Mann", "Frau", "dort"]
     label = blank.locator('[data-at="donor 2 3"]').get_attribute("aria-label")
     assert label and re.sub("[\u2068\u2069]", "", label) == "<eos>, layer 2: a23, 0.50"
+
+
+@pytest.mark.parametrize("words", ["Wort", "كلمة"])
+def test_a_cut_grid_fades_and_shows_the_copied_cell(blank, words):
+    many = tokens([f"{words}{n}" for n in range(20)])
+    side = {"tokens": many, "words": read_as("w", 3, 20)}
+    data = copying(copy={"layer": 1, "from": 11, "to": 11}, after=None, after_text=None,
+                   measure=None, pairs=[[n, n] for n in range(20)])  # fmt: skip
+    data |= {name: data[name] | side for name in ("donor", "receiver")}
+    show(blank, data)
+    for name, looks in (("donor", "source"), ("receiver", "goal")):
+        scroll = blank.locator(".main .scroll", has=blank.locator(f'[data-at="{name} 0 0"]'))
+        expect(scroll).to_have_class("scroll cut-left cut-right")
+        outer, cell, corner = (part.bounding_box() for part in (
+            scroll, scroll.locator(f".{looks}"), scroll.locator(".corner")))  # fmt: skip
+        assert outer and cell and corner
+        left, right = outer["x"], outer["x"] + outer["width"]
+        if words == "Wort":
+            left = corner["x"] + corner["width"]
+        else:
+            right = corner["x"]
+        assert left + 36 <= cell["x"] and cell["x"] + cell["width"] <= right - 36
+    show(blank, copying())
+    expect(blank.locator(".main .scroll").first).to_have_class("scroll")
 
 
 def saved(page: Page, name: str) -> bytes:

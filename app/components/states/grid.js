@@ -60,10 +60,12 @@ function showCut(scroll) {
   scroll.classList.toggle("cut-right", after > 1);
 }
 
+const FADED = 36; // px, as in states.css
+
 /** Scroll a grid, not the page, until a cell is in view. */
 export function bringIntoView(cell) {
   const scroll = cell.closest(".scroll"), [box, own, name] = [scroll, cell, scroll.querySelector(".corner")].map((part) => part.getBoundingClientRect());
-  const [from, to] = scroll.dir === "rtl" ? [box.left, name.left] : [name.right, box.right];
+  const [from, to] = scroll.dir === "rtl" ? [box.left + FADED, name.left] : [name.right, box.right - FADED];
   if (own.left < from || own.right > to) scroll.scrollLeft += (own.left + own.right - from - to) / 2;
 }
 
