@@ -174,10 +174,10 @@ def test_the_copy_and_all_that_it_changes_are_marked(blank):
 
 @pytest.mark.parametrize("words", ["Wort", "كلمة"])
 def test_a_cut_grid_fades_and_shows_the_copied_cell(blank, words):
-    many = tokens([f"{words}{n}" for n in range(20)])
-    side = {"tokens": many, "words": read_as("w", 3, 20)}
-    data = copying(copy={"layer": 1, "from": 11, "to": 11}, after=None, after_text=None,
-                   measure=None, pairs=[[n, n] for n in range(20)])  # fmt: skip
+    many = tokens([f"{words}{n}" for n in range(40)])
+    side = {"tokens": many, "words": read_as("w", 3, 40)}
+    data = copying(copy={"layer": 1, "from": 30, "to": 30}, after=None, after_text=None,
+                   measure=None, pairs=[[n, n] for n in range(40)])  # fmt: skip
     data |= {name: data[name] | side for name in ("donor", "receiver")}
     show(blank, data)
     for name, looks in (("donor", "source"), ("receiver", "goal")):
@@ -187,6 +187,7 @@ def test_a_cut_grid_fades_and_shows_the_copied_cell(blank, words):
             scroll, scroll.locator(f".{looks}"), scroll.locator(".corner")))  # fmt: skip
         assert outer and cell and corner
         left, right = outer["x"], outer["x"] + outer["width"]
+        assert left <= corner["x"] and corner["x"] + corner["width"] <= right
         if words == "Wort":
             left = corner["x"] + corner["width"]
         else:
