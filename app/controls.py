@@ -36,6 +36,10 @@ question_tour_0 …, question_masks, question_batch, question_positions, questio
 question_steps, asked_<place> for the component in each, pictured_<place> and predict_<place> below
 it, cover_<place> and show_<place> where its answer is covered, presented, presented_line,
 presented_text,
+train_task, train_pairs, train_layers, train_heads, train_width, train_positions, train_norm,
+train_smoothing, train_warmup, train_seed, train_bug, train_experiment_…, train_predicted,
+train_prediction, train_controls, train_run, train_step, train_fast, train_again, train_shown,
+train_example_…, trained, train_after, train_open, train_save, train_load,
 tour_links, tour_taught, tour_onward, tour_all_0 …, tour_text, tour_trial, tour_back, tour_next,
 tour_end, tour_other, tour_0 …,
 tour_map_0 …, purpose, glance, figure_one, figure_beside, lesson_columns, lesson_top,

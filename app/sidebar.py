@@ -9,6 +9,7 @@ import streamlit as st
 from app import controls
 from app.components.navigation import navigation
 from app.examples import Example, examples
+from app.lessons.texts import text
 from app.look.glossary import meaning
 from app.look.markdown import plain
 from app.state import address, models, plans, session
@@ -205,5 +206,26 @@ def model_note(page: str) -> None:
             f"{shape.num_heads} heads, d_model {shape.d_model}, "
             f"{models.weights_count(card.parameters)}"
         )
+        if models.is_trained_here(card):
+            st.caption(plain(_training_note(card)))
         if card.note:
             st.caption(plain(card.note))
+
+
+def _training_note(card: Card) -> str:
+    """Say on what a network of this visit was trained, for how long, and with which mistake."""
+    training = card.training
+    (task,) = training["corpora"]
+    settings = training["settings"]
+    said = text(
+        "train",
+        "card.trained",
+        task=task,
+        steps=f"{training['steps_done']:,}",
+        seconds=f"{training['seconds']:.0f}",
+    )
+    if settings["positions"] == "none":
+        said += " " + text("train", "card.positions")
+    if bug := settings["bug"]:
+        said += " " + text("train", "card.mistake", mistake=text("train", f"mistake.{bug}"))
+    return said

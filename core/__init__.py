@@ -40,6 +40,7 @@ _NAMES = {
     "core.experiments.values": "value_norms",
     "core.experiments.word_choice": "rivals true_change word_choice",
     "core.parity.state_dicts": "state_dict_map",
+    "core.small.session": "train_small",
 }
 _PUBLIC = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = [*_PUBLIC, "__version__"]
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from core.parity.state_dicts import state_dict_map
     from core.record.edits import Donor, EditError, Edits, HeadPatch, Patch, Push, RandomPush
     from core.record.record import TranslationRecord
+    from core.small.session import train_small
     from core.translator import InputError, Translator, load
 
 

@@ -53,7 +53,7 @@ LAYERS = (
     ("core.record",),
     ("core.analysis",),
     ("core.training", "core.parity", "core.experiments", "core.foreign"),
-    ("core.atlas",),
+    ("core.atlas", "core.small"),
     ("core.translator",),
     ("core.serving",),
     ("core.benchmarks",),

@@ -242,7 +242,7 @@
  * @typedef {{site: string, layers: number[], heads: number, queries: Token[], keys: Token[], cells: number,
  *   opened: {layer: number, head: number, turn: number, names: {layer: string, head: string}} | null,
  *   words: {query: string, key: string}, titles?: {query: string, key: string}, unmasked: Uint8Array,
- *   outlined: number | null, covered: number | null, sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
+ *   outlined: number | null, covered: number[], sealed: boolean, pinned: [number, number] | null, about: string, maps: any[]}} RowData
  * @typedef {{key: string, pathname: string, root: HTMLElement, parts: Record<string, any>, bytes: Uint8Array | null,
  *   data: RowData, theme: Theme, layer: number, head: number, pinned: Readonly<Place>, preview: Readonly<Place>,
  *   maps: any[], geometry: any, size: string, painted: number, destroy?: () => void}} RowView
@@ -356,13 +356,14 @@
  * @typedef {{kind: Kind, measure: string, short: string, layer: number, head: number, point: number, last: number,
  *   diagonal: number | null}} TrainingMark  see core/analysis/appearance.py
  * @typedef {{name: string, languages: [string, string], heads: number, layers: Record<Kind, number>, steps: number[],
- *   loss: number[], bleu: number[], sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
+ *   loss: number[], quality: {title: string, meaning: string, values: number[], share: boolean},
+ *   compared: {name: string, loss: number[], quality: number[]} | null, live: boolean, sentences: TrainingSentence[], measures: Record<Kind, TrainingMeasure[]>,
  *   marks: TrainingMark[], opened?: Link & {sentence: number, step: number | null}}} Training  what Python sends; `bytes`
  *   of maps, masks and measures are beside the named values: see training/payload.py
  * @typedef {TrainingMeasure & {values: Float32Array}} DecodedMeasure  [point, layer, head]
  * @typedef {Omit<Training, "measures"> & {measures: Record<Kind, DecodedMeasure[]>, points: number, lastStep: number}} Run
  * @typedef {{title: string, meaning: string, unit: string, curve: number[] | null, others: number[][],
- *   chance: number | null, level: number | null, marks: (TrainingMark & {value: number})[], logarithmic: boolean,
+ *   ofHead: boolean, chance: number | null, level: number | null, marks: (TrainingMark & {value: number})[], logarithmic: boolean,
  *   low: number, high: number, ticks: {value: number, text: string}[], shown: (value: number) => string,
  *   aside: string, empty?: string}} Lane  curve: a value per point; empty: the text shown without a curve
  * @typedef {{width: number, height: number, left: number, plot: number, tops: number[], bottom: number, narrow: boolean,

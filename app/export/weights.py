@@ -157,13 +157,17 @@ def _tensors(config: Configuration, content: bytes) -> dict[str, NDArray]:
 
 
 def _tokenizer(source: dict[str, Any], target: dict[str, Any]) -> dict[str, Any]:
-    """Return the tokenizer's pieces by id, its merges as pairs of ids, and its other fields."""
     if source is not target or source["kind"] != "subwords":
         raise ValueError(
             "the page needs one subword tokenizer for both languages, which imported networks do "
             "not have yet: choose another checkpoint, or save a record as a page"
         )
-    ids = source["vocabulary"]
-    rest = {name: source[name] for name in source if name not in ("kind", "vocabulary", "merges")}
-    merges = [[ids[first], ids[second]] for first, second in source["merges"]]
+    return tokenizer_of_page(source)
+
+
+def tokenizer_of_page(stored: dict[str, Any]) -> dict[str, Any]:
+    """Return a tokenizer's pieces by id, its merges as pairs of ids, and its other fields."""
+    ids = stored["vocabulary"]
+    rest = {name: stored[name] for name in stored if name not in ("kind", "vocabulary", "merges")}
+    merges = [[ids[first], ids[second]] for first, second in stored["merges"]]
     return {"pieces": sorted(ids, key=ids.__getitem__), "merges": merges, **rest}

@@ -22,7 +22,7 @@ from core.record.record import TranslationRecord
 
 _ESCAPED = re.compile(r"^(?:amp;|#0*38;|#x0*26;)+", re.IGNORECASE)
 """What is left in front of a parameter's name where & was written as HTML, even more than once."""
-_EXPLORERS = ("", "steps", "head", "heads", "together", "training", "tour")
+_EXPLORERS = ("", "steps", "head", "heads", "together", "train", "training", "tour")
 _FURTHER = ("words", "hide", "sort", "effect", "combine", "quantity", "mass", "states")
 _ONLY_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("kind", "layer", "head", "q", "k", "view", *_FURTHER), _EXPLORERS),
@@ -33,7 +33,7 @@ _ONLY_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("forced", "tree_shown", "path_maps"), ("steps",)),
     **dict.fromkeys(("measure", "x", "y", "curve"), ("heads",)),
     "stop": ("tour",),
-    "sentence": ("training",),
+    "sentence": ("train", "training"),
     "form": ("quiz",),
     "gloss": ("",),
 }

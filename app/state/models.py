@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import streamlit as st
 
-from app.state import folders, waiting
+from app.state import folders, small_runs, waiting
 from app.state.store import Store
 from core.checkpoint.folder import TWIN, Card, list_cards
 from core.data.corpora import LANGUAGES
@@ -109,12 +109,19 @@ def weights_count(parameters: int) -> str:
     return f"{parameters / 1e6:.1f} million weights"
 
 
+def is_trained_here(card: Card) -> bool:
+    """Whether a network of this visit was trained on the page *Train one here*."""
+    return any(card is one for one in small_runs.cards())
+
+
 def model_label(card: Card) -> str:
     """Return a model's name in lists, which tells shipped, own and imported models apart."""
     where, name = origin(card), model_name(card)
     if where == "shipped":
         return MODELS[name]
     size = weights_count(card.parameters)
+    if is_trained_here(card):
+        return f"Trained here: {name}, {size}"
     if where == "own":
         return f"Own: {name}, {size}"
     return f"Imported: {name} ({card.credit.removeprefix('imported, ')}), {size}"
@@ -163,7 +170,8 @@ def cards() -> dict[tuple[str, str], Card]:
         if roots & {folder, folder.parent} and folder.is_dir():
             found.setdefault((card.direction, model_name(card)), card)
     order = sorted(found.items(), key=lambda item: (ORIGINS.index(origin(item[1])), item[0]))
-    return dict(order)
+    own = {(card.direction, model_name(card)): card for card in small_runs.cards()}
+    return dict(order) | own
 
 
 def implementations(direction: str) -> dict[str, Implementation]:

@@ -52,6 +52,7 @@ VIEWS = {
         View("comparison", "comparison/page", "Scratch and baseline", _MODEL),
         View("literature", "literature/page", "Literature", _MODEL, False, settings=()),
         View("tour", "tour/page", "Guided tour", _LESSONS, own_sentence=False),
+        View("train", "train/page", "Train one here", _LESSONS, False, settings=()),
         View("tokens", "tokens/page", "Tokens", _LESSONS, settings=_NETWORK),
         View("masks", "masks/page", "Masks", _LESSONS),
         View("positions", "positions/page", "Positions", _LESSONS),

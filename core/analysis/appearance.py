@@ -68,14 +68,15 @@ def role_shares(kind: Kind, maps: Sequence[Floats]) -> Floats:
     """Return the mean weight on the keys of each role in ROLES, over sentences: [R, L, H].
 
     `maps` are one kind's weights per sentence, [L, H, Q, K]. For "itself", the first two decoder
-    queries are skipped: they have so few unmasked keys that every head would score high.
+    queries are skipped, unless there is no other: they have so few unmasked keys that every head
+    would score high.
     """
     means = []
     for m in maps:
         if kind == "cross":
             means.append([roles.on_column(m, -1)])
         else:
-            first = 2 if kind == "decoder" else 0
+            first = min(2, m.shape[-2] - 1) if kind == "decoder" else 0
             column = 0 if kind == "decoder" else -1
             shares = roles.on_previous(m), roles.on_itself(m, first), roles.on_column(m, column)
             means.append(list(shares))
@@ -210,11 +211,11 @@ def marks(snapshots: AttentionSnapshots) -> tuple[Mark, ...]:
     for kind, of_kind in measures(snapshots).items():
         by_name = {measure.name: measure for measure in of_kind}
         for name in (*ROLES[kind], *((NEXT,) if kind == "encoder" else ())):
-            found += _marks_of(kind, name, by_name[name])
+            found += marks_of(kind, name, by_name[name])
         if kind == "cross":
             diagonal = near_diagonal(snapshots)
             distinct, kept = by_name[ONE_TO_ONE], by_name[SETTLED]
-            found += _marks_of(kind, ALIGNING, distinct, _reached(kept), diagonal)
+            found += marks_of(kind, ALIGNING, distinct, _reached(kept), diagonal)
     return tuple(found)
 
 
@@ -223,14 +224,17 @@ def _reached(measure: Measure) -> Bools:
     return measure.values >= measure.level
 
 
-def _marks_of(
+def marks_of(
     kind: Kind,
     role: str,
     measure: Measure,
     also: Bools | bool = True,
     diagonal: Doubles | None = None,
 ) -> list[Mark]:
-    """Return the marks of one role; `also` [P, L, H] is a further condition."""
+    """Return a mark for each head that reaches the measure's level and keeps it to the end.
+
+    `also` [P, L, H] is a further condition.
+    """
     holds = _reached(measure) & also
     lasting = np.logical_and.accumulate(holds[::-1])[::-1]  # from here to the end
     found = [

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from core.config import ModelConfig
 from core.files import printable, write_atomic
-from core.frozen import Frozen
+from core.frozen import Bools, Frozen
 from core.kinds import KINDS, Kind, map_sizes
 from core.record.archive import Archive, archive, in_megabytes
 from core.typed import typed
@@ -120,6 +120,11 @@ class AttentionSnapshots(Frozen):
             raise ValueError(f"a {kind} map has a row that does not sum to 1")
         if kind == "decoder" and np.triu(maps, 1).any():
             raise ValueError("a decoder map has a masked cell that is not exactly 0")
+
+    def mask(self, kind: Kind, sentence: int) -> Bools:
+        """Return the cells [Q, K] of a sentence's maps that are not masked."""
+        mask = np.ones(self.sentences[sentence].map_sizes[kind], bool)
+        return np.tril(mask) if kind == "decoder" else mask
 
     @classmethod
     def of_network(cls, folder: Path, model: ModelConfig) -> AttentionSnapshots | None:

@@ -76,7 +76,7 @@ class SubwordTokenizer(Tokenizer):
             counts.update(_learnable(sentence))
         frequent = {c for c, count in counts.items() if count >= min_character_count}
         # The space counts as the trainer's word-boundary mark.
-        alphabet = len(frequent | set(spelling))
+        alphabet = len(frequent | set(spelling) | {" "})
         trainer = trainers.BpeTrainer(
             vocab_size=size,
             special_tokens=list(SPECIALS),

@@ -120,12 +120,12 @@ class SnapshotRecorder:
             loss=np.array([validation_loss(model, pairs, 2048, self._device)], np.float32),
             bleu=np.array([bleu], np.float32),
             maps={kind: tuple(m[None].astype(np.float16) for m in maps[kind]) for kind in KINDS},
-            entropy={kind: _entropy(kind, maps[kind])[None] for kind in KINDS},
-            roles={kind: _shares(kind, maps[kind])[None] for kind in KINDS},
+            entropy={kind: entropy_of(kind, maps[kind])[None] for kind in KINDS},
+            roles={kind: shares_of(kind, maps[kind])[None] for kind in KINDS},
         )
 
 
-def _entropy(kind: str, maps: list[Floats]) -> Floats:
+def entropy_of(kind: str, maps: list[Floats]) -> Floats:
     """Return entropy / uniform entropy, [L, H], averaged over rows with several unmasked keys."""
     shares = []
     for m in maps:
@@ -137,6 +137,6 @@ def _entropy(kind: str, maps: list[Floats]) -> Floats:
     return np.clip(np.concatenate(shares, axis=-1).mean(-1), 0, 1).astype(np.float32)
 
 
-def _shares(kind: Kind, maps: list[Floats]) -> Floats:
+def shares_of(kind: Kind, maps: list[Floats]) -> Floats:
     """Return the share of each role, [R, L, H], clipped to 0…1 against rounding errors."""
     return np.clip(role_shares(kind, maps), 0, 1).astype(np.float32)

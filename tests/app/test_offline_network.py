@@ -522,11 +522,13 @@ def test_an_int8_file_holds_the_rounded_weights(network_page):
     opened(network_page, "int8", file, model).compare(*ids)
 
 
+@pytest.mark.parametrize("doubles", [False, True])
 @pytest.mark.parametrize("plain", [False, True])
-def test_products_of_any_shape_match_plain_sums(network_page, plain):
+def test_products_of_any_shape_match_plain_sums(network_page, plain, doubles):
     largest = network_page.evaluate(
-        """async (plain) => {
-             const heap = await makeHeap(40000, plain), random = () => Math.random() - 0.5;
+        """async ([plain, doubles]) => {
+             const Numbers = doubles ? Float64Array : Float32Array;
+             const heap = await makeHeap(40000, plain, Numbers), random = () => Math.random() - 0.5;
              const long = [[5, 48, 9, 3], [4, 192, 33, 0]];
              const shapes = [[1, 1, 1, 0], [3, 4, 4, 0], [2, 7, 6, 2]];
              let largest = 0;
@@ -551,10 +553,10 @@ def test_products_of_any_shape_match_plain_sums(network_page, plain):
              }
              return [heap.kernel === null, largest];
            }""",
-        plain,
+        [plain, doubles],
     )
     assert largest[0] is plain
-    assert largest[1] <= 1e-5
+    assert largest[1] <= (1e-14 if doubles else 1e-5)
 
 
 def test_without_webassembly_the_page_computes_in_javascript(network_page):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from types import SimpleNamespace
@@ -124,7 +125,10 @@ def test_a_question_about_masks_has_the_numbers_of_the_map():
     assert question["prompt"] == text("masks", "masked.prompt", rows=6)
     assert question["hint"] == text("questions", "hint.cells")
     assert question["words"]["wrong"] == text("questions", "words.wrong-cells")
-    assert question["rows"] == question["columns"] == names(found.target_in, 0)[:6]
+    assert question["rows"] == names(found.target_out, 1)[:6]
+    assert question["columns"] == names(found.target_in, 0)[:6]
+    heads = found.decoder.shape[0] * found.decoder.shape[1]
+    assert question["shaded_by"] == text("masks", "masked.shades", heads=heads)
     titles = [text("masks", f"masked.{which}_title") for which in ("row", "column")]
     assert [question["row_title"], question["column_title"]] == titles
     assert question["correct"] == np.flatnonzero(triangle).tolist() and question["every"]
@@ -270,9 +274,12 @@ def test_every_row_is_asked_about_by_words(source, model, kind):
             two = {"best": question.options[best].label, "share": percent(shares[best])}
             two |= {"second": question.options[second].label}
             two |= {"second_share": percent(shares[second])}
+            of = sum(map(len, seen))
+            told = [text("head", "attends.tokens", tokens=of)] if of > len(seen) else []
             even = {"words": len(seen), "even": percent(1 / len(seen))}
             assert question.explanation == [
                 text("head", "attends.why", **two, **at),
+                *told,
                 text("head", "attends.even", **even),
             ]
             several += len(seen) < sum(map(len, seen))
@@ -536,10 +543,22 @@ def test_stops_ask_what_they_show():
     asks = {n: asked(render("tour", stop=str(n)), f"tour_{n - 1}") for n in (2, 4, 7, 8, 9, 10)}
     assert not questions(render("tour").app), "the first stop teaches"
     kinds = {n: question["name"] for n, question in asks.items()}
-    assert kinds == {2: "attends", 4: "attends", 7: "order", 8: "leak", 9: "attends", 10: "wins"}
+    assert kinds == {
+        2: "attends",
+        4: "attends",
+        7: "order",
+        8: "leak",
+        9: "contributes",
+        10: "wins",
+    }
     # The row that is asked about has a token before it.
     assert int(asks[4]["question"].split(" at stop ")[0].rpartition(".")[2]) >= 1
     assert [asks[n]["question"].split(" at stop ")[1] for n in (2, 9)] == ["1", "8"]
+    products = [
+        math.prod(float(n.replace("−", "-")) for n in re.findall(r"[−\d.]+", o["name"]))
+        for o in asks[9]["options"]
+    ]
+    assert right(asks[9]) == asks[9]["options"][int(np.argmax(products))]
 
     healthy = record(TOURS["de-en"][7].source)
     ids = [token.id for token in healthy.target_out]
@@ -579,16 +598,17 @@ def test_the_map_that_a_question_is_about_is_visible(path):
         found = own.maps(header["site"].lower()).copy()
         assert header["sealed"] == bool(query)
         if question["name"] == "masked":
-            assert (header["site"], header["covered"]) == ("Encoder", None), "without a mask"
+            assert (header["site"], header["covered"]) == ("Encoder", []), "without a mask"
         else:
-            assert header["covered"] == int(question["question"].rpartition(".")[2])
+            assert header["covered"] == [int(question["question"].rpartition(".")[2])]
             if query:
                 found[:, :, header["covered"]] = 0
         np.testing.assert_array_equal(values, found)
         skip(page.app)
         after, (values,) = map_row(read(page.app), f"pictured_{path}")
         assert (after["maps"][0]["name"] == header["maps"][0]["name"]) == (path == "steps")
-        assert (after["covered"], after["outlined"]) == (None, header["covered"])
+        assert after["covered"] == []
+        assert after["outlined"] == (header["covered"] or [None])[0]
         np.testing.assert_array_equal(values, own.maps(after["site"].lower()))
 
 

@@ -116,7 +116,7 @@ def lanes(run: AttentionSnapshots, view: dict[str, Any]) -> list[Lane]:
                 level[shown[0]] if level is not None and len(shown) == 1 else None,
                 marks,
                 of_head=f" in {'head ' * (len(shown) == 1)}{head_name(shown)}",
-                aside="" if chance is None else f"by chance {percent(chance)}",
+                aside="" if chance is None else f"chance {percent(chance)}",
             )
         )
     q, k = view.get("q"), view.get("k")
@@ -279,7 +279,7 @@ def live_is(
     assert on and {m.stroke for m in on} == {of_theme["ink"]}, lane.title
     if narrow:
         (said,) = [plain(m.words) for m in words if m.y == title.y and m is not title]
-        full = ", ".join(filter(None, (lane.value(value) + lane.of_head, lane.aside)))
+        full = ", ".join(filter(None, (lane.value(value), lane.aside)))
         assert full.startswith(said.removesuffix("…"))
         return
     below = {

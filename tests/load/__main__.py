@@ -144,6 +144,10 @@ def run_sessions(args: argparse.Namespace) -> None:
     )
 
 
+def p95(seconds: list[float]) -> float:
+    return statistics.quantiles(seconds, n=20, method="inclusive")[-1]
+
+
 def run_abuse(args: argparse.Namespace) -> None:
     """For each kind, measure one user alone, next to the abuser, and alone again."""
     count = args.sentences
@@ -156,7 +160,8 @@ def run_abuse(args: argparse.Namespace) -> None:
             usual = before + after
             say(
                 f"{kind}: p50 alone {statistics.median(usual):.2f} s, under abuse "
-                f"{statistics.median(abused):.2f} s, ratio {ratio(usual, abused):.1f}; "
+                f"{statistics.median(abused):.2f} s, ratio {ratio(usual, abused):.1f}, p95 "
+                f"{p95(usual):.2f} and {p95(abused):.2f} s; "
                 f"{verdict(answers + more + rest)}; {own.memory:.0f} MB, most {own.most_memory:.0f}"
             )
             if rejected:

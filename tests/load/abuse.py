@@ -15,6 +15,8 @@ from tests.load.client import Client
 from tests.load.sentences import MOST, sentences
 
 TABS = 10
+LEARNERS = "train_example_dates"
+"""A widget in the fragment that trains."""
 Abuser = Callable[[int], Awaitable[None]]
 
 
@@ -112,6 +114,20 @@ async def trainings(port: int) -> None:
     await _clicking(port, "masks", "train_cheating", 0, "open_causal")
 
 
+async def learners(port: int) -> None:
+    """Train a network in each of four tabs, as browsers do: a run every second, again and again."""
+
+    async def tab(number: int) -> None:
+        while True:
+            async with await Client.connect(port) as client:
+                await client.open("train", urlencode({"train_seed": number}))
+                await client.click("train_run")
+                for _ in range(60):
+                    await asyncio.sleep(max(0.0, 1 - (await client.again(LEARNERS)).seconds))
+
+    await asyncio.gather(*(tab(number) for number in range(2, 6)))
+
+
 async def checklists(port: int) -> None:
     """Run the checklist in ten tabs, again and again."""
     await _clicking(port, "comparison", "run_checks", 0.2)
@@ -119,7 +135,9 @@ async def checklists(port: int) -> None:
 
 KINDS: dict[str, Abuser] = {
     one.__name__: one
-    for one in (texts, messages, long, tabs, visits, own_texts, lines, trainings, checklists)
+    for one in (
+        *(texts, messages, long, tabs, visits, own_texts, lines, trainings, learners, checklists),
+    )
 }
 
 

@@ -108,6 +108,10 @@ class Client:
         """Click a button without waiting."""
         await self._send(changed=key, trigger=WidgetState(id=self._ids[key], trigger_value=True))
 
+    async def again(self, key: str) -> Page:
+        """Run the fragment of a widget again, as its timer does."""
+        return await self._run(changed=key)
+
     async def submit(self, key: str, text: str, button: str) -> Page:
         """Enter a text into a form's box, submit the form and wait for the run."""
         self._values[key] = WidgetState(id=self._ids[key], string_value=text)

@@ -1,4 +1,4 @@
-// A heap of float32 numbers, and the matrix product on it: WebAssembly SIMD (assembled below) or plain JavaScript.
+// A heap of float32 numbers, or of doubles, and the matrix product on it: WebAssembly SIMD (assembled below) or plain JavaScript.
 
 /**
  * A product: out[r, c] = Σᵢ x[r, i] · w[c, i] + bias[c], for x [rows, inner] and w [outer, inner]. A step is the distance
@@ -9,29 +9,34 @@
 
 /** Memory for weights and intermediate results. `take` gives the next free part; setting `used` back frees it. */
 export class Heap {
-  /** @param {ArrayBuffer} buffer @param {((...numbers: number[]) => void) | null} kernel  null: plain JavaScript */
-  constructor(buffer, kernel) {
+  /**
+   * @param {ArrayBuffer} buffer @param {((...numbers: number[]) => void) | null} kernel  null: plain JavaScript
+   * @param {any} Numbers Float32Array or Float64Array
+   */
+  constructor(buffer, kernel, Numbers = Float32Array) {
     this.buffer = buffer;
     this.kernel = kernel;
+    this.Numbers = Numbers;
     this.used = 0;
     this.zeros = this.take(4).fill(0);
   }
 
-  /** Return the next `count` numbers, aligned to 16 bytes and not cleared. Throws a RangeError if too few are left. */
+  /** Return the next `count` numbers, aligned to 16 bytes and not cleared. Throws a RangeError if too few are left. @returns {Float32Array} */
   take(count) {
-    const start = this.used;
-    if ((start + count) * 4 > this.buffer.byteLength)
+    const start = this.used, bytes = this.Numbers.BYTES_PER_ELEMENT;
+    if ((start + count) * bytes > this.buffer.byteLength)
       throw new RangeError("The sentence needs more memory than the page has reserved: shorten it.");
     this.used = start + 4 * Math.ceil(count / 4);
-    return new Float32Array(this.buffer, start * 4, count);
+    return new this.Numbers(this.buffer, start * bytes, count);
   }
 
   /** Multiply x [rows, inner] by wᵀ. @param {Product} product */
   product({ x, w, bias = null, out, rows, inner, outer, xStep = inner, wStep = inner, outStep = outer }) {
     const fast = this.kernel && inner % 4 === 0 ? outer - (outer % 4) : 0; // the kernel computes 4 columns at a time, from 4 numbers at a time
-    const at = (numbers, count = 0) => numbers.byteOffset + 4 * count, ofW = [at(w), 4 * wStep, at(w, fast * wStep), 4 * inner];
-    const ofBias = [at(bias ?? this.zeros), bias ? 16 : 0], ofOut = [at(out), 4 * outStep];
-    if (fast) this.kernel(at(x), 4 * xStep, at(x, rows * xStep), ...ofW, ...ofBias, ...ofOut);
+    const bytes = this.Numbers.BYTES_PER_ELEMENT, at = (numbers, count = 0) => numbers.byteOffset + bytes * count;
+    const ofW = [at(w), bytes * wStep, at(w, fast * wStep), bytes * inner];
+    const ofBias = [at(bias ?? this.zeros), bias ? 4 * bytes : 0], ofOut = [at(out), bytes * outStep];
+    if (fast) this.kernel(at(x), bytes * xStep, at(x, rows * xStep), ...ofW, ...ofBias, ...ofOut);
     if (fast === outer) return;
     const ofRows = { numbers: x, count: rows, step: xStep, outStep };
     const ofColumns = { numbers: w.subarray(fast * wStep), count: outer - fast, step: wStep, outStep: 1 };
@@ -42,15 +47,16 @@ export class Heap {
 }
 
 /** Make a heap of `count` numbers. Where WebAssembly is missing or forbidden, or if `plain`, it computes in JavaScript. */
-export async function makeHeap(count, plain = false) {
+export async function makeHeap(count, plain = false, /** @type {any} */ Numbers = Float32Array) {
+  const bytes = Numbers.BYTES_PER_ELEMENT;
   if (!plain) {
     try {
-      const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * count) / 65_536) });
-      const { instance } = await WebAssembly.instantiate(kernelBytes(), { on: { memory } });
-      return new Heap(memory.buffer, /** @type {any} */ (instance.exports.product));
+      const memory = new WebAssembly.Memory({ initial: Math.ceil((bytes * count) / 65_536) });
+      const { instance } = await WebAssembly.instantiate(kernelBytes(bytes), { on: { memory } });
+      return new Heap(memory.buffer, /** @type {any} */ (instance.exports.product), Numbers);
     } catch {} // JavaScript is slower; its results differ by rounding only
   }
-  return new Heap(new ArrayBuffer(4 * count), null);
+  return new Heap(new ArrayBuffer(bytes * count), null, Numbers);
 }
 
 /*
@@ -93,7 +99,7 @@ function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: 
 
 /*
  * The kernel: one WebAssembly function product(x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep), with
- * steps, ends, inner and i in bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
+ * steps, ends, inner and i in bytes, for numbers of `size` bytes. It computes four columns of two rows at a time; if a last row is left over, it is computed twice.
  *
  *   do {                                                          // four columns: w, w1, w2, w3 are wStep apart
  *     row = x; to = out; ahead = w3 + wStep < wEnd ? w3 + wStep : w
@@ -101,16 +107,16 @@ function plainProduct({ numbers: x, step: xStep, ...five }, { numbers: y, step: 
  *       more = row + xStep < xEnd; row1 = row + more · xStep; a = 0; i = 0
  *       do {
  *         read ahead[4 · i]                                       // memory is slow: fetch the next four columns meanwhile
- *         a[r][c] += row[r][i … i+15] · w[c][i … i+15]            // r = 0, 1; c = 0…3; 16 bytes: four products at once
+ *         a[r][c] += row[r][i … i+15] · w[c][i … i+15]            // r = 0, 1; c = 0…3; 16 bytes: four products at once, or two of doubles
  *       } while ((i += 16) < inner)
- *       to[0…3] = sums of the four numbers in each a[0][c], + bias[0…3]; to += more · outStep; the same for a[1]
+ *       to[0…3] = sums of the numbers in each a[0][c], + bias[0…3]; to += more · outStep; the same for a[1]
  *     } while ((to += outStep), (row = row1 + xStep) < xEnd)
- *     out += 16; bias += biasStep
+ *     out += 4 numbers; bias += biasStep
  *   } while ((w = w3 + wStep) < wEnd)
  *
  * The bytes follow the WebAssembly specification, §5 (binary format).
  */
-function kernelBytes() {
+function kernelBytes(size) {
   const [x, xStep, xEnd, w, wStep, wEnd, inner, bias, biasStep, out, outStep] = Array(11).keys(); // parameters are locals
   const [row, row1, more, to, ahead, i, w1, w2, w3] = [11, 12, 13, 14, 15, 16, 17, 18, 19], columns = [w, w1, w2, w3]; // i32 …
   const a = [[20, 21, 22, 23], [24, 25, 26, 27]], numbers = [28, 29], weights = 30; // … and v128
@@ -120,14 +126,15 @@ function kernelBytes() {
   const sumOf = (p, q) => [...get(p), ...get(q), plus], increase = (local, by) => [...sumOf(local, by), ...set(local)];
   const ifMore = (start, step) => [...get(start), ...get(more), ...get(step), mul, plus];
   const repeat = (body, condition) => [0x03, 0x40, ...body, ...condition, 0x0d, 0, end]; // loop … br_if 0 end
-  const load = [0xfd, 0, 4, 0], store = [0xfd, 11, 4, 0]; // v128, aligned to 2⁴ bytes, offset 0
+  const loadFrom = (offset) => [0xfd, 0, 4, offset], load = loadFrom(0), store = (offset) => [0xfd, 11, 4, offset]; // v128, aligned to 2⁴ bytes
   const zero = [0xfd, 12, ...Array(16).fill(0)]; // v128.const
-  const times = [0xfd, 0xe6, 1], add = [0xfd, 0xe4, 1]; // f32x4
-  const pick = (...lanes) => [0xfd, 13, ...lanes.flatMap((lane) => [0, 1, 2, 3].map((byte) => 4 * lane + byte))]; // shuffle
+  const times = [0xfd, size === 4 ? 0xe6 : 0xf2, 1], add = [0xfd, size === 4 ? 0xe4 : 0xf0, 1]; // f32x4 or f64x2
+  const pick = (...lanes) => [0xfd, 13, ...lanes.flatMap((lane) => Array.from({ length: size }, (_, byte) => size * lane + byte))]; // shuffle
   const halves = (p, q, low, high) => [...get(p), ...get(q), ...pick(...low), ...get(p), ...get(q), ...pick(...high), ...add];
   const pair = (p, q) => [...halves(p, q, [0, 4, 1, 5], [2, 6, 3, 7]), ...set(p)]; // p = p₀+p₂, q₀+q₂, p₁+p₃, q₁+q₃
   const sums = ([p, q, r, s]) => [...pair(p, q), ...pair(r, s), ...halves(p, r, [0, 1, 4, 5], [2, 3, 6, 7])];
-  const write = (of) => [...get(to), ...sums(of), ...get(bias), ...load, ...add, ...store];
+  const doubles = (p, q) => halves(p, q, [0, 2], [1, 3]), total = (of) => (size === 4 ? [sums(of)] : [doubles(of[0], of[1]), doubles(of[2], of[3])]);
+  const write = (of) => total(of).flatMap((sum, half) => [...get(to), ...sum, ...get(bias), ...loadFrom(16 * half), ...add, ...store(16 * half)]);
   const loadAt = (start, into) => [...sumOf(start, i), ...load, ...set(into)];
   const multiply = (r, c) => [...get(numbers[r]), ...get(weights), ...times, ...get(a[r][c]), ...add, ...set(a[r][c])];
   const products = [
@@ -146,12 +153,12 @@ function kernelBytes() {
     ...get(x), ...set(row), ...get(out), ...set(to),
     ...sumOf(w3, wStep), ...tee(ahead), ...get(w), ...get(ahead), ...get(wEnd), lessThan, select, ...set(ahead),
     ...repeat(twoRows, [...sumOf(row1, xStep), ...tee(row), ...get(xEnd), lessThan]),
-    ...get(out), ...constant(16), plus, ...set(out), ...increase(bias, biasStep),
+    ...get(out), ...constant(4 * size), plus, ...set(out), ...increase(bias, biasStep),
   ];
   const code = [...repeat(fourColumns, [...sumOf(w3, wStep), ...tee(w), ...get(wEnd), lessThan]), end];
   const name = (text) => [text.length, ...new TextEncoder().encode(text)];
-  const size = (count) => [(count & 127) | 128, count >> 7]; // LEB128 of two bytes
-  const section = (id, ...content) => [id, ...size(content.length), ...content];
+  const length = (count) => [(count & 127) | 128, count >> 7]; // LEB128 of two bytes
+  const section = (id, ...content) => [id, ...length(content.length), ...content];
   const body = [2, 9, 0x7f, 11, 0x7b, ...code]; // two groups of locals: nine i32, eleven v128
   return new Uint8Array([
     0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // "\0asm", version 1
@@ -159,6 +166,6 @@ function kernelBytes() {
     ...section(2, 1, ...name("on"), ...name("memory"), 2, 0, 1), // import a memory of at least one page
     ...section(3, 1, 0), // one function of type 0
     ...section(7, 1, ...name("product"), 0, 0), // export it
-    ...section(10, 1, ...size(body.length), ...body),
+    ...section(10, 1, ...length(body.length), ...body),
   ]);
 }

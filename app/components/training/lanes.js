@@ -9,7 +9,7 @@ export const KIND_NAMES = { encoder: "encoder", decoder: "decoder", cross: "cros
 export const nameOfHead = ({ layer, head }) => `${layer + 1}.${head + 1}`;
 
 /* What most lanes have in common; a lane states the rest. */
-const PLAIN = { unit: "", others: [], chance: null, level: null, marks: [], logarithmic: false, aside: "" };
+const PLAIN = { unit: "", others: [], ofHead: false, chance: null, level: null, marks: [], logarithmic: false, aside: "" };
 
 const OF_SHARES = { ...PLAIN, low: 0, high: 1, ticks: ticksAt([0, 0.5, 1], percent), shown: (value) => percent(value) };
 
@@ -26,29 +26,27 @@ export function viewName(run, view) {
 }
 
 /** @param {Run} run @returns {Lane[]} */
-const curvesOfRun = ({ loss, bleu }) => [
+const curvesOfRun = ({ loss, quality, compared }) => [
   {
     ...PLAIN,
     title: "loss",
     meaning: "Cross-entropy per target token on the validation sample, in nats; logarithmic scale.",
     unit: " nats per token",
     curve: loss,
+    others: compared ? [compared.loss] : [],
     logarithmic: true,
-    low: Math.min(...loss) * 0.9,
-    high: Math.max(...loss) * 1.1,
-    ticks: ticksAt([0.1, 0.2, 0.5, 1, 2, 5, 10]),
-    shown: (value) => fixed(value, 2),
-    aside: "log scale",
+    low: Math.min(...loss, ...(compared?.loss ?? [])) * 0.9,
+    high: Math.max(...loss, ...(compared?.loss ?? [])) * 1.1,
+    ticks: ticksAt(Math.max(...loss) > 30 * Math.min(...loss, ...(compared?.loss ?? [])) ? [0.0001, 0.001, 0.01, 0.1, 1, 10] : [0.1, 0.2, 0.5, 1, 2, 5, 10]),
+    shown: (value) => (value < 0.01 ? value.toPrecision(1) : fixed(value, 2)),
+    aside: compared ? `log scale; thin: ${compared.name}` : "log scale",
   },
   {
-    ...PLAIN,
-    title: "BLEU",
-    meaning: "BLEU of the greedy translations of the validation sample, 0 to 100.",
-    curve: bleu,
-    low: 0,
-    high: Math.max(10, ...bleu) * 1.1,
-    ticks: ticksAt([0, 20, 40, 60, 80, 100]),
-    shown: (value) => fixed(value, 1),
+    ...(quality.share ? OF_SHARES : { ...PLAIN, low: 0, high: Math.max(10, ...quality.values) * 1.1, ticks: ticksAt([0, 20, 40, 60, 80, 100]), shown: (value) => fixed(value, 1) }),
+    title: quality.title,
+    meaning: quality.meaning,
+    curve: quality.values,
+    others: compared ? [compared.quality] : [],
   },
 ];
 
@@ -63,12 +61,13 @@ function curvesOfHeads(run, view) {
     meaning: `${measure.meaning[0].toUpperCase()}${measure.meaning.slice(1)}, averaged over the sentences.`,
     curve: meanCurve(run, kind, measure, shown),
     others: all.map((head) => curveOf(run, kind, measure, head)),
+    ofHead: true,
     chance: measure.name === "entropy" ? null : measure.chance,
     level: shown.length === 1 && measure.level ? measure.level[shown[0][0]][shown[0][1]] : null,
     marks: run.marks
       .filter((mark) => mark.kind === kind && mark.measure === measure.name)
       .map((mark) => ({ ...mark, value: curveOf(run, kind, measure, [mark.layer, mark.head])[mark.point] })),
-    aside: measure.name === "entropy" || measure.chance === null ? "" : `by chance ${percent(measure.chance)}`,
+    aside: measure.name === "entropy" || measure.chance === null ? "" : `chance ${percent(measure.chance)}`,
   }));
 }
 

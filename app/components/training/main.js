@@ -86,11 +86,14 @@ function applyRun(view, bytes) {
     Object.assign(view, { sentence, point: nearestPoint(run, step ?? run.lastStep), link });
   } else {
     const at = before ? { sentence: view.sentence, step: before.steps[view.point], link: view.link } : last;
-    Object.assign(view, { sentence: at.sentence, point: nearestPoint(run, at.step), link: at.link });
+    const follows = run.live && at.step === (before ?? run).lastStep; // the last point stays the last
+    Object.assign(view, { sentence: at.sentence, point: follows ? run.points - 1 : nearestPoint(run, at.step), link: at.link });
   }
   view.sentence = between(0, view.sentence, run.sentences.length - 1);
   const sentences = run.sentences.map(({ source_text, translation }) => `${source_text} \u2192 ${translation}`);
   fillSelect(view.parts["training-sentence"], [...sentences.entries()]);
+  view.root.classList.toggle("live", run.live);
+  view.parts["training-sentence"].closest("div").hidden = sentences.length < 2;
   view.parts.point.max = run.points - 1;
   view.parts.meanings.dataset.kind = "";
   buildMarks(view);

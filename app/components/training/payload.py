@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,19 @@ NAMES = {
 """The short name and the meaning of each measure or mark, by kind, in the order shown."""
 
 
+@dataclass(frozen=True)
+class SmallCurves:
+    """The curves of a small run: its quality, measures of the cross-attention, their marks.
+
+    `compared` holds the name, loss and quality of another run at the same points, or is None.
+    """
+
+    quality: dict[str, Any]
+    measures: tuple[appearance.Measure, ...]
+    marks: tuple[appearance.Mark, ...]
+    compared: dict[str, Any] | None = None
+
+
 def _tokens(pieces: Sequence[str], subwords: bool) -> list[RecordToken]:
     """Return the tokens of one side, whose ids are unknown; `subwords`: marks start words."""
     return [
@@ -75,6 +89,7 @@ def payload(
     name: str,
     languages: tuple[str, str],
     opened: Mapping[str, Any],
+    small: SmallCurves | None = None,
 ) -> dict[str, Any]:
     """Return snapshots in the form that the component's JavaScript reads: `Training` in types.js.
 
@@ -84,6 +99,7 @@ def payload(
         languages: The source's and the target's language.
         opened: What to show first: `sentence` (an index), `step` (a training step) and `kind`,
             `layer`, `head` and further parameters of an explorer's view.
+        small: What replaces BLEU and the cross-attention's measures in a run of core.small.
 
     Returns JSON-serialisable values and, at the top level, little-endian `bytes` in C order.
     `maps_<kind>_<i>` holds the unmasked weights of sentence i as float16 [point, layer, head,
@@ -92,7 +108,10 @@ def payload(
 
     Raises ValueError if there is nothing to show, or too much for one message.
     """
-    by_kind = appearance.measures(snapshots)
+    by_kind, marks = appearance.measures(snapshots), appearance.marks(snapshots)
+    if small:
+        by_kind["cross"] = (by_kind["cross"][0], *small.measures)
+        marks = (*(mark for mark in marks if mark.kind != "cross"), *small.marks)
     sides = {
         side: any(_BOUNDARY in piece for s in snapshots.sentences for piece in getattr(s, side))
         for side in ("source", "target_in", "target_out")
@@ -104,24 +123,22 @@ def payload(
         "layers": {kind: int(snapshots.entropy[kind].shape[1]) for kind in KINDS},
         "steps": snapshots.steps.tolist(),
         "loss": [round(float(loss), 4) for loss in snapshots.loss],
-        "bleu": [round(float(bleu), 2) for bleu in snapshots.bleu],
+        "quality": small.quality if small else _bleu(snapshots),
+        "compared": small and small.compared,
+        "live": small is not None,
         "sentences": [
             _sentence({side: _tokens(getattr(s, side), sides[side]) for side in sides})
             for s in snapshots.sentences
         ],
         "measures": {kind: [_measure(kind, m) for m in _ordered(kind, by_kind)] for kind in KINDS},
-        "marks": [_mark(mark) for mark in appearance.marks(snapshots)],
+        "marks": [_mark(mark) for mark in marks],
         "opened": dict(opened),
     }
     for kind in KINDS:
         for n, measure in enumerate(_ordered(kind, by_kind)):
             data[f"measure_{kind}_{n}"] = measure.values.astype("<f4").tobytes()
-        for i, (sentence, maps) in enumerate(
-            zip(snapshots.sentences, snapshots.maps[kind], strict=True)
-        ):
-            mask = np.ones(sentence.map_sizes[kind], bool)
-            if kind == "decoder":
-                mask = np.tril(mask)
+        for i, maps in enumerate(snapshots.maps[kind]):
+            mask = snapshots.mask(kind, i)
             data[f"mask_{kind}_{i}"] = np.packbits(mask).tobytes()
             data[f"maps_{kind}_{i}"] = maps[..., mask].astype("<f2").tobytes()
     check_size(data, "the snapshots", ": train with fewer points or shorter sentences")
@@ -133,7 +150,9 @@ def _ordered(
 ) -> list[appearance.Measure]:
     """Return a kind's measures: entropy, then in the order of NAMES."""
     named = {measure.name: measure for measure in by_kind[kind]}
-    return [named["entropy"], *(named[name] for name in NAMES[kind] if name in named)]
+    others = [name for name in named if name not in NAMES[kind] and name != "entropy"]
+    known = [name for name in NAMES[kind] if name in named]
+    return [named[name] for name in ("entropy", *known, *others)]
 
 
 def _sentence(sides: Mapping[str, Sequence[RecordToken]]) -> dict[str, Any]:
@@ -145,9 +164,7 @@ def _sentence(sides: Mapping[str, Sequence[RecordToken]]) -> dict[str, Any]:
 
 
 def _measure(kind: str, measure: appearance.Measure) -> dict[str, Any]:
-    short, meaning = NAMES[kind].get(
-        measure.name, ("entropy", "entropy of a row as a share of a uniform row's")
-    )
+    short, meaning = _named(kind, measure.name)
     return {
         "name": measure.name,
         "short": short,
@@ -157,12 +174,28 @@ def _measure(kind: str, measure: appearance.Measure) -> dict[str, Any]:
     }
 
 
+def _named(kind: str, name: str) -> tuple[str, str]:
+    """Return the short name and the meaning of a measure."""
+    if name == "entropy":
+        return name, "entropy of a row as a share of a uniform row's"
+    return NAMES[kind].get(name) or (name, "weight on the right source tokens, on unseen examples")
+
+
+def _bleu(snapshots: AttentionSnapshots) -> dict[str, Any]:
+    return {
+        "title": "BLEU",
+        "meaning": "BLEU of the greedy translations of the validation sample, 0 to 100.",
+        "values": [round(float(bleu), 2) for bleu in snapshots.bleu],
+        "share": False,
+    }
+
+
 def _mark(mark: appearance.Mark) -> dict[str, Any]:
     """Return a mark; `measure` is the measure on whose curve it is drawn."""
     return {
         "kind": mark.kind,
         "measure": appearance.ONE_TO_ONE if mark.role == appearance.ALIGNING else mark.role,
-        "short": NAMES[mark.kind][mark.role][0],
+        "short": _named(mark.kind, mark.role)[0],
         "layer": mark.layer,
         "head": mark.head,
         "point": mark.point,

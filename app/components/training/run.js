@@ -54,7 +54,7 @@ export function explorerPayload(run, sentence, point, view) {
   const { source, target_in, target_out, source_text, translation } = run.sentences[sentence];
   /** @type {Payload} */
   const payload = {
-    sentence: `${run.name}-${sentence}`,
+    sentence: `${run.name}-${source_text}`,
     model: run.name,
     weights_sha256: "",
     source_text,

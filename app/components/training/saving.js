@@ -37,7 +37,7 @@ function measuresAsCsv({ run }) {
   /** @type {(string | number)[][]} */
   const lines = [["step", "kind", "layer", "head", "measure", "value"]];
   run.steps.forEach((step, point) => {
-    lines.push([step, "", "", "", "loss", run.loss[point]], [step, "", "", "", "BLEU", run.bleu[point]]);
+    lines.push([step, "", "", "", "loss", run.loss[point]], [step, "", "", "", run.quality.title, run.quality.values[point]]);
   });
   for (const kind of KINDS) {
     for (const measure of run.measures[kind]) {

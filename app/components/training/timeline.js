@@ -47,7 +47,7 @@ function laneY({ low, high, logarithmic }, top, value) {
 
 /**
  * The dots of a lane's marks, and where their labels fit. The lowest dot comes first: a label moves up until it overlaps
- * no earlier one, so that labels have the order of their dots.
+ * no earlier one, so that labels have the order of their dots. Where none fits, the dot stays unnamed.
  * @param {TimelineGeometry} geometry
  * @param {Lane} lane
  */
@@ -61,8 +61,9 @@ function dotsOf(geometry, lane, place) {
     let textY = Math.min(y - 8, top + LANE - 6);
     const overlaps = () => taken.some(([otherX, otherY]) => Math.abs(otherX - textX) < 24 && Math.abs(otherY - textY) < 12);
     while (overlaps() && textY > top - 4) textY -= 4;
-    taken.push([textX, textY]);
-    return { mark, x, y, textX, textY, align: toLeft ? "right" : "left" };
+    const isNamed = !overlaps();
+    if (isNamed) taken.push([textX, textY]);
+    return { mark, x, y, textX, textY, isNamed, align: toLeft ? "right" : "left" };
   });
 }
 
@@ -112,11 +113,11 @@ function drawLane(context, theme, geometry, lane, place, chosen) {
   if (lane.chance !== null) across(lane.chance, [1, 3]);
   if (lane.level !== null) across(lane.level, [5, 4]);
   drawPath(context, theme.ink, 2, path(lane.curve));
-  for (const { mark, x, y: dotY, textX, textY, align } of dotsOf(geometry, lane, place)) {
+  for (const { mark, x, y: dotY, textX, textY, isNamed, align } of dotsOf(geometry, lane, place)) {
     const isChosen = chosen.some(([layer, head]) => layer === mark.layer && head === mark.head) && chosen.length === 1;
     const colour = isChosen ? "ink" : "ink2";
     drawDot(context, theme, theme[colour], x, dotY, 3.5);
-    drawOnGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align }, 650);
+    if (isNamed || isChosen) drawOnGround(context, theme, nameOfHead(mark), textX, textY, { size: 12, weight: isChosen ? 650 : 400, colour, align }, 650);
   }
 }
 
@@ -159,15 +160,14 @@ export function drawLiveTimeline(context, theme, geometry, lanes, point, name) {
   lanes.forEach((lane, place) => {
     const top = tops[place];
     const first = lane.curve ? `${lane.shown(lane.curve[point])}${lane.unit}` : "";
-    const isOfHead = lane.others.length > 0;
-    if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
-    const named = isOfHead ? `${first} in ${name}` : first;
+        if (lane.curve) drawDot(context, theme, theme.ink, x, laneY(lane, top, lane.curve[point]), 4);
     if (narrow) {
       context.font = fontOf(theme, 14, 600);
       const after = context.measureText(lane.title).width + 10;
-      drawText(context, theme, cut(context, theme, [named, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
+      drawText(context, theme, cut(context, theme, [first, lane.aside].filter(Boolean).join(", "), geometry.width - after), after, top - 14, { size: 13, colour: "ink2" });
       return;
     }
+    const named = lane.ofHead ? `${first} in ${name}` : first;
     drawText(context, theme, cut(context, theme, named, left - 16), 0, top + 28, { size: 14, colour: "ink" });
     drawText(context, theme, cut(context, theme, lane.aside, left - 16), 0, top + 47, { size: 13, colour: "ink2" });
   });

@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.map_row import map_row
-from app.components.map_row.payload import Map, MapRow, Opened, sides
+from app.components.map_row.payload import Map, MapRow, Opened
 from app.components.question import Asked, question
 from app.lessons.texts import text
 from app.look.markdown import plain
@@ -198,20 +198,17 @@ def _show_picture(
     row = MapRow(
         kind.capitalize(),
         range(len(record.maps(kind))),
-        *(
-            sides(record.source, range(len(record.source)), record.source_language)
-            if asks == "order"  # numbered by pos, which the page shows
-            else map_sides(record, kind)
-        ),
+        *map_sides(record, kind),
         maps,
         record.mask(kind),
         Opened(at.layer, at.head, turn, None),
         outlined=row_asked if found.shown else None,
-        covered=None if found.shown else row_asked,
+        covered=() if found.shown or row_asked is None else (row_asked,),
         sealed=in_lesson(),
         about=source_of(record),
     )
-    map_row(row, key=f"pictured_{place}")
+    with st.container(key="pictured_pair" if len(maps) > 1 else None):  # see the style sheet
+        map_row(row, key=f"pictured_{place}")
 
 
 def _present(

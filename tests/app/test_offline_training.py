@@ -1,0 +1,220 @@
+"""Training in the scripts equals Python's: examples, gradients, curves, measurements, networks."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Page
+
+from app.components.assets import joined
+from app.export.weights import tokenizer_of_page
+from core.data.batches import Batch, collate
+from core.data.tasks import TASKS
+from core.experiments.bugs import BUGS
+from core.kinds import KINDS
+from core.small.examples import Examples
+from core.small.run import SmallConfig, SmallRun
+from core.text.tokenizer import PAD
+from core.training.loss import Objective
+
+TRAINING = Path(__file__).resolve().parents[2] / "app/components/network/training"
+SCRIPT = joined(TRAINING / "run.js", TRAINING.parent / "transformer.js")
+GRADIENTS = 1e-9  # of the tensor's largest gradient
+
+# Functions that the tests call in the page; numbers travel as base64.
+ASK = """
+const doublesOf = (numbers) => base64Of(Float64Array.from(numbers));
+const base64Of = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength).toBase64();
+const numbersOf = (text) => new Float64Array(Uint8Array.fromBase64(text).buffer);
+const examplesOf = new Map();
+
+function drawn(task, seed, count) {
+  const random = new Random(seed);
+  return Array.from({ length: count }, () => TASKS[task].draw(random));
+}
+
+function open(task, tokenizer) {
+  const examples = new Examples(task, new Tokenizer(tokenizer));
+  examplesOf.set(task, examples);
+  return { held: examples.held, right: base64Of(examples.right) };
+}
+
+/* Train for some steps, then measure, show the maps of the first held-out example, and run the stored network on it. */
+async function train(task, config, steps) {
+  const run = await makeRun(examplesOf.get(task), config), losses = Array.from({ length: steps }, () => run.step());
+  const { held } = run.examples, idsOfRow = ({ ids, length }) => [...ids.subarray(0, length)].filter((id) => id);
+  const source = idsOfRow(held.source), target = idsOfRow(held.targetOut), capture = { weights: true };
+  const measured = run.measure(), written = run.write(held.source, 12), maps = run.maps(source, target), stored = run.stored();
+  const network = await makeNetwork(stored);
+  network.decode([1, ...target.slice(0, -1)], network.encode(source, NO_EDITS, capture), NO_EDITS, capture);
+  const byKind = (of) => ["encoder", "decoder", "cross"].map((kind) => doublesOf(of(kind)));
+  return { ...measured, losses, shares: [...measured.shares], chance: [...measured.chance], written, isFast: run.heap.kernel !== null,
+    maps: byKind((kind) => maps[kind]), storedMaps: byKind((kind) => capture[kind].weights), config: stored.config };
+}
+
+const joinedOf = (run, what) => Object.values(run.network.parameters).flatMap((one) => [...one[what]]);
+
+function setWeights(run, numbers) {
+  let at = 0;
+  for (const { values } of Object.values(run.network.parameters)) values.set(numbers.subarray(at, (at += values.length)));
+}
+
+/* The loss and all gradients with the given weights and pairs of ids, one after the other in one run of the scripts. */
+async function gradients(task, cases) {
+  return Promise.all(cases.map(async ({ config, weights, pairs }) => {
+    const run = await makeRun(examplesOf.get(task), config);
+    setWeights(run, numbersOf(weights));
+    return { loss: run.gradients(collate(pairs)), gradients: doublesOf(joinedOf(run, "gradient")) };
+  }));
+}
+"""  # noqa: E501
+
+
+def numbers(text: str, kind: str = "<f4") -> np.ndarray:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+def as_text(values: np.ndarray) -> str:
+    return base64.b64encode(values.astype("<f8").tobytes()).decode()
+
+
+@pytest.fixture(scope="module")
+def page(computing_page: Page) -> Page:
+    computing_page.add_script_tag(content=SCRIPT + ASK)
+    return computing_page
+
+
+@cache
+def examples(task: str) -> Examples:
+    return Examples(task)
+
+
+def opened(page: Page, task: str) -> Examples:
+    """Make the task's examples here and in the page, with Python's vocabulary; compare them."""
+    own = examples(task)
+    found = page.evaluate(
+        "(ask) => open(...ask)", [task, tokenizer_of_page(own.tokenizer.to_json())]
+    )
+    for name, side in (
+        ("source", "source"),
+        ("targetIn", "target_in"),
+        ("targetOut", "target_out"),
+    ):
+        assert found["held"][name]["ids"] == getattr(own.held.batch, side).flatten().tolist()
+    assert (numbers(found["right"], "u1") == own.held.right.flatten().numpy()).all()
+    return own
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_seed_draws_pythons_examples(page, task):
+    opened(page, task)
+    rng = random.Random(7)
+    expected = [dataclasses.asdict(TASKS[task].draw(rng)) for _ in range(200)]
+    found = page.evaluate("(ask) => drawn(...ask)", [task, 7, 200])
+    assert found == json.loads(json.dumps(expected))
+
+
+def parameters_of(run: SmallRun) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in run.model.parameters()])
+
+
+SHAPES: list[dict[str, Any]] = [
+    {"positions": positions, "norm_first": norm_first, "bug": bug}
+    for positions in ("sinusoids", "learned", "none")
+    for norm_first in (True, False)
+    for bug in (None, *BUGS)
+]
+
+
+def expected_gradients(run: SmallRun, batch: Batch) -> tuple[float, dict[str, np.ndarray]]:
+    """Return the loss and the gradients by name."""
+    with run.mistaken():
+        objective = Objective(run.model, run.config.label_smoothing)
+        loss = objective(batch, float((batch.target_out != PAD).sum()))
+        loss.backward()
+    return loss.item(), {
+        name: np.zeros(p.shape) if p.grad is None else p.grad.numpy()
+        for name, p in run.model.named_parameters()
+    }
+
+
+def test_every_gradient_is_that_of_torch(page):
+    """With and without each mistake; weights differ from how they begin, so that each counts."""
+    own = opened(page, "grammar")
+    rng, runs, cases = np.random.default_rng(3), [], []
+    drawn = random.Random(11)
+    for shape in SHAPES:
+        config = {"d_model": 16, "label_smoothing": 0.1, **shape}
+        run = SmallRun(own, SmallConfig(**config))
+        for parameter in run.model.parameters():
+            if parameter.requires_grad:
+                noise = torch.from_numpy(rng.normal(scale=0.2, size=parameter.shape))
+                parameter.data += noise
+        pairs = [
+            own.encode(one.source, one.target)
+            for one in (TASKS["grammar"].draw(drawn) for _ in range(6))
+        ]
+        runs.append((run, collate(pairs)))
+        cases.append(
+            {"config": config, "weights": as_text(parameters_of(run).numpy()), "pairs": pairs}
+        )
+    found = page.evaluate("(ask) => gradients(...ask)", ["grammar", cases])
+    worst = 0.0
+    for (run, batch), answer, shape in zip(runs, found, SHAPES, strict=True):
+        loss, expected = expected_gradients(run, batch)
+        assert answer["loss"] == pytest.approx(loss, rel=1e-12), shape
+        flat, at = numbers(answer["gradients"], "<f8"), 0
+        most = max(np.abs(one).max() for one in expected.values())
+        for name, gradient in expected.items():
+            mine = flat[at : at + gradient.size].reshape(gradient.shape)
+            at += gradient.size
+            largest = np.abs(gradient).max()
+            difference = np.abs(mine - gradient).max()
+            if largest < 1e-12 * most:  # e.g. a key's bias, which no softmax over keys notices
+                assert difference < 1e-12 * most, (shape, name)
+                continue
+            worst = max(worst, difference / largest)
+        assert at == flat.size
+    assert worst < GRADIENTS
+
+
+@pytest.mark.parametrize(
+    ("steps", "config"),
+    [
+        (200, {"positions": "learned", "label_smoothing": 0.1, "warmup": 10}),
+        # A network that has hardly begun would like to write <bos>.
+        (2, {"norm_first": False, "bug": "no_causal_mask", "seed": 2}),
+    ],
+)
+def test_a_run_is_pythons(page, steps, config):
+    """The healthy network then runs as any other network of the offline page."""
+    own, config = opened(page, "sorting"), {"d_model": 16, "layers": 1, **config}
+    run = SmallRun(own, SmallConfig(**config))
+    losses = [run.step() for _ in range(steps)]
+    found = page.evaluate("(ask) => train(...ask)", ["sorting", config, steps])
+    assert found["isFast"]
+    np.testing.assert_allclose(found["losses"], losses, rtol=0, atol=1e-10)
+    measured = run.measure()
+    for name in ("step", "loss", "exact", "shares", "chance"):
+        expected = np.ravel(getattr(measured, name))
+        np.testing.assert_allclose(found[name], expected, atol=1e-5, err_msg=name)
+    assert found["written"] == run.write(own.held.batch.source, 12)
+    assert found["config"] == run.model.config.to_json()
+    ids = [
+        [id for id in side[0].tolist() if id != PAD]
+        for side in (own.held.batch.source, own.held.batch.target_out)
+    ]
+    maps = run.maps(*ids)
+    for kind, mine, stored in zip(KINDS, found["maps"], found["storedMaps"], strict=True):
+        np.testing.assert_allclose(numbers(mine, "<f8"), maps[kind].ravel(), atol=1e-5)
+        if run.config.bug is None:
+            np.testing.assert_allclose(numbers(stored, "<f8"), maps[kind].ravel(), atol=1e-5)
