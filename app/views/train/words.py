@@ -52,7 +52,7 @@ def lead(training: Training, history: History) -> str:
 
 def written(shown: Shown) -> str:
     """Say what the network writes for the example now."""
-    key = "right" if shown.is_right else "wrong"
+    key = "own" if not shown.target else "right" if shown.is_right else "wrong"
     fields = {"source": shown.source, "written": shown.written or "…", "target": shown.target}
     return say(f"written.{key}", **{name: plain(value) for name, value in fields.items()})
 
