@@ -61,6 +61,7 @@ plan_bar, plan_back, plan_next, plan_return, plan_leave, presenting, present_key
 present_leave, present_map, tour_more, class_stop, class_add, class_add_stop, class_add_tour,
 class_sentence_1 …, class_row_1 …, class_up_1 …, class_down_1 …, class_remove_1 …,
 class_preview_1 …, class_link, class_page, class_worksheet, class_ready_ten,
+class_training, class_train_…, class_train_link_…, class_train_worksheet,
 class_ready_forty-five, class_start_ten …, class_link_ten …, class_page_ten …,
 class_worksheet_ten …, class_change_ten …, quiz,
 address_page, and address_<key> for each choice that a page keeps in its URL.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.lessons.texts import text
 from app.look.markdown import plain
 from app.state import small_runs
 from app.state.small_runs import Training
+from app.views.teacher import training_lesson
 from app.views.train.settings import EXPERIMENTS
 from core.checkpoint import folder as checkpoint
 from core.kinds import KINDS
@@ -207,3 +210,30 @@ def test_a_click_without_a_free_place_says_so(monkeypatch):
         page = press(page.app, key)
         assert "training is switched off here" in page.texts()
         assert not training_of(page.app).running and training_of(page.app).step == 0
+
+
+def test_a_teachers_key_holds_what_this_visit_has_trained(monkeypatch):
+    defaults = dict(SmallConfig.__init__.__kwdefaults__, steps=10)
+    monkeypatch.setattr(SmallConfig.__init__, "__kwdefaults__", defaults)
+    page = render("train", **EXPERIMENTS["causal"])
+    while not training_of(page.app).is_over:
+        page = press(page.app, "train_step")
+    page = read(page.app.run(timeout=60))
+    (said,) = [text for text in page.texts() if text.startswith("With the change: ")]
+    kept = page.app.session_state["saved training outcomes"]
+    assert list(kept) == ["causal"] and plain(kept["causal"]) in said
+    monkeypatch.setattr(training_lesson.session, "saved_result", {"training outcomes": kept}.get)
+    sheet = training_lesson.worksheet()
+    assert sheet.count("<section>") == 4 == sheet.count("<li>")
+    assert html.escape(kept["causal"]) in sheet.split("class=key")[1]
+    assert sheet.count(html.escape(text("train", "lesson.untrained"))) == 3
+
+
+@pytest.mark.parametrize("stop", ["plain", "causal"])
+def test_a_teacher_starts_a_training_with_its_settings(stop):
+    page = render("class", state={"train_seed": 5})
+    (shown,) = [at for at in page.app.expander if "learns" in at.label]
+    assert len([one for one in shown.button if one.label == "Start"]) == 4
+    page.app.button(key=f"class_train_{stop}").click().run(timeout=60)
+    for key, value in {"train_seed": 1, **EXPERIMENTS.get(stop, {})}.items():
+        assert page.app.session_state[key] == value

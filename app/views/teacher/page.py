@@ -11,6 +11,7 @@ from app.stops import Stop
 from app.views.teacher import draft
 from app.views.teacher.files import show_files
 from app.views.teacher.ready import show_ready
+from app.views.teacher.training_lesson import show_training_lesson
 
 
 def label_of(stop: Stop) -> str:
@@ -113,6 +114,7 @@ read_link(direction)
 if said := session.saved_result("draft note"):
     st.warning(plain(said))
 show_ready(chosen)
+show_training_lesson()
 known = examples(direction)
 usual = known[0].text(direction) if known else chosen.source
 choices = list(offered(direction, usual or "…"))

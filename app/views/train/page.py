@@ -18,6 +18,7 @@ from app.state.small_runs import Training
 from app.views.shared.choices import choose
 from app.views.train.settings import (
     EXPERIMENTS,
+    OUTCOMES,
     PASTED,
     ask_for_pairs,
     choose_config,
@@ -131,6 +132,8 @@ def control_row(training: Training) -> int:
 
 def predict(training: Training) -> None:
     """Ask for a prediction before a training with a change; compare it with what came of it."""
+    if training.is_over:
+        note_outcome(training)
     if len(training.histories) < 2:
         return
     options = {"copes": "yes", "worse": "partly", "fails": "no"}
@@ -150,6 +153,21 @@ def predict(training: Training) -> None:
         if predicted:
             said += " " + say(f"verdict.{'right' if predicted == outcome(training) else 'wrong'}")
         st.markdown(plain(said))
+
+
+def note_outcome(training: Training) -> None:
+    """Keep what came of a ready experiment, or of the default network, for a teacher's key."""
+    run = training.histories[0].run
+    is_plain = run.examples.task == "dates" and not described(run.config)
+    stop = chosen_experiment() or ("plain" if is_plain else None)
+    if stop:
+        said = (
+            changed(training)
+            if len(training.histories) > 1
+            else lead(training, training.histories[0])
+        )
+        kept = session.saved_result(OUTCOMES) or {}
+        session.save_result(OUTCOMES, kept | {stop: said.replace("**", "")})
 
 
 def curves(training: Training, at: int) -> SmallCurves:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # imports torch
 
 say = partial(text, "train")
 PASTED = "pasted"
+OUTCOMES = "training outcomes"
+"""The saved result with a sentence for each ready experiment that this visit has finished."""
 EXPERIMENTS: dict[str, dict[str, Any]] = {
     "positions": {"train_task": "reversal", "train_positions": "none"},
     "causal": {"train_task": "dates", "train_bug": "no_causal_mask"},
@@ -40,8 +42,8 @@ DEFAULTS: dict[str, Any] = {
 
 
 def set_experiment(name: str) -> None:
-    """Set all widgets for a ready experiment."""
-    for key, value in (DEFAULTS | EXPERIMENTS[name]).items():
+    """Set all widgets for a ready experiment; an unknown name sets the defaults."""
+    for key, value in (DEFAULTS | EXPERIMENTS.get(name, {})).items():
         session.put(key, value)
     session.put("train_predicted", None)
 
